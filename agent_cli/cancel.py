@@ -1,0 +1,58 @@
+"""One flag that stops a run: the model call, every tool, every hook."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from agent_cli.errors import Aborted
+
+
+class CancelToken:
+    """Set once, never cleared; a run gets a fresh one.
+
+    Code that awaits does so inside `scope()`, which is interrupted when the token is set. Code
+    that blocks a thread polls `cancelled`.
+    """
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self._scopes: set[asyncio.Timeout] = set()
+
+    @property
+    def cancelled(self) -> bool:
+        """True from the moment `cancel()` was called."""
+        return self._event.is_set()
+
+    def cancel(self) -> None:
+        """Interrupt every open scope. From another thread, use `loop.call_soon_threadsafe`."""
+        if self.cancelled:
+            return
+        self._event.set()
+        for limit in tuple(self._scopes):
+            limit.reschedule(asyncio.get_running_loop().time())
+
+    async def wait(self) -> None:
+        """Return when the token is set."""
+        await self._event.wait()
+
+    @asynccontextmanager
+    async def scope(self) -> AsyncIterator[None]:
+        """Run the body until it ends or the token is set.
+
+        Raises:
+            Aborted: The token was set before or inside; the body saw CancelledError.
+        """
+        if self.cancelled:
+            raise Aborted("stopped by the user")
+        # asyncio.timeout does the delicate part: telling our own cancellation from a foreign one.
+        limit = asyncio.timeout(None)
+        try:
+            async with limit:
+                self._scopes.add(limit)
+                yield
+        except TimeoutError:
+            if limit.expired():
+                raise Aborted("stopped by the user") from None
+            raise
+        finally:
+            self._scopes.discard(limit)

@@ -1,0 +1,332 @@
+"""The one mutable object: the timeline, changed only by operations that keep it projectable.
+
+Every change is published as an event the moment it is made, so that a session store that listens
+has it on disk before anything else happens. Nothing here does I/O.
+"""
+
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from agent_cli import projection
+from agent_cli.errors import ConversationError
+from agent_cli.events import (
+    EventSink,
+    PromptCompleted,
+    PromptOutput,
+    PromptStarted,
+    PromptStateChanged,
+)
+from agent_cli.messages import (
+    AssistantMessage,
+    CustomMessage,
+    Message,
+    ToolResultMessage,
+    UserMessage,
+    now_ms,
+)
+from agent_cli.provider import Reply
+from agent_cli.timeline import (
+    Block,
+    BlockOutput,
+    CompactionOutput,
+    CustomOutput,
+    DiscardedOutput,
+    Error,
+    FileOutput,
+    Output,
+    Pending,
+    Prompt,
+    PromptState,
+    ReplyOutput,
+    Success,
+    TextOutput,
+    ThinkingOutput,
+    ToolOutput,
+    TrimOutput,
+    Usage,
+    UserOutput,
+    WidgetOutput,
+    text_block,
+)
+
+_NEXT_STATES: dict[PromptState, frozenset[PromptState]] = {
+    "running": frozenset({"running", "waiting_for_approval", "completed"}),
+    "waiting_for_approval": frozenset({"running"}),
+    "completed": frozenset(),
+}
+_NO_USAGE = Usage()
+_BLOCK_OUTPUTS = {"text": TextOutput, "thinking": ThinkingOutput, "tool_use": ToolOutput}
+
+
+def new_id() -> str:
+    """Return an id that is unique in practice: 12 hexadecimal digits."""
+    return secrets.token_hex(6)
+
+
+def _ignore(_event: object) -> None:
+    """Publish to nobody."""
+
+
+class Conversation:
+    """A timeline whose projection the API accepts whenever no call is open.
+
+    A reply enters whole or not at all; each of its tool calls has exactly one result, pending until
+    it is settled; outputs are appended to the prompt that is running.
+    """
+
+    def __init__(
+        self, prompts: Iterable[Prompt] = (), *, id: str | None = None, user_id: str = "local"
+    ) -> None:
+        self.id = id or new_id()
+        self.user_id = user_id
+        self.publish: EventSink = _ignore
+        self._prompts = list(prompts)
+        outputs = list(projection.entries(self._prompts))
+        self._last_ms = max((output.at_ms for output in outputs), default=0)
+        self._call_ids = {out.tool_call_id for out in outputs if isinstance(out, ToolOutput)}
+
+    @property
+    def prompts(self) -> Sequence[Prompt]:
+        """All prompts, oldest first. Read only."""
+        return self._prompts
+
+    @property
+    def usage(self) -> Usage:
+        """What the whole conversation used."""
+        return sum((prompt.usage for prompt in self._prompts), Usage())
+
+    @property
+    def waiting(self) -> bool:
+        """True while a person has to decide about a call."""
+        return bool(self._prompts) and self._prompts[-1].state == "waiting_for_approval"
+
+    def messages(self) -> list[Message]:
+        """Return every message, for people."""
+        return list(projection.messages(projection.entries(self._prompts)))
+
+    def context(self) -> list[Message]:
+        """Return the messages the next request is made of."""
+        return projection.context(self._prompts)
+
+    def open_calls(self) -> list[ToolOutput]:
+        """Return the calls of the last reply that have no result yet, in call order."""
+        found: list[ToolOutput] = []
+        reply_id = None
+        for output in reversed(self._prompts[-1].output if self._prompts else ()):
+            if isinstance(output, ReplyOutput):
+                if reply_id is not None:
+                    break
+                reply_id = output.reply_id
+            elif isinstance(output, ToolOutput) and isinstance(output.result, Pending):
+                found.append(output)
+        return found[::-1]
+
+    def questions(self) -> list[ToolOutput]:
+        """Return the calls a person must decide about, in call order."""
+        waiting = [(c, c.result) for c in self.open_calls() if isinstance(c.result, Pending)]
+        return [call for call, held in waiting if held.why == "approval"]
+
+    def require_no_question(self) -> None:
+        """Raise `ConversationError` while a call waits for a decision."""
+        if self.waiting:
+            waiting = ", ".join(call.tool_call_id for call in self.questions())
+            raise ConversationError(f"a decision is due first: approve or reject {waiting}")
+
+    def call(self, tool_call_id: str) -> ToolOutput:
+        """Return a call by its id.
+
+        Raises:
+            ConversationError: There is none.
+        """
+        # From the end: calls are asked for while they are new.
+        for prompt in reversed(self._prompts):
+            for output in reversed(prompt.output):
+                if isinstance(output, ToolOutput) and output.tool_call_id == tool_call_id:
+                    return output
+        raise ConversationError(f"there is no tool call {tool_call_id!r} in this conversation")
+
+    def last_reply(self) -> AssistantMessage:
+        """Return the message of the last complete reply."""
+        return projection.last_reply(self._prompts[-1].output)[0]
+
+    def results_of_last_reply(self) -> list[ToolResultMessage]:
+        """Return the results of the last complete reply's calls, in call order."""
+        return projection.last_reply(self._prompts[-1].output)[1]
+
+    def begin(
+        self,
+        message: UserMessage | None = None,
+        *,
+        model: str = "normal",
+        visible: bool = True,
+    ) -> Prompt:
+        """Start a prompt; without a message it is one the system starts.
+
+        Raises:
+            ConversationError: A call still waits for a decision.
+        """
+        self.require_no_question()
+        self.complete()
+        at_ms = self._now()
+        entry = UserOutput(new_id(), at_ms, message.content) if message else None
+        prompt = Prompt(new_id(), self.user_id, model, at_ms, visible, input=entry)
+        self._prompts.append(prompt)
+        self.publish(PromptStarted(prompt))
+        return prompt
+
+    def add_user(self, message: UserMessage) -> None:
+        """Append a message that was steered into the running prompt, or start a prompt with it."""
+        if not self._prompts or self._prompts[-1].state == "completed":
+            self.begin(message)
+        else:
+            self._append(UserOutput(new_id(), self._now(), message.content))
+
+    def add_reply(self, reply: Reply) -> list[ToolOutput]:
+        """Append a complete reply and return its calls, each pending."""
+        at_ms, reply_id = self._now(), new_id()
+        calls: list[ToolOutput] = []
+        for block in reply.content:
+            kind = _BLOCK_OUTPUTS.get(str(block["type"]), BlockOutput)
+            output = kind(new_id(), at_ms, reply_id, _unique(block, self._call_ids))
+            if isinstance(output, ToolOutput):
+                self._call_ids.add(output.tool_call_id)
+                calls.append(output)
+            self._append(output)
+        prompt = self._prompts[-1]
+        prompt.usage = prompt.usage + reply.usage
+        self._append(
+            ReplyOutput(
+                new_id(),
+                at_ms,
+                reply_id,
+                reply.model,
+                reply.stop_reason,
+                reply.usage,
+                reply.request_id,
+            )
+        )
+        return calls
+
+    def discard_reply(
+        self, text: str, reason: str, *, error: str | None = None, usage: Usage = _NO_USAGE
+    ) -> AssistantMessage:
+        """Record a reply that is not part of the history, and what it cost all the same."""
+        prompt = self._prompts[-1]
+        prompt.usage = prompt.usage + usage
+        output = DiscardedOutput(new_id(), self._now(), text, reason, error)
+        self._append(output)
+        [message] = projection.messages([output])
+        assert isinstance(message, AssistantMessage)
+        return message
+
+    def start_call(self, tool_call_id: str) -> None:
+        """Record that a tool is about to run: from here on its effect may have happened."""
+        self._replace(replace(self.call(tool_call_id), started_at_ms=self._now()))
+
+    def hold_call(self, tool_call_id: str, pending: Pending) -> None:
+        """Record why a call does not run yet."""
+        self._replace(replace(self.call(tool_call_id), result=pending))
+
+    def decide_call(
+        self, tool_call_id: str, decision: Literal["approved", "rejected"], reason: str = ""
+    ) -> bool:
+        """Record a person's decision; False when the call does not wait for one (any more)."""
+        call = self.call(tool_call_id)
+        waits = isinstance(call.result, Pending) and call.result.why == "approval"
+        if waits:
+            held, at_ms = Pending("queued", reason), self._now()
+            self._replace(replace(call, result=held, decision=decision, decided_at_ms=at_ms))
+        return waits
+
+    def settle_call(self, tool_call_id: str, result: Success | Error) -> ToolOutput:
+        """Put a call's result in its place; the first result stays."""
+        call = self.call(tool_call_id)
+        if isinstance(call.result, Pending):
+            call = replace(call, result=result, ended_at_ms=self._now())
+            self._replace(call)
+        return call
+
+    def settle_open_calls(self, reason: str) -> list[ToolOutput]:
+        """Answer every open call of the last reply with an error that says *reason*."""
+        error = Error((text_block(reason),))
+        return [self.settle_call(call.tool_call_id, error) for call in self.open_calls()]
+
+    def attach(self, output: FileOutput | WidgetOutput) -> None:
+        """Insert a side output behind its call's entry and the side outputs already there."""
+        prompt = self._prompts[-1]
+        calls = [
+            isinstance(o, ToolOutput) and o.tool_call_id == output.tool_call_id
+            for o in prompt.output
+        ]
+        index = calls.index(True) + 1
+        while index < len(prompt.output) and isinstance(
+            prompt.output[index], FileOutput | WidgetOutput
+        ):
+            index += 1
+        prompt.output.insert(index, output)
+        self.publish(PromptOutput(prompt.id, index, output))
+
+    def compact(
+        self, summary: str, first_kept_id: str | None, *, tokens: tuple[int, int] = (0, 0)
+    ) -> None:
+        """Show *summary* to the model from now on instead of what came before *first_kept_id*."""
+        self._append(CompactionOutput(new_id(), self._now(), summary, first_kept_id, *tokens))
+
+    def trim(self, first_kept_id: str, *, removed_messages: int) -> None:
+        """Leave out what came before *first_kept_id* from now on."""
+        self._append(TrimOutput(new_id(), self._now(), first_kept_id, removed_messages))
+
+    def note(self, message: CustomMessage) -> None:
+        """Append an entry of somebody else's kind."""
+        if not self._prompts:
+            self.begin(visible=False)
+            self.complete()
+        self._append(CustomOutput(new_id(), self._now(), message.role, message.data))
+
+    def complete(self) -> None:
+        """Mark the last prompt as done, if it runs."""
+        if self._prompts and self._prompts[-1].state == "running":
+            self.set_state("completed")
+
+    def set_state(self, state: PromptState) -> None:
+        """Move the last prompt to *state*.
+
+        Raises:
+            ConversationError: It cannot go there from where it is.
+        """
+        prompt = self._prompts[-1]
+        if state not in _NEXT_STATES[prompt.state]:
+            raise ConversationError(f"a prompt cannot go from {prompt.state} to {state}")
+        prompt.state = state
+        if state == "completed":
+            self.publish(PromptCompleted(prompt.id))
+        else:
+            self.publish(PromptStateChanged(prompt.id, state))
+
+    def _append(self, output: Output) -> None:
+        prompt = self._prompts[-1]
+        prompt.output.append(output)
+        self.publish(PromptOutput(prompt.id, len(prompt.output) - 1, output))
+
+    def _replace(self, output: Output) -> None:
+        for prompt in reversed(self._prompts):
+            for index, old in enumerate(prompt.output):
+                if old.id == output.id:
+                    prompt.output[index] = output
+                    self.publish(PromptOutput(prompt.id, index, output, replaced=True))
+                    return
+        raise AssertionError(f"output {output.id} is not in this conversation")
+
+    def _now(self) -> int:
+        """Return the time, never before the last entry's: clocks step back, records must not."""
+        self._last_ms = max(self._last_ms, now_ms())
+        return self._last_ms
+
+
+def _unique(block: Block, taken: set[str]) -> Block:
+    """Give a tool call an id of ours where the server sent none, or one that was used before."""
+    if block["type"] == "tool_use" and (not block.get("id") or block["id"] in taken):
+        return block | {"id": f"toolu_{new_id()}"}
+    return block

@@ -1,0 +1,107 @@
+"""Every error this program raises on purpose.
+
+    AgentCliError
+    ├── UsageError                the command line or a slash command was wrong        exit 2
+    ├── SettingsError             a settings file, .env or variable was wrong          exit 2
+    ├── ConversationError         an operation would make the history invalid
+    │   ├── AgentBusy             prompt() while a run is going on
+    │   └── NothingToContinue     continue_() with nothing to answer
+    ├── NoStreamFunction          neither a stream function nor a registry was given
+    ├── ProviderNotFound          the registry has nobody for model.api
+    ├── ModelError                the model could not be asked, or its reply was lost  exit 1
+    │   ├── ContextOverflow       the prompt is larger than the model's window
+    │   └── ServerDelayTooLong    the server asked for a longer wait than is allowed
+    ├── LimitReached              rounds or cost                                       exit 4
+    ├── ToolError                 a tool failed; the text is written for the model
+    ├── SessionError              a session could not be found, read or written
+    └── Aborted                   the user stopped the run (not a failure)             exit 130
+
+Messages say what happened, to what, and what to do now; they carry no "Error:" and no full stop.
+"""
+
+
+class AgentCliError(Exception):
+    """Base of everything raised on purpose; `str(error)` is one line for a person."""
+
+
+class UsageError(AgentCliError):
+    """The command line or a slash command cannot be understood."""
+
+
+class SettingsError(AgentCliError):
+    """A setting has a value that is not allowed; names file, key, value and what is allowed."""
+
+
+class ConversationError(AgentCliError):
+    """An operation would leave a history that cannot be sent."""
+
+
+class AgentBusy(ConversationError):
+    """A run is going on; `steer()` and `follow_up()` queue a message instead."""
+
+
+class NothingToContinue(ConversationError):
+    """The conversation ends with an answer and no message is queued."""
+
+
+class NoStreamFunction(AgentCliError):
+    """Neither `stream_fn` nor `registry` was given."""
+
+
+class ProviderNotFound(AgentCliError):
+    """No provider is registered for the model's api."""
+
+
+class ModelError(AgentCliError):
+    """The model could not be asked, or its reply was lost.
+
+    Attributes:
+        status: HTTP status, or None when no response arrived.
+        request_id: The server's id of the request, or None.
+        kind: The API's own error type ("overloaded_error", ...), or None.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        request_id: str | None = None,
+        kind: str | None = None,
+    ) -> None:
+        super().__init__(f"{message} (request {request_id})" if request_id else message)
+        self.status = status
+        self.request_id = request_id
+        self.kind = kind
+
+
+class ContextOverflow(ModelError):
+    """The prompt does not fit into the model's context window."""
+
+
+class ServerDelayTooLong(ModelError):
+    """The server asked for a longer wait than `retry.max_server_delay_s` allows."""
+
+
+class LimitReached(AgentCliError):
+    """A limit of this run was reached.
+
+    Attributes:
+        limit: "max_rounds" or "max_cost"; becomes the run's stop reason.
+    """
+
+    def __init__(self, message: str, *, limit: str) -> None:
+        super().__init__(message)
+        self.limit = limit
+
+
+class ToolError(AgentCliError):
+    """A tool failed in a way the model can act on; the text goes to the model as it is."""
+
+
+class SessionError(AgentCliError):
+    """A session could not be found, read or written."""
+
+
+class Aborted(AgentCliError):
+    """The run was stopped on request."""

@@ -1,0 +1,134 @@
+"""One model call: from a prepared turn to a complete reply, told piece by piece on the way.
+
+A reply that breaks off is told, recorded as discarded and never kept by halves. Asking again is the
+provider's business; here a restart ends the turn, so that each turn has at most one reply.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+
+from agent_cli.errors import ConversationError, ModelError, NoStreamFunction
+from agent_cli.events import MessageEnd, MessageStart, MessageUpdate, Retry, TurnEnd, TurnStart
+from agent_cli.hooks import Turn, settled
+from agent_cli.messages import AssistantMessage, CustomMessage, LlmMessage, Message
+from agent_cli.phase import Phase
+from agent_cli.provider import (
+    ModelRequest,
+    Reply,
+    ReplyEnd,
+    ReplyStart,
+    Retrying,
+    StreamEvent,
+    StreamFn,
+)
+from agent_cli.stream_processor import StreamProcessor
+
+
+async def ask(turn: Turn) -> Reply:
+    """Return the model's reply to the conversation as it is now.
+
+    Raises:
+        NoStreamFunction, ProviderNotFound: Nobody can be asked.
+        ModelError: It could not be asked, or its reply was lost.
+    """
+    stream_fn = _stream_fn(turn)
+    request = await _request(turn)
+    if turn.phase.phase is not Phase.THINKING:
+        turn.phase.go(Phase.THINKING)
+    processor = StreamProcessor()
+    events = stream_fn(request)
+    try:
+        async for event in events:
+            _take(turn, processor, event)
+    except BaseException as error:
+        reason = "aborted" if turn.cancel.cancelled else "error"
+        _discard(turn, processor, reason, str(error) or None)
+        raise
+    finally:
+        await _close(events)
+    if processor.reply is None:
+        _discard(turn, processor, "error", "the stream ended without a complete reply")
+        raise ModelError("the model's reply ended too early: send the prompt again")
+    return processor.reply
+
+
+def _stream_fn(turn: Turn) -> StreamFn:
+    if turn.config.stream_fn:
+        return turn.config.stream_fn
+    if turn.config.registry:
+        return turn.config.registry.find(turn.model).stream
+    raise NoStreamFunction("no model can be asked: give the agent a stream_fn or a registry")
+
+
+async def _request(turn: Turn) -> ModelRequest:
+    config = turn.config
+    messages: Sequence[Message] = turn.conversation.context()
+    if config.transform_context:
+        messages = await settled(config.transform_context(messages, turn.cancel))
+    key = await settled(config.get_api_key(turn.model.provider)) if config.get_api_key else None
+    return ModelRequest(
+        model=turn.model,
+        messages=await _llm_messages(turn, messages),
+        system=tuple(turn.system),
+        tools=tuple(tool.spec for tool in turn.tools),
+        max_tokens=config.max_tokens,
+        temperature=config.temperature,
+        thinking_level=config.thinking_level,
+        thinking_budgets=dict(config.thinking_budgets),
+        api_key=key,
+        session_id=config.session_id,
+        max_retry_delay_ms=config.max_retry_delay_ms,
+    )
+
+
+async def _llm_messages(turn: Turn, messages: Sequence[Message]) -> tuple[LlmMessage, ...]:
+    converted: Sequence[Message] = messages
+    if turn.config.convert_to_llm:
+        converted = await settled(turn.config.convert_to_llm(messages))
+    llm = tuple(message for message in converted if not isinstance(message, CustomMessage))
+    if len(llm) < len(converted):
+        kinds = {message.role for message in converted if isinstance(message, CustomMessage)}
+        raise ConversationError(
+            f"messages of kind {', '.join(sorted(kinds))} need a convert_to_llm that handles them"
+        )
+    return llm
+
+
+def _take(turn: Turn, processor: StreamProcessor, event: StreamEvent) -> None:
+    if isinstance(event, Retrying):
+        _retry(turn, processor, event)
+        return
+    begins = not processor.started
+    processor.feed(event)
+    if begins:
+        turn.emit(MessageStart(AssistantMessage((), "", model=processor.model)))
+    if not isinstance(event, ReplyStart | ReplyEnd):
+        turn.emit(MessageUpdate(processor.snapshot(), event))
+
+
+def _retry(turn: Turn, processor: StreamProcessor, event: Retrying) -> None:
+    discarded = _discard(turn, processor, "error", event.reason)
+    if discarded:
+        turn.emit(TurnEnd(discarded, ()))
+    processor.feed(event)
+    restarted = discarded is not None
+    turn.emit(Retry(event.attempt, event.max_attempts, event.wait_s, event.reason, restarted))
+    if restarted:
+        turn.emit(TurnStart())
+
+
+def _discard(
+    turn: Turn, processor: StreamProcessor, reason: str, error: str | None
+) -> AssistantMessage | None:
+    """Record what was seen of a reply that did not complete; None when nothing was."""
+    if not processor.started:
+        return None
+    message = turn.conversation.discard_reply(processor.text, reason, error=error)
+    turn.emit(MessageEnd(message))
+    return message
+
+
+async def _close(events: AsyncIterator[StreamEvent]) -> None:
+    """Close the connection now, not when the garbage collector finds it."""
+    close = getattr(events, "aclose", None)
+    if close is not None:
+        await close()

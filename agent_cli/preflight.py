@@ -1,0 +1,74 @@
+"""Before a tool runs: does it exist, does its input fit, may it run? In that order."""
+
+from dataclasses import dataclass
+
+import structlog
+
+from agent_cli.errors import ToolError
+from agent_cli.events import ToolCall
+from agent_cli.hooks import Allow, Ask, Deny, Turn, Verdict, settled
+from agent_cli.timeline import Pending, ToolOutput
+from agent_cli.tooling import Tool, ToolResult, check_input
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A call that may run (`tool` is set), or one that already has its refusal."""
+
+    call: ToolOutput
+    tool: Tool | None = None
+    params: object = None
+    refusal: ToolResult | None = None
+
+
+def refuse(call: ToolOutput, reason: str) -> Ready:
+    """Return *call* with an error result that says *reason*."""
+    return Ready(call, refusal=ToolResult.error(reason))
+
+
+def announced(call: ToolOutput, reason: str = "") -> ToolCall:
+    """Return *call* as events and hooks show it."""
+    return ToolCall(call.tool_call_id, call.name, call.input, reason)
+
+
+async def check(turn: Turn, call: ToolOutput) -> Ready | Ask:
+    """Decide about one call; a call a person approved is not asked about again."""
+    if call.decision == "rejected" and isinstance(call.result, Pending):
+        return refuse(call, call.result.reason)
+    tools = {tool.name: tool for tool in turn.tools}
+    tool = tools.get(call.name)
+    if tool is None:
+        known = ", ".join(sorted(tools)) or "none"
+        gone = "is no longer available" if call.decision == "approved" else "does not exist"
+        return refuse(call, f"The tool {call.name!r} {gone}; there are: {known}.")
+    try:
+        params = check_input(tool, call.input)
+    except ToolError as error:
+        return refuse(call, str(error))
+    verdict = Allow() if call.decision == "approved" else await _verdict(turn, call, tool, params)
+    match verdict:
+        case Allow():
+            return Ready(call, tool, params)
+        case Deny():
+            return refuse(call, verdict.reason)
+        case Ask():
+            return verdict
+
+
+async def _verdict(turn: Turn, call: ToolOutput, tool: Tool, params: object) -> Verdict:
+    """Ask the policy and the tool itself; a check that fails has asked for a person."""
+    verdict: Verdict = Allow()
+    try:
+        if turn.config.authorize_tool:
+            verdict = await settled(turn.config.authorize_tool(announced(call), tool, params))
+        if isinstance(verdict, Allow) and tool.require_approval:
+            rule = tool.require_approval
+            approval = await settled(rule(params) if callable(rule) else rule)
+            if approval.required:
+                verdict = Ask(approval.reason)
+    except Exception as error:
+        _log.exception("authorization failed", tool=tool.name)
+        verdict = Ask(f"the permission check failed: {error}")
+    return verdict

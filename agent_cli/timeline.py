@@ -1,0 +1,258 @@
+"""What happened, in order: prompts and their typed outputs.
+
+The timeline is the record. It is appended to, never rewritten; what a model is shown is projected
+from it (projection.py). This module is data only: it does no I/O and knows no provider, though the
+blocks it holds have the shape of the Messages API, because they are kept exactly as received.
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, TypeAlias
+
+Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Block: TypeAlias = dict[str, Json]
+"""A content block ({"type": "text", "text": ...}) as the Messages API writes it."""
+
+PromptState: TypeAlias = Literal["running", "waiting_for_approval", "completed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one reply or of many, from the API's own figures, and what they cost.
+
+    `input_tokens` counts only what was neither read from nor written to the cache; the prompt's
+    size is `prompt_tokens`. `cost_microdollars` is None when any part has no known price.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_5m_tokens: int = 0
+    cache_write_1h_tokens: int = 0
+    cost_microdollars: int | None = 0
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens the model read: fresh, cached and newly cached."""
+        written = self.cache_write_5m_tokens + self.cache_write_1h_tokens
+        return self.input_tokens + self.cache_read_tokens + written
+
+    def __add__(self, other: "Usage") -> "Usage":
+        known = self.cost_microdollars is not None and other.cost_microdollars is not None
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cache_read_tokens + other.cache_read_tokens,
+            self.cache_write_5m_tokens + other.cache_write_5m_tokens,
+            self.cache_write_1h_tokens + other.cache_write_1h_tokens,
+            (self.cost_microdollars or 0) + (other.cost_microdollars or 0) if known else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A call without a result yet.
+
+    `why` is "queued" (about to run), "approval" (a person must decide) or "deferred" (behind one
+    that waits for a decision). `reason` is the sentence shown to the person who decides.
+    """
+
+    why: Literal["queued", "approval", "deferred"] = "queued"
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """The tool ran; `details` are for the screen and never reach the model."""
+
+    content: tuple[Block, ...]
+    details: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """The call failed, was refused, skipped or cut off; the model reads why."""
+
+    content: tuple[Block, ...]
+    details: Json = None
+
+
+ToolState: TypeAlias = Pending | Success | Error
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One entry of the timeline: an id, unique in the conversation, and a time in Unix ms."""
+
+    kind: ClassVar[str] = ""
+    id: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class UserOutput(Output):
+    """What the user said: a prompt's input, or a message steered into a running prompt."""
+
+    kind: ClassVar[str] = "user"
+    content: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockOutput(Output):
+    """A block of a reply that is neither text, thinking nor a tool call; replayed as it is."""
+
+    kind: ClassVar[str] = "block"
+    reply_id: str
+    block: Block
+
+
+@dataclass(frozen=True, slots=True)
+class TextOutput(BlockOutput):
+    """Text of a reply."""
+
+    kind: ClassVar[str] = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingOutput(BlockOutput):
+    """Thinking of a reply, signature included."""
+
+    kind: ClassVar[str] = "thinking"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput(BlockOutput):
+    """One tool call and, in the same place, its result.
+
+    The only entry that changes: `result` goes from Pending to Success or Error, and the times and
+    the decision are filled in on the way. Times are Unix ms.
+    """
+
+    kind: ClassVar[str] = "tool"
+    result: ToolState = Pending()
+    decision: Literal["approved", "rejected"] | None = None
+    decided_at_ms: int | None = None
+    started_at_ms: int | None = None
+    ended_at_ms: int | None = None
+
+    @property
+    def tool_call_id(self) -> str:
+        """The id the model gave the call."""
+        return str(self.block["id"])
+
+    @property
+    def name(self) -> str:
+        """The tool's name as the model wrote it."""
+        return str(self.block["name"])
+
+    @property
+    def input(self) -> Json:
+        """The arguments as the model wrote them, not validated."""
+        return self.block.get("input")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyOutput(Output):
+    """The end of a reply whose blocks stand before it; a reply without this mark never existed."""
+
+    kind: ClassVar[str] = "reply"
+    reply_id: str
+    model: str
+    stop_reason: str
+    usage: Usage = Usage()
+    request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardedOutput(Output):
+    """A reply that did not complete: what was seen of it, and why it ended. Never projected.
+
+    `reason` is "aborted", "error", "refusal" or "context_window".
+    """
+
+    kind: ClassVar[str] = "discarded"
+    text: str
+    reason: str
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileOutput(Output):
+    """A file a tool hands to the user; the model reads only `summary`."""
+
+    kind: ClassVar[str] = "file"
+    tool_call_id: str
+    path: str
+    media_type: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class WidgetOutput(Output):
+    """Something to draw; `fallback` is its text where it cannot be drawn. Never projected."""
+
+    kind: ClassVar[str] = "widget"
+    tool_call_id: str
+    widget: str
+    data: Json
+    fallback: str
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionOutput(Output):
+    """From here on the projection shows `summary` instead of what came before `first_kept_id`.
+
+    The first user message is always shown. `first_kept_id` None takes every cut back.
+    """
+
+    kind: ClassVar[str] = "compaction"
+    summary: str
+    first_kept_id: str | None
+    tokens_before: int = 0
+    tokens_after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TrimOutput(Output):
+    """From here on the projection leaves out what came before `first_kept_id`."""
+
+    kind: ClassVar[str] = "trim"
+    first_kept_id: str
+    removed_messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class CustomOutput(Output):
+    """An entry of somebody else's kind (a notification, a plugin's note). Never projected."""
+
+    kind: ClassVar[str] = "custom"
+    name: str
+    data: Json
+
+
+@dataclass(slots=True)
+class Prompt:
+    """One request of the user, or of a trigger (then `input` is None), and all that came of it.
+
+    Only `Conversation` writes to it. `model` is an alias ("normal", "high") or an id; `visible`
+    is False for prompts the transcript hides.
+    """
+
+    id: str
+    user_id: str
+    model: str
+    at_ms: int
+    visible: bool = True
+    state: PromptState = "running"
+    input: UserOutput | None = None
+    output: list[Output] = field(default_factory=list)
+    usage: Usage = Usage()
+
+
+def text_block(text: str) -> Block:
+    """Return a text block."""
+    return {"type": "text", "text": text}
+
+
+def text_of(content: tuple[Block, ...]) -> str:
+    """Return the text of *content*: its text blocks joined, everything else left out."""
+    return "".join(str(block.get("text", "")) for block in content if block["type"] == "text")
