@@ -11,15 +11,14 @@ from agent_cli.version import __version__
 
 if TYPE_CHECKING:
     from agent_cli.agent import Agent as Agent
-    from agent_cli.agent import AgentState as AgentState
+    from agent_cli.agent_state import AgentState as AgentState
+    from agent_cli.cancel import CancelToken as CancelToken
+    from agent_cli.conversation import Conversation as Conversation
     from agent_cli.event_stream import AgentContext as AgentContext
     from agent_cli.event_stream import EventStream as EventStream
     from agent_cli.event_stream import agent_loop as agent_loop
     from agent_cli.event_stream import agent_loop_continue as agent_loop_continue
-    from agent_cli.cancel import CancelToken as CancelToken
-    from agent_cli.conversation import Conversation as Conversation
     from agent_cli.hooks import LoopConfig as LoopConfig
-    from agent_cli.loop import RunResult as RunResult
     from agent_cli.messages import AssistantMessage as AssistantMessage
     from agent_cli.messages import CustomMessage as CustomMessage
     from agent_cli.messages import Message as Message
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from agent_cli.provider import ModelRequest as ModelRequest
     from agent_cli.provider import ProviderRegistry as ProviderRegistry
     from agent_cli.provider import Reply as Reply
+    from agent_cli.run_result import RunResult as RunResult
     from agent_cli.stream_processor import StreamProcessor as StreamProcessor
     from agent_cli.tooling import Approval as Approval
     from agent_cli.tooling import Tool as Tool
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Agent": "agent",
-    "AgentState": "agent",
+    "AgentState": "agent_state",
     "AgentContext": "event_stream",
     "EventStream": "event_stream",
     "agent_loop": "event_stream",
@@ -47,7 +47,7 @@ _HOMES = {
     "CancelToken": "cancel",
     "Conversation": "conversation",
     "LoopConfig": "hooks",
-    "RunResult": "loop",
+    "RunResult": "run_result",
     "AssistantMessage": "messages",
     "CustomMessage": "messages",
     "Message": "messages",

@@ -1,53 +1,29 @@
 """The stateful level: one conversation, two queues, listeners, and one run at a time."""
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from dataclasses import replace
+from typing import Literal
 
 import structlog
 
-from agent_cli.event_stream import require_open_end
+from agent_cli.agent_state import Activity, AgentState
 from agent_cli.cancel import CancelToken
 from agent_cli.conversation import Conversation
 from agent_cli.errors import AgentBusy, NothingToContinue
-from agent_cli.events import (
-    AgentEnd,
-    Event,
-    EventSink,
-    MessageEnd,
-    MessageStart,
-    MessageUpdate,
-    ToolExecutionEnd,
-    ToolExecutionStart,
-)
+from agent_cli.event_stream import require_open_end
+from agent_cli.events import Event, EventSink
 from agent_cli.hooks import LoopConfig
 from agent_cli.intake import append, conversation_of
-from agent_cli.loop import Run, RunResult
-from agent_cli.messages import AssistantMessage, CustomMessage, Message, UserMessage
+from agent_cli.loop import Run
+from agent_cli.message_queue import MessageQueue, QueueMode
+from agent_cli.messages import CustomMessage, Message, UserMessage
 from agent_cli.provider import Model, ThinkingLevel
+from agent_cli.run_result import RunResult
 from agent_cli.timeline import Block
 from agent_cli.tooling import Tool
 
 _log = structlog.get_logger(__name__)
-
-QueueMode: TypeAlias = Literal["one_at_a_time", "all"]
-
-
-@dataclass(frozen=True, slots=True)
-class AgentState:
-    """A copy of the agent's state at one moment; changing its lists changes nothing."""
-
-    system_prompt: str = ""
-    model: Model | None = None
-    thinking_level: ThinkingLevel | None = "minimal"
-    tools: list[Tool] = field(default_factory=list)
-    messages: list[Message] = field(default_factory=list)
-    is_streaming: bool = False
-    stream_message: AssistantMessage | None = None
-    pending_tool_calls: frozenset[str] = frozenset()
-    error: str | None = None
 
 
 class Agent:
@@ -85,37 +61,31 @@ class Agent:
                 tools=tuple(initial_state.tools),
             )
         messages = initial_state.messages if initial_state else ()
-        self.steering_mode: QueueMode = steering_mode
-        self.follow_up_mode: QueueMode = follow_up_mode
-        self._config = config
-        self._listeners: list[EventSink] = []
-        self._steering: deque[UserMessage] = deque()
-        self._follow_ups: deque[UserMessage] = deque()
-        self._steered = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._cancel: CancelToken | None = None
-        self._is_streaming = False
-        self._partial: Callable[[], AssistantMessage] | None = None
-        self._pending: set[str] = set()
-        self._error: str | None = None
         self.conversation = conversation or conversation_of(messages, user_id=config.user_id)
         self.conversation.publish = self._emit
+        self._config = config
+        self._steering = MessageQueue(steering_mode)
+        self._follow_ups = MessageQueue(follow_up_mode)
+        self._activity = Activity()
+        self._listeners: list[EventSink] = []
+        self._cancel: CancelToken | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     @property
     def state(self) -> AgentState:
         """The state now, as a copy."""
-        config = self._config
+        config, activity = self._config, self._activity
         return AgentState(
             config.system_prompt,
             config.model,
             config.thinking_level,
             list(config.tools),
             self.conversation.messages(),
-            self._is_streaming,
-            self._partial() if self._partial else None,
-            frozenset(self._pending),
-            self._error,
+            activity.is_streaming,
+            activity.partial() if activity.partial else None,
+            frozenset(activity.pending),
+            activity.error,
         )
 
     def subscribe(self, listener: EventSink) -> Callable[[], None]:
@@ -165,7 +135,7 @@ class Agent:
         try:
             require_open_end(self.conversation)
         except NothingToContinue:
-            queued = self._take_steering() or self._take_follow_ups()
+            queued = self._steering.take() or self._follow_ups.take()
             if not queued:
                 raise
             return await self._run(queued)
@@ -195,13 +165,11 @@ class Agent:
     async def _run(self, prompts: Sequence[UserMessage]) -> RunResult:
         self._cancel = CancelToken()
         self._idle.clear()
-        self._is_streaming, self._error = True, None
         run = Run(self.conversation, self._current_config, self._emit, self._cancel)
         try:
             return await run.run(prompts)
         finally:
             self._cancel = None
-            self._is_streaming = False
             self._idle.set()
 
     def abort(self) -> None:
@@ -215,22 +183,21 @@ class Agent:
 
     def steer(self, message: UserMessage) -> None:
         """Queue *message* for the running run: after the current tools, before the next request."""
-        self._steering.append(message)
-        self._steered.set()
+        self._steering.put(message)
 
     def follow_up(self, message: UserMessage) -> None:
         """Queue *message* for when the run would end."""
-        self._follow_ups.append(message)
+        self._follow_ups.put(message)
 
     queue_message = steer
 
     def clear_steering_queue(self) -> list[UserMessage]:
         """Take the queued steering messages back."""
-        return _drain(self._steering, "all")
+        return self._steering.clear()
 
     def clear_follow_up_queue(self) -> list[UserMessage]:
         """Take the queued follow-ups back."""
-        return _drain(self._follow_ups, "all")
+        return self._follow_ups.clear()
 
     def clear_all_queues(self) -> list[UserMessage]:
         """Take everything back that was queued."""
@@ -240,9 +207,15 @@ class Agent:
         """Return whether anything waits to be delivered."""
         return bool(self._steering or self._follow_ups)
 
-    def set_queue_mode(self, mode: QueueMode) -> None:
-        """Set how steering messages are delivered."""
-        self.steering_mode = mode
+    def set_steering_mode(self, mode: QueueMode) -> None:
+        """Set how queued steering messages are delivered."""
+        self._steering.mode = mode
+
+    def set_follow_up_mode(self, mode: QueueMode) -> None:
+        """Set how queued follow-ups are delivered."""
+        self._follow_ups.mode = mode
+
+    set_queue_mode = set_steering_mode
 
     def set_system_prompt(self, system_prompt: str) -> None:
         """Set the stable part of the system prompt; this starts a new cache prefix."""
@@ -289,7 +262,7 @@ class Agent:
         """Forget messages, queues and error; with *all* also prompt, tools and model."""
         self.clear_messages()
         self.clear_all_queues()
-        self._error = None
+        self._activity.error = None
         if all:
             self._config = replace(self._config, system_prompt="", tools=(), model=None)
 
@@ -302,50 +275,19 @@ class Agent:
         return replace(
             config,
             convert_to_llm=config.convert_to_llm or _without_custom,
-            get_steering_messages=config.get_steering_messages or self._take_steering,
-            get_follow_up_messages=config.get_follow_up_messages or self._take_follow_ups,
-            wait_for_steering=config.wait_for_steering or self._wait_for_steering,
+            get_steering_messages=config.get_steering_messages or self._steering.take,
+            get_follow_up_messages=config.get_follow_up_messages or self._follow_ups.take,
+            wait_for_steering=config.wait_for_steering or self._steering.wait,
         )
 
-    async def _wait_for_steering(self) -> None:
-        await self._steered.wait()
-
-    def _take_steering(self) -> list[UserMessage]:
-        self._steered.clear()
-        return _drain(self._steering, self.steering_mode)
-
-    def _take_follow_ups(self) -> list[UserMessage]:
-        return _drain(self._follow_ups, self.follow_up_mode)
-
     def _emit(self, event: Event) -> None:
-        self._track(event)
+        self._activity.track(event)
         for listener in tuple(self._listeners):
             try:
                 listener(event)
             except Exception:
                 # A broken renderer must not stop the agent's work or its record.
                 _log.exception("listener failed", event_type=event.type)
-
-    def _track(self, event: Event) -> None:
-        match event:
-            case MessageStart(message=AssistantMessage() as message):
-                self._partial = lambda: message
-            case MessageUpdate():
-                self._partial = event.snapshot
-            case MessageEnd():
-                self._partial = None
-            case ToolExecutionStart():
-                self._pending.add(event.tool_call_id)
-            case ToolExecutionEnd():
-                self._pending.discard(event.tool_call_id)
-            case AgentEnd():
-                self._is_streaming, self._error = False, event.error
-
-
-def _drain(queue: deque[UserMessage], mode: QueueMode) -> list[UserMessage]:
-    """Take the first message, or all of them, out of *queue*."""
-    taken = len(queue) if mode == "all" else min(1, len(queue))
-    return [queue.popleft() for _ in range(taken)]
 
 
 def _without_custom(messages: Sequence[Message]) -> list[Message]:

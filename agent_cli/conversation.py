@@ -4,29 +4,21 @@ Every change is published as an event the moment it is made, so that a session s
 has it on disk before anything else happens. Nothing here does I/O.
 """
 
-import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal
 
 from agent_cli import projection
 from agent_cli.errors import ConversationError
-from agent_cli.events import (
-    EventSink,
-    PromptCompleted,
-    PromptOutput,
-    PromptStarted,
-    PromptStateChanged,
-)
 from agent_cli.messages import (
     AssistantMessage,
     CustomMessage,
     Message,
     ToolResultMessage,
     UserMessage,
-    now_ms,
 )
 from agent_cli.provider import Reply
+from agent_cli.record import Record, new_id
 from agent_cli.timeline import (
     Block,
     BlockOutput,
@@ -35,10 +27,8 @@ from agent_cli.timeline import (
     DiscardedOutput,
     Error,
     FileOutput,
-    Output,
     Pending,
     Prompt,
-    PromptState,
     ReplyOutput,
     Success,
     TextOutput,
@@ -51,25 +41,11 @@ from agent_cli.timeline import (
     text_block,
 )
 
-_NEXT_STATES: dict[PromptState, frozenset[PromptState]] = {
-    "running": frozenset({"running", "waiting_for_approval", "completed"}),
-    "waiting_for_approval": frozenset({"running"}),
-    "completed": frozenset(),
-}
 _NO_USAGE = Usage()
 _BLOCK_OUTPUTS = {"text": TextOutput, "thinking": ThinkingOutput, "tool_use": ToolOutput}
 
 
-def new_id() -> str:
-    """Return an id that is unique in practice: 12 hexadecimal digits."""
-    return secrets.token_hex(6)
-
-
-def _ignore(_event: object) -> None:
-    """Publish to nobody."""
-
-
-class Conversation:
+class Conversation(Record):
     """A timeline whose projection the API accepts whenever no call is open.
 
     A reply enters whole or not at all; each of its tool calls has exactly one result, pending until
@@ -79,18 +55,11 @@ class Conversation:
     def __init__(
         self, prompts: Iterable[Prompt] = (), *, id: str | None = None, user_id: str = "local"
     ) -> None:
+        super().__init__(prompts)
         self.id = id or new_id()
         self.user_id = user_id
-        self.publish: EventSink = _ignore
-        self._prompts = list(prompts)
-        outputs = list(projection.entries(self._prompts))
-        self._last_ms = max((output.at_ms for output in outputs), default=0)
+        outputs = projection.entries(self._prompts)
         self._call_ids = {out.tool_call_id for out in outputs if isinstance(out, ToolOutput)}
-
-    @property
-    def prompts(self) -> Sequence[Prompt]:
-        """All prompts, oldest first. Read only."""
-        return self._prompts
 
     @property
     def usage(self) -> Usage:
@@ -140,12 +109,15 @@ class Conversation:
         Raises:
             ConversationError: There is none.
         """
-        # From the end: calls are asked for while they are new.
-        for prompt in reversed(self._prompts):
-            for output in reversed(prompt.output):
-                if isinstance(output, ToolOutput) and output.tool_call_id == tool_call_id:
-                    return output
-        raise ConversationError(f"there is no tool call {tool_call_id!r} in this conversation")
+        try:
+            prompt, index = self._find_call(tool_call_id)
+        except LookupError:
+            raise ConversationError(
+                f"there is no tool call {tool_call_id!r} in this conversation"
+            ) from None
+        call = prompt.output[index]
+        assert isinstance(call, ToolOutput)
+        return call
 
     def last_reply(self) -> AssistantMessage:
         """Return the message of the last complete reply."""
@@ -172,8 +144,7 @@ class Conversation:
         at_ms = self._now()
         entry = UserOutput(new_id(), at_ms, message.content) if message else None
         prompt = Prompt(new_id(), self.user_id, model, at_ms, visible, input=entry)
-        self._prompts.append(prompt)
-        self.publish(PromptStarted(prompt))
+        self._start(prompt)
         return prompt
 
     def add_user(self, message: UserMessage) -> None:
@@ -255,18 +226,11 @@ class Conversation:
 
     def attach(self, output: FileOutput | WidgetOutput) -> None:
         """Insert a side output behind its call's entry and the side outputs already there."""
-        prompt = self._prompts[-1]
-        calls = [
-            isinstance(o, ToolOutput) and o.tool_call_id == output.tool_call_id
-            for o in prompt.output
-        ]
-        index = calls.index(True) + 1
-        while index < len(prompt.output) and isinstance(
-            prompt.output[index], FileOutput | WidgetOutput
-        ):
+        prompt, index = self._find_call(output.tool_call_id)
+        index += 1
+        while isinstance(prompt.output[index], FileOutput | WidgetOutput):
             index += 1
-        prompt.output.insert(index, output)
-        self.publish(PromptOutput(prompt.id, index, output))
+        self._insert(prompt, index, output)
 
     def compact(
         self, summary: str, first_kept_id: str | None, *, tokens: tuple[int, int] = (0, 0)
@@ -284,45 +248,6 @@ class Conversation:
             self.begin(visible=False)
             self.complete()
         self._append(CustomOutput(new_id(), self._now(), message.role, message.data))
-
-    def complete(self) -> None:
-        """Mark the last prompt as done, if it runs."""
-        if self._prompts and self._prompts[-1].state == "running":
-            self.set_state("completed")
-
-    def set_state(self, state: PromptState) -> None:
-        """Move the last prompt to *state*.
-
-        Raises:
-            ConversationError: It cannot go there from where it is.
-        """
-        prompt = self._prompts[-1]
-        if state not in _NEXT_STATES[prompt.state]:
-            raise ConversationError(f"a prompt cannot go from {prompt.state} to {state}")
-        prompt.state = state
-        if state == "completed":
-            self.publish(PromptCompleted(prompt.id))
-        else:
-            self.publish(PromptStateChanged(prompt.id, state))
-
-    def _append(self, output: Output) -> None:
-        prompt = self._prompts[-1]
-        prompt.output.append(output)
-        self.publish(PromptOutput(prompt.id, len(prompt.output) - 1, output))
-
-    def _replace(self, output: Output) -> None:
-        for prompt in reversed(self._prompts):
-            for index, old in enumerate(prompt.output):
-                if old.id == output.id:
-                    prompt.output[index] = output
-                    self.publish(PromptOutput(prompt.id, index, output, replaced=True))
-                    return
-        raise AssertionError(f"output {output.id} is not in this conversation")
-
-    def _now(self) -> int:
-        """Return the time, never before the last entry's: clocks step back, records must not."""
-        self._last_ms = max(self._last_ms, now_ms())
-        return self._last_ms
 
 
 def _unique(block: Block, taken: set[str]) -> Block:

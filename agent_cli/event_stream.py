@@ -16,8 +16,9 @@ from agent_cli.errors import ConversationError, NothingToContinue
 from agent_cli.events import Event
 from agent_cli.hooks import LoopConfig
 from agent_cli.intake import conversation_of
-from agent_cli.loop import Run, RunResult
+from agent_cli.loop import Run
 from agent_cli.messages import AssistantMessage, Message, UserMessage
+from agent_cli.run_result import RunResult
 from agent_cli.tooling import Tool
 
 

@@ -23,7 +23,7 @@ from agent_cli.events import (
 from agent_cli.hooks import Ask, Turn, settled
 from agent_cli.messages import ToolResultMessage, UserMessage
 from agent_cli.phase import Phase
-from agent_cli.preflight import Ready, announced, check, refuse
+from agent_cli.preflight import Ready, announced, check_all, in_waves, refuse
 from agent_cli.timeline import Error, Pending, Success, ToolOutput
 from agent_cli.tool_call import run_tool
 from agent_cli.tooling import ToolResult
@@ -32,36 +32,40 @@ _log = structlog.get_logger(__name__)
 _SKIPPED = ToolResult.error("Skipped: the user sent a message first. Read it before going on.")
 _CANCELLED = ToolResult.error("Stopped: the user sent a message first. Its effect may be partial.")
 _ABORTED = ToolResult.error("Stopped by the user. Its effect may be partial.")
+_CUT_OFF = (
+    "Not run: the reply ended with %s before this call was complete. Call again with less in it."
+)
 _NOT_RUN = ToolResult.error("Not run: the user stopped before its turn.")
 
 
 class Executor:
-    """One batch. `steering` holds what the user said meanwhile, for the next request."""
+    """One batch. `steering` holds what the user said meanwhile, for the next request.
+
+    `cut_off` is True when the reply did not end with "tool_use": then nothing runs, and the model
+    reads why.
+    """
 
     def __init__(self, turn: Turn) -> None:
-        self.steering: list[UserMessage] = []
         self._turn = turn
         self._conversation = turn.conversation
+        self._stop_reason = turn.conversation.last_reply().stop_reason
         self._running: set[str] = set()
         self._locks: dict[str, asyncio.Lock] = {}
+        self.cut_off = self._stop_reason != "tool_use"
+        self.steering: list[UserMessage] = []
 
-    async def run(self, *, cut_off: str | None = None) -> list[ToolResultMessage]:
-        """Run the open calls and return all results of the reply; [] while a person must decide.
-
-        Args:
-            cut_off: The reply did not end with `tool_use`: nothing runs, the model reads this.
-        """
+    async def run(self) -> list[ToolResultMessage]:
+        """Run the open calls; return all results of the reply, or [] while a person must decide."""
         calls = self._conversation.open_calls()
         self._turn.phase.go(Phase.PLANNING_TOOLS)
         self._turn.emit(ToolCallsAnnounced(tuple(announced(call) for call in calls)))
-        asks: dict[str, Ask] = {}
         try:
-            if cut_off:
-                ready = [refuse(call, cut_off) for call in calls]
+            if self.cut_off:
+                ready, asks = [refuse(call, _CUT_OFF % self._stop_reason) for call in calls], {}
             else:
-                ready, asks = await self._preflight(calls)
+                ready, asks = await check_all(self._turn, calls)
             self._turn.phase.go(Phase.EXECUTING_TOOLS)
-            for wave in self._waves(ready):
+            for wave in in_waves(self._turn, ready):
                 await self._run_wave(wave)
         except BaseException:
             for call in self._conversation.open_calls():
@@ -74,20 +78,6 @@ class Executor:
             return []
         return self._report()
 
-    async def _preflight(self, calls: list[ToolOutput]) -> tuple[list[Ready], dict[str, Ask]]:
-        """Decide about the calls, one at a time: two questions on one terminal would overlap."""
-        ready: list[Ready] = []
-        asks: dict[str, Ask] = {}
-        for call in calls:
-            verdict = await check(self._turn, call)
-            if isinstance(verdict, Ready):
-                ready.append(verdict)
-                continue
-            asks[call.tool_call_id] = verdict
-            if self._turn.config.approval == "defer":
-                break
-        return ([] if asks and self._turn.config.approval == "batch" else ready), asks
-
     def _pause(self, asks: dict[str, Ask]) -> None:
         """Record who waits for what, then ask: a crash in between must find the question."""
         for call in self._conversation.open_calls():
@@ -99,20 +89,6 @@ class Executor:
             if call.tool_call_id in asks:
                 reason = asks[call.tool_call_id].reason
                 self._turn.emit(ApprovalRequested(announced(call, reason)))
-
-    def _waves(self, ready: list[Ready]) -> list[list[Ready]]:
-        """Group neighbours that may run side by side."""
-        waves: list[list[Ready]] = []
-        beside = False
-        for item in ready:
-            parallel = self._turn.config.tool_execution == "parallel"
-            safe = parallel and (item.tool is None or item.tool.parallel_safe)
-            if safe and beside:
-                waves[-1].append(item)
-            else:
-                waves.append([item])
-            beside = safe
-        return waves
 
     async def _run_wave(self, wave: list[Ready]) -> None:
         places = asyncio.Semaphore(self._turn.config.concurrency)

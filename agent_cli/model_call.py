@@ -1,4 +1,4 @@
-"""One model call: from a prepared turn to a complete reply, told piece by piece on the way.
+"""One model call: from a prepared turn to a recorded reply, told piece by piece on the way.
 
 A reply that breaks off is told, recorded as discarded and never kept by halves. Asking again is the
 provider's business; here a restart ends the turn, so that each turn has at most one reply.
@@ -6,8 +6,17 @@ provider's business; here a restart ends the turn, so that each turn has at most
 
 from collections.abc import AsyncIterator, Sequence
 
-from agent_cli.errors import ConversationError, ModelError, NoStreamFunction
-from agent_cli.events import MessageEnd, MessageStart, MessageUpdate, Retry, TurnEnd, TurnStart
+from agent_cli.errors import ContextOverflow, ConversationError, ModelError, NoStreamFunction
+from agent_cli.events import (
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    Notice,
+    Retry,
+    TurnEnd,
+    TurnStart,
+    UsageChanged,
+)
 from agent_cli.hooks import Turn, settled
 from agent_cli.messages import AssistantMessage, CustomMessage, LlmMessage, Message
 from agent_cli.phase import Phase
@@ -21,15 +30,40 @@ from agent_cli.provider import (
     StreamFn,
 )
 from agent_cli.stream_processor import StreamProcessor
+from agent_cli.timeline import text_of
+
+_DISCARDED = {"refusal": "refusal", "model_context_window_exceeded": "context_window"}
+_STOP_NOTICES = {
+    "max_tokens": 'the reply was cut off at max_tokens: say "go on", or raise max_tokens',
+    "refusal": "the model refused to answer; the exchange was taken out of the history",
+}
 
 
-async def ask(turn: Turn) -> Reply:
-    """Return the model's reply to the conversation as it is now.
+async def ask(turn: Turn) -> str:
+    """Let the model answer the conversation as it is now; return the reply's stop reason.
 
     Raises:
         NoStreamFunction, ProviderNotFound: Nobody can be asked.
+        ContextOverflow: The conversation, or the reply, did not fit into the model's window.
         ModelError: It could not be asked, or its reply was lost.
     """
+    reply = await _stream(turn)
+    if reply.stop_reason in _DISCARDED:
+        reason, text = _DISCARDED[reply.stop_reason], text_of(reply.content)
+        message = turn.conversation.discard_reply(text, reason, usage=reply.usage)
+    else:
+        turn.conversation.add_reply(reply)
+        message = turn.conversation.last_reply()
+    turn.emit(MessageEnd(message))
+    turn.emit(UsageChanged(reply.usage, turn.conversation.usage))
+    if message.stop_reason == "context_window":
+        raise ContextOverflow("the conversation no longer fits into the model's window")
+    if reply.stop_reason in _STOP_NOTICES:
+        turn.emit(Notice("warning", _STOP_NOTICES[reply.stop_reason]))
+    return reply.stop_reason
+
+
+async def _stream(turn: Turn) -> Reply:
     stream_fn = _stream_fn(turn)
     request = await _request(turn)
     if turn.phase.phase is not Phase.THINKING:

@@ -1,5 +1,6 @@
-"""Before a tool runs: does it exist, does its input fit, may it run? In that order."""
+"""Before tools run: does each exist, does its input fit, may it run, and beside which others?"""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -31,6 +32,40 @@ def refuse(call: ToolOutput, reason: str) -> Ready:
 def announced(call: ToolOutput, reason: str = "") -> ToolCall:
     """Return *call* as events and hooks show it."""
     return ToolCall(call.tool_call_id, call.name, call.input, reason)
+
+
+async def check_all(turn: Turn, calls: Sequence[ToolOutput]) -> tuple[list[Ready], dict[str, Ask]]:
+    """Decide about the calls of a batch: what may run now, and what a person must be asked.
+
+    One at a time, in call order: two questions on one terminal would overlap. Calls behind the
+    first question are in neither (`approval="defer"`), or nothing may run (`"batch"`).
+    """
+    ready: list[Ready] = []
+    asks: dict[str, Ask] = {}
+    for call in calls:
+        verdict = await check(turn, call)
+        if isinstance(verdict, Ready):
+            ready.append(verdict)
+            continue
+        asks[call.tool_call_id] = verdict
+        if turn.config.approval == "defer":
+            break
+    return ([] if asks and turn.config.approval == "batch" else ready), asks
+
+
+def in_waves(turn: Turn, ready: Sequence[Ready]) -> list[list[Ready]]:
+    """Group neighbours that may run side by side; a call that may not is a wave of its own."""
+    waves: list[list[Ready]] = []
+    beside = False
+    for item in ready:
+        parallel = turn.config.tool_execution == "parallel"
+        safe = parallel and (item.tool is None or item.tool.parallel_safe)
+        if safe and beside:
+            waves[-1].append(item)
+        else:
+            waves.append([item])
+        beside = safe
+    return waves
 
 
 async def check(turn: Turn, call: ToolOutput) -> Ready | Ask:

@@ -8,7 +8,7 @@ blocks it holds have the shape of the Messages API, because they are kept exactl
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 Block: TypeAlias = dict[str, Json]
 """A content block ({"type": "text", "text": ...}) as the Messages API writes it."""
 
