@@ -1,0 +1,97 @@
+# Two commands do everything on a machine that has Python 3.11 or later and nothing else:
+#
+#     make demo    sets up .venv and plays a scripted session, offline and without a key
+#     make test    sets up .venv with the test tools and runs every check
+#
+# PYTHON names the interpreter .venv is made with: make demo PYTHON=python3.12
+
+PYTHON ?= python3
+SEED ?= 1
+BIN := .venv/bin
+PINS := pyproject.toml constraints.txt
+
+# The variables, unlike -c, also reach the separate environment in which pip builds this package:
+# the first for the pip that comes with Python 3.11, the second for pip 25.3 and later.
+export PIP_CONSTRAINT := constraints.txt
+export PIP_BUILD_CONSTRAINT := constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+INSTALL := $(BIN)/python -m pip install --quiet -c constraints.txt
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test format soak bench constraints clean
+
+help:
+	@echo 'make demo         set up, then play a scripted session, offline and without a key'
+	@echo 'make test         set up, then run every check: format, lint, types, layers, tests'
+	@echo 'make format       format and fix what ruff can fix'
+	@echo 'make soak         the slow tests; SEED=n repeats a run'
+	@echo 'make bench        the benchmarks'
+	@echo 'make constraints  renew constraints.txt from the newest versions allowed'
+	@echo 'make clean        remove .venv and everything generated'
+
+demo: .venv/installed
+	@echo '==> agent-cli demo'
+	@$(BIN)/agent-cli demo
+
+test: .venv/installed-test
+	@echo '==> ruff format --check'
+	@$(BIN)/ruff format --check .
+	@echo '==> ruff check'
+	@$(BIN)/ruff check .
+	@echo '==> mypy --strict'
+	@$(BIN)/mypy --strict
+	@echo '==> lint-imports'
+	@$(BIN)/lint-imports --no-logo
+	@echo '==> pytest'
+	@$(BIN)/python -m pytest -m 'not slow'
+
+format: .venv/installed-test
+	@echo '==> ruff format, ruff check --fix'
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+soak: .venv/installed-test
+	@echo '==> pytest -m slow (SEED=$(SEED))'
+	@$(BIN)/python -m pytest -m slow --hypothesis-seed=$(SEED) -ra --durations=10
+
+bench: .venv/installed-test
+	@for benchmark in benchmarks/[!_]*.py; do \
+	    echo "==> $$benchmark"; \
+	    $(BIN)/python "$$benchmark" || exit 1; \
+	done
+
+# A virtual environment of its own, without the pins and the old versions they hold.
+constraints: .venv/bin/python
+	@echo '==> renewing constraints.txt'
+	@rm -rf .venv/newest
+	@$(BIN)/python -m venv .venv/newest
+	@env -u PIP_CONSTRAINT -u PIP_BUILD_CONSTRAINT \
+	    .venv/newest/bin/python -m pip install --quiet -e '.[test]'
+	@grep '^#' constraints.txt > .venv/constraints.txt
+	@.venv/newest/bin/python -m pip freeze --exclude-editable >> .venv/constraints.txt
+	@mv .venv/constraints.txt constraints.txt
+	@rm -rf .venv/newest
+
+clean:
+	@echo '==> removing .venv and generated files'
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Stamps: newer than what was installed from, so that a second run installs nothing.
+.venv/installed: $(PINS) | .venv/bin/python
+	@echo '==> installing agent-cli into .venv'
+	@$(INSTALL) -e .
+	@touch $@
+
+.venv/installed-test: $(PINS) | .venv/bin/python
+	@echo '==> installing agent-cli and the test tools into .venv'
+	@$(INSTALL) -e '.[test]'
+	@touch .venv/installed $@
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "agent-cli needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1)." \
+	        "Name another: make PYTHON=python3.11" >&2; exit 1; }
+	@echo "==> creating .venv with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }

@@ -1,0 +1,128 @@
+"""Every test runs as if on a new machine: empty home, no settings, no keys, no internet."""
+
+import contextlib
+import ipaddress
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+# Change what the program or its libraries do, so that a test would differ from desk to desk.
+SETTINGS_PREFIXES = ("ANTHROPIC_", "AGENT_CLI_", "CLAUDE_", "XDG_", "GIT_", "OTEL_", "PIP_")
+SETTINGS_NAMES = (
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+    *("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLORTERM", "CI"),
+    *("COLUMNS", "LINES", "EDITOR", "VISUAL", "PAGER"),
+)
+CHILDREN_GRACE_S = 2.0
+
+Address: TypeAlias = Any  # each family of sockets has its own kind
+
+
+@pytest.fixture(autouse=True)
+def _new_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the test a home of its own; `tmp_path`, empty, is the working directory."""
+    home = tmp_path.with_name(f"{tmp_path.name}-home")
+    home.mkdir()
+    for name in list(os.environ):
+        if name.startswith(SETTINGS_PREFIXES) or name.upper() in SETTINGS_NAMES:
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(home))
+    for variable, place in {
+        "XDG_CONFIG_HOME": ".config",
+        "XDG_DATA_HOME": ".local/share",
+        "XDG_STATE_HOME": ".local/state",
+        "XDG_CACHE_HOME": ".cache",
+    }.items():
+        monkeypatch.setenv(variable, str(home / place))
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Refuse every connection that leaves this machine, and fail the test that tried.
+
+    The failure comes at the end too: the program turns a refused connection into a message.
+    """
+    refused: list[str] = []
+    connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
+    resolve: Any = socket.getaddrinfo  # passed on as called; its overloads are not our business
+
+    def check(host: object) -> None:
+        if not is_loopback(host):
+            refused.append(repr(host))
+            raise ConnectionRefusedError(f"tests may not reach {host!r}, only this machine")
+
+    def guarded_connect(self: socket.socket, address: Address) -> None:
+        check(address[0] if isinstance(address, tuple) else None)
+        connect(self, address)
+
+    def guarded_connect_ex(self: socket.socket, address: Address) -> int:
+        check(address[0] if isinstance(address, tuple) else None)
+        return connect_ex(self, address)
+
+    def guarded_resolve(host: object, *rest: Any, **named: Any) -> Any:
+        check(host)
+        return resolve(host, *rest, **named)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded_connect)
+    monkeypatch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
+    monkeypatch.setattr(socket, "getaddrinfo", guarded_resolve)
+    yield
+    if refused:
+        pytest.fail(f"the test tried to reach {', '.join(refused)}")
+
+
+@pytest.fixture(autouse=True)
+def _no_child_left_behind() -> Iterator[None]:
+    """Fail a test after which a process it started still runs; other fixtures end first."""
+    before = running_children()
+    yield
+    deadline = time.monotonic() + CHILDREN_GRACE_S
+    while (left := _without(before, running_children())) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    for pid in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    if left:
+        pytest.fail(f"the test left processes running: {list(left.values())}")
+
+
+def is_loopback(host: object) -> bool:
+    """Whether connecting to *host* stays on this machine; None stands for a local socket."""
+    name = host.decode() if isinstance(host, bytes) else host
+    if name in (None, "", "localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(str(name)).is_loopback
+    except ValueError:
+        return False
+
+
+def running_children() -> dict[int, str]:
+    """Return pid → command line of this process's children; empty where there is no /proc."""
+    ours = str(os.getpid())
+    stats = ((path.parent.name, _read(path)) for path in Path("/proc").glob("[0-9]*/stat"))
+    # pid (name) state ppid ...; the name may hold anything, so what counts is behind the last ")".
+    pids = [pid for pid, stat in stats if stat.rpartition(")")[2].split()[1:2] == [ours]]
+    commands = {int(pid): _read(Path("/proc", pid, "cmdline")).replace("\0", " ") for pid in pids}
+    # One that has ended has no command line, reaped or not.
+    return {pid: command for pid, command in commands.items() if command}
+
+
+def _without(before: dict[int, str], now: dict[int, str]) -> dict[int, str]:
+    return {pid: command for pid, command in now.items() if pid not in before}
+
+
+def _read(path: Path) -> str:
+    """Return a file of /proc; "" if its thread or process is gone by now."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,359 @@
+"""What import-linter cannot hold: owners, sizes and habits of the source, one short test each."""
+
+import ast
+import configparser
+import importlib
+import inspect
+import os
+import re
+import statistics
+import subprocess
+import sys
+import typing
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from anthropic.types import Model
+
+ROOT = Path(__file__).parents[1]
+
+# A folder ends in a slash; a module may have grown into a folder of its name.
+OWNERS = {
+    "anthropic": ("providers/",),
+    "httpx2": ("providers/", "mcp_client/"),
+    "tenacity": ("providers/",),
+    "mcp": ("mcp_client/",),
+    "mcp_types": ("mcp_client/",),
+    "prompt_toolkit": ("repl/",),
+    "rich": ("repl/",),
+    "dotenv": ("settings/", "trust_effects/"),  # what a file says; what it would do
+    "tomllib": ("settings/", "trust_effects/", "providers/"),  # as above; the table of models
+    "jsonschema": ("tooling/", "mcp_client/"),  # what the model sends; what a server declares
+}
+WRITERS_TO_STDOUT = ("repl/", "headless/", "stream_json/", "cli/", "doctor/", "demo/")
+CATCHERS_OF_EVERYTHING = {
+    "agent/": "a broken listener must not stop the run it listens to",
+    "preflight/": "a broken permission check becomes a question to the user",
+    "tool_call/": "a tool's bug becomes an answer the model reads",
+    "repl/": "a bug of ours costs one line, and the prompt returns",
+    "headless/": "the last line of output comes whatever happened",
+    "terminal/background/": "a thread's error is handed to whoever waits for it",
+    "supervisor/": "a forked child must end there and not return into its parent's code",
+}
+STARTERS_OF_BARE_TASKS = {
+    "event_stream/": "a task group around a yield cancels whoever iterates (PEP 789)",
+    "repl/prompt/": "prompt_toolkit's own print above a prompt, started from plain functions",
+}
+SKIPPED_FOLDERS = {"__pycache__", "build", "dist", "node_modules"}
+
+
+@cache
+def sources() -> dict[str, Path]:
+    """Return name → path of every module we ship; a name ends in a slash, as folders do."""
+    package = ROOT / "agent_cli"
+    tools = ROOT / "tools" / "agent_cli_tools"
+    found = {f"{_name(path, package)}/": path for path in package.rglob("*.py")}
+    found |= {f"agent_cli_tools/{_name(path, tools)}/": path for path in tools.rglob("*.py")}
+    assert len(found) > 10
+    return found
+
+
+def _name(path: Path, package: Path) -> str:
+    return path.relative_to(package).with_suffix("").as_posix()
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
+def core() -> tuple[str, ...]:
+    """Return the modules of the core and the contracts: the layers from the agent downwards."""
+    config = configparser.ConfigParser()
+    config.read(ROOT / ".importlinter")
+    names = re.findall(r"\w+", config["importlinter:contract:layers"]["layers"])
+    return tuple(f"{name}/" for name in names[names.index("agent") :])
+
+
+def nodes() -> Iterator[tuple[str, ast.AST]]:
+    """Yield (module, node) for everything in the source."""
+    for name, path in sources().items():
+        for node in ast.walk(tree(path)):
+            yield name, node
+
+
+def imported(node: ast.AST) -> list[str]:
+    """Return the modules an import statement names; "from a import b" is "a" and "a.b"."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.module:
+        return [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return []
+
+
+def repository_texts() -> Iterator[tuple[str, str]]:
+    """Yield (path, text) of every text file a clone holds, generated ones aside."""
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = [f for f in folders if f not in SKIPPED_FOLDERS and _is_ours(Path(folder, f))]
+        for path in (Path(folder, file) for file in files):
+            try:
+                yield str(path.relative_to(ROOT)), path.read_text()
+            except UnicodeDecodeError:
+                continue  # an image or an archive
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether *folder* is part of the source: of the hidden ones only .ci and .github are."""
+    return not folder.name.startswith(".") or folder.name in {".ci", ".github"}
+
+
+def test_each_third_party_package_has_one_owner() -> None:
+    """What replacing a package would touch is one folder, wherever in a file the import stands."""
+    strangers = [
+        f"{module} imports {package}"
+        for module, node in nodes()
+        for package in {name.partition(".")[0] for name in imported(node)}
+        if package in OWNERS and not module.startswith(OWNERS[package])
+    ]
+
+    assert strangers == []
+
+
+def test_the_core_needs_the_standard_library_and_pydantic_only() -> None:
+    """The loop runs where neither a model's SDK nor a terminal is installed."""
+    allowed = {*sys.stdlib_module_names, "agent_cli", "pydantic", "structlog"}
+    needed = [
+        f"{module} imports {package}"
+        for module, node in nodes()
+        if module.startswith(core())
+        for package in {name.partition(".")[0] for name in imported(node)}
+        if package not in allowed and not module.startswith(OWNERS.get(package, ()))
+    ]
+
+    assert needed == []
+
+
+def test_dependencies_between_types_loop_and_agent_are_one_way() -> None:
+    """S0-02: types reach neither loop nor agent, however far; the loop never reaches the agent."""
+    for name in ("timeline", "messages", "tooling", "provider", "events", "hooks"):
+        assert reached_from(name).isdisjoint({"loop", "agent"}), name
+    assert "agent" not in reached_from("loop")
+
+
+def reached_from(name: str) -> set[str]:
+    """Return every module of agent_cli that importing *name* can lead to."""
+    reached: set[str] = set()
+    waiting = [name]
+    while waiting:
+        path = sources().get(f"{waiting.pop()}/")
+        for node in ast.walk(tree(path)) if path else ():
+            found = {
+                dotted.removeprefix("agent_cli.").replace(".", "/")
+                for dotted in imported(node)
+                if dotted.startswith("agent_cli.")
+            }
+            waiting += found - reached
+            reached |= found
+    return reached
+
+
+def test_no_module_exceeds_300_lines() -> None:
+    lengths = {name: len(path.read_text().splitlines()) for name, path in sources().items()}
+
+    assert {name: length for name, length in lengths.items() if length > 300} == {}
+    assert statistics.median(lengths.values()) <= 110
+
+
+def test_no_function_exceeds_60_lines() -> None:
+    lengths = {
+        f"{module}{node.name}": (node.end_lineno or 0) - node.lineno + 1
+        for module, node in nodes()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+
+    assert {name: length for name, length in lengths.items() if length > 60} == {}
+
+
+def test_the_loop_stays_small() -> None:
+    """In every agent that grew ugly, it was the loop that grew."""
+    parts = {name: lines_of_code(sources()[f"{name}/"]) for name in ("loop", "executor", "hooks")}
+
+    assert sum(parts.values()) <= 250, parts
+
+
+def lines_of_code(path: Path) -> int:
+    """Return the number of lines that are neither blank nor comment nor docstring."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = {
+        line
+        for node in ast.walk(tree(path))
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None
+        for line in range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)
+    }
+    return sum(
+        number not in docstrings and not line.lstrip().startswith("#") and line.strip() != ""
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+    )
+
+
+def test_tools_is_a_source_root_and_no_package() -> None:
+    """Started in a repository with its own `tools`, the program would run that one's code."""
+    assert not (ROOT / "tools" / "__init__.py").exists()
+
+
+def test_no_retired_model_is_named() -> None:
+    """S0-71: the documents' own model is gone; an id we name must be one the SDK still knows."""
+    current = set(typing.get_args(typing.get_args(Model)[0]))
+    assert "claude-sonnet-5-5" in current
+    pattern = re.compile(r"\bclaude-(?:[a-z]+-)?\d[\w-]*\w\b")
+    retired = [
+        f"{path}: {model}"
+        for path, text in repository_texts()
+        for model in set(pattern.findall(text))
+        if model not in current
+    ]
+
+    assert retired == []
+
+
+def test_no_file_names_the_machine_it_was_written_on() -> None:
+    """A path of one machine is wrong on every other."""
+    places = re.compile(r"(?<![\w.~$}-])/(?:work/|root/\.|opt/(?:wheels|pypi))")
+    found = [
+        f"{path}: {line.strip()}"
+        for path, text in repository_texts()
+        if path != str(Path(__file__).relative_to(ROOT))
+        for line in text.splitlines()
+        if places.search(line)
+    ]
+
+    assert found == []
+
+
+def test_only_front_ends_write_to_stdout() -> None:
+    """Stdout carries answers; one stray line there breaks whoever parses them."""
+    found = [
+        f"{module} line {node.lineno}"
+        for module, node in nodes()
+        if not module.startswith(WRITERS_TO_STDOUT)
+        and isinstance(node, ast.Call | ast.Attribute)
+        and (_prints_to_stdout(node) or ast.unparse(node) == "sys.stdout")
+    ]
+
+    assert found == []
+
+
+def _prints_to_stdout(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and ast.unparse(node.func) == "print"
+        and "file" not in {keyword.arg for keyword in node.keywords}
+    )
+
+
+def test_everything_is_caught_in_few_places_only() -> None:
+    """A catch-all hides bugs; one that passes on what it caught hides nothing."""
+    found = [
+        f"{module} line {node.lineno}"
+        for module, node in nodes()
+        if not module.startswith(tuple(CATCHERS_OF_EVERYTHING))
+        and isinstance(node, ast.ExceptHandler)
+        and (node.type is None or _names(node.type) & {"Exception", "BaseException"})
+        and not (isinstance(last := node.body[-1], ast.Raise) and last.exc is None)
+    ]
+
+    assert found == []
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+
+
+def test_tasks_start_in_a_task_group_only() -> None:
+    """A bare task can outlive its caller, and its error is seen by nobody."""
+    found = [
+        f"{module} line {node.lineno}"
+        for module, node in nodes()
+        if not module.startswith(tuple(STARTERS_OF_BARE_TASKS))
+        and isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in {"create_task", "ensure_future"}
+        and _last_name(node.func.value) not in _task_groups(tree(sources()[module]))
+    ]
+
+    assert found == []
+
+
+def _task_groups(module: ast.Module) -> Iterator[str]:
+    """Yield the names of task groups in *module*: what holds one or is annotated as one."""
+    for node in ast.walk(module):
+        match node:
+            case ast.withitem(context_expr=ast.Call(func=made), optional_vars=ast.expr() as group):
+                if _last_name(made) == "TaskGroup":
+                    yield _last_name(group)
+            case ast.Assign(targets=[ast.expr() as group], value=ast.Call(func=made)):
+                if _last_name(made) == "TaskGroup":
+                    yield _last_name(group)
+            case ast.arg(annotation=ast.expr() as kind):
+                if _last_name(kind) == "TaskGroup":
+                    yield node.arg
+            case ast.AnnAssign(target=target, annotation=kind):
+                if _last_name(kind) == "TaskGroup":
+                    yield _last_name(target)
+
+
+def _last_name(node: ast.AST) -> str:
+    """Return "group" for `group`, `self._group` and `asyncio.group`."""
+    return ast.unparse(node).rpartition(".")[2].lstrip("_")
+
+
+def test_modules_of_the_working_directory_are_not_imported(tmp_path: Path) -> None:
+    """Opened in a stranger's repository, the program must not run the stranger's code."""
+    for module in ("argparse", "asyncio", "json", "logging", "pydantic", "rich", "structlog"):
+        (tmp_path / f"{module}.py").write_text(f"raise SystemExit('imported {module} from here')")
+
+    run = subprocess.run(
+        [sys.executable, "-m", "agent_cli", "--version"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_every_exported_name_can_be_imported_and_says_what_it_is() -> None:
+    """S0-02, S3-26: the package root names the library, and each name is documented."""
+    package = importlib.import_module("agent_cli")
+
+    exported = {name: getattr(package, name) for name in package.__all__}
+
+    assert {"Agent", "agent_loop", "agent_loop_continue", "Tool", "ToolResult"} <= exported.keys()
+    assert [name for name, value in exported.items() if not _is_documented(name, value)] == []
+
+
+def _is_documented(name: str, value: object) -> bool:
+    """Whether a class or function has words of its own; a dataclass's default are its fields."""
+    if not inspect.isclass(value) and not inspect.isroutine(value):
+        return True
+    documentation = value.__doc__ or ""
+    return documentation != "" and not documentation.startswith(f"{name}(")
+
+
+def test_importing_the_package_loads_no_more_than_its_version() -> None:
+    """`--version` needs this much, and must not wait for the loop and pydantic."""
+    loaded = subprocess.run(
+        [sys.executable, "-c", "import agent_cli, sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout.split()
+
+    ours = {name for name in loaded if name.startswith("agent_cli.")}
+    assert ours <= {"agent_cli.version"}
+    assert "pydantic" not in loaded

@@ -1,0 +1,77 @@
+"""The guards of conftest.py, seen from a test run inside a test."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def run_pytest(directory: Path, source: str) -> str:
+    """Run *source* as a test file under this project's conftest; return what pytest printed."""
+    (directory / "test_inner.py").write_text(source)
+    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider"]
+    return subprocess.run(
+        [*command, "-q", "test_inner.py"],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "ANTHROPIC_API_KEY": "k", "HTTP_PROXY": "p"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    ).stdout
+
+
+def test_a_test_sees_a_new_machine(tmp_path: Path) -> None:
+    """A key, a proxy or a home of the person who runs the tests must not change a result."""
+    printed = run_pytest(
+        tmp_path,
+        "import os, pathlib\n"
+        "def test_inner(tmp_path):\n"
+        "    assert 'ANTHROPIC_API_KEY' not in os.environ\n"
+        "    assert 'HTTP_PROXY' not in os.environ\n"
+        "    assert list(pathlib.Path.home().iterdir()) == []\n"
+        "    assert pathlib.Path.cwd() == tmp_path\n"
+        f"    assert pathlib.Path.home() != pathlib.Path({str(Path.home())!r})\n",
+    )
+
+    assert "1 passed" in printed, printed
+
+
+def test_reaching_the_internet_fails_a_test_that_hides_it(tmp_path: Path) -> None:
+    """The program turns a refused connection into a message, so raising is not enough."""
+    printed = run_pytest(
+        tmp_path,
+        "import asyncio, contextlib, socket, pytest\n"
+        "@pytest.mark.parametrize('attempt', [\n"
+        "    lambda: socket.create_connection(('192.0.2.1', 9), timeout=1),\n"
+        "    lambda: socket.socket().connect_ex(('192.0.2.1', 9)),\n"
+        "    lambda: socket.getaddrinfo('example.com', 443),\n"
+        "    lambda: asyncio.run(asyncio.open_connection('example.com', 443)),\n"
+        "])\n"
+        "def test_inner(attempt):\n"
+        "    with contextlib.suppress(OSError):\n"
+        "        attempt()\n",
+    )
+
+    assert printed.count("- Failed: the test tried to reach") == 4, printed
+    assert "4 passed, 4 errors" in printed, printed
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the guard reads /proc")
+def test_a_child_left_running_fails_the_test(tmp_path: Path) -> None:
+    """And it is killed, so that it does not fail the next test as well."""
+    printed = run_pytest(
+        tmp_path,
+        "import subprocess\n"
+        "def test_inner(request):\n"
+        "    request.config.child = subprocess.Popen(['sleep', '600'])\n"
+        "def test_next(request):\n"
+        "    assert request.config.child.wait(timeout=10) == -9\n",
+    )
+
+    assert "left processes running: ['sleep 600 ']" in printed, printed
+    assert "2 passed, 1 error" in printed, printed

@@ -1,0 +1,118 @@
+"""The two commands that set everything up, with an interpreter that only pretends."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PINS = ("pyproject.toml", "constraints.txt")
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A directory with a space in its name that holds what set-up reads."""
+    directory = tmp_path / "a clone"
+    directory.mkdir()
+    for name in ("Makefile", *PINS):
+        shutil.copy(ROOT / name, directory)
+    return directory
+
+
+def make(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run make as from a shell: without what a make that runs these tests hands down."""
+    environment = {name: value for name, value in os.environ.items() if "MAKE" not in name}
+    return subprocess.run(
+        ["make", *arguments],
+        cwd=directory,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def script(path: Path, body: str) -> Path:
+    """Write an executable shell script."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_python_that_is_too_old_is_refused_by_name(clone: Path) -> None:
+    """Whoever reads it learns what was found and what to type instead."""
+    old = script(clone / "old", '[ "$1" = --version ] && echo Python 3.9.2 || exit 1')
+
+    done = make(clone, "demo", f"PYTHON=./{old.name}")
+
+    assert done.returncode != 0
+    assert "needs Python 3.11 or later; ./old is Python 3.9.2" in done.stderr
+    assert not (clone / ".venv").exists()
+
+
+def test_an_environment_that_could_not_be_made_leaves_nothing(clone: Path) -> None:
+    """Half an environment would pass for a whole one the next time."""
+    body = 'case "$1$2" in -mvenv) mkdir -p .venv/bin; touch .venv/bin/python; exit 1;; esac'
+    script(clone / "broken", body)
+
+    done = make(clone, "demo", "PYTHON=./broken")
+
+    assert done.returncode != 0
+    assert not (clone / ".venv").exists()
+
+
+@pytest.mark.parametrize(("command", "extras"), [("demo", "."), ("test", ".[test]")])
+def test_set_up_happens_once_and_again_when_a_pin_changes(
+    clone: Path, command: str, extras: str
+) -> None:
+    """The second run starts at once; a changed dependency is never missed."""
+    python = script(
+        clone / ".venv/bin/python", 'case "$*" in *install*) echo "$*" >> installs;; esac'
+    )
+    for tool in ("agent-cli", "ruff", "mypy", "lint-imports"):
+        script(python.with_name(tool), "exit 0")
+    installs = clone / "installs"
+
+    first, second = make(clone, command), make(clone, command)
+    once = installs.read_text().splitlines()
+    pin = clone / "constraints.txt"
+    os.utime(pin, (later := pin.stat().st_mtime + 60, later))
+    make(clone, command)
+
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr
+    assert once == [f"-m pip install --quiet -c constraints.txt -e {extras}"]
+    assert len(installs.read_text().splitlines()) == 2
+    assert "installing" in first.stdout
+    assert "installing" not in second.stdout
+
+
+def test_the_test_command_runs_every_check_and_stops_at_the_first_that_fails(clone: Path) -> None:
+    """A red check must not scroll away above a green one."""
+    script(clone / ".venv/bin/python", "exit 0")
+    for tool in ("ruff", "mypy"):
+        script(clone / f".venv/bin/{tool}", "exit 0")
+    lint = script(clone / ".venv/bin/lint-imports", "exit 0")
+
+    green = make(clone, "test")
+    script(lint, "exit 1")
+    red = make(clone, "test")
+
+    steps = [line for line in green.stdout.splitlines() if line.startswith("==> ")]
+    checks = ["ruff format --check", "ruff check", "mypy --strict", "lint-imports", "pytest"]
+    assert steps[-5:] == [f"==> {check}" for check in checks]
+    assert red.returncode != 0
+    assert "==> pytest" not in red.stdout
+
+
+def test_continuous_integration_runs_the_same_command() -> None:
+    """What passes here passes there."""
+    run = ROOT / ".ci" / "run"
+
+    assert os.access(run, os.X_OK)
+    assert run.read_text().splitlines()[-1] == "exec make test"

@@ -1,0 +1,152 @@
+"""The wheel, as a user gets it: what is inside, what it needs, and that it runs."""
+
+import ast
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PIP = (sys.executable, "-m", "pip", "--isolated", "--quiet", "--disable-pip-version-check")
+SOURCES = ("agent_cli", "tools/agent_cli_tools")
+GENERATED = re.compile(r"(^|/)(\.|__pycache__/)")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel built from the tree, by the build tools of this environment: no index is asked."""
+    directory = tmp_path_factory.mktemp("wheel")
+    options = ["--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", str(directory)]
+    subprocess.run([*PIP, "wheel", *options, str(ROOT)], check=True, timeout=120)
+    return next(directory.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command of an environment that holds the wheel and, lent by this one, what it needs.
+
+    The path entry comes after the wheel's own and runs no .pth files of the lender, so the tree
+    installed there for development stays out of sight.
+    """
+    directory = tmp_path_factory.mktemp("environment")
+    venv.create(directory, with_pip=False, symlinks=True)
+    python = directory / "bin" / "python"
+    install = ["--python", str(python), "install", "--no-index", "--no-deps", str(wheel)]
+    subprocess.run([*PIP, *install], check=True, timeout=120)
+    packages = Path(sysconfig.get_path("purelib", vars={"base": str(directory)}))
+    (packages / "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return directory / "bin" / "agent-cli"
+
+
+def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run an installed command away from the tree, without a key."""
+    environment = {**os.environ, "PYTHONSAFEPATH": "1"}
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_the_wheel_holds_two_packages_and_nothing_beside_them(wheel: Path) -> None:
+    """A top-level `tools` or `tests` would overwrite other people's packages."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name.partition("/")[0] for name in archive.namelist()}
+
+    packages = {name for name in names if not name.endswith(".dist-info")}
+    assert packages == {"agent_cli", "agent_cli_tools"}
+
+
+def test_the_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
+    """Prompts, model tables, recordings and py.typed are needed as much as the modules."""
+    expected = {
+        path.relative_to((ROOT / source).parent).as_posix()
+        for source in SOURCES
+        for path in (ROOT / source).rglob("*")
+        if path.is_file() and not GENERATED.search(path.relative_to(ROOT).as_posix())
+    }
+
+    with zipfile.ZipFile(wheel) as archive:
+        missing = expected - set(archive.namelist())
+
+    assert missing == set()
+    assert "agent_cli/py.typed" in expected
+
+
+def test_every_import_is_a_declared_dependency() -> None:
+    """S3-26: a package that is there only because another needs it can be gone tomorrow."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = {_normal(re.split(r"[<>=!~\[; ]", need)[0]) for need in project["dependencies"]}
+    owners = importlib.metadata.packages_distributions()
+
+    undeclared = {
+        name: owners.get(name, ["(not installed)"])
+        for name in _imported_packages()
+        if declared.isdisjoint(_normal(owner) for owner in owners.get(name, []))
+    }
+
+    assert undeclared == {}
+
+
+def _normal(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+def _imported_packages() -> set[str]:
+    """Return the top-level third-party packages our source imports, wherever in a file."""
+    names: set[str] = set()
+    for path in (path for source in SOURCES for path in (ROOT / source).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names.add(node.module.partition(".")[0])
+    return names - sys.stdlib_module_names - {"agent_cli", "agent_cli_tools"}
+
+
+def test_the_constraints_pin_this_environment() -> None:
+    """An install next year gives what was tested; what is installed here beside it is no matter."""
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = dict(line.split("==") for line in lines if line and not line.startswith("#"))
+
+    installed = {
+        name: distribution.version
+        for distribution in importlib.metadata.distributions()
+        if (name := distribution.metadata["Name"]) in pins
+    }
+
+    assert installed == pins
+    assert all(re.fullmatch(r"[\w.]+", version) for version in pins.values())
+
+
+def test_the_installed_command_says_its_version(installed: Path) -> None:
+    """S3-26: the wheel works in an environment that has never seen the source tree."""
+    done = run(installed, "--version")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert importlib.metadata.version("agent-cli-repl") in done.stdout
+
+
+def test_the_installed_command_plays_the_demo(installed: Path) -> None:
+    """The recording, the prompts and the tools come from the wheel, offline and without a key."""
+    done = run(installed, "demo")
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout != ""
+
+
+def test_the_installed_packages_come_from_the_wheel(installed: Path) -> None:
+    """Guards the guard: with the tree in sight, the two tests above would prove nothing."""
+    code = "import agent_cli, agent_cli_tools; print(agent_cli.__file__, agent_cli_tools.__file__)"
+
+    done = run(installed.with_name("python"), "-c", code)
+
+    assert done.returncode == 0, done.stderr
+    assert str(ROOT) not in done.stdout
+    assert done.stdout.count(str(installed.parents[1])) == 2
