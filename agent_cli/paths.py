@@ -1,0 +1,65 @@
+"""Where files of this program live: XDG directories, asked for anew at every call.
+
+Knows names only; nothing here reads, writes or creates a file, except `private_dir`.
+"""
+
+from pathlib import Path
+
+from platformdirs import PlatformDirs
+
+_APP = "agent-cli"
+
+
+def config_dir() -> Path:
+    """The user's settings, .env and permissions."""
+    return PlatformDirs(_APP, appauthor=False).user_config_path
+
+
+def state_dir() -> Path:
+    """What the program remembers: sessions, logs, history, trust."""
+    return PlatformDirs(_APP, appauthor=False).user_state_path
+
+
+def user_settings_file() -> Path:
+    """The user's `appsettings.toml`; an `appsettings.json` beside it is read first."""
+    return config_dir() / "appsettings.toml"
+
+
+def user_env_file() -> Path:
+    """The user's `.env`."""
+    return config_dir() / ".env"
+
+
+def permissions_file() -> Path:
+    """The user's permission rules."""
+    return config_dir() / "permissions.toml"
+
+
+def sessions_dir() -> Path:
+    """One folder for all sessions of all workspaces."""
+    return state_dir() / "sessions"
+
+
+def log_file() -> Path:
+    """The log a file sink without a path writes to."""
+    return state_dir() / "logs" / "agent.log"
+
+
+def history_file() -> Path:
+    """What the user typed at the prompt, across sessions."""
+    return state_dir() / "history"
+
+
+def trust_file() -> Path:
+    """Which workspaces the user trusts."""
+    return state_dir() / "trust.json"
+
+
+def private_dir(path: Path) -> Path:
+    """Create *path* so that only the user can enter it, parents too; return it.
+
+    A directory that exists keeps its mode: it may be shared on purpose.
+    """
+    for missing in reversed([folder for folder in (path, *path.parents) if not folder.exists()]):
+        missing.mkdir(mode=0o700, exist_ok=True)
+    return path

@@ -1,0 +1,60 @@
+"""Takes secrets out of text that is about to be shown or written: logs, errors, `config show`.
+
+Knows the values of this environment's secrets and the shapes of common ones; a secret it has
+neither met nor can recognise passes.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+MASK = "***"
+
+_SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS")
+# Shorter values ("1", "true", "local") would blank out ordinary words everywhere.
+_SECRET_CHARS_MIN = 8
+
+_SHAPES = (
+    r"sk-ant-[\w-]{6,}",
+    r"(?<=bearer )[\w.~+/=-]{6,}",
+    r"(?<=://)[^\s/@]+(?=@)",
+    r"(?<=[?&])((?:[\w-]*(?:key|token|secret|password|signature))=)[^\s&#\"']+",
+    r"((?:api[_-]?key|auth[_-]?token|access[_-]?token|token|secret|password)"
+    r"[\"']?\s*[=:]\s*[\"']?)[^\s\"',;&]{6,}",
+)
+
+
+class Redactor:
+    """Replaces every known or recognised secret by `***`."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        # The longest first: one secret may begin with another.
+        known = sorted({s for s in secrets if len(s) >= _SECRET_CHARS_MIN}, key=len, reverse=True)
+        self._known = re.compile("|".join(map(re.escape, known))) if known else None
+        self._shapes = [re.compile(shape, re.IGNORECASE) for shape in _SHAPES]
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> "Redactor":
+        """Return a redactor that knows the values of all variables named like secrets."""
+        return cls(value for name, value in environment.items() if is_secret_name(name))
+
+    def text(self, text: str) -> str:
+        """Return *text* without secrets."""
+        if self._known:
+            text = self._known.sub(MASK, text)
+        for shape in self._shapes:
+            text = shape.sub(rf"\g<1>{MASK}" if shape.groups else MASK, text)
+        return text
+
+    def arguments(self, arguments: Sequence[str]) -> tuple[str, ...]:
+        """Return a command's arguments without secrets, `--token VALUE` pairs included."""
+        shown: list[str] = []
+        for previous, argument in zip(("", *arguments), arguments, strict=False):
+            hidden = previous.startswith("-") and is_secret_name(previous.lstrip("-"))
+            shown.append(MASK if hidden else self.text(argument))
+        return tuple(shown)
+
+
+def is_secret_name(name: str) -> bool:
+    """Tell whether a variable, header or option of this name holds a secret, by its words."""
+    words = name.upper().replace("-", "_").split("_")
+    return any(word.endswith(_SECRET_WORDS) for word in words)

@@ -1,0 +1,31 @@
+"""The words for a setting that is wrong: what was found, and which key was probably meant.
+
+Imported only when there is something to complain about.
+"""
+
+import difflib
+import json
+from collections.abc import Mapping
+
+from agent_cli.redaction import Redactor
+from agent_cli.settings.rules import Rule, fold
+
+_FOUND_CHARS_MAX = 60
+
+
+def found_text(rule: Rule, value: object) -> str:
+    """Return the value as JSON, short and without secrets."""
+    if rule.secret or isinstance(value, dict | list):
+        return f"this {'table' if isinstance(value, dict) else 'value'}"
+    found = Redactor().text(json.dumps(value, ensure_ascii=False, default=str))
+    return found if len(found) <= _FOUND_CHARS_MAX else found[:_FOUND_CHARS_MAX] + "…"
+
+
+def nearest_hint(written: str, known: Mapping[str, str]) -> str:
+    """Return a hint at the known key that looks most like *written*, or ""."""
+    last_parts = {folded.rpartition(".")[2]: key for folded, key in known.items()}
+    folded = fold(written)
+    for candidates, wanted in ((known, folded), (last_parts, folded.rpartition(".")[2])):
+        if close := difflib.get_close_matches(wanted, candidates, n=1, cutoff=0.7):
+            return f"; did you mean {candidates[close[0]]}?"
+    return ""

@@ -1,0 +1,76 @@
+"""One `.env` file: its variables, its lines that are none, and what a project may not set.
+
+Imported only when there is such a file: the first prompt waits for what stands above it.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+# The parser alone: the package's own reader prints lines it cannot parse to the terminal.
+from dotenv.parser import parse_stream
+
+from agent_cli import paths
+from agent_cli.errors import SettingsError
+
+# Whoever sets one of these decides where requests and keys go, or which program runs.
+_USER_ONLY_NAMES = frozenset(
+    {
+        "HOME", "PATH", "SHELL", "ENV", "BASH_ENV", "IFS", "PAGER", "EDITOR", "VISUAL",
+        "NODE_OPTIONS", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
+        "ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
+    }
+)  # fmt: skip
+_USER_ONLY_PREFIXES = ("LD_", "DYLD_", "PYTHON", "XDG_", "GIT_", "SSL_", "ANTHROPIC_", "CLAUDE_")
+# Keys may come from a project that is trusted; they only decide who pays.
+_PROJECT_MAY_SET = frozenset(
+    {"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_ADMIN_API_KEY"}
+)
+
+
+class EnvFile(NamedTuple):
+    """What one file says.
+
+    Attributes:
+        notices: Sentences about lines that were left out; never their text.
+    """
+
+    variables: dict[str, str]
+    notices: list[str]
+
+
+def read_env_file(path: Path, *, from_project: bool) -> EnvFile:
+    """Read one `.env`; values are taken as they are written, `${NAME}` is not expanded.
+
+    A name without a value is left out: a copy of an example must not hide what was set before.
+
+    Raises:
+        SettingsError: It cannot be read, or is not UTF-8.
+    """
+    found = EnvFile({}, [])
+    try:
+        with path.open(encoding="utf-8-sig") as stream:
+            bindings = list(parse_stream(stream))
+    except UnicodeDecodeError:
+        # Without the cause: its text would quote bytes of the file.
+        raise SettingsError(f"{path} is not UTF-8 text; save it as UTF-8") from None
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
+    for binding in bindings:
+        place = f"{path}:{binding.original.line}"
+        if binding.error:
+            found.notices.append(f"{place}: this line is not NAME=value and is left out")
+        elif binding.key and from_project and _is_user_only(binding.key):
+            found.notices.append(
+                f"{place}: {binding.key} is never taken from a project;"
+                f" set it in {paths.user_env_file()}"
+            )
+        elif binding.key and binding.value:
+            found.variables[binding.key] = binding.value
+    return found
+
+
+def _is_user_only(name: str) -> bool:
+    upper = name.upper()
+    if upper in _PROJECT_MAY_SET:
+        return False
+    return upper in _USER_ONLY_NAMES or upper.startswith(_USER_ONLY_PREFIXES)

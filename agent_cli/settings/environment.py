@@ -1,0 +1,116 @@
+"""The variables this program sees: the process's own, the user's `.env`, a trusted project's.
+
+Nothing is written to `os.environ`: tools and MCP servers must not inherit what a `.env` holds.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from agent_cli import paths
+from agent_cli.errors import SettingsError
+
+_CREDENTIALS = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_PROFILE",
+    "ANTHROPIC_FEDERATION_RULE_ID",
+)
+
+# Tools that exist only when all of their secrets are set.
+OPTIONAL_SECRETS: Mapping[str, tuple[str, ...]] = {
+    "gmail": ("GOOGLE_CLIENT_ID", "GOOGLE_CLIENT_SECRET"),
+    "admin": ("ANTHROPIC_ADMIN_API_KEY",),
+    "web search": ("BRAVE_API_KEY",),
+}
+
+
+class Environment(Mapping[str, str]):
+    """Variables by name; the process wins over the project's `.env`, that over the user's.
+
+    Attributes:
+        project_names: Variables that came out of the project's `.env`.
+        notices: Sentences about lines and variables that were left out.
+    """
+
+    def __init__(
+        self,
+        process: Mapping[str, str],
+        user: Mapping[str, str] | None = None,
+        project: Mapping[str, str] | None = None,
+        notices: tuple[str, ...] = (),
+    ) -> None:
+        self._layers = (("process", process), ("project", project or {}), ("user", user or {}))
+        self._merged = {**(user or {}), **(project or {}), **process}
+        self.notices = notices
+        self.project_names = frozenset(n for n in project or {} if n not in process)
+
+    def __getitem__(self, name: str) -> str:
+        return self._merged[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._merged)
+
+    def __len__(self) -> int:
+        return len(self._merged)
+
+    def origin(self, name: str) -> str:
+        """Return "environment", "user's .env" or "project's .env"; "not set" without the name."""
+        for layer, variables in self._layers:
+            if name in variables:
+                return "environment" if layer == "process" else f"{layer}'s .env"
+        return "not set"
+
+    def missing(self, *names: str) -> tuple[str, ...]:
+        """Return those of *names* that are not set or empty."""
+        return tuple(name for name in names if not self.get(name))
+
+    def for_sdk(self) -> dict[str, str]:
+        """Return what only a `.env` sets and the model's SDK reads from the process itself."""
+        process = self._layers[0][1]
+        return {
+            name: value
+            for name, value in self.items()
+            if name not in process
+            and (name.startswith(("ANTHROPIC_", "SSL_CERT_")) or name.upper().endswith("_PROXY"))
+        }
+
+
+def load_environment(process: Mapping[str, str], *, workspace: Path, trusted: bool) -> Environment:
+    """Read the user's `.env` and, in a trusted workspace, the project's.
+
+    Raises:
+        SettingsError: A `.env` is there and cannot be read.
+    """
+    user, user_notices = _read(paths.user_env_file(), from_project=False)
+    project, notices = _read(workspace / ".env", from_project=True) if trusted else ({}, [])
+    return Environment(process, user, project, (*user_notices, *notices))
+
+
+def check_credentials(environment: Environment) -> None:
+    """Make sure that the model's server can be asked in somebody's name.
+
+    Raises:
+        SettingsError: There is no key, token or profile; says where to put one.
+    """
+    if len(environment.missing(*_CREDENTIALS)) < len(_CREDENTIALS) or _has_profile(environment):
+        return
+    raise SettingsError(
+        "ANTHROPIC_API_KEY is not set; export it, or write ANTHROPIC_API_KEY=... into"
+        f" {paths.user_env_file()}"
+    )
+
+
+def _has_profile(environment: Environment) -> bool:
+    """Tell whether the SDK would find a profile on disk (its own rules for the directory)."""
+    chosen = environment.get("ANTHROPIC_CONFIG_DIR")
+    folder = Path(chosen) if chosen else Path.home() / ".config" / "anthropic"
+    return (folder / "active_config").is_file() or (folder / "configs/default.json").is_file()
+
+
+def _read(path: Path, *, from_project: bool) -> tuple[dict[str, str], list[str]]:
+    """Return the variables of a `.env` and what there is to say about it; nothing without it."""
+    if not path.is_file():
+        return {}, []
+    from agent_cli.settings.env_file import read_env_file  # noqa: PLC0415 - most starts have none
+
+    return read_env_file(path, from_project=from_project)

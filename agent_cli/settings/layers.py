@@ -1,0 +1,159 @@
+"""Layers of settings put on top of each other: finds the key, checks the value, keeps the origin.
+
+Knows the schema and no source: what a file, a variable or an option says arrives as an `Entry`.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from agent_cli import paths
+from agent_cli.errors import SettingsError
+from agent_cli.settings.rules import Rule, fold
+from agent_cli.settings.schema import Settings, all_rules, rules_of, sections, value_of
+from agent_cli.settings.sources import Entry, KeyPath
+
+# Keys that stand at the top level in the settings files of older programs.
+OLD_NAMES = {
+    "maxtoolresultchars": "history.max_tool_result_chars",
+    "maxconversationmessages": "history.max_conversation_messages",
+    "compactionstrategy": "compaction.strategy",
+    "compactionthresholdtokens": "compaction.threshold_tokens",
+    "protectedtailmessages": "compaction.protected_tail_messages",
+    "loglevel": "logging.level",
+    "logconsumers": "logging.sinks",
+    "mcpservers": "mcp.servers",
+}
+
+
+class Layers:
+    """What the layers taken so far say; a later one wins.
+
+    Attributes:
+        origins: Place by dotted key of everything that was set.
+        notices: Sentences about what was left out.
+    """
+
+    def __init__(self) -> None:
+        self.origins: dict[str, str] = {}
+        self.notices: list[str] = []
+        self._rules = all_rules()
+        self._keys = {fold(key): key for key in self._rules} | OLD_NAMES
+        self._values: dict[str, object] = {}
+
+    def take(self, layer: Iterable[Entry]) -> None:
+        """Put one more layer on top."""
+        for entry in layer:
+            key, rest = self._find(entry.path)
+            if not key:
+                self._reject(entry)
+            elif entry.from_project and self._rules[key].user_only:
+                self.notices.append(
+                    f"{entry.origin}: {key} is never taken from a project;"
+                    f" set it in {paths.user_settings_file()}"
+                )
+            elif rest:
+                self._put(key, entry._replace(value={rest[0]: entry.value}, is_text=False))
+            else:
+                self._put(key, entry)
+
+    def settings(self) -> Settings:
+        """Build the frozen whole."""
+        # Any: the schema's rules, not the type checker, have checked every value.
+        changes: dict[str, Any] = {}
+        for key, value in self._values.items():
+            section, _, name = key.rpartition(".")
+            if section:
+                before = changes.get(section, getattr(Settings(), section))
+                changes[section] = before._replace(**{name: value})
+            else:
+                changes[name] = value
+        return Settings()._replace(**changes)
+
+    def _find(self, path: KeyPath) -> tuple[str, KeyPath]:
+        """Return the key a path means, "" for none, and the name it goes on with inside of it."""
+        key = self._keys.get(fold(".".join(path)), "")
+        if key:
+            return key, ()
+        key = self._keys.get(fold(".".join(path[:-1])), "")
+        goes_on = key == "models" or (key in self._rules and self._rules[key].item is not None)
+        return (key, path[-1:]) if goes_on else ("", ())
+
+    def _reject(self, entry: Entry) -> None:
+        """Warn about an unknown key; a plain value where a table belongs is an error."""
+        written = ".".join(entry.path)
+        if fold(written) in sections():
+            raise SettingsError(f"{entry.origin}: {written} must be a table, [{fold(written)}]")
+        hint = _nearest(written, self._keys)
+        self.notices.append(f"{entry.origin}: there is no setting {written}{hint}")
+
+    def _put(self, key: str, entry: Entry) -> None:
+        rule = self._rules[key]
+        value = _checked(key, rule, entry, entry.value)
+        before = self._values.get(key, value_of(Settings(), key))
+        if rule.item and isinstance(value, list):
+            self._put_records(key, [self._record(key, rule, entry, raw) for raw in value], entry)
+        elif isinstance(value, Mapping) and isinstance(before, Mapping):
+            named = {name.lower(): part for name, part in value.items()}
+            self.origins |= {f"{key}.{name}": entry.origin for name in named}
+            self._values[key] = MappingProxyType({**before, **named})
+        elif isinstance(value, tuple) and isinstance(before, tuple) and (rule.append or entry.adds):
+            self._values[key] = before + value
+            earlier = self.origins.get(key)
+            self.origins[key] = f"{earlier}, {entry.origin}" if earlier else entry.origin
+        else:
+            self._values[key] = value
+            self.origins[key] = entry.origin
+
+    def _put_records(self, key: str, records: list[tuple[object, ...]], entry: Entry) -> None:
+        """Records with a name replace those of the same name; others replace the whole list."""
+        rule = self._rules[key]
+        if rule.item and "name" in rules_of(rule.item):
+            before = self._values.get(key, ())
+            assert isinstance(before, tuple)
+            by_name = {record[0]: record for record in (*before, *records)}
+            self._values[key] = tuple(by_name.values())
+            self.origins |= {f"{key}.{record[0]}": entry.origin for record in records}
+        else:
+            self._values[key] = tuple(records)
+            self.origins[key] = entry.origin
+
+    def _record(
+        self, key: str, rule: Rule, entry: Entry, raw: dict[str, object]
+    ) -> tuple[object, ...]:
+        """Check one table of a list; what is said about it names it by its name."""
+        assert rule.item is not None
+        rules = rules_of(rule.item)
+        names = {fold(name): name for name in rules}
+        called = {fold(name): value for name, value in raw.items()}.get("name")
+        table = f"{key}.{called}" if called else key
+        values: dict[str, object] = {}
+        for written, value in (rule.prepare(raw) if rule.prepare else raw).items():
+            if name := names.get(fold(written)):
+                found = entry._replace(is_text=False)
+                values[name] = _checked(f"{table}.{name}", rules[name], found, value)
+            else:
+                hint = _nearest(written, names)
+                self.notices.append(f"{entry.origin}: there is no setting {table}.{written}{hint}")
+        if "name" in rules and not called:
+            raise SettingsError(f"{entry.origin}: every entry of {key} must have a name")
+        record: tuple[object, ...] = rule.item(**values)
+        return record
+
+
+def _checked(key: str, rule: Rule, entry: Entry, value: object) -> object:
+    try:
+        return rule.parse(rule.read(value) if entry.is_text and isinstance(value, str) else value)
+    except ValueError:
+        from agent_cli.settings.complaints import found_text  # noqa: PLC0415 - rarely needed
+
+        # Without the cause: its text would quote the value, which may be a secret.
+        raise SettingsError(
+            f"{entry.origin}: {key} must be {rule.allowed}, not {found_text(rule, value)}"
+        ) from None
+
+
+def _nearest(written: str, known: Mapping[str, str]) -> str:
+    from agent_cli.settings.complaints import nearest_hint  # noqa: PLC0415 - rarely needed
+
+    return nearest_hint(written, known)

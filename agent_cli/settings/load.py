@@ -1,0 +1,70 @@
+"""Reads all layers of settings into one frozen `Settings`; every value knows where it came from."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from agent_cli import paths
+from agent_cli.settings.environment import Environment
+from agent_cli.settings.layers import Layers
+from agent_cli.settings.schema import Settings
+from agent_cli.settings.sources import (
+    Entry,
+    Override,
+    environment_entries,
+    override_entries,
+)
+
+# TOML is the format of this program, so it wins where both are there.
+SETTINGS_FILES = ("appsettings.json", "appsettings.toml")
+
+
+class Loaded(NamedTuple):
+    """The settings in force.
+
+    Attributes:
+        origins: Place by dotted key, for every value that is not the default; a model alias and
+            an MCP server have keys of their own (`models.high`, `mcp.servers.github`).
+        notices: Sentences for the user about what was left out, in the order of the layers.
+    """
+
+    settings: Settings
+    origins: Mapping[str, str]
+    notices: tuple[str, ...]
+
+
+def load_settings(
+    environment: Environment,
+    *,
+    workspace: Path,
+    trusted: bool,
+    extra_file: Path | None = None,
+    overrides: Sequence[Override] = (),
+) -> Loaded:
+    """Read user's files, project's (if *trusted*), *extra_file*, variables and options.
+
+    Raises:
+        SettingsError: A file cannot be read, or a value is not allowed.
+    """
+    layers = Layers()
+    layers.take(_files(paths.config_dir(), from_project=False))
+    if trusted:
+        layers.take(_files(workspace, from_project=True))
+    if extra_file:
+        layers.take(_file(extra_file, from_project=False))
+    layers.take(environment_entries(environment, environment.project_names))
+    layers.take(override_entries(overrides))
+    notices = (*environment.notices, *layers.notices)
+    return Loaded(layers.settings(), layers.origins, notices)
+
+
+def _files(folder: Path, *, from_project: bool) -> Iterator[Entry]:
+    for name in SETTINGS_FILES:
+        if (folder / name).is_file():
+            yield from _file(folder / name, from_project=from_project)
+
+
+def _file(path: Path, *, from_project: bool) -> Iterator[Entry]:
+    from agent_cli.settings.files import file_entries  # noqa: PLC0415 - most starts have no file
+
+    return file_entries(path, from_project=from_project)

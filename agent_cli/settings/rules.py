@@ -1,0 +1,172 @@
+"""What a setting may be: a parser and the sentence that names what it accepts.
+
+A rule stands in the annotation of the setting it is about (`settings/schema.py`).
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
+
+Parse: TypeAlias = Callable[[object], object]
+
+
+class Rule(NamedTuple):
+    """One setting's check.
+
+    Attributes:
+        parse: Value of a file → value of the setting; ValueError when it is not allowed.
+        allowed: What `parse` accepts, as it reads after "must be".
+        unit: Of the number, or "".
+        read: Text of a variable or an option → value as a file would hold it; ValueError likewise.
+        append: Later layers add to the list instead of replacing it.
+        user_only: Never taken from a project, not even from a trusted one.
+        secret: The value is never shown.
+        item: The record type of a list of tables.
+        prepare: Completes a record's keys before they are checked.
+    """
+
+    parse: Parse
+    allowed: str
+    unit: str = ""
+    read: Callable[[str], object] = str
+    append: bool = False
+    user_only: bool = False
+    secret: bool = False
+    item: type | None = None
+    prepare: Callable[[dict[str, object]], dict[str, object]] | None = None
+
+
+def fold(name: str) -> str:
+    """Return *name* so that PascalCase, snake_case and kebab-case spellings compare equal."""
+    return name.replace("_", "").replace("-", "").lower()
+
+
+def whole(minimum: int, maximum: int, unit: str = "") -> Rule:
+    """Accept a whole number in a range."""
+
+    def parse(value: object) -> object:
+        # True and False are whole numbers to Python, not to a person.
+        if isinstance(value, int) and value is not True and value is not False:
+            return _within(value, minimum, maximum)
+        raise ValueError
+
+    return Rule(parse, f"a whole number from {minimum} to {maximum}", unit, read=int)
+
+
+def number(minimum: float, maximum: float, unit: str = "") -> Rule:
+    """Accept a number in a range."""
+
+    def parse(value: object) -> object:
+        if isinstance(value, int | float) and value is not True and value is not False:
+            return _within(value, minimum, maximum)
+        raise ValueError
+
+    return Rule(parse, f"a number from {minimum} to {maximum}", unit, read=float)
+
+
+def flag() -> Rule:
+    """Accept true or false."""
+
+    def parse(value: object) -> object:
+        if isinstance(value, bool):
+            return value
+        raise ValueError
+
+    def read(text: str) -> object:
+        return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
+
+    return Rule(parse, "true or false", read=read)
+
+
+def choice(*names: str, also: Mapping[str, str] | None = None, user_only: bool = False) -> Rule:
+    """Accept one of *names* in any spelling; *also* maps other people's words (folded) to ours.
+
+    An explicit null, which only JSON has, means "none" where that is a choice.
+    """
+    known = {fold(name): name for name in names} | dict(also or {})
+
+    def parse(value: object) -> object:
+        if value is None:
+            value = "none"
+        if not isinstance(value, str) or fold(value) not in known:
+            raise ValueError
+        return known[fold(value)]
+
+    return Rule(parse, "one of " + ", ".join(f'"{name}"' for name in names), user_only=user_only)
+
+
+def text(allowed: str = "text") -> Rule:
+    """Accept text that is not empty."""
+
+    def parse(value: object) -> object:
+        if not isinstance(value, str) or not value.strip():
+            raise ValueError
+        return value
+
+    return Rule(parse, allowed)
+
+
+def texts(*, append: bool = False, user_only: bool = False) -> Rule:
+    """Accept a list of texts; in a variable, a JSON array or one text alone."""
+
+    def parse(value: object) -> object:
+        if isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
+            return tuple(value)
+        raise ValueError
+
+    def read(text: str) -> object:
+        return _json(text) if text.lstrip().startswith("[") else [text]
+
+    return Rule(parse, "a list of texts", read=read, append=append, user_only=user_only)
+
+
+def text_map(*, secret: bool = False) -> Rule:
+    """Accept a table of texts; names are kept as they are written."""
+
+    def parse(value: object) -> object:
+        if isinstance(value, dict) and all(isinstance(part, str) for part in value.values()):
+            return MappingProxyType(dict(value))
+        raise ValueError
+
+    return Rule(parse, "a table of texts", read=_json, secret=secret)
+
+
+def records(
+    item: type, prepare: Callable[[dict[str, object]], dict[str, object]] | None = None
+) -> Rule:
+    """Accept a list of tables, or a table of tables whose names become `name`."""
+
+    def parse(value: object) -> object:
+        if isinstance(value, dict):
+            value = [
+                {"name": name, **part} if isinstance(part, dict) else part
+                for name, part in value.items()
+            ]
+        if not isinstance(value, list) or not all(isinstance(part, dict) for part in value):
+            raise ValueError
+        return value
+
+    return Rule(parse, "a list of tables", read=_json, item=item, prepare=prepare)
+
+
+def optional(rule: Rule) -> Rule:
+    """Accept what *rule* accepts, and an explicit null for "not set"."""
+
+    def parse(value: object) -> object:
+        return None if value is None else rule.parse(value)
+
+    return rule._replace(parse=parse, allowed=f"{rule.allowed}, or left out")
+
+
+def _within(value: float, minimum: float, maximum: float) -> float:
+    # Written so that "not a number", which is neither below nor above, is refused.
+    if minimum <= value <= maximum:
+        return value
+    raise ValueError
+
+
+def _json(text: str) -> object:
+    import json  # noqa: PLC0415 - only lists and tables in variables need it; the prompt waits
+
+    parsed: object = json.loads(text)
+    return parsed

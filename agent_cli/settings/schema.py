@@ -1,0 +1,230 @@
+"""Every setting with its default, its unit and what it may be, written once.
+
+Loading, `config show` and the test of `appsettings.example.toml` all read these annotations.
+The sections are named tuples, not frozen dataclasses: thirteen of those would take half as long to
+define as Python takes to start, and settings are read before the first prompt is drawn.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args, get_origin
+
+from agent_cli.settings.rules import (
+    Rule,
+    choice,
+    flag,
+    fold,
+    number,
+    optional,
+    records,
+    text,
+    text_map,
+    texts,
+    whole,
+)
+
+Strategy: TypeAlias = Literal["summarize", "none"]
+Jitter: TypeAlias = Literal["none", "full"]
+PermissionMode: TypeAlias = Literal["ask", "auto-edit", "plan", "yolo"]
+SandboxMode: TypeAlias = Literal["auto", "required", "off"]
+Streaming: TypeAlias = Literal["live", "sequential"]
+ToolExecution: TypeAlias = Literal["parallel", "sequential"]
+Steering: TypeAlias = Literal["skip_unstarted", "cancel_running", "after_batch"]
+ApprovalOrder: TypeAlias = Literal["defer", "batch"]
+Effort: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
+LEVELS = ("debug", "info", "warning", "error")
+# The words of other logging libraries, as settings files of older programs have them.
+_LEVEL_WORDS = {
+    "trace": "debug",
+    "verbose": "debug",
+    "information": "info",
+    "warn": "warning",
+    "critical": "error",
+    "fatal": "error",
+}
+_TRANSPORT_WORDS = {"streamablehttp": "http"}
+_NO_TEXTS: Mapping[str, str] = MappingProxyType({})
+
+
+class Provider(NamedTuple):
+    """How the model's server is talked to."""
+
+    read_timeout_s: Annotated[float, number(1, 3600, "seconds")] = 90
+    compat: Annotated[bool, flag()] = False
+
+
+class History(NamedTuple):
+    """What of the conversation is sent; 0 messages means no trimming by count."""
+
+    max_tool_result_chars: Annotated[int, whole(100, 10_000_000, "characters")] = 40_000
+    max_conversation_messages: Annotated[int, whole(0, 100_000, "messages")] = 0
+
+
+class Compaction(NamedTuple):
+    """When and how old messages are summarised; 0 tokens means 80 % of the model's window."""
+
+    strategy: Annotated[Strategy, choice(*get_args(Strategy))] = "summarize"
+    threshold_tokens: Annotated[int, whole(0, 10_000_000, "tokens")] = 0
+    protected_tail_messages: Annotated[int, whole(1, 1000, "messages")] = 6
+
+
+class Retry(NamedTuple):
+    """How a failed model call is repeated: `base_s` after a 429, `other_base_s` after the rest."""
+
+    max: Annotated[int, whole(0, 20, "retries")] = 5
+    base_s: Annotated[float, number(0, 3600, "seconds")] = 10
+    other_base_s: Annotated[float, number(0, 3600, "seconds")] = 1
+    factor: Annotated[float, number(1, 10)] = 2
+    jitter: Annotated[Jitter, choice(*get_args(Jitter))] = "none"
+    max_server_delay_s: Annotated[float, number(0, 86_400, "seconds")] = 60
+
+
+class Permissions(NamedTuple):
+    """Who decides whether a tool may run. Each layer's rules add to those before it."""
+
+    mode: Annotated[PermissionMode, choice(*get_args(PermissionMode), user_only=True)] = "ask"
+    allow: Annotated[tuple[str, ...], texts(append=True, user_only=True)] = ()
+    ask: Annotated[tuple[str, ...], texts(append=True)] = ()
+    deny: Annotated[tuple[str, ...], texts(append=True)] = ()
+
+
+class Sandbox(NamedTuple):
+    """What holds the commands the model runs."""
+
+    mode: Annotated[SandboxMode, choice(*get_args(SandboxMode), user_only=True)] = "auto"
+    network: Annotated[bool, flag()._replace(user_only=True)] = False
+
+
+class Tools(NamedTuple):
+    """Limits of tool calls; `concurrency` is per reply."""
+
+    timeout_s: Annotated[float, number(1, 86_400, "seconds")] = 120
+    concurrency: Annotated[int, whole(1, 64, "calls")] = 8
+
+
+class McpServer(NamedTuple):
+    """One MCP server: `command` and `args` for stdio, `url` and `headers` for http and sse."""
+
+    name: Annotated[str, text()] = ""
+    transport: Annotated[str, choice("stdio", "http", "sse", also=_TRANSPORT_WORDS)] = "stdio"
+    command: Annotated[str, text()] = ""
+    args: Annotated[tuple[str, ...], texts()] = ()
+    env: Annotated[Mapping[str, str], text_map(secret=True)] = _NO_TEXTS
+    url: Annotated[str, text()] = ""
+    headers: Annotated[Mapping[str, str], text_map(secret=True)] = _NO_TEXTS
+    enabled: Annotated[bool, flag()] = True
+
+
+def complete_server(server: dict[str, object]) -> dict[str, object]:
+    """Fill in the transport of a server that has only a url, and read `type` as transport."""
+    by_name = {fold(name): name for name in server}
+    if "transport" in by_name:
+        return server
+    if "type" in by_name:
+        return {("transport" if fold(name) == "type" else name): v for name, v in server.items()}
+    return {"transport": "http", **server} if "url" in by_name else server
+
+
+class Mcp(NamedTuple):
+    """Servers whose tools the model gets; `config` names files in the format of `.mcp.json`."""
+
+    enabled: Annotated[bool, flag()] = True
+    config: Annotated[tuple[str, ...], texts()] = (".mcp.json",)
+    startup_timeout_s: Annotated[float, number(1, 600, "seconds")] = 30
+    call_timeout_s: Annotated[float, number(1, 86_400, "seconds")] = 300
+    servers: Annotated[tuple[McpServer, ...], records(McpServer, complete_server)] = ()
+
+
+class LogSink(NamedTuple):
+    """One place log records go to; no level means `logging.level`, no path the state directory."""
+
+    type: Annotated[str, choice("file", "console")] = "file"
+    level: Annotated[str | None, optional(choice(*LEVELS, also=_LEVEL_WORDS))] = None
+    path: Annotated[str | None, optional(text("a path"))] = None
+
+
+class Logging(NamedTuple):
+    """Sinks and the level of those that name none."""
+
+    level: Annotated[str, choice(*LEVELS, also=_LEVEL_WORDS)] = "info"
+    sinks: Annotated[tuple[LogSink, ...], records(LogSink)] = (
+        LogSink("file", "info"),
+        LogSink("console", "warning"),
+    )
+
+
+class Session(NamedTuple):
+    """Whether conversations are kept."""
+
+    enabled: Annotated[bool, flag()] = True
+
+
+class Settings(NamedTuple):
+    """All settings of one run; nothing in it can be changed, `_replace` makes another."""
+
+    model: Annotated[str, text("a model id or an alias from [models]")] = "claude-sonnet-5-5"
+    max_tokens: Annotated[int, whole(1, 1_000_000, "tokens")] = 32_000
+    temperature: Annotated[float | None, optional(number(0, 1))] = None
+    effort: Annotated[Effort | None, optional(choice(*get_args(Effort)))] = None
+    streaming: Annotated[Streaming, choice(*get_args(Streaming))] = "live"
+    tool_execution: Annotated[ToolExecution, choice(*get_args(ToolExecution))] = "parallel"
+    steering: Annotated[Steering, choice(*get_args(Steering))] = "skip_unstarted"
+    approval: Annotated[ApprovalOrder, choice(*get_args(ApprovalOrder))] = "defer"
+    max_rounds: Annotated[int, whole(0, 100_000, "rounds")] = 100
+    max_cost_usd: Annotated[float, number(0, 1_000_000, "USD")] = 0
+    working_directory: Annotated[str | None, optional(text("a path"))] = None
+    models: Annotated[Mapping[str, str], text_map()] = MappingProxyType(
+        {
+            "normal": "claude-sonnet-5-5",
+            "high": "claude-opus-5-5",
+            "small": "claude-haiku-5-5",
+        }
+    )
+    provider: Provider = Provider()
+    history: History = History()
+    compaction: Compaction = Compaction()
+    retry: Retry = Retry()
+    permissions: Permissions = Permissions()
+    sandbox: Sandbox = Sandbox()
+    tools: Tools = Tools()
+    mcp: Mcp = Mcp()
+    logging: Logging = Logging()
+    session: Session = Session()
+
+    def model_id(self, name: str | None = None) -> str:
+        """Return the id behind an alias of `[models]`; any other name is an id already."""
+        wanted = self.model if name is None else name
+        return self.models.get(wanted.lower(), wanted)
+
+
+def rules_of(record: type) -> dict[str, Rule]:
+    """Return the rules of a section or record by field name; nested sections are left out."""
+    annotations: dict[str, object] = record.__annotations__
+    return {
+        name: get_args(annotation)[1]
+        for name, annotation in annotations.items()
+        if get_origin(annotation) is Annotated
+    }
+
+
+def all_rules() -> dict[str, Rule]:
+    """Return every setting's rule by its dotted key, in the order of the schema."""
+    rules = rules_of(Settings)
+    for section in sections():
+        inner = rules_of(type(getattr(Settings(), section)))
+        rules |= {f"{section}.{name}": rule for name, rule in inner.items()}
+    return rules
+
+
+def sections() -> tuple[str, ...]:
+    """Return the names of the tables."""
+    own = rules_of(Settings)
+    return tuple(name for name in Settings._fields if name not in own)
+
+
+def value_of(settings: Settings, key: str) -> object:
+    """Return the value of a dotted key."""
+    value: object = settings
+    for part in key.split("."):
+        value = getattr(value, part)
+    return value

@@ -1,0 +1,75 @@
+"""The settings in force as text for a person: valid TOML, secrets masked, origins on request."""
+
+import json
+from collections.abc import Mapping
+
+from agent_cli.redaction import MASK, Redactor
+from agent_cli.settings.environment import OPTIONAL_SECRETS, Environment
+from agent_cli.settings.load import Loaded
+from agent_cli.settings.schema import all_rules, rules_of, value_of
+
+_SECRETS = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    *dict.fromkeys(name for names in OPTIONAL_SECRETS.values() for name in names),
+)
+
+
+def show_settings(loaded: Loaded, environment: Environment, *, with_origin: bool) -> str:
+    """Return one line for each setting, then one comment for each secret: set or not set."""
+    redactor = Redactor.of(environment)
+    lines = []
+    for key in all_rules():
+        value = _toml(value_of(loaded.settings, key), redactor)
+        line = f"# {key} is not set" if value is None else f"{key} = {value}"
+        lines.append(f"{line}  # {_origin(key, loaded.origins)}" if with_origin else line)
+    for name in _SECRETS:
+        state = f"set, {environment.origin(name)}" if environment.get(name) else "not set"
+        lines.append(f"# {name}: {state}")
+    base_url = environment.get("ANTHROPIC_BASE_URL")
+    if base_url:
+        shown = f"{redactor.text(base_url)}, {environment.origin('ANTHROPIC_BASE_URL')}"
+        lines.append(f"# ANTHROPIC_BASE_URL: {shown}")
+    return "\n".join(lines) + "\n"
+
+
+def _origin(key: str, origins: Mapping[str, str]) -> str:
+    """Return where a value came from; of tables, where each part that was set came from."""
+    if key in origins:
+        return origins[key]
+    parts = [
+        f"{part.removeprefix(key + '.')}: {origin}"
+        for part, origin in origins.items()
+        if part.startswith(key + ".")
+    ]
+    return "; ".join(parts) or "default"
+
+
+def _toml(value: object, redactor: Redactor) -> str | None:
+    """Return *value* as TOML; None, which TOML cannot say, as None."""
+    if value is None:
+        return None
+    if hasattr(value, "_asdict") and isinstance(value, tuple):
+        return _record(value, redactor)
+    if isinstance(value, Mapping):
+        pairs = (f"{json.dumps(k)} = {_toml(v, redactor)}" for k, v in value.items())
+        return "{ " + ", ".join(pairs) + " }" if value else "{}"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(filter(None, (_toml(part, redactor) for part in value))) + "]"
+    if isinstance(value, str):
+        return json.dumps(redactor.text(value), ensure_ascii=False)
+    return json.dumps(value)
+
+
+def _record(record: tuple[object, ...], redactor: Redactor) -> str:
+    """Return a record as an inline table; fields that say nothing are left out."""
+    shown = []
+    for (name, rule), value in zip(rules_of(type(record)).items(), record, strict=True):
+        part: object = value
+        if rule.secret and isinstance(value, Mapping):
+            part = dict.fromkeys(value, MASK)
+        elif name == "args" and isinstance(value, tuple):
+            part = redactor.arguments([str(argument) for argument in value])
+        if part is not None and part != "" and part != () and part != {}:
+            shown.append(f"{name} = {_toml(part, redactor)}")
+    return "{ " + ", ".join(shown) + " }"

@@ -1,0 +1,161 @@
+"""Variables from the process and from `.env` files, and what a project may not set."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_cli import paths
+from agent_cli.errors import SettingsError
+from agent_cli.settings import (
+    OPTIONAL_SECRETS,
+    Environment,
+    check_credentials,
+    load_environment,
+)
+
+WORKSPACE = Path("project")
+
+
+def write_env(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_a_key_that_only_a_env_file_holds_is_found() -> None:
+    """S1-24: and the process's own variables stay as they were."""
+    write_env(paths.user_env_file(), 'export ANTHROPIC_API_KEY="k${HOME}"  # mine\n')
+    before = dict(os.environ)
+
+    environment = load_environment({}, workspace=WORKSPACE, trusted=False)
+
+    assert environment["ANTHROPIC_API_KEY"] == "k${HOME}"
+    assert environment.origin("ANTHROPIC_API_KEY") == "user's .env"
+    check_credentials(environment)
+    assert dict(os.environ) == before
+
+
+def test_the_process_wins_over_the_project_and_that_over_the_user() -> None:
+    """S1-24: the order of interface and documentation."""
+    write_env(paths.user_env_file(), "A=user\nB=user\nC=user\n")
+    write_env(WORKSPACE / ".env", "B=project\nC=project\n")
+
+    environment = load_environment({"C": "process"}, workspace=WORKSPACE, trusted=True)
+
+    assert dict(environment) == {"A": "user", "B": "project", "C": "process"}
+    assert [environment.origin(name) for name in "ABCD"] == [
+        "user's .env",
+        "project's .env",
+        "environment",
+        "not set",
+    ]
+    assert environment.project_names == {"B"}
+    assert len(environment) == 3
+
+
+def test_an_untrusted_projects_env_file_is_not_read() -> None:
+    """Not even to complain about it."""
+    write_env(WORKSPACE / ".env", "ANTHROPIC_API_KEY=theirs\nnot a variable\n")
+
+    environment = load_environment({}, workspace=WORKSPACE, trusted=False)
+
+    assert (dict(environment), environment.notices) == ({}, ())
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ANTHROPIC_BASE_URL", "https_proxy", "ALL_PROXY", "SSL_CERT_FILE", "LD_PRELOAD", "PATH"],
+)
+def test_where_requests_go_and_what_runs_never_comes_from_a_project(name: str) -> None:
+    """A trusted project cannot send the key elsewhere; the user's own file can say where."""
+    path = write_env(WORKSPACE / ".env", f"X=1\n{name}=http://evil.example\n")
+    project = load_environment({}, workspace=WORKSPACE, trusted=True)
+    write_env(paths.user_env_file(), f"{name}=http://mine.example\n")
+    both = load_environment({}, workspace=WORKSPACE, trusted=True)
+
+    assert dict(project) == {"X": "1"}
+    assert project.notices == (
+        f"{path}:2: {name} is never taken from a project; set it in {paths.user_env_file()}",
+    )
+    assert both[name] == "http://mine.example"
+
+
+def test_an_empty_value_does_not_hide_the_users_key() -> None:
+    """A project's copy of .env.example has every name and no value."""
+    write_env(paths.user_env_file(), "ANTHROPIC_API_KEY=mine\n")
+    write_env(WORKSPACE / ".env", "ANTHROPIC_API_KEY=\n")
+
+    environment = load_environment({}, workspace=WORKSPACE, trusted=True)
+
+    assert environment["ANTHROPIC_API_KEY"] == "mine"
+
+
+def test_a_line_that_is_no_variable_is_named_but_not_quoted(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """It may be a secret whose name was forgotten; nothing is printed behind our back."""
+    path = write_env(paths.user_env_file(), "A=1\n'sk-ant-oops' B C\nD=2\n")
+
+    environment = load_environment({}, workspace=WORKSPACE, trusted=False)
+
+    assert dict(environment) == {"A": "1", "D": "2"}
+    assert environment.notices == (f"{path}:2: this line is not NAME=value and is left out",)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_env_file_in_another_encoding_is_an_error_without_its_bytes() -> None:
+    path = write_env(paths.user_env_file(), "")
+    path.write_bytes(b"KEY=secret\xff\n")
+
+    with pytest.raises(SettingsError) as raised:
+        load_environment({}, workspace=WORKSPACE, trusted=False)
+
+    assert str(raised.value) == f"{path} is not UTF-8 text; save it as UTF-8"
+
+
+def test_a_missing_key_is_one_clear_sentence() -> None:
+    """S1-26: says what is missing and where to put it; empty counts as missing."""
+    with pytest.raises(SettingsError) as raised:
+        check_credentials(Environment({"ANTHROPIC_API_KEY": ""}))
+
+    assert str(raised.value) == (
+        "ANTHROPIC_API_KEY is not set; export it, or write ANTHROPIC_API_KEY=... into"
+        f" {paths.user_env_file()}"
+    )
+
+
+@pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"])
+def test_each_credential_the_sdk_knows_is_enough(name: str) -> None:
+    """S1-26: a token or a profile is as good as a key."""
+    check_credentials(Environment({name: "x"}))
+
+
+def test_a_profile_on_disk_is_enough() -> None:
+    """S1-26: as after a login with Anthropic's own tool."""
+    write_env(Path.home() / ".config/anthropic/active_config", "default")
+
+    check_credentials(Environment({}))
+
+
+def test_optional_secrets_are_all_there_or_named() -> None:
+    """S1-27, S1c-10: a tool needs all of its secrets; what is missing can be told."""
+    environment = Environment({"GOOGLE_CLIENT_ID": "1", "BRAVE_API_KEY": "2"})
+
+    missing = {tool: environment.missing(*names) for tool, names in OPTIONAL_SECRETS.items()}
+
+    assert missing == {
+        "gmail": ("GOOGLE_CLIENT_SECRET",),
+        "admin": ("ANTHROPIC_ADMIN_API_KEY",),
+        "web search": (),
+    }
+
+
+def test_only_what_the_sdk_reads_itself_is_handed_to_the_process() -> None:
+    """Tools and MCP servers inherit the process; other secrets of a .env stay out of it."""
+    environment = Environment(
+        {"ANTHROPIC_API_KEY": "process"},
+        user={"ANTHROPIC_PROFILE": "p", "https_proxy": "q", "BRAVE_API_KEY": "s"},
+    )
+
+    assert environment.for_sdk() == {"ANTHROPIC_PROFILE": "p", "https_proxy": "q"}

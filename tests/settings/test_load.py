@@ -1,0 +1,477 @@
+"""Layers of settings: what wins, what is refused, and what is said about it."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from agent_cli import paths
+from agent_cli.errors import SettingsError
+from agent_cli.settings import (
+    Environment,
+    Loaded,
+    LogSink,
+    McpServer,
+    Override,
+    Settings,
+    load_settings,
+)
+from agent_cli.settings.schema import Compaction, History, Retry
+
+WORKSPACE = Path("project")
+
+
+def load(
+    variables: Mapping[str, str] | None = None,
+    *,
+    trusted: bool = True,
+    extra_file: Path | None = None,
+    overrides: Sequence[Override] = (),
+) -> Loaded:
+    return load_settings(
+        Environment(variables or {}),
+        workspace=WORKSPACE,
+        trusted=trusted,
+        extra_file=extra_file,
+        overrides=overrides,
+    )
+
+
+def write_user(text: str, name: str = "appsettings.toml") -> Path:
+    return write(paths.config_dir() / name, text)
+
+
+def write_project(text: str, name: str = "appsettings.toml") -> Path:
+    return write(WORKSPACE / name, text)
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_without_any_file_the_defaults_are_in_force() -> None:
+    """S1-25, S1-37: the table of defaults, newer model, no temperature (C20)."""
+    settings = load().settings
+
+    assert settings == Settings()
+    assert (settings.model, settings.max_tokens, settings.temperature) == (
+        "claude-sonnet-5-5",
+        32_000,
+        None,
+    )
+    assert settings.history == History(40_000, 0)
+    assert settings.compaction == Compaction("summarize", 0, 6)
+    assert settings.retry == Retry(5, 10, 1, 2, "none", 60)
+    assert settings.logging.sinks == (LogSink("file", "info"), LogSink("console", "warning"))
+
+
+def test_one_key_changes_only_itself_and_says_where_it_stands() -> None:
+    """S1-25, C11: the origin is file and line."""
+    path = write_user(
+        '# mine\n\npermissions.ask = [\n  "a[",\n]\nmodel = """\nmax = 1"""\n'
+        "[retry]\nfactor = 3\nmax = 2  # fewer\n"
+    )
+
+    loaded = load()
+
+    assert loaded.settings == Settings()._replace(
+        model="max = 1",
+        permissions=Settings().permissions._replace(ask=("a[",)),
+        retry=Settings().retry._replace(max=2, factor=3),
+    )
+    assert loaded.origins == {
+        "permissions.ask": f"{path}:3",
+        "model": f"{path}:6",
+        "retry.factor": f"{path}:9",
+        "retry.max": f"{path}:10",
+    }
+
+
+def test_later_layers_win() -> None:
+    """Defaults, user, project, --settings, environment, flags: each beats those before it."""
+    keys = ("max_tokens", "max_rounds", "tools.concurrency", "retry.max", "mcp.call_timeout_s")
+    override = Override("mcp.call_timeout_s", "5", "--five")
+
+    def document(number: int, names: Sequence[str]) -> str:
+        return "".join(f"{name} = {number}\n" for name in names)
+
+    write_user(document(1, keys))
+    write_project(document(2, keys[1:]))
+    extra = write(Path("extra.toml"), document(3, keys[2:]))
+    variables = {"AGENT_CLI_RETRY__MAX": "4", "AGENT_CLI_MCP__CALL_TIMEOUT_S": "4"}
+    loaded = load(variables, extra_file=extra, overrides=[override])
+
+    settings = loaded.settings
+    assert (settings.max_tokens, settings.max_rounds, settings.tools.concurrency) == (1, 2, 3)
+    assert (settings.retry.max, settings.mcp.call_timeout_s) == (4, 5)
+    assert loaded.origins["retry.max"] == "env AGENT_CLI_RETRY__MAX"
+    assert loaded.origins["mcp.call_timeout_s"] == "flag --five"
+
+
+def test_an_untrusted_project_sets_nothing() -> None:
+    """A cloned repository must not choose the model or start servers."""
+    write_project('model = "theirs"\n[[mcp.servers]]\nname = "x"\ncommand = "evil"\n')
+
+    assert load(trusted=False) == Loaded(Settings(), {}, ())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'permissions.mode = "yolo"',
+        'permissions.allow = ["bash(*)"]',
+        'sandbox.mode = "off"',
+        "sandbox.network = true",
+    ],
+)
+def test_even_a_trusted_project_cannot_loosen_safety(line: str) -> None:
+    """It is told where the user can set it instead."""
+    path = write_project(line)
+
+    loaded = load()
+
+    key = line.partition(" ")[0]
+    assert loaded.settings == Settings()
+    assert loaded.notices == (
+        f"{path}:1: {key} is never taken from a project; set it in {paths.user_settings_file()}",
+    )
+
+
+def test_a_projects_variables_cannot_loosen_safety_either() -> None:
+    """The project's .env is the project too."""
+    environment = Environment({}, project={"AGENT_CLI_PERMISSIONS__MODE": "yolo"})
+
+    loaded = load_settings(environment, workspace=WORKSPACE, trusted=True)
+
+    assert loaded.settings.permissions.mode == "ask"
+    assert "never taken from a project" in loaded.notices[0]
+
+
+def test_permission_rules_of_all_layers_add_up() -> None:
+    """A later layer must not be able to empty the list of denials."""
+    write_user('permissions.deny = ["read(.env)"]')
+    write_project("permissions.deny = []\n")
+    override = Override("permissions.deny", ("bash(rm *)",), "--deny")
+
+    loaded = load(overrides=[override])
+
+    assert loaded.settings.permissions.deny == ("read(.env)", "bash(rm *)")
+    assert loaded.origins["permissions.deny"].endswith(":1, flag --deny")
+
+
+def test_an_mcp_file_given_as_an_option_is_one_more() -> None:
+    """--mcp-config means more servers, not others."""
+    loaded = load(overrides=[Override("mcp.config", ("more.json",), "--mcp-config")])
+
+    assert loaded.settings.mcp.config == (".mcp.json", "more.json")
+
+
+def test_an_unknown_key_is_a_warning_with_file_line_and_nearest_key() -> None:
+    """S1-25, C11: a typing error is seen, and the rest of the file counts."""
+    path = write_user("max_rounds = 7\n[retry]\nbase = 3\nfrobnicate = 1\n[hstory]\nx = 1\n")
+
+    loaded = load()
+
+    assert loaded.settings == Settings()._replace(max_rounds=7)
+    assert loaded.notices == (
+        f"{path}:3: there is no setting retry.base; did you mean retry.base_s?",
+        f"{path}:4: there is no setting retry.frobnicate",
+        f"{path}:6: there is no setting hstory.x",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ('max = "ten"', 'max must be a whole number from 0 to 20, not "ten"'),
+        ("max = true", "max must be a whole number from 0 to 20, not true"),
+        ("max = 21", "max must be a whole number from 0 to 20, not 21"),
+        ("base_s = nan", "base_s must be a number from 0 to 3600, not NaN"),
+        ("base_s = false", "base_s must be a number from 0 to 3600, not false"),
+        ('jitter = "some"', 'jitter must be one of "none", "full", not "some"'),
+        ("jitter = [1]", 'jitter must be one of "none", "full", not this value'),
+    ],
+)
+def test_a_wrong_value_is_an_error_that_says_what_is_allowed(line: str, complaint: str) -> None:
+    """It names file, key, what was found and what is allowed."""
+    path = write_user(f"[retry]\n{line}\n")
+
+    with pytest.raises(SettingsError) as raised:
+        load()
+
+    assert str(raised.value) == f"{path}:2: retry.{complaint}"
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("retry = 5", ":1: retry must be a table, [retry]"),
+        ("model = ", " is not valid TOML: Invalid value (at end of document)"),
+        ('model = ""', ':1: model must be a model id or an alias from [models], not ""'),
+        ('mcp.config = "x"', ':1: mcp.config must be a list of texts, not "x"'),
+        ("mcp.enabled = 1", ":1: mcp.enabled must be true or false, not 1"),
+        ("mcp.servers = 1", ":1: mcp.servers must be a list of tables, not 1"),
+        ("[[mcp.servers]]\nurl = 'x'", ":1: every entry of mcp.servers must have a name"),
+        ("models = {a = 1}", ":1: models must be a table of texts, not this table"),
+    ],
+)
+def test_a_wrong_shape_is_an_error_too(text: str, complaint: str) -> None:
+    """One clear sentence each; no traceback of a parser."""
+    path = write_user(text)
+
+    with pytest.raises(SettingsError) as raised:
+        load()
+
+    assert str(raised.value) == f"{path}{complaint}"
+
+
+def test_a_wrong_variable_names_the_variable() -> None:
+    """The user must know which of the many to look at."""
+    with pytest.raises(SettingsError) as raised:
+        load({"AGENT_CLI_RETRY__MAX": "ten"})
+
+    assert str(raised.value) == (
+        'env AGENT_CLI_RETRY__MAX: retry.max must be a whole number from 0 to 20, not "ten"'
+    )
+
+
+def test_variables_hold_every_kind_of_value() -> None:
+    """`AGENT_CLI_<SECTION>__<KEY>`: numbers, switches, lists, tables, aliases."""
+    loaded = load(
+        {
+            "AGENT_CLI_RETRY__BASE_S": "1.5",
+            "AGENT_CLI_MCP__ENABLED": "false",
+            "AGENT_CLI_PERMISSIONS__ASK": '["read", "edit"]',
+            "AGENT_CLI_PERMISSIONS__DENY": "bash(rm *, -f)",
+            "AGENT_CLI_MODELS__FAST": "claude-haiku-5-5",
+            "AGENT_CLI_MCP__SERVERS": '[{"name": "a", "command": "b"}]',
+            "AGENT_CLI_RETRI__MAX": "1",
+        }
+    )
+
+    settings = loaded.settings
+    assert settings.retry.base_s == 1.5
+    assert settings.mcp.enabled is False
+    assert settings.permissions.ask == ("read", "edit")
+    assert settings.permissions.deny == ("bash(rm *, -f)",)
+    assert settings.models["fast"] == "claude-haiku-5-5"
+    assert settings.mcp.servers == (McpServer("a", command="b"),)
+    assert loaded.notices == (
+        "env AGENT_CLI_RETRI__MAX: there is no setting RETRI.MAX; did you mean retry.max?",
+    )
+
+
+OLD_DOCUMENT = {
+    "Model": "high",
+    "MaxTokens": 8192,
+    "Temperature": 1.0,
+    "MaxToolResultChars": 50_000,
+    "MaxConversationMessages": 50,
+    "WorkingDirectory": "/tmp",
+    "CompactionStrategy": "Summarize",
+    "CompactionThresholdTokens": 80_000,
+    "ProtectedTailMessages": 8,
+    "LogLevel": "Information",
+    "LogConsumers": [{"Type": "File", "Path": "a.log", "Level": "Debug"}],
+    "McpServers": {
+        "files": {
+            "Transport": "stdio",
+            "Command": "npx",
+            "Args": ["-y", "files"],
+            "Env": {"Some_Name": "Value"},
+        },
+        "web": {"Url": "http://127.0.0.1/mcp"},
+    },
+}
+
+
+def snake(value: object) -> object:
+    """Spell the keys of *value* in snake_case, except the names of variables."""
+    if isinstance(value, list):
+        return [snake(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    spelled = {}
+    for key, part in value.items():
+        name = "".join(f"_{c.lower()}" if c.isupper() else c for c in key).lstrip("_")
+        spelled[name] = part if key == "Env" else snake(part)
+    return spelled
+
+
+def as_toml(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {as_toml(part)}" for key, part in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(as_toml, value)) + "]"
+    return json.dumps(value)
+
+
+@pytest.mark.parametrize("is_snake", [False, True], ids=["PascalCase", "snake_case"])
+@pytest.mark.parametrize("suffix", ["json", "toml"])
+def test_the_keys_of_older_programs_are_read(suffix: str, is_snake: bool) -> None:
+    """S1c-1, C11: JSON and TOML, both spellings, the same settings."""
+    document = snake(OLD_DOCUMENT) if is_snake else OLD_DOCUMENT
+    assert isinstance(document, dict)
+    toml = "".join(f"{key} = {as_toml(value)}\n" for key, value in document.items())
+    write_user(json.dumps(document) if suffix == "json" else toml, f"appsettings.{suffix}")
+
+    loaded = load()
+
+    default = Settings()
+    assert loaded.notices == ()
+    assert loaded.settings == default._replace(
+        model="high",
+        max_tokens=8192,
+        temperature=1.0,
+        working_directory="/tmp",
+        history=default.history._replace(
+            max_tool_result_chars=50_000, max_conversation_messages=50
+        ),
+        compaction=default.compaction._replace(threshold_tokens=80_000, protected_tail_messages=8),
+        logging=default.logging._replace(sinks=(LogSink("file", "debug", "a.log"),)),
+        mcp=default.mcp._replace(
+            servers=(
+                McpServer(
+                    "files", "stdio", "npx", args=("-y", "files"), env={"Some_Name": "Value"}
+                ),
+                McpServer("web", "http", url="http://127.0.0.1/mcp"),
+            )
+        ),
+    )
+
+
+def test_json_knows_lines_and_null() -> None:
+    """C11: an explicit null compaction strategy means none (S1-37), a null temperature unset."""
+    text = '{\n  "Temperature": null,\n  "Compaction": {\n    "Strategy": null\n  }\n}'
+    path = write_user(text, "appsettings.json")
+
+    loaded = load()
+
+    assert (loaded.settings.temperature, loaded.settings.compaction.strategy) == (None, "none")
+    assert loaded.origins == {"temperature": f"{path}:2", "compaction.strategy": f"{path}:4"}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [('{"a": }', ":1 is not valid JSON: Expecting value"), ("[]", " must hold one JSON object")],
+)
+def test_bad_json_is_one_sentence(text: str, complaint: str) -> None:
+    path = write_user(text, "appsettings.json")
+
+    with pytest.raises(SettingsError) as raised:
+        load()
+
+    assert str(raised.value) == f"{path}{complaint}"
+
+
+def test_toml_wins_over_json_beside_it() -> None:
+    """C11: TOML is primary."""
+    write_user('{"max_rounds": 1, "max_tokens": 1}', "appsettings.json")
+    write_user("max_rounds = 2")
+
+    settings = load().settings
+
+    assert (settings.max_rounds, settings.max_tokens) == (2, 1)
+
+
+def test_a_missing_settings_file_that_was_asked_for_is_an_error() -> None:
+    with pytest.raises(SettingsError, match=r"^gone\.toml cannot be read: No such file"):
+        load(extra_file=Path("gone.toml"))
+
+
+def test_a_settings_file_in_another_encoding_is_an_error() -> None:
+    Path("latin.toml").write_bytes(b'model = "\xe9"')
+
+    with pytest.raises(SettingsError, match=r"^latin\.toml is not UTF-8 text"):
+        load(extra_file=Path("latin.toml"))
+
+
+def test_servers_of_all_layers_are_kept_by_name() -> None:
+    """The project's server replaces the user's of the same name and leaves the others."""
+    write_user('[mcp.servers.a]\ncommand = "1"\n[mcp.servers.b]\ncommand = "1"\n')
+    path = write_project('[[mcp.servers]]\nname = "b"\ncommand = "2"\ncomand = "2"\n')
+
+    loaded = load()
+
+    assert loaded.settings.mcp.servers == (McpServer("a", command="1"), McpServer("b", command="2"))
+    assert loaded.origins["mcp.servers.b"] == f"{path}:1"
+    assert loaded.notices == (
+        f"{path}:1: there is no setting mcp.servers.b.comand; did you mean command?",
+    )
+
+
+def test_a_servers_type_is_its_transport() -> None:
+    """Other programs' files say `type`, and "streamable-http" for http."""
+    write_user('[mcp.servers.a]\ntype = "streamable-http"\nurl = "http://127.0.0.1"\n')
+
+    assert load().settings.mcp.servers == (McpServer("a", "http", url="http://127.0.0.1"),)
+
+
+def test_a_secret_is_never_in_an_error() -> None:
+    """Neither a header's value nor a key that was pasted into the wrong place."""
+    write_user('[mcp.servers.a]\nurl = "x"\nheaders = { a = "sk-ant-api-0123456789", b = 1 }\n')
+    with pytest.raises(SettingsError) as first:
+        load()
+    write_user('effort = "sk-ant-api-0123456789"')
+    with pytest.raises(SettingsError) as second:
+        load()
+
+    assert "0123456789" not in str(first.value) + str(second.value)
+    assert str(second.value).endswith('not "***"')
+
+
+def test_settings_cannot_be_changed() -> None:
+    """S1-28: mutation raises, inside too; a change makes another value."""
+    write_user('[models]\nfast = "x"\n[mcp.servers.a]\ncommand = "b"\nenv = { A = "1" }\n')
+    settings = load().settings
+
+    with pytest.raises(AttributeError):
+        settings.model = "other"  # type: ignore[misc]  # the very mistake
+    with pytest.raises(AttributeError):
+        settings.retry.max = 1  # type: ignore[misc]  # the very mistake
+    with pytest.raises(TypeError):
+        settings.models["fast"] = "y"  # type: ignore[index]  # the very mistake
+    with pytest.raises(TypeError):
+        settings.mcp.servers[0].env["A"] = "2"  # type: ignore[index]  # the very mistake
+
+    assert settings._replace(model="other").model == "other"
+    assert settings.model == "claude-sonnet-5-5"
+
+
+def test_a_model_is_an_alias_or_an_id() -> None:
+    """S2-54, C12: aliases come from [models]; the user may add and change them."""
+    write_user('model = "fast"\n[models]\nFast = "claude-haiku-5-5"\nhigh = "claude-x"\n')
+
+    settings = load().settings
+
+    assert settings.model_id() == "claude-haiku-5-5"
+    assert settings.model_id("High") == "claude-x"
+    assert settings.model_id("normal") == "claude-sonnet-5-5"
+    assert settings.model_id("claude-opus-5-5") == "claude-opus-5-5"
+
+
+def test_nothing_heavy_is_imported_before_the_first_prompt() -> None:
+    """Without settings files and options, readers of files stay out of the way to the prompt."""
+    heavy = {"argparse", "difflib", "dotenv", "json", "pydantic", "rich", "structlog", "tomllib"}
+    script = (
+        "import os, pathlib, sys\n"
+        "from agent_cli import arguments, settings, trust\n"
+        "arguments.parse_arguments([])\n"
+        "here = pathlib.Path.cwd()\n"
+        "trusted = trust.TrustStore.of_user().is_trusted(here)\n"
+        "assert trust.what_would_act(here) == ()\n"
+        "environment = settings.load_environment(os.environ, workspace=here, trusted=trusted)\n"
+        "settings.load_settings(environment, workspace=here, trusted=trusted)\n"
+        f"print(sorted({heavy!r} & set(sys.modules)))\n"
+    )
+
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert run.stdout == "[]\n"

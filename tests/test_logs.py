@@ -1,0 +1,209 @@
+"""Log sinks: where records go, that files rotate, and what is taken out of them."""
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+
+from agent_cli import logs, paths
+from agent_cli.logs import LogSinks, configure
+from agent_cli.redaction import Redactor
+from agent_cli.settings import LogSink, Settings
+from agent_cli.settings.schema import Logging
+
+Configure = Callable[..., LogSinks]
+
+
+@pytest.fixture
+def start() -> Iterator[Configure]:
+    """Call `configure` and close the sinks afterwards: logging belongs to the whole process."""
+    opened: list[LogSinks] = []
+
+    def started(
+        *sinks: LogSink, redactor: Redactor | None = None, verbose: bool = False, size: int = 10_000
+    ) -> LogSinks:
+        settings = Logging(sinks=sinks) if sinks else Settings().logging
+        opened.append(
+            configure(settings, redactor or Redactor(), verbose=verbose, file_bytes_max=size)
+        )
+        return opened[-1]
+
+    yield started
+    for sinks in reversed(opened):
+        sinks.close()
+
+
+def records(path: Path | None = None) -> list[dict[str, object]]:
+    text = (path or paths.log_file()).read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_by_default_all_goes_to_the_file_and_warnings_to_stderr(
+    start: Configure, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """S1-43, S1c-8: agent.log appears, for the user alone; nothing on stdout."""
+    start()
+    log = structlog.get_logger("agent_cli.x")
+
+    log.debug("hidden")
+    log.info("tool finished", tool="bash", elapsed_s=1.5)
+    log.warning("slow", tool="grep")
+
+    first, second = records()
+    at = first.pop("at_utc")
+    assert first == {
+        "tool": "bash",
+        "elapsed_s": 1.5,
+        "event": "tool finished",
+        "level": "info",
+        "logger": "agent_cli.x",
+    }
+    assert str(at).endswith("Z")
+    assert second["event"] == "slow"
+    assert capfd.readouterr() == ("", 'warning: slow tool="grep"\n')
+    assert paths.log_file().stat().st_mode & 0o777 == 0o600
+    assert paths.log_file().parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_each_sink_has_its_own_level_and_path(
+    start: Configure, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """S1-43: a sink without a level takes that of all."""
+    start(
+        LogSink("file", "debug", str(tmp_path / "new" / "a.log")),
+        LogSink("file", "error", str(tmp_path / "b.log")),
+        LogSink("console"),
+    )
+    log = structlog.get_logger("agent_cli.x")
+
+    log.debug("one")
+    log.info("two")
+    log.error("three")
+
+    assert [r["event"] for r in records(tmp_path / "new" / "a.log")] == ["one", "two", "three"]
+    assert [r["event"] for r in records(tmp_path / "b.log")] == ["three"]
+    assert capfd.readouterr() == ("", "info: two\nerror: three\n")
+
+
+def test_a_file_rotates_and_three_are_kept(start: Configure) -> None:
+    """S1-43, S1c-8: the size is bounded however long the program runs."""
+    start(size=1000)
+    log = structlog.get_logger("agent_cli.x")
+
+    for number in range(100):
+        log.info("line", number=number)
+
+    files = sorted(paths.log_file().parent.iterdir())
+    assert [file.name for file in files] == ["agent.log", "agent.log.1", "agent.log.2"]
+    assert all(file.stat().st_size <= 1000 for file in files)
+    assert all(file.stat().st_mode & 0o777 == 0o600 for file in files)
+    assert records()[-1]["number"] == 99
+    assert (logs.FILE_BYTES_MAX, logs.FILES) == (10 * 1024 * 1024, 3)
+
+
+def test_no_secret_reaches_a_log(start: Configure, capfd: pytest.CaptureFixture[str]) -> None:
+    """Neither a known value nor a recognisable one: in events, values, names, tracebacks."""
+    start(LogSink("file"), LogSink("console"), redactor=Redactor(["CANARY value"]))
+    log = structlog.get_logger("agent_cli.x")
+
+    log.info("got CANARY value", deep={"list": ["CANARY value"], "api_key": "CANARY 2"})
+    log.info("header", value="Bearer CANARY-token", path=Path("sk-ant-api03-CANARY"))
+    try:
+        raise ValueError("CANARY value")
+    except ValueError:
+        log.exception("failed", token="CANARY 3")
+    logging.getLogger("other").warning("from %s", "CANARY value")
+
+    out, err = capfd.readouterr()
+    assert "CANARY" not in paths.log_file().read_text() + out + err
+    assert records()[0]["deep"] == {"list": ["***"], "api_key": "***"}
+    assert len(records()) == 4
+
+
+def test_a_stack_goes_to_the_file_and_one_line_to_the_console(
+    start: Configure, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The user reads what happened; who looks for the cause finds the stack."""
+    start()
+
+    try:
+        raise KeyError("name")
+    except KeyError:
+        structlog.get_logger("agent_cli.x").exception("a listener failed")
+
+    assert capfd.readouterr().err == "error: a listener failed (KeyError: 'name')\n"
+    (record,) = records()
+    assert "test_logs.py" in str(record["exception"])
+
+
+@pytest.mark.parametrize("name", ["anthropic", "httpx2", "mcp", "client"])
+def test_noisy_libraries_are_heard_in_the_file_only(
+    name: str, start: Configure, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """S1-43: and their debug records, whole prompts, nowhere."""
+    start(LogSink("file", "debug"), LogSink("console", "debug"))
+
+    logging.getLogger(name).debug("a prompt")
+    logging.getLogger(f"{name}.part").error("a traceback")
+
+    assert [(r["event"], r["logger"]) for r in records()] == [("a traceback", f"{name}.part")]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_noisy_libraries_are_silent_without_a_file(
+    start: Configure, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The standard library prints warnings nobody takes on the terminal."""
+    start(LogSink("console"))
+
+    logging.getLogger("mcp.client").error("a traceback")
+
+    assert capfd.readouterr() == ("", "")
+
+
+def test_verbose_shows_more_on_the_console(
+    start: Configure, capfd: pytest.CaptureFixture[str]
+) -> None:
+    start(LogSink("console", "error"), verbose=True)
+
+    structlog.get_logger("agent_cli.x").info("seen")
+
+    assert capfd.readouterr().err == "info: seen\n"
+
+
+def test_a_file_that_cannot_be_opened_is_a_notice(
+    start: Configure, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A read-only home must not keep anybody from working."""
+    (tmp_path / "taken").write_text("")
+    sinks = start(LogSink("file", path=str(tmp_path / "taken" / "a.log")), LogSink("console"))
+
+    structlog.get_logger("agent_cli.x").info("seen")
+
+    assert sinks.notices == [f"no log is written to {tmp_path}/taken/a.log: Not a directory"]
+    assert capfd.readouterr().err == "info: seen\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_told_once(start: Configure, capfd: pytest.CaptureFixture[str]) -> None:
+    """The run goes on; a traceback for every record would bury the answer."""
+    start(LogSink("file", path="/dev/full"), size=0)
+    log = structlog.get_logger("agent_cli.x")
+
+    log.info("one")
+    log.info("two")
+
+    assert capfd.readouterr().err == "warning: logging stopped: No space left on device\n"
+
+
+def test_closing_leaves_logging_as_it_was(start: Configure) -> None:
+    """A second run in the same process starts from nothing."""
+    root = logging.getLogger()
+    before = (root.level, list(root.handlers), logging.getLogger("mcp").propagate)
+
+    start().close()
+
+    assert (root.level, list(root.handlers), logging.getLogger("mcp").propagate) == before
