@@ -1,0 +1,29 @@
+"""MCP servers: read their configuration, run them, and offer their tools as ours.
+
+Importing this package is cheap. The SDK (`mcp`, `httpx2`: 0.8 s, 50 MB) is imported by
+`connection`, `transports`, `seam`, `calls`, `content` and `tools` alone, and those are first
+imported by `servers`, in a thread, when there is a server to connect to.
+"""
+
+from agent_cli.mcp_client.config import (
+    ConfigFile,
+    ServerConfig,
+    ServerProblem,
+    read_config_file,
+    server_config,
+    server_environment,
+)
+from agent_cli.mcp_client.servers import McpServers
+from agent_cli.mcp_client.state import Phase, ServerState
+
+__all__ = [
+    "ConfigFile",
+    "McpServers",
+    "Phase",
+    "ServerConfig",
+    "ServerProblem",
+    "ServerState",
+    "read_config_file",
+    "server_config",
+    "server_environment",
+]

@@ -1,0 +1,149 @@
+"""Call a tool of a server: whatever happens becomes a result the model can act on."""
+
+import asyncio
+from typing import Protocol
+
+from mcp import Client, InputRequiredRoundsExceededError, MCPError
+from mcp.shared.exceptions import UrlElicitationRequiredError
+from mcp_types import CallToolResult
+from pydantic import ValidationError
+
+from agent_cli.errors import ToolError
+from agent_cli.mcp_client.config import ServerConfig
+from agent_cli.mcp_client.content import tool_result
+from agent_cli.mcp_client.reasons import (
+    CONNECTION_CLOSED,
+    HTTP_FAILED,
+    REQUEST_TIMEOUT,
+    first_fault,
+    one_line,
+)
+from agent_cli.timeline import Json
+from agent_cli.tooling import ToolContext, ToolResult
+
+_INVALID_REQUEST = -32600
+_MISSING_CAPABILITY = -32021
+_URL_ELICITATION_REQUIRED = -32042
+_CALL_TO_SILENCE = 12
+
+
+class Server(Protocol):
+    """The part of a connection that calls need."""
+
+    config: ServerConfig
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a client right now."""
+
+    async def client(self) -> Client:
+        """Return the connected client, or raise `ToolError`."""
+
+    def lose(self, client: Client) -> None:
+        """Note that *client* is of no use any more."""
+
+
+async def call_tool(
+    server: Server, tool: str, arguments: dict[str, Json], on_update: ToolContext
+) -> ToolResult:
+    """Call *tool* and return its result, or an error result that says what happened."""
+    name = server.config.name
+    try:
+        return tool_result(await _call_or_reconnect(server, tool, arguments, on_update))
+    except ToolError as error:
+        return ToolResult.error(str(error))
+    except MCPError as error:
+        return ToolResult.error(_protocol_error(server, error))
+    except ValidationError as error:
+        fault = first_fault(error)
+        return ToolResult.error(
+            f"MCP server '{name}' answered {tool} with something that is not valid MCP: {fault}. "
+            "The call may have taken effect."
+        )
+    except TimeoutError:
+        return ToolResult.error(
+            f"{tool} of MCP server '{name}' gave no sign of life for "
+            f"{server.config.call_timeout_s:g} s and was cancelled. It may have taken effect."
+        )
+    except InputRequiredRoundsExceededError:
+        return ToolResult.error(f"{tool} of MCP server '{name}' keeps asking questions; stopped.")
+    except (RuntimeError, ExceptionGroup) as error:
+        return ToolResult.error(f"{tool} of MCP server '{name}' failed: {one_line(error)}")
+
+
+async def _call_or_reconnect(
+    server: Server, tool: str, arguments: dict[str, Json], on_update: ToolContext
+) -> CallToolResult:
+    client = await server.client()
+    try:
+        return await _call(client, server.config, tool, arguments, on_update)
+    except MCPError as error:
+        if not _is_session_loss(error):
+            raise
+    # The server refused the call because it does not know us: it has done nothing yet.
+    server.lose(client)
+    client = await server.client()
+    return await _call(client, server.config, tool, arguments, on_update)
+
+
+async def _call(
+    client: Client,
+    config: ServerConfig,
+    tool: str,
+    arguments: dict[str, Json],
+    on_update: ToolContext,
+) -> CallToolResult:
+    """Call with an idle limit: the SDK's own timeout is not extended by progress."""
+    loop = asyncio.get_running_loop()
+    running = True
+    async with asyncio.timeout(config.call_timeout_s) as limit:
+
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            # A late report may arrive after the end of the call.
+            if running and not limit.expired():
+                limit.reschedule(loop.time() + config.call_timeout_s)
+                on_update(_progress_text(progress, total, message))
+
+        try:
+            return await client.call_tool(
+                tool,
+                arguments,
+                read_timeout_seconds=config.call_timeout_s * _CALL_TO_SILENCE,
+                progress_callback=on_progress,
+            )
+        finally:
+            running = False
+
+
+def _progress_text(progress: float, total: float | None, message: str | None) -> str:
+    share = f"{progress:g} of {total:g}" if total is not None else f"{progress:g}"
+    return f"{message} ({share})" if message else share
+
+
+def _is_session_loss(error: MCPError) -> bool:
+    return error.code == _INVALID_REQUEST and error.message.lower().startswith("session ")
+
+
+def _protocol_error(server: Server, error: MCPError) -> str:
+    """Return what an MCP error means for the model."""
+    name, message = server.config.name, one_line(error)
+    unknown_effect = "The call may have taken effect: check before you repeat it."
+    # Servers use the code of a closed connection for errors of their own, too.
+    if error.code == CONNECTION_CLOSED and not server.connected:
+        return f"MCP server '{name}' ended during the call and is restarted. {unknown_effect}"
+    if error.code == HTTP_FAILED:
+        return f"MCP server '{name}' could not be reached ({message}). {unknown_effect}"
+    if error.code == REQUEST_TIMEOUT:
+        return f"MCP server '{name}' did not finish the call in time. It may have taken effect."
+    if error.code == _INVALID_REQUEST and "back-channel" in message:
+        return (
+            f"MCP server '{name}' has a question, which this protocol revision does not carry; "
+            'the user can set protocol = "legacy" for this server'
+        )
+    if error.code == _MISSING_CAPABILITY:
+        return f"MCP server '{name}' needs what this program does not offer: {message}"
+    if error.code == _URL_ELICITATION_REQUIRED:
+        wanted = UrlElicitationRequiredError.from_error(error.error).elicitations
+        urls = ", ".join(request.url for request in wanted)
+        return f"MCP server '{name}' needs the user to visit {urls} first; then call again."
+    return f"MCP server '{name}' refused the call: {message}"

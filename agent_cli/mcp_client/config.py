@@ -1,0 +1,246 @@
+"""Which servers there are: `.mcp.json` in Claude Code's format, and our own settings.
+
+A server that cannot be used is a `ServerProblem` beside the others; only a file that cannot be
+read as a whole is an error. Variables come from a mapping, never from the process.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from agent_cli.errors import SettingsError
+
+TransportName: TypeAlias = Literal["stdio", "http", "sse"]
+Protocol: TypeAlias = Literal["auto", "legacy"]
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_OUR_VARIABLES = ("ANTHROPIC_", "AGENT_CLI_")
+_SHORTEST_TIMEOUT_MS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig:
+    """One server: how to reach it and how long to wait for it; variables are expanded.
+
+    Attributes:
+        name: As the user wrote it; any text.
+        env: Added to the server's environment (stdio).
+        startup_timeout_s: From the start until the tools are listed.
+        call_timeout_s: Longest silence during a call; each progress report starts it anew.
+        protocol: "auto" asks for the newest revision; "legacy" begins with the old handshake.
+            None is legacy for stdio, where many servers choke on the question, and else auto.
+        source: The file it came from, for messages.
+    """
+
+    name: str
+    transport: TransportName = "stdio"
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    enabled: bool = True
+    startup_timeout_s: float = 30.0
+    call_timeout_s: float = 300.0
+    protocol: Protocol | None = None
+    source: str = ""
+
+    @property
+    def negotiation(self) -> Protocol:
+        """`protocol` with its default for the transport."""
+        return self.protocol or ("legacy" if self.transport == "stdio" else "auto")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerProblem:
+    """A server that was configured but cannot be used, and what to do about it."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """What one file says: the usable servers in the file's order, and the others."""
+
+    servers: tuple[ServerConfig, ...] = ()
+    problems: tuple[ServerProblem, ...] = ()
+
+
+def _transport_alias(given: object) -> object:
+    """Accept the spellings other programs write for streamable HTTP."""
+    return "http" if given in ("streamable-http", "streamableHttp", "streamable_http") else given
+
+
+class _Entry(BaseModel):
+    """An entry as people write it; keys of other programs are ignored."""
+
+    model_config = ConfigDict(extra="ignore", populate_by_name=True)
+
+    transport: Annotated[TransportName | None, BeforeValidator(_transport_alias)] = Field(
+        default=None, alias="type"
+    )
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = Field(default_factory=dict)
+    url: str = ""
+    headers: dict[str, str] = Field(default_factory=dict)
+    enabled: bool = True
+    disabled: bool = False
+    timeout_ms: int = Field(default=0, alias="timeout")
+    startup_timeout_s: float | None = Field(default=None, gt=0)
+    call_timeout_s: float | None = Field(default=None, gt=0)
+    protocol: Protocol | None = None
+
+
+def read_config_file(
+    path: Path,
+    environment: Mapping[str, str],
+    *,
+    startup_timeout_s: float = 30.0,
+    call_timeout_s: float = 300.0,
+) -> ConfigFile:
+    """Read a `.mcp.json`: `{"mcpServers": {name: {command, args, env, type, url, headers}}}`.
+
+    Args:
+        path: The file; one that does not exist has no servers.
+        environment: Values for `${VAR}` and `${VAR:-default}`.
+        startup_timeout_s: For entries that set none.
+        call_timeout_s: For entries that set none.
+
+    Raises:
+        SettingsError: The file cannot be read, is not JSON, or has no object of servers.
+    """
+    servers: list[ServerConfig] = []
+    problems: list[ServerProblem] = []
+    for name, entry in _entries(path).items():
+        found = server_config(
+            name,
+            entry,
+            environment,
+            source=str(path),
+            startup_timeout_s=startup_timeout_s,
+            call_timeout_s=call_timeout_s,
+        )
+        if isinstance(found, ServerConfig):
+            servers.append(found)
+        else:
+            problems.append(found)
+    return ConfigFile(tuple(servers), tuple(problems))
+
+
+def _entries(path: Path) -> dict[str, object]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path} is not UTF-8 at byte {error.start}") from error
+    except json.JSONDecodeError as error:
+        where = f"{path}, line {error.lineno}, column {error.colno}"
+        raise SettingsError(f"{where}: this is not JSON ({error.msg}); correct it") from error
+    except RecursionError as error:
+        raise SettingsError(f"{path} is nested too deeply") from error
+    entries = content.get("mcpServers", {}) if isinstance(content, dict) else None
+    if not isinstance(entries, dict):
+        raise SettingsError(f'{path} must hold {{"mcpServers": {{name: {{...}}, ...}}}}')
+    return entries
+
+
+def server_config(
+    name: str,
+    entry: object,
+    environment: Mapping[str, str],
+    *,
+    source: str = "",
+    startup_timeout_s: float = 30.0,
+    call_timeout_s: float = 300.0,
+) -> ServerConfig | ServerProblem:
+    """Return the server that *entry* describes, or why it cannot be used."""
+    try:
+        if not isinstance(entry, dict):
+            raise SettingsError("a server is an object, {...}")
+        given = _Entry.model_validate(entry)
+        text = _Expansion(environment)
+        transport = _transport(given)
+        server = ServerConfig(
+            name=name,
+            transport=transport,
+            command=text.of("command", given.command),
+            args=tuple(text.of("args", argument) for argument in given.args),
+            env={key: text.of(f"env.{key}", value) for key, value in given.env.items()},
+            url=text.of("url", given.url),
+            headers={key: text.of(f"headers.{key}", each) for key, each in given.headers.items()},
+            enabled=given.enabled and not given.disabled,
+            startup_timeout_s=given.startup_timeout_s or startup_timeout_s,
+            call_timeout_s=given.call_timeout_s or _seconds(given.timeout_ms) or call_timeout_s,
+            protocol=given.protocol,
+            source=source,
+        )
+    except ValidationError as error:
+        return ServerProblem(name, f"{_place(source, name)}: {_first_fault(error)}")
+    except SettingsError as error:
+        return ServerProblem(name, f"{_place(source, name)}: {error}")
+    return server
+
+
+def _transport(entry: _Entry) -> TransportName:
+    transport = entry.transport or ("http" if entry.url and not entry.command else "stdio")
+    if transport == "stdio" and not entry.command:
+        raise SettingsError('"command" is missing, the program that is the server')
+    if transport != "stdio" and not entry.url:
+        raise SettingsError(f'"url" is missing, which a server of type "{transport}" needs')
+    return transport
+
+
+def _seconds(timeout_ms: int) -> float | None:
+    # Shorter ones are slips of people who meant seconds; Claude Code ignores them as well.
+    return timeout_ms / 1000 if timeout_ms >= _SHORTEST_TIMEOUT_MS else None
+
+
+def _place(source: str, name: str) -> str:
+    return f"{source}: mcpServers.{name}" if source else f"MCP server '{name}'"
+
+
+def _first_fault(error: ValidationError) -> str:
+    fault = error.errors()[0]
+    where = ".".join(str(part) for part in fault["loc"])
+    message = fault["msg"][:1].lower() + fault["msg"][1:]
+    return f'"{where}": {message}'
+
+
+@dataclass(frozen=True, slots=True)
+class _Expansion:
+    """Replaces `${VAR}` and `${VAR:-default}`; the default also stands in for an empty value."""
+
+    environment: Mapping[str, str]
+
+    def of(self, key: str, text: str) -> str:
+        def value(found: re.Match[str]) -> str:
+            variable, default = found[1], found[2]
+            known = self.environment.get(variable)
+            if known is None and default is None:
+                raise SettingsError(
+                    f'"{key}" uses ${{{variable}}}, which is not set; '
+                    f"set it or write ${{{variable}:-default}}"
+                )
+            return known or default or ""
+
+        return _VARIABLE.sub(value, text)
+
+
+def server_environment(inherited: Mapping[str, str], added: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a stdio server: *inherited* without what is ours, and *added*.
+
+    Servers are somebody else's programs: the credentials we talk to the model with, and our own
+    settings, are none of their business unless the configuration names them.
+    """
+    kept = {k: v for k, v in inherited.items() if not k.upper().startswith(_OUR_VARIABLES)}
+    return kept | dict(added)

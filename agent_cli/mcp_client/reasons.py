@@ -1,0 +1,90 @@
+"""Why a connection or a call failed, in one sentence a person or the model can act on."""
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import httpx2
+from mcp import MCPError
+from pydantic import ValidationError
+
+from agent_cli.mcp_client.config import ServerConfig
+from agent_cli.mcp_client.stderr_tail import printable
+
+CONNECTION_CLOSED = -32000
+REQUEST_TIMEOUT = -32001
+HTTP_FAILED = -32098
+"""Ours: a request over HTTP got no response; from the range left to implementations."""
+
+_TEXT_MAX = 500
+
+# Everything that leaves the SDK's context managers is wrapped in groups, whatever it is.
+CONNECTION_ERRORS = (
+    MCPError,
+    OSError,
+    RuntimeError,
+    ValueError,
+    httpx2.HTTPError,
+    httpx2.InvalidURL,
+    ExceptionGroup,
+)
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """Yield the exceptions inside *error*, which may be a group of groups."""
+    if isinstance(error, BaseExceptionGroup):
+        for part in error.exceptions:
+            yield from leaves(part)
+    else:
+        yield error
+
+
+def why_not_connected(
+    config: ServerConfig, error: BaseException, *, refused: int | None = None
+) -> str:
+    """Return why a server could not be connected to; half a sentence.
+
+    Args:
+        config: The server.
+        error: What ended the attempt.
+        refused: The HTTP status with which the server asked for a sign-in.
+    """
+    cause = next(leaves(error))
+    where = _address(config)
+    match cause:
+        case TimeoutError():
+            return f"no answer within {config.startup_timeout_s:g} s"
+        case FileNotFoundError():
+            return f"the command '{config.command}' was not found; install it or give its path"
+        case _ if refused is not None:
+            return f"{where} asks for a sign-in (HTTP {refused}); set its headers"
+        case MCPError(code=code) if code == CONNECTION_CLOSED:
+            return "it ended before it was ready"
+        case MCPError():
+            return f"it answered: {one_line(cause)}"
+        case ValidationError():
+            return f"its answer is not valid MCP ({first_fault(cause)})"
+        case httpx2.ConnectError():
+            return f"nothing answers at {where} ({one_line(cause)})"
+        case httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
+            return f"{where} is no address of the web; it begins with http:// or https://"
+    return one_line(cause)
+
+
+def one_line(error: BaseException) -> str:
+    """Return the text of *error* (of all in a group) as one short printable line."""
+    texts = [str(leaf) or f"{type(leaf).__name__} without a text" for leaf in leaves(error)]
+    return printable(" ".join("; ".join(texts).split()))[:_TEXT_MAX]
+
+
+def first_fault(error: ValidationError) -> str:
+    """Return the first thing pydantic found wrong, with its place."""
+    fault = error.errors()[0]
+    where = ".".join(str(part) for part in fault["loc"])
+    return f"{where}: {fault['msg'].lower()}" if where else fault["msg"].lower()
+
+
+def _address(config: ServerConfig) -> str:
+    """Return the URL without user name, password and query: they may be secrets."""
+    parts = urlsplit(config.url)
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}" if host else config.url.partition("?")[0]

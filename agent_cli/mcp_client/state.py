@@ -1,0 +1,56 @@
+"""What a server can be in, for the status line, `/mcp` and warnings, and when it starts again."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Phase(StrEnum):
+    """Where a server is in its life.
+
+    disabled
+    connecting -> ready -> lost -> connecting ...      at most three restarts in a row
+    connecting | lost -> failed
+    any -> closed
+    """
+
+    DISABLED = "disabled"
+    CONNECTING = "connecting"
+    READY = "ready"
+    LOST = "lost"
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """One server at one moment.
+
+    Attributes:
+        reason: For `lost` and `failed`, the sentence a person reads, standard error included.
+        tools: Number of tools it offers.
+        notes: What was left out and why, one sentence each (a tool with an invalid schema).
+        restarts: Restarts since it last ran for a while.
+    """
+
+    name: str
+    phase: Phase
+    reason: str = ""
+    tools: int = 0
+    notes: tuple[str, ...] = ()
+    restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPolicy:
+    """How often a server that was ready is started again after its end.
+
+    Attributes:
+        delays_s: Wait before each restart; their number is the limit.
+        stable_s: A server that ran so long gets all its restarts back.
+    """
+
+    delays_s: tuple[float, ...] = (0.5, 2.0, 8.0)
+    stable_s: float = 60.0
+
+
+NORMAL_RESTARTS = RestartPolicy()

@@ -1,0 +1,154 @@
+"""How bytes reach a server: a child process or HTTP, each made safe for the SDK."""
+
+import json
+import logging
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, TextIO
+
+import httpx2
+from mcp import StdioServerParameters, stdio_client
+from mcp.client import Transport
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+
+from agent_cli.mcp_client.config import ServerConfig, server_environment
+from agent_cli.mcp_client.reasons import HTTP_FAILED
+from agent_cli.supervisor import supervised
+
+if TYPE_CHECKING:
+    from httpx2._client import UseClientDefault  # named in a public signature, not exported
+    from httpx2._types import AuthTypes
+    from mcp.client._transport import TransportStreams
+
+# No read limit: a tool may be silent for long, and calls have a limit of their own.
+_HTTP_TIMEOUT = httpx2.Timeout(30, read=None)
+_EVENT_BYTES_MAX = 32 * 1024 * 1024
+_NO_SIGN_IN = (401, 403)
+
+
+class SafeAsyncClient(httpx2.AsyncClient):
+    """An HTTP client whose failed requests are answers, so that they cost one call only.
+
+    Left alone, the SDK lets one refused or broken POST end the whole connection and cancels the
+    task that holds it (modelcontextprotocol/python-sdk, issues 3522 and 3560).
+
+    Attributes:
+        connected: Until the connection stands a failure must end the attempt, not be answered.
+        refused: The status with which the server last asked for a sign-in, or None.
+    """
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        super().__init__(headers=dict(headers), timeout=_HTTP_TIMEOUT)
+        self.connected = False
+        self.refused: int | None = None
+
+    async def send(
+        self,
+        request: httpx2.Request,
+        *,
+        stream: bool = False,
+        auth: "AuthTypes | UseClientDefault | None" = httpx2.USE_CLIENT_DEFAULT,
+        follow_redirects: "bool | UseClientDefault" = httpx2.USE_CLIENT_DEFAULT,
+    ) -> httpx2.Response:
+        """Send *request*; once connected, turn a failure into a response with a JSON-RPC error."""
+        try:
+            response = await super().send(
+                request, stream=stream, auth=auth, follow_redirects=follow_redirects
+            )
+        except httpx2.TransportError as error:
+            if not self.connected:
+                raise
+            fault = {"code": HTTP_FAILED, "message": f"{type(error).__name__}: {error}"}
+            body = json.dumps({"jsonrpc": "2.0", "id": None, "error": fault})
+            headers = {"content-type": "application/json"}
+            return httpx2.Response(503, request=request, headers=headers, content=body.encode())
+        if response.status_code in _NO_SIGN_IN:
+            self.refused = response.status_code
+        return response
+
+
+class Link:
+    """One attempt's way to a server; `open()` is the transport for the SDK, used once."""
+
+    def __init__(
+        self, config: ServerConfig, environment: Mapping[str, str], errlog: TextIO
+    ) -> None:
+        self._config = config
+        self._environment = environment
+        self._errlog = errlog
+        self._http: SafeAsyncClient | None = None
+
+    @property
+    def refused(self) -> int | None:
+        """The HTTP status with which the server asked for a sign-in, or None."""
+        return self._http.refused if self._http else None
+
+    def connected(self) -> None:
+        """Note that the handshake is over: from now on failed requests are answers."""
+        if self._http:
+            self._http.connected = True
+
+    def open(self) -> Transport:
+        """Return the transport.
+
+        Raises:
+            FileNotFoundError: The command of a stdio server does not exist.
+        """
+        match self._config.transport:
+            case "stdio":
+                return self._stdio()
+            case "http":
+                return self._streamable_http()
+            case "sse":
+                return self._sse()
+
+    def _stdio(self) -> Transport:
+        config = self._config
+        environment = server_environment(self._environment, config.env)
+        # Asked here, because below the supervisor it would only show as an early end.
+        if not shutil.which(config.command, path=environment.get("PATH")):
+            raise FileNotFoundError(config.command)
+        program, *arguments = supervised([config.command, *config.args])
+        parameters = StdioServerParameters(
+            command=program,
+            args=arguments,
+            env=environment,
+            # "strict" would hang the connection for good at the first wrong byte.
+            encoding_error_handler="replace",
+        )
+        return stdio_client(parameters, errlog=self._errlog)
+
+    @asynccontextmanager
+    async def _streamable_http(self) -> AsyncIterator["TransportStreams"]:
+        async with SafeAsyncClient(self._config.headers) as self._http:
+            transport = streamable_http_client(
+                self._config.url, http_client=self._http, max_sse_event_size=_EVENT_BYTES_MAX
+            )
+            async with transport as streams:
+                yield streams
+
+    def _sse(self) -> Transport:
+        # The SDK enters and closes the client; the timeout it proposes is shorter than ours.
+        def new_client(
+            headers: dict[str, str] | None = None,
+            timeout: httpx2.Timeout | None = None,  # noqa: ARG001
+            auth: httpx2.Auth | None = None,  # noqa: ARG001
+        ) -> httpx2.AsyncClient:
+            self._http = SafeAsyncClient(headers or {})
+            return self._http
+
+        return sse_client(
+            self._config.url, headers=dict(self._config.headers), httpx_client_factory=new_client
+        )
+
+
+def quiet_sdk_logs() -> None:
+    """Keep the SDK's loggers off the screen: it logs a traceback for each line it cannot read."""
+    for name in ("mcp", "client", "httpx2"):
+        logger = logging.getLogger(name)
+        logger.propagate = False
+        if not any(isinstance(handler, logging.NullHandler) for handler in logger.handlers):
+            # Without any handler, Python would print to standard error.
+            logger.addHandler(logging.NullHandler())

@@ -1,0 +1,193 @@
+"""Run one command so that nothing it starts outlives it, or outlives us, however we die.
+
+    python -I -S supervisor.py PARENT_PID COMMAND [ARGUMENT...]
+
+A process that is killed with SIGKILL can clean up nothing. So each command runs below this small
+program, which waits for two things: the command's end, and the end of the process that asked for
+it. After either it kills what is left. It copies no data: the command inherits standard input,
+output and error as they are. The exit status is the command's, or 128 + N after signal N.
+
+The file is run by its path and imports the standard library only; the rest of the program imports
+nothing but `supervised`. Needs POSIX; Linux adds what is only best effort elsewhere: being told of
+the parent's end at once, and catching processes which left the command's process group.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
+
+GRACE_S = 0.5
+"""From the request to end until SIGKILL; a parent must allow more before it kills us."""
+
+_SWEEP_S = 1.0
+_POLL_S = 0.2
+_STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGHUP, signal.SIGINT})
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def supervised(command: Sequence[str]) -> list[str]:
+    """Return the command line that runs *command* below a supervisor of this process.
+
+    Only this very process may start it: the supervisor watches for the end of its parent.
+    """
+    return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *command]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command in *arguments* (after our parent's id) and return the exit status."""
+    parent, command = int(arguments[0]), list(arguments[1:])
+    signals = _signal_pipe()
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    if os.getppid() != parent:
+        return 128 + signal.SIGKILL
+    child = _start(command)
+    try:
+        status = _wait(child, parent, signals)
+    finally:
+        _kill_rest(child)
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+def _signal_pipe() -> int:
+    """Return a descriptor that yields the number of each signal we get, one byte each."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    for number in (*_STOP_SIGNALS, signal.SIGCHLD):
+        # The handler has nothing to do: the number arrives through the pipe.
+        signal.signal(number, lambda _number, _frame: None)
+    return reading
+
+
+def _start(command: list[str]) -> int:
+    """Start *command* in a process group of its own and return its process id."""
+    child = os.fork()
+    if child == 0:
+        _become(command)
+    # Both sides set it, so that it is set whichever runs first.
+    with contextlib.suppress(OSError):
+        os.setpgid(child, child)
+    return child
+
+
+def _become(command: list[str]) -> NoReturn:
+    """Turn this fresh process into *command*; without success, say why on standard error."""
+    try:
+        with contextlib.suppress(OSError):
+            os.setpgid(0, 0)
+        # If the supervisor itself is killed, at least the command goes with it.
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        # Python ignores these two, and what is ignored stays ignored across exec.
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        os.execvp(command[0], command)
+    except BaseException as error:
+        os.write(2, f"cannot start {command[0]}: {error}\n".encode(errors="replace"))
+    finally:
+        os._exit(127)
+
+
+def _wait(child: int, parent: int, signals: int) -> int:
+    """Wait for *child*, passing on requests to end; return its wait status."""
+    parent_end = _watch(parent)
+    kill_at: float | None = None
+    while (status := _reap(child)) is None:
+        wanted = _stop_signals(signals)
+        if kill_at is None and os.getppid() != parent:
+            wanted.append(signal.SIGTERM)
+        for number in wanted:
+            _signal_group(child, number)
+        if wanted and kill_at is None:
+            kill_at = time.monotonic() + GRACE_S
+        if kill_at is not None and time.monotonic() >= kill_at:
+            _signal_group(child, signal.SIGKILL)
+            os.kill(child, signal.SIGKILL)
+        # A parent's end stays readable, so it is watched only until we act on it.
+        ends = [signals] if kill_at is not None or parent_end is None else [signals, parent_end]
+        select.select(ends, [], [], None if len(ends) > 1 else _POLL_S)
+    return status
+
+
+def _stop_signals(signals: int) -> list[int]:
+    """Return the requests to end that arrived since the last call, in order."""
+    with contextlib.suppress(BlockingIOError):
+        return [number for number in os.read(signals, 4096) if number in _STOP_SIGNALS]
+    return []
+
+
+def _watch(parent: int) -> int | None:
+    """Return a descriptor that becomes readable when *parent* ends, or None without the means."""
+    # Not PR_SET_PDEATHSIG: that one fires when the parent's *thread* ends that started us.
+    try:
+        return os.pidfd_open(parent)
+    except (AttributeError, OSError):
+        return None
+
+
+def _reap(child: int) -> int | None:
+    """Collect every process that ended; return the wait status of *child* if it is among them."""
+    found = None
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0] != 0:
+            if ended[0] == child:
+                found = ended[1]
+    return found
+
+
+def _kill_rest(group: int) -> None:
+    """Kill what the command left behind, wherever it moved, until we have no children."""
+    deadline = time.monotonic() + _SWEEP_S
+    while time.monotonic() < deadline:
+        _signal_group(group, signal.SIGKILL)
+        for pid in _children():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        # We are their subreaper: whoever loses a parent becomes our child in the next round.
+        try:
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                time.sleep(0.002)
+        except ChildProcessError:
+            return
+
+
+def _children() -> Iterator[int]:
+    """Yield our children's process ids, from /proc where there is one."""
+    # No pathlib: loading it would be a quarter of the time this program needs to start.
+    names = os.listdir("/proc") if os.path.isdir("/proc") else []  # noqa: PTH112, PTH208
+    for pid in filter(str.isdigit, names):
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123
+                # The name, in brackets, may hold anything; the parent is the second field after.
+                fields = stat.read().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == os.getpid():
+            yield int(pid)
+
+
+def _signal_group(group: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _prctl(option: int, value: int) -> None:
+    """Set a process attribute of Linux; elsewhere do nothing."""
+    if sys.platform != "linux":
+        return
+    # Here, because importing this module must not cost its users the loading of libffi.
+    import ctypes  # noqa: PLC0415
+
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

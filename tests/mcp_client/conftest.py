@@ -1,0 +1,147 @@
+"""Real servers to talk to, and the few steps every test of them takes."""
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from agent_cli.cancel import CancelToken
+from agent_cli.mcp_client import McpServers, ServerConfig
+from agent_cli.mcp_client.config import TransportName
+from agent_cli.timeline import Json
+from agent_cli.tooling import ToolContext, ToolResult
+
+HERE = Path(__file__).parent
+SDK_SERVER = str(HERE / "sdk_server.py")
+RAW_SERVER = str(HERE / "raw_server.py")
+
+
+class RawServer(Protocol):
+    """Return the configuration of a raw server; see raw_server.py for the options."""
+
+    def __call__(
+        self,
+        options: dict[str, Json] | None = None,
+        *,
+        name: str = "raw",
+        startup_timeout_s: float = 30.0,
+        call_timeout_s: float = 30.0,
+    ) -> ServerConfig: ...
+
+
+class Call(Protocol):
+    """Call a tool by its full name."""
+
+    def __call__(
+        self,
+        servers: McpServers,
+        tool: str,
+        params: dict[str, Json] | None = None,
+        *,
+        cancel: CancelToken | None = None,
+        updates: list[str] | None = None,
+    ) -> Awaitable[ToolResult]: ...
+
+
+class HttpServer:
+    """The SDK's server on a port of its own, which can be stopped and started again."""
+
+    def __init__(self, transport: TransportName) -> None:
+        self.transport = transport
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.start()
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.port}/{'mcp' if self.transport == 'http' else 'sse'}"
+
+    def start(self) -> None:
+        """Start it and wait until it listens."""
+        self._process = subprocess.Popen(
+            [sys.executable, SDK_SERVER, self.transport, str(self.port)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            if b"Uvicorn running" in line:
+                return
+        raise AssertionError("the HTTP server did not start")
+
+    def kill(self) -> None:
+        """Kill it and wait until it is gone."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.communicate()
+
+
+@pytest.fixture(params=["http"])
+def http_server(request: pytest.FixtureRequest) -> Iterator[HttpServer]:
+    server = HttpServer(request.param)
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def raw_server() -> RawServer:
+    def configure(
+        options: dict[str, Json] | None = None,
+        *,
+        name: str = "raw",
+        startup_timeout_s: float = 30.0,
+        call_timeout_s: float = 30.0,
+    ) -> ServerConfig:
+        return ServerConfig(
+            name=name,
+            command=sys.executable,
+            args=("-I", "-S", RAW_SERVER, json.dumps(options or {})),
+            startup_timeout_s=startup_timeout_s,
+            call_timeout_s=call_timeout_s,
+        )
+
+    return configure
+
+
+@pytest.fixture
+def sdk_server() -> ServerConfig:
+    return ServerConfig(name="fixture", command=sys.executable, args=(SDK_SERVER, "stdio"))
+
+
+@pytest.fixture
+def call() -> Call:
+    async def call_tool(
+        servers: McpServers,
+        tool: str,
+        params: dict[str, Json] | None = None,
+        *,
+        cancel: CancelToken | None = None,
+        updates: list[str] | None = None,
+    ) -> ToolResult:
+        found = {each.name: each for each in servers.tools()}[tool]
+        context = ToolContext(
+            update=lambda partial: (updates if updates is not None else []).append(partial.text)
+        )
+        result = await found.execute("call-1", params or {}, cancel or CancelToken(), context)
+        assert isinstance(result, ToolResult)
+        return result
+
+    return call_tool
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], object]], Awaitable[None]]:
+    async def wait(condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(20):
+            while not condition():  # noqa: ASYNC110 - files and processes have no event
+                await asyncio.sleep(0.01)
+
+    return wait

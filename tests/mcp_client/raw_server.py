@@ -1,0 +1,113 @@
+"""An MCP server in plain Python that behaves as badly as it is told to.
+
+raw_server.py '{"option": value, ...}':
+
+    stderr, stdout   text written before anything else (stdout as Latin-1 bytes, so "\\u00ff" is
+                     one byte that is not UTF-8)
+    exit             status to end with, before the handshake
+    hang             read nothing, answer nothing
+    stubborn         ignore SIGTERM and the end of stdin
+    tools            the tools to list, as they are on the wire
+    pages            list one tool a page
+    record           file that gets every message read, one a line
+    pids             file that gets the ids of this process and of a grandchild that is as stubborn
+
+Its tool `reply` answers with the members in its argument `reply`, on the wire; the reply `null`
+is silence, and "die" is an end by SIGKILL. Its tool `raw` first writes its argument `line`.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any  # whatever the tests put on the wire
+
+TEXT = {"content": [{"type": "text", "text": "answered"}]}
+TOOLS = [
+    {"name": "reply", "inputSchema": {"type": "object"}},
+    {"name": "raw", "inputSchema": {"type": "object"}},
+]
+GRANDCHILD = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+
+
+def main() -> None:
+    options = json.loads(sys.argv[1])
+    sys.stderr.write(options.get("stderr", ""))
+    sys.stderr.flush()
+    write(options.get("stdout", "").encode("latin-1"))
+    if "exit" in options:
+        sys.exit(options["exit"])
+    if options.get("stubborn"):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if "pids" in options:
+        grandchild = subprocess.Popen([sys.executable, "-S", "-c", GRANDCHILD])
+        Path(options["pids"]).write_text(f"{os.getpid()} {grandchild.pid}")
+    if not options.get("hang"):
+        serve(options)
+    while options.get("hang") or options.get("stubborn"):
+        time.sleep(600)
+
+
+def serve(options: dict[str, Any]) -> None:
+    for line in sys.stdin:
+        if "record" in options:
+            with Path(options["record"]).open("a") as file:
+                file.write(line)
+        message = json.loads(line)
+        if "id" in message and (reply := answer(message, options)) is not None:
+            send({"jsonrpc": "2.0", "id": message["id"], **reply})
+
+
+def answer(message: dict[str, Any], options: dict[str, Any]) -> dict[str, Any] | None:
+    params = message.get("params", {})
+    match message["method"]:
+        case "initialize":
+            info = {"name": "raw", "version": "1"}
+            capabilities: dict[str, Any] = {"tools": {}}
+            version = params["protocolVersion"]
+            return result(
+                {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info}
+            )
+        case "tools/list":
+            return result(list_tools(options, int(params.get("cursor", 0))))
+        case "tools/call":
+            return call(params["name"], params.get("arguments", {}))
+        case _:
+            return {"error": {"code": -32601, "message": "there is no such method"}}
+
+
+def list_tools(options: dict[str, Any], start: int) -> dict[str, Any]:
+    tools = options.get("tools", TOOLS)
+    if not options.get("pages"):
+        return {"tools": tools}
+    page: dict[str, Any] = {"tools": tools[start : start + 1]}
+    return page | {"nextCursor": str(start + 1)} if start + 1 < len(tools) else page
+
+
+def call(name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
+    if name == "raw":
+        write(arguments["line"].encode("latin-1") + b"\n")
+    reply: dict[str, Any] | str | None = arguments.get("reply", result(TEXT))
+    if reply == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return reply if isinstance(reply, dict) else None
+
+
+def result(value: dict[str, Any]) -> dict[str, Any]:
+    return {"result": value}
+
+
+def send(message: dict[str, Any]) -> None:
+    write(json.dumps(message).encode() + b"\n")
+
+
+def write(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()

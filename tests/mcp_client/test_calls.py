@@ -1,0 +1,220 @@
+"""Every way a call can end, with the answers a server may send on the wire."""
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_cli.cancel import CancelToken
+from agent_cli.errors import Aborted
+from agent_cli.mcp_client import McpServers, ServerConfig
+from agent_cli.timeline import Json, text_block
+
+if TYPE_CHECKING:
+    from tests.mcp_client.conftest import Call, RawServer
+
+Until = Callable[[Callable[[], object]], Awaitable[None]]
+LIMIT_S = 40
+
+
+def error(code: int, message: str, data: Json = None) -> dict[str, Json]:
+    return {"error": {"code": code, "message": message, "data": data}}
+
+
+def result(*content: dict[str, Json], **more: Json) -> dict[str, Json]:
+    return {"result": {"content": list(content), **more}}
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        (result({"type": "text", "text": "no such file"}, isError=True), "no such file"),
+        (error(-32602, "a is missing"), "MCP server 'raw' refused the call: a is missing"),
+        (error(0, ""), "MCP server 'raw' refused the call: MCPError without a text"),
+        (
+            error(-32000, "upstream is gone"),
+            "MCP server 'raw' refused the call: upstream is gone",
+        ),
+        (
+            error(-32001, "timed out"),
+            "MCP server 'raw' did not finish the call in time. It may have taken effect.",
+        ),
+        (
+            error(-32600, "the client has no back-channel"),
+            "MCP server 'raw' has a question, which this protocol revision does not carry; "
+            'the user can set protocol = "legacy" for this server',
+        ),
+        (
+            error(-32021, "sampling wanted", {"requiredCapabilities": {}}),
+            "MCP server 'raw' needs what this program does not offer: sampling wanted",
+        ),
+        (
+            error(
+                -32042,
+                "visit us",
+                {
+                    "elicitations": [
+                        {
+                            "mode": "url",
+                            "message": "Sign in",
+                            "url": "https://example.com/in",
+                            "elicitationId": "1",
+                        }
+                    ]
+                },
+            ),
+            "MCP server 'raw' needs the user to visit https://example.com/in first; "
+            "then call again.",
+        ),
+        (
+            {"result": {"content": "text"}},
+            "MCP server 'raw' answered reply with something that is not valid MCP: "
+            "content: input should be a valid list. The call may have taken effect.",
+        ),
+    ],
+)
+async def test_a_call_that_goes_wrong_tells_the_model_what_happened(
+    raw_server: "RawServer", call: "Call", reply: Json, text: str
+) -> None:
+    """S1-42: an error result, never an exception; and the connection stays usable."""
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server()])
+        await servers.wait_started(LIMIT_S)
+
+        failed = await call(servers, "mcp__raw__reply", {"reply": reply})
+        after = await call(servers, "mcp__raw__reply")
+
+        assert (failed.text, failed.is_error) == (text, True)
+        assert (after.text, after.is_error) == ("answered", False)
+
+
+async def test_a_result_that_breaks_its_own_schema_is_an_error(
+    raw_server: "RawServer", call: "Call"
+) -> None:
+    tool: Json = {
+        "name": "reply",
+        "inputSchema": {"type": "object"},
+        "outputSchema": {"type": "object", "required": ["sum"]},
+    }
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server({"tools": [tool]})])
+        await servers.wait_started(LIMIT_S)
+
+        outcome = await call(
+            servers, "mcp__raw__reply", {"reply": result(structuredContent={"total": 3})}
+        )
+
+        assert outcome.is_error
+        assert outcome.text.startswith("reply of MCP server 'raw' failed: ")
+        assert "'sum' is a required property" in outcome.text
+
+
+async def test_structured_content_stands_in_for_text(raw_server: "RawServer", call: "Call") -> None:
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server()])
+        await servers.wait_started(LIMIT_S)
+
+        outcome = await call(
+            servers, "mcp__raw__reply", {"reply": result(structuredContent={"größe": 3})}
+        )
+
+        assert outcome.content == (text_block('{"größe": 3}'),)
+
+
+async def test_silence_ends_a_call(raw_server: "RawServer", call: "Call", tmp_path: Path) -> None:
+    """The server is told to stop, and the next call works."""
+    record = tmp_path / "record"
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server({"record": str(record)}, call_timeout_s=0.2)])
+        await servers.wait_started(LIMIT_S)
+
+        silent = await call(servers, "mcp__raw__reply", {"reply": None})
+        after = await call(servers, "mcp__raw__reply")
+
+    assert (silent.text, silent.is_error) == (
+        "reply of MCP server 'raw' gave no sign of life for 0.2 s and was cancelled. "
+        "It may have taken effect.",
+        True,
+    )
+    assert after.text == "answered"
+    assert methods(record).count("notifications/cancelled") == 1
+
+
+async def test_progress_is_shown_and_keeps_a_long_call_alive(
+    sdk_server: ServerConfig, call: "Call"
+) -> None:
+    """The call takes longer than the limit of silence."""
+    updates: list[str] = []
+    config = ServerConfig(
+        name="fixture", command=sdk_server.command, args=sdk_server.args, call_timeout_s=2
+    )
+    async with McpServers(os.environ) as servers:
+        servers.start([config])
+        await servers.wait_started(LIMIT_S)
+        started = asyncio.get_running_loop().time()
+
+        outcome = await call(servers, "mcp__fixture__count", {"to": 25}, updates=updates)
+
+        assert (outcome.text, outcome.is_error) == ("counted", False)
+        assert asyncio.get_running_loop().time() - started > config.call_timeout_s
+        assert (updates[0], updates[-1]) == ("counting (1 of 25)", "counting (25 of 25)")
+
+
+async def test_a_cancel_reaches_the_server(
+    raw_server: "RawServer", call: "Call", tmp_path: Path, until: Until
+) -> None:
+    """It is told which call to stop; the run sees that it was stopped, not a failure."""
+    record = tmp_path / "record"
+    cancel = CancelToken()
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server({"record": str(record)})])
+        await servers.wait_started(LIMIT_S)
+
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(
+                stopped(call(servers, "mcp__raw__reply", {"reply": None}, cancel=cancel))
+            )
+            await until(lambda: "tools/call" in methods(record))
+            cancel.cancel()
+
+        assert task.result()
+        await until(lambda: "notifications/cancelled" in methods(record))
+        assert (await call(servers, "mcp__raw__reply")).text == "answered"
+
+
+async def test_other_kinds_of_content_reach_the_model(
+    sdk_server: ServerConfig, call: "Call"
+) -> None:
+    async with McpServers(os.environ) as servers:
+        servers.start([sdk_server])
+        await servers.wait_started(LIMIT_S)
+
+        picture = await call(servers, "mcp__fixture__picture")
+        papers = await call(servers, "mcp__fixture__papers")
+        failure = await call(servers, "mcp__fixture__explode")
+
+        (image,) = picture.content
+        assert isinstance(image["source"], dict)
+        assert (image["type"], image["source"]["media_type"]) == ("image", "image/png")
+        assert papers.content == (
+            text_block("[a.txt](file:///a.txt): A file"),
+            text_block("note://1:\na note"),
+        )
+        assert failure.is_error
+
+
+async def stopped(running: Awaitable[object]) -> bool:
+    try:
+        await running
+    except Aborted:
+        return True
+    return False
+
+
+def methods(record: Path) -> list[str]:
+    lines = record.read_text().splitlines() if record.exists() else []
+    return [json.loads(line)["method"] for line in lines]

@@ -1,0 +1,172 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_cli.errors import SettingsError
+from agent_cli.mcp_client import (
+    ConfigFile,
+    ServerConfig,
+    ServerProblem,
+    read_config_file,
+    server_config,
+    server_environment,
+)
+
+
+def write(path: Path, servers: object) -> Path:
+    path.write_text(json.dumps({"mcpServers": servers}))
+    return path
+
+
+def test_a_file_as_claude_code_writes_it_is_understood(tmp_path: Path) -> None:
+    """S1-42: all keys, all transports, variables with and without a default."""
+    path = write(
+        tmp_path / ".mcp.json",
+        {
+            "local": {
+                "command": "${BIN}/server",
+                "args": ["--root", "${ROOT:-/srv}", "$PLAIN", "${EMPTY:-full}"],
+                "env": {"TOKEN": "${TOKEN}"},
+                "timeout": 5000,
+            },
+            "remote": {
+                "type": "http",
+                "url": "https://${HOST}/mcp",
+                "headers": {"Authorization": "Bearer ${TOKEN}"},
+            },
+            "old": {"type": "sse", "url": "https://example.com/sse", "disabled": True},
+            "guessed": {"url": "https://example.com/mcp"},
+            "alias": {"type": "streamable-http", "url": "https://example.com/mcp", "timeout": 5},
+        },
+    )
+    environment = {"BIN": "/opt", "TOKEN": "t0ken", "HOST": "example.com", "EMPTY": ""}
+
+    found = read_config_file(path, environment, startup_timeout_s=7, call_timeout_s=70)
+
+    base = ServerConfig(name="", source=str(path), startup_timeout_s=7, call_timeout_s=70)
+    remote = replace(base, transport="http", url="https://example.com/mcp")
+    assert found.problems == ()
+    assert found.servers == (
+        replace(
+            base,
+            name="local",
+            command="/opt/server",
+            args=("--root", "/srv", "$PLAIN", "full"),
+            env={"TOKEN": "t0ken"},
+            call_timeout_s=5,
+        ),
+        replace(remote, name="remote", headers={"Authorization": "Bearer t0ken"}),
+        replace(base, name="old", transport="sse", url="https://example.com/sse", enabled=False),
+        replace(remote, name="guessed"),
+        replace(remote, name="alias"),
+    )
+
+
+def test_one_wrong_server_does_not_cost_the_others(tmp_path: Path) -> None:
+    """Each problem names the file, the server, the key and the way out."""
+    path = write(
+        tmp_path / ".mcp.json",
+        {
+            "unset": {"command": "x", "env": {"KEY": "${NOT_SET}"}},
+            "empty": {},
+            "nowhere": {"type": "http"},
+            "odd": {"type": "carrier pigeon", "command": "x"},
+            "text": "npx server",
+            "args": {"command": "x", "args": "--flag"},
+            "good": {"command": "x"},
+        },
+    )
+
+    found = read_config_file(path, {})
+
+    assert [server.name for server in found.servers] == ["good"]
+    assert found.problems == tuple(
+        ServerProblem(name, f"{path}: mcpServers.{name}: {reason}")
+        for name, reason in {
+            "unset": (
+                '"env.KEY" uses ${NOT_SET}, which is not set; set it or write ${NOT_SET:-default}'
+            ),
+            "empty": '"command" is missing, the program that is the server',
+            "nowhere": '"url" is missing, which a server of type "http" needs',
+            "odd": "\"type\": input should be 'stdio', 'http' or 'sse'",
+            "text": "a server is an object, {...}",
+            "args": '"args": input should be a valid tuple',
+        }.items()
+    )
+
+
+def test_a_file_that_does_not_exist_has_no_servers(tmp_path: Path) -> None:
+    assert read_config_file(tmp_path / ".mcp.json", {}) == ConfigFile()
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b'{"mcpServers": {\n  "a": {,}}', "line 2, column 9: this is not JSON"),
+        (b"[]", 'must hold {"mcpServers": {name: {...}, ...}}'),
+        (b'{"mcpServers": []}', 'must hold {"mcpServers": {name: {...}, ...}}'),
+        (b'{"a": "\xff"}', "is not UTF-8 at byte 7"),
+        (b"[" * 100_000, "is nested too deeply"),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_where(
+    tmp_path: Path, content: bytes, complaint: str
+) -> None:
+    path = tmp_path / ".mcp.json"
+    path.write_bytes(content)
+
+    with pytest.raises(SettingsError) as caught:
+        read_config_file(path, {})
+
+    assert str(caught.value).startswith(str(path))
+    assert complaint in str(caught.value)
+
+
+def test_a_directory_in_place_of_the_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot be read: Is a directory"):
+        read_config_file(tmp_path, {})
+
+
+def test_an_entry_of_our_settings_becomes_a_server_too() -> None:
+    """The same rules, without a file; a problem then names the server alone."""
+    entry = {"transport": "stdio", "command": "x", "protocol": "auto", "startup_timeout_s": 3}
+
+    assert server_config("mine", entry, {}) == ServerConfig(
+        name="mine", command="x", protocol="auto", startup_timeout_s=3
+    )
+    assert server_config("mine", {}, {}) == ServerProblem(
+        "mine", "MCP server 'mine': \"command\" is missing, the program that is the server"
+    )
+
+
+def test_child_processes_begin_with_the_old_handshake_unless_told_otherwise() -> None:
+    """Many stdio servers hang or die on the question for the newest revision."""
+    assert ServerConfig(name="a", command="x").negotiation == "legacy"
+    assert ServerConfig(name="a", command="x", protocol="auto").negotiation == "auto"
+    assert ServerConfig(name="a", transport="http", url="http://x").negotiation == "auto"
+
+
+def test_secrets_do_not_show_in_a_printed_configuration() -> None:
+    config = ServerConfig(name="a", env={"KEY": "s3cret"}, headers={"Authorization": "s3cret"})
+
+    assert "s3cret" not in repr(config)
+
+
+def test_servers_do_not_get_our_credentials_unless_they_are_named() -> None:
+    inherited = {
+        "PATH": "/bin",
+        "HTTPS_PROXY": "http://proxy",
+        "ANTHROPIC_API_KEY": "ours",
+        "ANTHROPIC_AUTH_TOKEN": "ours",
+        "AGENT_CLI_MODEL": "ours",
+    }
+
+    environment = server_environment(inherited, {"ANTHROPIC_API_KEY": "named", "PATH": "/opt"})
+
+    assert environment == {
+        "PATH": "/opt",
+        "HTTPS_PROXY": "http://proxy",
+        "ANTHROPIC_API_KEY": "named",
+    }

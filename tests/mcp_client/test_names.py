@@ -1,0 +1,40 @@
+import re
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_cli.mcp_client.names import public_name
+
+ANY_NAME = st.text(max_size=90)
+
+
+def test_ordinary_names_are_kept_as_they_are() -> None:
+    assert public_name("github", "create_issue") == "mcp__github__create_issue"
+
+
+def test_a_name_that_had_to_change_ends_in_a_hash() -> None:
+    """S1c-7: spaces, dots and other scripts do not reach the API; neither do 65 characters."""
+    assert public_name("my server", "a.b") == "mcp__my_server__a_b_9528fd57"
+    assert public_name("日本", "検索") == "mcp_________73b2f554"
+    assert len(public_name("s" * 30, "t" * 40)) == 64
+
+
+@given(ANY_NAME, ANY_NAME)
+def test_every_name_is_valid_for_the_api(server: str, tool: str) -> None:
+    """S1c-7: one invalid name would make every request of the session fail."""
+    assert re.fullmatch(r"mcp__[a-zA-Z0-9_-]{1,59}", public_name(server, tool))
+
+
+@given(st.lists(st.tuples(ANY_NAME, ANY_NAME), unique=True, max_size=8))
+def test_different_tools_have_different_names(pairs: list[tuple[str, str]]) -> None:
+    """S1c-7: whatever the characters and lengths."""
+    assert len({public_name(*pair) for pair in pairs}) == len(pairs)
+
+
+def test_underscores_never_make_two_tools_one() -> None:
+    """S1c-7: "a__b" + "c" and "a" + "b__c" look alike once joined; every short pair is tried."""
+    parts = ["".join(letters) for size in range(5) for letters in product("a_", repeat=size)]
+    pairs = list(product(parts, parts))
+
+    assert len({public_name(*pair) for pair in pairs}) == len(pairs)

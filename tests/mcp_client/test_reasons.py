@@ -1,0 +1,35 @@
+import httpx2
+import pytest
+from mcp import MCPError
+
+from agent_cli.mcp_client import ServerConfig
+from agent_cli.mcp_client.reasons import one_line, why_not_connected
+
+WEB = ServerConfig(name="web", transport="http", url="https://me:s3cret@example.com/mcp?key=s3cret")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (TimeoutError(), "no answer within 30 s"),
+        (MCPError(-32000, "Connection closed"), "it ended before it was ready"),
+        (MCPError(-32601, "Not Found"), "it answered: Not Found"),
+        (httpx2.ConnectError("refused"), "nothing answers at https://example.com/mcp (refused)"),
+        (
+            httpx2.UnsupportedProtocol("no scheme"),
+            "https://example.com/mcp is no address of the web; it begins with http:// or https://",
+        ),
+        (RuntimeError("Unsupported protocol version"), "Unsupported protocol version"),
+    ],
+)
+def test_a_failed_connection_is_explained_without_secrets(error: Exception, reason: str) -> None:
+    """Whatever leaves the SDK is wrapped in groups; the first cause inside is the reason."""
+    wrapped = ExceptionGroup("outer", [ExceptionGroup("inner", [error]), ValueError("other")])
+
+    assert why_not_connected(WEB, wrapped) == reason
+
+
+def test_the_texts_of_a_group_become_one_line() -> None:
+    group = ExceptionGroup("all", [ValueError("one\ntwo"), KeyError()])
+
+    assert one_line(group) == "one two; KeyError without a text"

@@ -1,0 +1,76 @@
+import pytest
+
+from agent_cli.mcp_client.schemas import UnusableSchema, api_schema
+from agent_cli.timeline import Json
+
+TEXT: Json = {"type": "string"}
+
+
+def test_a_plain_schema_is_kept_as_it_is() -> None:
+    schema: dict[str, Json] = {
+        "type": "object",
+        "properties": {"a": {"anyOf": [TEXT, {"type": "null"}]}, "b": {"$ref": "#/$defs/B"}},
+        "required": ["a"],
+        "additionalProperties": False,
+        "$defs": {"B": TEXT},
+    }
+
+    assert api_schema(schema) == schema
+
+
+def test_a_missing_type_is_added() -> None:
+    assert api_schema({}) == {"type": "object"}
+
+
+def test_alternatives_at_the_root_are_merged() -> None:
+    """The API refuses them there; what only one alternative requires is not required."""
+    schema: dict[str, Json] = {
+        "type": "object",
+        "properties": {"id": TEXT},
+        "required": ["id"],
+        "oneOf": [
+            {"properties": {"path": TEXT}, "required": ["path"], "additionalProperties": False},
+            {"anyOf": [{"properties": {"url": TEXT}}]},
+            True,
+        ],
+        "allOf": [{"properties": {"mode": TEXT}, "required": ["mode", "id"]}],
+    }
+
+    assert api_schema(schema) == {
+        "type": "object",
+        "properties": {"url": TEXT, "path": TEXT, "mode": TEXT, "id": TEXT},
+        "required": ["id", "mode"],
+    }
+
+
+def test_a_reference_at_the_root_is_followed() -> None:
+    schema: dict[str, Json] = {
+        "$ref": "#/$defs/a~1b",
+        "$defs": {"a/b": {"type": "object", "properties": {"x": TEXT}, "required": ["x"]}},
+    }
+
+    assert api_schema(schema) == {
+        "$defs": schema["$defs"],
+        "type": "object",
+        "properties": {"x": TEXT},
+        "required": ["x"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ({"properties": {"a": {"type": "strin"}}}, "is not valid: 'strin' is not valid under"),
+        ({"properties": {"a": {"$ref": "https://x.example/a"}}}, "refers to https://x.example/a"),
+        ({"oneOf": [{"items": [{"$ref": "other.json"}]}]}, "is not valid"),
+        ({"$ref": "#/$defs/none"}, "refers to #/$defs/none, which is not there"),
+        ({"$ref": "#"}, "is nested too deeply"),
+        ({"anyOf": [{"type": "array"}]}, "describes array, not an object"),
+    ],
+)
+def test_what_the_api_would_refuse_is_refused_here(schema: dict[str, Json], reason: str) -> None:
+    """At listing time, where it costs one tool, and never by fetching anything."""
+    with pytest.raises(UnusableSchema, match="its input schema") as caught:
+        api_schema(schema)
+
+    assert reason in str(caught.value)
