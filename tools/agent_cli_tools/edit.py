@@ -1,0 +1,143 @@
+"""edit: replace texts in a file; every byte outside of them stays as it is."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import Field
+
+from agent_cli.cancel import CancelToken
+from agent_cli.errors import ToolError
+from agent_cli.tooling import Tool, ToolContext, ToolResult
+from agent_cli_tools.diffs import Diff, diff
+from agent_cli_tools.matching import Edit, Edited, apply_edits
+from agent_cli_tools.parameters import Parameters
+from agent_cli_tools.textio import decode, encode, looks_binary, read_bytes, write_atomic
+from agent_cli_tools.workspace import Workspace
+
+EDITS_MAX = 50
+STRINGS_CHARS_MAX = 2_000_000
+FILE_BYTES_MAX = 20_000_000
+_WRITABLE = 0o222
+
+_DESCRIPTION = (
+    "Replace exact text in a file. Each old must occur once (or set all) and must not hold line"
+    " numbers; several edits apply in order, all or none."
+)
+
+
+class OneEdit(Parameters):
+    """One replacement."""
+
+    old: str
+    new: str
+    all: bool = False
+
+
+class EditParameters(Parameters):
+    """Parameters of edit."""
+
+    path: str
+    edits: list[OneEdit] = Field(min_length=1, max_length=EDITS_MAX)
+
+
+def edit_tool(workspace: Workspace) -> Tool:
+    """Return the tool `edit`."""
+
+    async def execute(
+        _call_id: str, params: EditParameters, _cancel: CancelToken, _on_update: ToolContext
+    ) -> ToolResult:
+        return await asyncio.to_thread(_edit, workspace, params)
+
+    return Tool(
+        name="edit",
+        label="Edit",
+        description=_DESCRIPTION,
+        parameters=EditParameters,
+        execute=execute,
+        writes=lambda params: workspace.written_by(params.path),
+        summary=lambda params: params.path,
+    )
+
+
+def _edit(workspace: Workspace, params: EditParameters) -> ToolResult:
+    path = workspace.resolve(params.path)
+    shown = workspace.shown(path)
+    raw = _read(workspace, path)
+    wanted = _wanted(params.edits)
+    before, encoding = decode(raw)
+    edited = apply_edits(before, wanted)
+    known = workspace.knows(path, raw)
+    notes = _notes(edited, skipped=len(params.edits) - len(wanted))
+    if not known:
+        _refuse_inexact(workspace, path, edited)
+        if workspace.has_read(path):
+            notes.append("The file had changed since you read it; read it before the next change.")
+    after = encode(edited.text, encoding)
+    if after == raw:
+        raise ToolError(f"{shown} already reads like that; the edits would change nothing.")
+    write_atomic(path, after, before=raw)
+    if known:
+        workspace.remember(path, after)
+    changes = diff(before, edited.text)
+    return ToolResult.of(
+        " ".join([_summary(shown, len(wanted), changes), *notes]), changes.details(shown)
+    )
+
+
+def _read(workspace: Workspace, path: Path) -> bytes:
+    shown = workspace.shown(path)
+    if not path.exists():
+        raise workspace.missing(path)
+    if path.is_dir():
+        raise ToolError(f"{shown} is a directory. Give the path of a file in it.")
+    raw = read_bytes(path, bytes_max=FILE_BYTES_MAX)
+    if not path.stat().st_mode & _WRITABLE:
+        raise ToolError(f"{shown} is read-only. Ask the user whether it may be changed.")
+    if looks_binary(raw):
+        raise ToolError(f"{shown} is binary, so text in it cannot be replaced safely. Use bash.")
+    return raw
+
+
+def _wanted(edits: Sequence[OneEdit]) -> list[Edit]:
+    """Return the edits that change something."""
+    if sum(len(edit.old) + len(edit.new) for edit in edits) > STRINGS_CHARS_MAX:
+        raise ToolError(
+            f"The edits hold more than {STRINGS_CHARS_MAX:,} characters. Make several calls."
+        )
+    wanted = [Edit(edit.old, edit.new, edit.all) for edit in edits if edit.old != edit.new]
+    if not wanted:
+        raise ToolError("old and new are the same, so there is nothing to change. Change new.")
+    return wanted
+
+
+def _refuse_inexact(workspace: Workspace, path: Path, edited: Edited) -> None:
+    """Refuse to repair a misquoted text in a file the model does not know as it is now."""
+    if all(tier == "exact" for tier in edited.tiers):
+        return
+    why = (
+        "has changed since you read it" if workspace.has_read(path) else "was not read in full yet"
+    )
+    raise ToolError(
+        f"{workspace.shown(path)} {why}, and old does not match it exactly."
+        " Read it, then copy old from what is there now."
+    )
+
+
+def _notes(edited: Edited, *, skipped: int) -> list[str]:
+    notes = [
+        f"Edit {number} matched only after allowing for {tier}; check the result."
+        for number, tier in enumerate(edited.tiers, 1)
+        if tier != "exact"
+    ]
+    if skipped:
+        notes.append(f"{skipped} with old equal to new skipped.")
+    return notes
+
+
+def _summary(shown: str, count: int, changes: Diff) -> str:
+    lines = f"line {changes.first}"
+    if changes.last > changes.first:
+        lines = f"lines {changes.first}–{changes.last}"
+    edits = "1 edit" if count == 1 else f"{count} edits"
+    return f"{shown}: {edits}, {lines} changed (+{changes.added} −{changes.removed})."

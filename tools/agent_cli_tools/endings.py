@@ -1,0 +1,78 @@
+"""Line endings: searching as if every line ended in LF, replacing so that each line keeps its own.
+
+Only CRLF and LF are endings; a lone CR is a character like any other.
+"""
+
+from bisect import bisect_left
+from difflib import SequenceMatcher
+from itertools import accumulate
+
+
+def flatten(text: str) -> str:
+    """Return *text* with every CRLF as LF."""
+    return text.replace("\r\n", "\n")
+
+
+class FlatText:
+    """A text seen with LF only, which knows where each character stands in the original."""
+
+    def __init__(self, original: str) -> None:
+        self.original = original
+        self.text = flatten(original)
+        # Where in the flat text the LF of each CRLF stands: what follows is one further right in
+        # the original for each of them.
+        lengths = (len(part) for part in original.split("\r\n"))
+        self._ends = [end + i for i, end in enumerate(accumulate(lengths))][:-1]
+
+    def original_offset(self, offset: int) -> int:
+        """Return where the character at *offset* of the flat text stands in the original."""
+        return offset + bisect_left(self._ends, offset)
+
+
+def with_endings_of(text: str, start: int, end: int, new: str) -> str:
+    """Return *new* with the line endings that suit `text[start:end]`, which it replaces.
+
+    A line that was there keeps its ending, changed or not; an added one takes the ending of the
+    line before it.
+    """
+    if "\r\n" not in text:
+        return flatten(new) if "\n" in text else new
+    old_lines, endings = _split(text[start:end])
+    new_lines = flatten(new).split("\n")
+    kept = _paired(old_lines, new_lines)
+    ending = _ending_before(text, start)
+    pieces = []
+    for number, line in enumerate(new_lines[:-1]):
+        partner = kept.get(number)
+        if partner is not None and partner < len(endings):
+            ending = endings[partner]
+        pieces.append(line + ending)
+    return "".join([*pieces, new_lines[-1]])
+
+
+def _split(text: str) -> tuple[list[str], list[str]]:
+    """Return the lines of *text* and the endings between them, one fewer."""
+    lines, endings = [], []
+    for part in text.split("\n"):
+        lines.append(part.removesuffix("\r"))
+        endings.append("\r\n" if part.endswith("\r") else "\n")
+    if text.endswith("\r"):
+        # Half of a CRLF, or a character of its own: either way it is text here.
+        lines[-1] += "\r"
+    return lines, endings[:-1]
+
+
+def _paired(old_lines: list[str], new_lines: list[str]) -> dict[int, int]:
+    """Return new line number → the old line it is, or stands in for."""
+    pairs: dict[int, int] = {}
+    for _, old, old_end, new, new_end in SequenceMatcher(None, old_lines, new_lines).get_opcodes():
+        pairs |= dict(zip(range(new, new_end), range(old, old_end), strict=False))
+    return pairs
+
+
+def _ending_before(text: str, start: int) -> str:
+    """Return the ending of the line before *start*, or of the first line."""
+    newline = text.rfind("\n", 0, start)
+    if newline < 0:
+        newline = text.find("\n")
+    return "\r\n" if text[newline - 1 : newline] == "\r" else "\n"

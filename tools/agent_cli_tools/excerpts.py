@@ -1,0 +1,134 @@
+"""Some lines of a text file of any size, in bounded memory and time."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+SCANNED_BYTES_MAX = 64 * 1024 * 1024
+LINE_CHARS_MAX = 2_000
+_PIECE_BYTES = 4 * LINE_CHARS_MAX
+_TAIL_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line without its ending; `raw` is the start of a long one."""
+
+    raw: bytes
+    length: int
+    ending: str
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Consecutive lines and what is known of the file around them.
+
+    Attributes:
+        lines: Decoded, without endings, the long ones cut with a mark.
+        first: Number of the first line; below zero when counted from an end too far to count to.
+        total: Lines in the file, or in as much of it as was looked at.
+        complete: Whether the whole file was looked at.
+        whole: Whether the lines are all of the file, none of them cut.
+        endings: Lines with "\\n", "\\r\\n" and "" (the last one) as far as looked at.
+        encoding: How the lines were decoded.
+    """
+
+    lines: tuple[str, ...]
+    first: int
+    total: int
+    complete: bool
+    whole: bool
+    endings: dict[str, int]
+    encoding: str
+
+
+def excerpt(file: BinaryIO, size: int, *, offset: int, limit: int) -> Excerpt:
+    """Return *limit* lines of *file*, which has *size* bytes.
+
+    They start at line *offset*; a negative one counts from the end.
+    """
+    if offset < 0 and size > SCANNED_BYTES_MAX:
+        return _far_tail(file, size, count=-offset, limit=limit)
+    return _scanned(file, size, offset=offset, limit=limit)
+
+
+def _scanned(file: BinaryIO, size: int, *, offset: int, limit: int) -> Excerpt:
+    kept: deque[Line] = deque(maxlen=-offset if offset < 0 else limit)
+    endings = {"\n": 0, "\r\n": 0, "": 0}
+    is_utf8 = True
+    has_bom = False
+    total = 0
+    for line in _lines(file):
+        total += 1
+        endings[line.ending] += 1
+        has_bom = has_bom or (total == 1 and line.raw.startswith(b"\xef\xbb\xbf"))
+        is_utf8 = is_utf8 and _is_utf8(line)
+        if offset < 0 or offset <= total < offset + limit:
+            kept.append(line)
+    lines = list(kept)[:limit]
+    first = max(1, total + offset + 1) if offset < 0 else offset
+    complete = file.tell() >= size
+    return Excerpt(
+        lines=tuple(_text(line, is_utf8=is_utf8) for line in lines),
+        first=first,
+        total=total,
+        complete=complete,
+        whole=complete and len(lines) == total and not any(_is_cut(line) for line in lines),
+        endings=endings,
+        encoding=("utf-8-sig" if has_bom else "utf-8") if is_utf8 else "latin-1",
+    )
+
+
+def _far_tail(file: BinaryIO, size: int, *, count: int, limit: int) -> Excerpt:
+    """Return lines of the end of a file that is too large to count through."""
+    file.seek(size - _TAIL_BYTES)
+    file.readline()
+    kept = deque(_lines(file), maxlen=count)
+    lines = list(kept)[:limit]
+    return Excerpt(
+        lines=tuple(_text(line, is_utf8=_is_utf8(line)) for line in lines),
+        first=-len(kept),
+        total=0,
+        complete=False,
+        whole=False,
+        endings={},
+        encoding="utf-8",
+    )
+
+
+def _lines(file: BinaryIO) -> Iterator[Line]:
+    scanned = 0
+    while scanned < SCANNED_BYTES_MAX and (piece := file.readline(_PIECE_BYTES)):
+        start, length = piece, len(piece)
+        # One line may be larger than our memory.
+        while not piece.endswith(b"\n") and scanned + length < SCANNED_BYTES_MAX:
+            if not (piece := file.readline(1024 * 1024)):
+                break
+            length += len(piece)
+        scanned += length
+        ending = ("\r\n" if piece.endswith(b"\r\n") else "\n") if piece.endswith(b"\n") else ""
+        if piece is start and ending:
+            start = start[: -len(ending)]
+        yield Line(start, length - len(ending), ending)
+
+
+def _is_utf8(line: Line) -> bool:
+    try:
+        line.raw.decode()
+    except UnicodeDecodeError as error:
+        # A long line may have been cut within its last character.
+        return len(line.raw) < line.length and error.start > len(line.raw) - 4
+    return True
+
+
+def _text(line: Line, *, is_utf8: bool) -> str:
+    text = line.raw.decode("utf-8", "ignore") if is_utf8 else line.raw.decode("latin-1")
+    text = text.removeprefix("\ufeff")
+    if not _is_cut(line):
+        return text
+    return f"{text[:LINE_CHARS_MAX]} [… line of {line.length:,} bytes cut]"
+
+
+def _is_cut(line: Line) -> bool:
+    return len(line.raw) < line.length or len(line.raw.decode("utf-8", "replace")) > LINE_CHARS_MAX

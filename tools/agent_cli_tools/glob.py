@@ -1,0 +1,110 @@
+"""glob: find files by name."""
+
+import asyncio
+import os
+from pathlib import Path
+
+from pathspec import GitIgnoreSpec
+from pydantic import Field
+
+from agent_cli.cancel import CancelToken
+from agent_cli.errors import ToolError
+from agent_cli.tooling import Tool, ToolContext, ToolResult
+from agent_cli_tools.parameters import Parameters
+from agent_cli_tools.searches import expand_braces, footer, left_out, search, search_root
+from agent_cli_tools.secret_files import is_secret
+from agent_cli_tools.workspace import Workspace
+
+RESULT_BYTES_MAX = 50 * 1024
+LIMIT_MAX = 2_000
+_FOOTER_BYTES = 512
+
+_DESCRIPTION = (
+    "Find files by name, e.g. **/*.{ts,tsx} or src/*.py (without / in any folder); respects"
+    " .gitignore, newest first."
+)
+
+
+class GlobParameters(Parameters):
+    """Parameters of glob."""
+
+    pattern: str = Field(min_length=1)
+    path: str = "."
+    limit: int = Field(100, ge=1)
+
+
+def glob_tool(workspace: Workspace) -> Tool:
+    """Return the tool `glob`."""
+
+    async def execute(
+        _call_id: str, params: GlobParameters, cancel: CancelToken, _on_update: ToolContext
+    ) -> ToolResult:
+        async with cancel.scope():
+            return await _glob(workspace, params)
+
+    return Tool(
+        name="glob",
+        label="Glob",
+        description=_DESCRIPTION,
+        parameters=GlobParameters,
+        execute=execute,
+        changes=False,
+        summary=lambda params: f"{params.pattern} in {params.path}",
+    )
+
+
+async def _glob(workspace: Workspace, params: GlobParameters) -> ToolResult:
+    root = search_root(workspace, params.path)
+    if not (workspace.root / root).is_dir():
+        raise ToolError(f"{params.path} is a file. Give a directory to search in.")
+    found = await search(workspace, ["--files", "--null", "--hidden", "--glob=!.git", "--", root])
+    names = await asyncio.to_thread(
+        _matching, found.output, params.pattern, workspace.root, workspace.root / root
+    )
+    public = [name for name in names if not is_secret(Path(name))]
+    shown = _fitting(public[: min(params.limit, LIMIT_MAX)])
+    notes = []
+    if not public:
+        notes.append(f"no files match {params.pattern} in {params.path}")
+    elif len(shown) < len(public):
+        notes.append(f"{len(shown):,} of {len(public):,} files shown; narrow the pattern")
+    notes += left_out(len(names) - len(public))
+    if found.cut:
+        notes.append(found.cut)
+    text = "\n".join([*shown, *footer(notes)])
+    return ToolResult.of(text, {"kind": "search", "matches": len(shown), "total": len(public)})
+
+
+def _matching(output: bytes, pattern: str, root: Path, base: Path) -> list[str]:
+    """Return the listed files that *pattern*, seen from *base*, matches; newest first."""
+    pattern = pattern.removeprefix(f"{base}/")
+    # In .gitignore, whose rules these are, "!" and "#" at the start mean something else.
+    escaped = f"\\{pattern}" if pattern.startswith(("!", "#")) else pattern
+    spec = GitIgnoreSpec.from_lines(expand_braces(escaped))
+    found: list[tuple[float, str]] = []
+    for raw in output.split(b"\0")[:-1]:
+        path = root / os.fsdecode(raw)
+        if spec.match_file(path.relative_to(base).as_posix()):
+            found.append((-_modified(path), _shown(path, root)))
+    return [name for _, name in sorted(found)]
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return 0.0  # It went away in the meantime; old news come last.
+
+
+def _shown(path: Path, root: Path) -> str:
+    name = path.relative_to(root) if path.is_relative_to(root) else path
+    return str(name).encode(errors="replace").decode()
+
+
+def _fitting(names: list[str]) -> list[str]:
+    room = RESULT_BYTES_MAX - _FOOTER_BYTES
+    for count, name in enumerate(names):
+        room -= len(name.encode()) + 1
+        if room < 0:
+            return names[:count]
+    return names

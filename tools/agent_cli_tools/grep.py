@@ -1,0 +1,150 @@
+"""grep: search file contents with a regular expression."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Literal
+
+from pydantic import Field
+
+from agent_cli.cancel import CancelToken
+from agent_cli.tooling import Tool, ToolContext, ToolResult
+from agent_cli_tools.parameters import Parameters
+from agent_cli_tools.searches import displayed, expand_braces, footer, left_out, search, search_root
+from agent_cli_tools.secret_files import is_secret
+from agent_cli_tools.workspace import Workspace
+
+RESULT_BYTES_MAX = 50 * 1024
+RESULT_LINES_MAX = 2_000
+_FOOTER_BYTES = 512
+_COLUMNS_MAX = 500
+# ripgrep takes a file that a --glob names even if .gitignore leaves it out, so a glob for
+# everything would search everything.
+_GLOBS_FOR_ALL = frozenset({"", "*", "**", "**/*"})
+
+_DESCRIPTION = (
+    "Search file contents with a regex (ripgrep); respects .gitignore, newest files first."
+)
+
+
+class GrepParameters(Parameters):
+    """Parameters of grep."""
+
+    pattern: str = Field(min_length=1)
+    path: str = "."
+    glob: str = Field("", description="e.g. *.py")
+    mode: Literal["content", "files", "count"] = "content"
+    context: int = Field(0, ge=0, le=20)
+    ignore_case: bool = False
+    limit: int = Field(100, ge=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hit:
+    """One line of the answer; context lines are no matches and do not count."""
+
+    path: str
+    text: str
+    is_match: bool = True
+
+
+def grep_tool(workspace: Workspace) -> Tool:
+    """Return the tool `grep`."""
+
+    async def execute(
+        _call_id: str, params: GrepParameters, cancel: CancelToken, _on_update: ToolContext
+    ) -> ToolResult:
+        async with cancel.scope():
+            return await _grep(workspace, params)
+
+    return Tool(
+        name="grep",
+        label="Grep",
+        description=_DESCRIPTION,
+        parameters=GrepParameters,
+        execute=execute,
+        changes=False,
+        summary=lambda params: f"{params.pattern} in {params.path}",
+    )
+
+
+async def _grep(workspace: Workspace, params: GrepParameters) -> ToolResult:
+    root = search_root(workspace, params.path)
+    found = await search(workspace, _arguments(params, root))
+    hits = list(_FORMATS[params.mode](found.output))
+    secret = {hit.path for hit in hits if is_secret(PurePath(hit.path))}
+    shown, matches = _shown([hit for hit in hits if hit.path not in secret], params.limit)
+    notes = []
+    total = sum(hit.is_match for hit in hits if hit.path not in secret)
+    if total == 0:
+        notes.append(f"no matches for {params.pattern} in {params.path}")
+    elif matches < total:
+        unit = "matches" if params.mode == "content" else "files"
+        notes.append(f"{matches:,} of {total:,} {unit} shown; narrow the search or raise limit")
+    notes += left_out(len(secret))
+    if found.cut:
+        notes.append(found.cut)
+    text = "\n".join([*shown, *footer(notes)])
+    return ToolResult.of(text, {"kind": "search", "matches": matches, "total": total})
+
+
+def _arguments(params: GrepParameters, root: str) -> list[str]:
+    globs = [] if params.glob in _GLOBS_FOR_ALL else expand_braces(params.glob)
+    modes = {"content": [], "files": ["--files-with-matches"], "count": ["--count"]}
+    return [
+        *("--color=never", "--no-heading", "--with-filename", "--line-number", "--null"),
+        *("--hidden", "--sortr=modified", "--max-columns-preview"),
+        f"--max-columns={_COLUMNS_MAX}",
+        *modes[params.mode],
+        *(["--ignore-case"] if params.ignore_case else []),
+        *([f"--context={params.context}"] if params.context else []),
+        *(f"--glob={glob}" for glob in globs),
+        "--glob=!.git",
+        f"--regexp={params.pattern}",
+        *("--", root),
+    ]
+
+
+def _content(output: bytes) -> Iterator[_Hit]:
+    for line in output.split(b"\n"):
+        raw_path, separator, rest = line.partition(b"\0")
+        if not separator:
+            if line == b"--":
+                yield _Hit("", "--", is_match=False)
+            continue
+        path = displayed(raw_path)
+        number = len(rest) - len(rest.lstrip(b"0123456789"))
+        is_match = rest[number : number + 1] == b":"
+        mark = ":" if is_match else "-"
+        text = rest.decode("utf-8", "replace").removesuffix("\r")
+        yield _Hit(path, f"{path}{mark}{text}", is_match)
+
+
+def _files(output: bytes) -> Iterator[_Hit]:
+    for raw_path in output.split(b"\0")[:-1]:
+        path = displayed(raw_path)
+        yield _Hit(path, path)
+
+
+def _counts(output: bytes) -> Iterator[_Hit]:
+    for line in output.splitlines():
+        raw_path, _, count = line.partition(b"\0")
+        path = displayed(raw_path)
+        yield _Hit(path, f"{path}:{count.decode()}")
+
+
+_FORMATS = {"content": _content, "files": _files, "count": _counts}
+
+
+def _shown(hits: list[_Hit], limit: int) -> tuple[list[str], int]:
+    """Return the lines that fit, and how many of them are matches."""
+    lines: list[str] = []
+    matches = 0
+    room = RESULT_BYTES_MAX - _FOOTER_BYTES
+    for hit in hits:
+        room -= len(hit.text.encode()) + 1
+        if room < 0 or len(lines) >= RESULT_LINES_MAX or (hit.is_match and matches == limit):
+            break
+        lines.append(hit.text)
+        matches += hit.is_match
+    return lines, matches

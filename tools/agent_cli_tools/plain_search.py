@@ -1,0 +1,182 @@
+"""What `rg` does for grep and glob, in plain Python, for where there is no ripgrep.
+
+    python -I plain_search.py OPTION... -- PATH
+
+A program of its own, because a regular expression of Python's can take for ever and only a process
+can be stopped then. It takes the options grep and glob use and prints as ripgrep does; imports the
+standard library and pathspec only, and is run by its path, so that starting it is quick.
+"""
+
+import argparse
+import io
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from pathspec import GitIgnoreSpec
+
+_FILE_BYTES_MAX = 20_000_000
+_COLUMNS_MAX = 500
+_LIFE_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """The ignore rules one directory adds for what is below it."""
+
+    base: Path
+    spec: GitIgnoreSpec
+
+
+def main(arguments: Sequence[str], output: BinaryIO) -> int:
+    """Search; return 0 when something was found, 1 when not, 2 after a mistake."""
+    options = _options(arguments)
+    only = GitIgnoreSpec.from_lines(glob for glob in options.glob if not glob.startswith("!"))
+    without = GitIgnoreSpec.from_lines(glob[1:] for glob in options.glob if glob.startswith("!"))
+    files = [
+        path
+        for path in _walk(Path(options.path))
+        if (not len(only) or only.match_file(os.path.relpath(path)))
+        and not without.match_file(os.path.relpath(path))
+    ]
+    if options.files:
+        output.writelines(os.fsencode(path) + b"\0" for path in files)
+        return 0 if files else 1
+    try:
+        regex = re.compile(options.regexp.encode(), re.IGNORECASE if options.ignore_case else 0)
+    except re.error as error:
+        os.write(2, f"regex parse error: {error}".encode())
+        return 2
+    found = False
+    for path in sorted(files, key=_modified, reverse=True):
+        for line in _search(path, regex, options):
+            found = True
+            output.write(line)
+    return 0 if found else 1
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    for name in ("files", "files-with-matches", "count", "ignore-case"):
+        parser.add_argument(f"--{name}", action="store_true")
+    for ignored in ("null", "hidden", "no-heading", "with-filename", "line-number"):
+        parser.add_argument(f"--{ignored}", action="store_true")
+    parser.add_argument("--max-columns-preview", action="store_true")
+    for ignored in ("color", "sortr", "max-columns"):
+        parser.add_argument(f"--{ignored}")
+    parser.add_argument("--context", type=int, default=0)
+    parser.add_argument("--glob", action="append", default=[])
+    parser.add_argument("--regexp", default="")
+    parser.add_argument("path")
+    return parser.parse_args(arguments)
+
+
+def _walk(top: Path) -> Iterator[Path]:
+    """Yield the files below *top* that are not ignored; symlinks are not followed."""
+    if not top.is_dir():
+        yield top
+        return
+    rules = [rule for folder in reversed(_parents_in_repository(top)) for rule in _rules(folder)]
+    yield from _walk_folder(top, rules)
+
+
+def _parents_in_repository(top: Path) -> list[Path]:
+    """Return the folders above *top*, up to the one that holds the repository."""
+    folder, above = top.resolve(), []
+    while not (folder / ".git").exists():
+        if folder.parent == folder:
+            return []
+        folder = folder.parent
+        above.append(folder)
+    return above
+
+
+def _walk_folder(folder: Path, rules: list[_Rules]) -> Iterator[Path]:
+    rules = [*rules, *_rules(folder)]
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return  # Not ours to look into.
+    for entry in entries:
+        path = folder / entry.name
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if entry.name == ".git" or _is_ignored(path, rules, is_folder=is_folder):
+            continue
+        if is_folder:
+            yield from _walk_folder(path, rules)
+        elif entry.is_file(follow_symlinks=False):
+            yield path
+
+
+def _rules(folder: Path) -> Iterator[_Rules]:
+    for name in (".git/info/exclude", ".gitignore", ".ignore"):
+        try:
+            text = (folder / name).read_text(errors="replace")
+        except OSError:
+            continue
+        yield _Rules(folder.resolve(), GitIgnoreSpec.from_lines(text.splitlines()))
+
+
+def _is_ignored(path: Path, rules: Sequence[_Rules], *, is_folder: bool) -> bool:
+    """Whether the innermost rule about *path* leaves it out."""
+    real = path.parent.resolve() / path.name
+    for rule in reversed(rules):
+        relative = real.relative_to(rule.base).as_posix() + ("/" if is_folder else "")
+        verdict = rule.spec.check_file(relative).include
+        if verdict is not None:
+            return verdict
+    return False
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _search(path: Path, regex: "re.Pattern[bytes]", options: argparse.Namespace) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_FILE_BYTES_MAX)
+    except OSError:
+        return
+    if b"\0" in content:
+        return
+    lines = [line.rstrip(b"\n") for line in io.BytesIO(content)]
+    matches = [number for number, line in enumerate(lines) if regex.search(line)]
+    name = os.fsencode(path) + b"\0"
+    if not matches:
+        return
+    if options.files_with_matches:
+        yield name
+    elif options.count:
+        yield name + b"%d\n" % len(matches)
+    else:
+        yield from _matching_lines(name, lines, matches, options.context)
+
+
+def _matching_lines(
+    name: bytes, lines: Sequence[bytes], matches: Sequence[int], context: int
+) -> Iterator[bytes]:
+    hits = set(matches)
+    shown = {
+        number
+        for match in matches
+        for number in range(max(0, match - context), min(len(lines), match + context + 1))
+    }
+    for number in sorted(shown):
+        mark = b":" if number in hits else b"-"
+        yield name + b"%d%b%b\n" % (number + 1, mark, lines[number][:_COLUMNS_MAX])
+
+
+if __name__ == "__main__":
+    # Should nobody be left to stop us. No handler, so that it works in the middle of a match.
+    signal.alarm(_LIFE_S)
+    with open(1, "wb", closefd=False) as standard_output:
+        sys.exit(main(sys.argv[1:], standard_output))

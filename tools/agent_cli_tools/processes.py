@@ -1,0 +1,218 @@
+"""A shell command that can always be ended, with everything it started.
+
+Knows processes and pipes; what is run, and what is said about it, is the caller's business.
+A process that puts itself into a new session (a daemon) leaves the group and is not covered.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_cli_tools.output import OutputBuffer
+from agent_cli_tools.process_groups import Member, group_members
+
+GRACE_S = 1.0
+"""From SIGTERM to SIGKILL."""
+
+DRAIN_S = 0.3
+"""How long output is read on after the command's end, if somebody still holds the pipe."""
+
+_STATUS_BYTES = 16
+_POLL_S = 0.02
+
+# Killed with SIGKILL, we can clean up nothing, and PR_SET_PDEATHSIG would reach only our direct
+# child (and fire when the thread that started it ends). So every command runs beside a watcher:
+# a member of its group that waits for our end of a socket to close, which the kernel does however
+# we die, and then kills the group it is in. Being a member, it also keeps the group's number from
+# being given to somebody else while we may still send signals to it. The shell that starts both
+# reports the exit status through the socket and stays until we answer, so that nobody is left
+# without a parent; an answer lets the watcher go without killing.
+_WRAPPER = """
+exec 3<&0 </dev/null 2>/dev/null
+(trap '' HUP INT TERM; read -r _ <&3 || kill -KILL 0) >/dev/null &
+trap : HUP INT TERM
+"$BASH" --noprofile --norc -c "$1" 2>&1 3<&-
+echo $? >&3
+exec >/dev/null
+wait
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """What to run: a text for bash, the absolute path of bash, where, and with what environment."""
+
+    text: str
+    bash: Path
+    cwd: Path
+    environment: Mapping[str, str]
+
+
+class Command:
+    """A started command: a process group whose members die with us, whatever kills us."""
+
+    def __init__(
+        self, process: "subprocess.Popen[bytes]", link: socket.socket, output: "_Reader"
+    ) -> None:
+        self._process = process
+        self._link = link
+        self._output = output
+        self._exit_code: int | None = None
+
+    @property
+    def group(self) -> int:
+        """The process group's id; `kill -- -ID` in a shell ends the command."""
+        return self._process.pid
+
+    async def wait(self) -> int:
+        """Return the exit code as a shell counts it (128 + N after signal N).
+
+        What the command started in the background may still run.
+        """
+        if self._exit_code is None:
+            loop = asyncio.get_running_loop()
+            status = await loop.sock_recv(self._link, _STATUS_BYTES)
+            # Without a status the whole group is gone: it killed itself.
+            self._exit_code = int(status) if status else 128 - self._process.wait()
+        return self._exit_code
+
+    async def drain(self) -> None:
+        """Wait until the output has ended, but not long: a background process may hold it."""
+        try:
+            async with asyncio.timeout(DRAIN_S):
+                await self._output.ended.wait()
+        except TimeoutError:
+            return
+
+    def others(self) -> list[Member]:
+        """Return what runs besides the command itself: processes it left in the background."""
+        members = group_members(self.group)
+        return [one for one in members if self.group not in (one.pid, one.parent)]
+
+    async def stop(self) -> None:
+        """End the whole group: SIGTERM, `GRACE_S` later SIGKILL. Cancelled, it kills at once."""
+        if self._is_closed():
+            return
+        try:
+            self._signal(signal.SIGTERM)
+            async with asyncio.timeout(GRACE_S):
+                await self.wait()
+                while self.others():  # noqa: ASYNC110
+                    # They are not our children; nobody tells us when they end.
+                    await asyncio.sleep(_POLL_S)
+        except TimeoutError:
+            self._signal(signal.SIGKILL)
+            await self.drain()
+        finally:
+            self.close()
+
+    def has_ended(self) -> bool:
+        """Whether the command and all it started have ended."""
+        if self._is_closed():
+            return True
+        if self._exit_code is None and not self._has_status():
+            return False
+        return not self.others()
+
+    def close(self) -> None:
+        """End what still runs, at once, and free everything. May be called again."""
+        if self._is_closed():
+            return
+        if self.has_ended():
+            self._dismiss()
+        else:
+            self._signal(signal.SIGKILL)
+        self._process.wait()
+        self._link.close()
+        self._output.close()
+
+    def _dismiss(self) -> None:
+        """Let watcher and shell go; they have nothing left to do and need a moment for it."""
+        try:
+            self._link.send(b"\n")
+            self._process.wait(timeout=GRACE_S)
+        except (OSError, subprocess.TimeoutExpired):
+            # Gone already, or stopped by a signal the command sent to its group.
+            self._signal(signal.SIGKILL)
+
+    def _is_closed(self) -> bool:
+        return self._link.fileno() < 0
+
+    def _has_status(self) -> bool:
+        try:
+            self._link.recv(_STATUS_BYTES, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _signal(self, number: signal.Signals) -> None:
+        # As long as we have not waited for the shell, its number is nobody else's.
+        if self._process.returncode is None:
+            os.killpg(self.group, number)
+
+
+class _Reader(asyncio.Protocol):
+    """Feeds a buffer from a pipe; goes on while a background process holds the other end."""
+
+    def __init__(self, buffer: OutputBuffer, on_output: Callable[[], None]) -> None:
+        self._buffer = buffer
+        self._on_output = on_output
+        self._transport: asyncio.BaseTransport | None = None
+        self.ended = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer.add(data)
+        self._on_output()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - Protocol's signature
+        self._buffer.close()
+        self.ended.set()
+
+    def close(self) -> None:
+        """Stop reading."""
+        if self._transport is not None:
+            self._transport.close()
+
+
+async def start(
+    line: CommandLine, output: OutputBuffer, on_output: Callable[[], None] = lambda: None
+) -> Command:
+    """Start *line*; what it prints goes to *output*, and *on_output* is called after each piece.
+
+    Standard input is /dev/null, and there is no terminal to ask for a password at.
+
+    Raises:
+        OSError: It could not be started, e.g. the text is too long for one argument.
+        ValueError: The text holds what no argument can, e.g. NUL.
+    """
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    reading, writing = os.pipe()
+    try:
+        process = subprocess.Popen(  # noqa: ASYNC220 - returns as soon as it has started
+            [str(line.bash), "--noprofile", "--norc", "-c", _WRAPPER, "bash", line.text],
+            stdin=theirs.fileno(),
+            stdout=writing,
+            cwd=line.cwd,
+            env=line.environment,
+            start_new_session=True,
+        )
+    except BaseException:
+        ours.close()
+        os.close(reading)
+        raise
+    finally:
+        theirs.close()
+        os.close(writing)
+    reader = _Reader(output, on_output)
+    command = Command(process, ours, reader)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: reader, os.fdopen(reading, "rb", 0))
+    return command

@@ -1,0 +1,199 @@
+"""read: show a text file with line numbers, a directory's entries, or an image."""
+
+import asyncio
+import base64
+import os
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+
+from pydantic import Field
+
+from agent_cli.cancel import CancelToken
+from agent_cli.errors import ToolError
+from agent_cli.timeline import Block, text_block
+from agent_cli.tooling import Tool, ToolContext, ToolResult
+from agent_cli_tools.excerpts import Excerpt, excerpt
+from agent_cli_tools.parameters import Parameters
+from agent_cli_tools.textio import failure, looks_binary, open_regular
+from agent_cli_tools.workspace import Workspace
+
+LINES_MAX = 2_000
+RESULT_BYTES_MAX = 50 * 1024
+IMAGE_BYTES_MAX = 5 * 1024 * 1024
+_FOOTER_BYTES = 512
+_ENCODING_NAMES = {"utf-8-sig": "UTF-8 with BOM", "latin-1": "not UTF-8, shown as Latin-1"}
+
+_BINARY_HINTS = (
+    (b"%PDF", "a PDF; try pdftotext in bash"),
+    (b"PK\x03\x04", "a zip archive (or an office document); try unzip -l in bash"),
+    (b"\x1f\x8b", "gzip data; try zcat in bash"),
+    (b"SQLite format 3", "an SQLite database; try sqlite3 in bash"),
+    (b"\x7fELF", "a compiled program"),
+    (b"\xff\xfe", "UTF-16 text; convert a copy with iconv in bash"),
+    (b"\xfe\xff", "UTF-16 text; convert a copy with iconv in bash"),
+)
+
+_DESCRIPTION = (
+    "Read a text file (numbered lines, up to 2000 at once), an image, or a directory's entries."
+)
+
+
+class ReadParameters(Parameters):
+    """Parameters of read."""
+
+    path: str
+    offset: int = Field(1, description="first line; negative counts from the end")
+    limit: int = Field(LINES_MAX, ge=1)
+
+
+def read_tool(workspace: Workspace) -> Tool:
+    """Return the tool `read`."""
+
+    async def execute(
+        _call_id: str, params: ReadParameters, _cancel: CancelToken, _on_update: ToolContext
+    ) -> ToolResult:
+        return await asyncio.to_thread(_read, workspace, params)
+
+    return Tool(
+        name="read",
+        label="Read",
+        description=_DESCRIPTION,
+        parameters=ReadParameters,
+        execute=execute,
+        changes=False,
+        summary=lambda params: params.path,
+    )
+
+
+def _read(workspace: Workspace, params: ReadParameters) -> ToolResult:
+    path = workspace.resolve(params.path)
+    if not path.exists():
+        raise workspace.missing(path)
+    if path.is_dir():
+        return _directory(workspace, path)
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        # What may be shown as a whole is read once, so that what is remembered is what was shown.
+        start = file.read(RESULT_BYTES_MAX)
+        media_type = _image_type(start)
+        if media_type:
+            return _image(workspace, path, start + file.read(IMAGE_BYTES_MAX), media_type)
+        if looks_binary(start):
+            raise ToolError(_binary(workspace.shown(path), start, size))
+        is_small = size <= len(start)
+        file.seek(0)
+        part = excerpt(
+            BytesIO(start) if is_small else file,
+            size,
+            offset=params.offset or 1,
+            limit=min(params.limit, LINES_MAX),
+        )
+    numbered = _numbered(part)
+    if is_small and part.whole and len(numbered) == len(part.lines):
+        workspace.remember(path, start)
+    return _text(workspace.shown(path), part, numbered, params.offset)
+
+
+def _numbered(part: Excerpt) -> list[str]:
+    """Return the lines with their numbers, as many as a result may hold."""
+    numbered = []
+    room = RESULT_BYTES_MAX - _FOOTER_BYTES
+    for number, line in enumerate(part.lines, part.first):
+        text = f"{number:6}\t{line}"
+        room -= len(text.encode()) + 1
+        if room < 0:
+            break
+        numbered.append(text)
+    return numbered
+
+
+def _text(shown: str, part: Excerpt, numbered: Sequence[str], offset: int) -> ToolResult:
+    if not part.lines and part.total:
+        raise ToolError(
+            f"{shown} has {part.total:,} lines{'' if part.complete else ' in its first 64 MB'},"
+            f" so there is no line {offset}. Use a smaller offset, or a negative one for the end."
+        )
+    return ToolResult.of(
+        "\n".join([*numbered, _footer(part, len(numbered))]),
+        {"kind": "read", "path": shown, "lines": len(numbered), "total": part.total},
+    )
+
+
+def _footer(part: Excerpt, count: int) -> str:
+    """Return the last line: what part of the file this was, and what is unusual about it."""
+    if not part.lines:
+        return "[the file is empty]"
+    last = part.first + count - 1
+    facts = []
+    if part.first < 0:
+        facts.append(f"lines {part.first} to {last}, counted from the end")
+    elif part.complete:
+        facts.append(f"lines {part.first}–{last} of {part.total:,}")
+    else:
+        facts.append(f"lines {part.first}–{last} of more than {part.total:,} (64 MB looked at)")
+    if count < len(part.lines) or (part.first > 0 and last < part.total):
+        facts.append(f"go on with offset={last + 1}")
+    if part.encoding in _ENCODING_NAMES:
+        facts.append(_ENCODING_NAMES[part.encoding])
+    if part.endings.get("\r\n"):
+        facts.append("mixed line endings" if part.endings["\n"] else "CRLF line endings")
+    if part.complete and last == part.total and part.endings[""]:
+        facts.append("no newline at the end")
+    return f"[{'; '.join(facts)}]"
+
+
+def _directory(workspace: Workspace, path: Path) -> ToolResult:
+    try:
+        entries = sorted(
+            f"{entry.name}/" if entry.is_dir() else entry.name for entry in os.scandir(path)
+        )
+    except OSError as error:
+        raise failure(error, path) from error
+    shown = entries[:LINES_MAX]
+    while sum(len(name.encode(errors="replace")) + 1 for name in shown) > RESULT_BYTES_MAX - 512:
+        shown = shown[: len(shown) // 2]
+    note = f"[{len(entries):,} entries"
+    if len(shown) < len(entries):
+        note += f"; the first {len(shown):,} are shown, use glob for others"
+    text = "\n".join([*shown, f"{note}]"]).encode(errors="replace").decode()
+    return ToolResult.of(
+        text, {"kind": "directory", "path": workspace.shown(path), "entries": len(entries)}
+    )
+
+
+def _image(workspace: Workspace, path: Path, raw: bytes, media_type: str) -> ToolResult:
+    shown = workspace.shown(path)
+    if len(raw) > IMAGE_BYTES_MAX:
+        raise ToolError(
+            f"{shown} is an image of more than 5 MB, too large to be looked at."
+            " Make a smaller copy and read that."
+        )
+    data = base64.b64encode(raw).decode()
+    source: Block = {"type": "base64", "media_type": media_type, "data": data}
+    return ToolResult(
+        (
+            text_block(f"[{shown}: {media_type}, {len(raw):,} bytes]"),
+            {"type": "image", "source": source},
+        ),
+        {"kind": "image", "path": shown, "bytes": len(raw)},
+    )
+
+
+def _image_type(start: bytes) -> str | None:
+    """Return the media type of an image the API takes, judged by its first bytes."""
+    if start.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if start.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if start.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
+        return "image/webp"
+    return None
+
+
+def _binary(shown: str, start: bytes, size: int) -> str:
+    hint = next((hint for magic, hint in _BINARY_HINTS if start.startswith(magic)), "")
+    kind = hint or "of unknown type; look at it with file or xxd in bash"
+    return f"{shown} is binary, not text: {size:,} bytes, {kind}."

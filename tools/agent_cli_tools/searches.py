@@ -1,0 +1,137 @@
+"""Run ripgrep, or our own slower search where there is none, within limits of time and size."""
+
+import asyncio
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
+from typing import IO
+
+from agent_cli.errors import ToolError
+from agent_cli_tools.environment import command_environment
+from agent_cli_tools.programs import find_program
+from agent_cli_tools.workspace import Workspace
+
+LIMIT_S = 20.0
+OUTPUT_BYTES_MAX = 32 * 1024 * 1024
+_ERROR_BYTES_MAX = 2_000
+_CHUNK_BYTES = 64 * 1024
+_FAULT = 2
+_ALTERNATIVES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_PATTERNS_MAX = 100
+_OWN_SEARCH = Path(__file__).with_name("plain_search.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search printed; `cut` says why it is not all, "" when it is."""
+
+    output: bytes
+    cut: str
+
+
+def searcher(workspace: Workspace) -> list[str]:
+    """Return the command line to which ripgrep's options are added."""
+    ripgrep = find_program("rg", outside=workspace.root)
+    if ripgrep is None:
+        return [sys.executable, "-I", str(_OWN_SEARCH)]
+    return [str(ripgrep), "--no-config"]
+
+
+def search_root(workspace: Workspace, given: str) -> str:
+    """Return where to search for *given*, as ripgrep is told: relative to the root if possible."""
+    path = workspace.resolve(given)
+    if not path.exists():
+        raise workspace.missing(path)
+    return workspace.shown(path)
+
+
+async def search(workspace: Workspace, arguments: Sequence[str]) -> Found:
+    """Run the search with *arguments* at the workspace's root.
+
+    Raises:
+        ToolError: It found nothing because of a mistake, such as a pattern that is no regex.
+    """
+    output = bytearray()
+    cut = ""
+    with tempfile.TemporaryFile() as errors:
+        process = _start([*searcher(workspace), *arguments], workspace.root, errors)
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                if await asyncio.to_thread(_collect, process, output):
+                    cut = "the search was stopped: it found too much"
+        except TimeoutError:
+            cut = f"the search was stopped after {LIMIT_S:g} s"
+        finally:
+            process.kill()
+            process.wait()
+        if process.returncode == _FAULT and not output:
+            errors.seek(0)
+            message = errors.read(_ERROR_BYTES_MAX).decode("utf-8", "replace").strip()
+            raise ToolError(f"The search was not possible: {message}\nCorrect it and call again.")
+    return Found(bytes(output), cut)
+
+
+# Not asyncio's subprocesses: killing one that has just ended makes asyncio lose its exit status
+# and warn about it on stderr. `Popen.kill` knows.
+def _start(command: Sequence[str], root: Path, errors: IO[bytes]) -> "Popen[bytes]":
+    try:
+        return Popen(
+            command,
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=errors,
+            cwd=root,
+            env=command_environment(),
+        )
+    except (OSError, ValueError) as error:
+        raise ToolError(f"The search was not possible: {error}. Use a shorter pattern.") from error
+
+
+def _collect(process: "Popen[bytes]", into: bytearray) -> bool:
+    """Read the output to its end and wait, or kill when it is too much; return whether it was."""
+    assert process.stdout is not None
+    with process.stdout as stdout:
+        while chunk := stdout.read(_CHUNK_BYTES):
+            into += chunk
+            if len(into) > OUTPUT_BYTES_MAX:
+                process.kill()
+                return True
+    process.wait()
+    return False
+
+
+def expand_braces(pattern: str) -> list[str]:
+    """Return the patterns that `a.{b,c}` stands for; too many alternatives stay as they are."""
+    patterns = [pattern]
+    while any(_ALTERNATIVES.search(one) for one in patterns) and len(patterns) < _PATTERNS_MAX:
+        patterns = [expanded for one in patterns for expanded in _expanded_once(one)]
+    return patterns
+
+
+def _expanded_once(pattern: str) -> list[str]:
+    match = _ALTERNATIVES.search(pattern)
+    if match is None:
+        return [pattern]
+    before, after = pattern[: match.start()], pattern[match.end() :]
+    return [f"{before}{choice}{after}" for choice in match[1].split(",")]
+
+
+def footer(notes: Sequence[str]) -> list[str]:
+    """Return the last line of a result, if there is something to note."""
+    return [f"[{'; '.join(notes)}]"] if notes else []
+
+
+def left_out(secrets: int) -> list[str]:
+    """Return the note on files that were not searched; the model must not take it for "none"."""
+    files = "1 file" if secrets == 1 else f"{secrets} files"
+    return [f"{files} left out that may hold secrets"] if secrets else []
+
+
+def displayed(raw: bytes) -> str:
+    """Return a path as ripgrep printed it, without the "./" before what is in the root."""
+    return os.fsdecode(raw).removeprefix("./").encode(errors="replace").decode()

@@ -1,0 +1,168 @@
+"""The directories the tools may touch, what the model has seen there, and where output spills to.
+
+The one thing the tools share. It knows paths, not contents: nothing here decodes or edits a file.
+"""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+import unicodedata
+import weakref
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from agent_cli.errors import ToolError
+from agent_cli_tools.secret_files import is_secret
+
+# Invisible characters that reorder the text around them, so that a path reads as another one.
+_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_CLOSE_NAMES_MAX = 3
+
+
+class LeftRunning(Protocol):
+    """What goes on after the call that started it, at the latest until the workspace closes."""
+
+    def has_ended(self) -> bool:
+        """Whether it ended by itself."""
+        ...
+
+    def close(self) -> None:
+        """End it, if it has not ended, and free what it held."""
+        ...
+
+
+class Workspace:
+    """A root, further directories, and every path in them real: no symlink leads out.
+
+    Args:
+        root: Where relative paths start and commands run.
+        extra_dirs: More directories the tools may read and write.
+        spill_dir: Where full outputs go, readable by the user only; None makes a private
+            temporary directory that goes when the program ends.
+    """
+
+    def __init__(
+        self, root: Path, *, extra_dirs: Sequence[Path] = (), spill_dir: Path | None = None
+    ) -> None:
+        self.root = Path(os.path.realpath(root.expanduser()))
+        self._dirs = (self.root, *(Path(os.path.realpath(d.expanduser())) for d in extra_dirs))
+        self._spill_dir = spill_dir
+        self._read: dict[Path, str] = {}
+        self._running: list[LeftRunning] = []
+
+    def resolve(self, given: str) -> Path:
+        """Return the real path that *given*, as the model wrote it, stands for.
+
+        A leading "@" (as people mention files) is dropped, "~" is the home directory, and what is
+        relative starts at the root. The file need not exist.
+
+        Raises:
+            ToolError: The path is empty, lies outside, names a secret or holds characters that
+                hide what it is.
+        """
+        _refuse_hidden_characters(given)
+        if given.startswith("@") and not os.path.lexists(self.root / given):
+            given = given[1:]
+        if not given:
+            raise ToolError("The path is empty. Give one below the workspace, or `.` for its root.")
+        # Not Path.resolve: the name as given counts too, before symlinks are followed.
+        named = Path(os.path.abspath(self.root / Path(given).expanduser()))  # noqa: PTH100
+        real = Path(os.path.realpath(named))
+        if not self._contains(real):
+            raise ToolError(
+                f"{given} is outside the workspace. Use paths below {self._shown_dirs()};"
+                " the user can add a directory with --add-dir."
+            )
+        if is_secret(named) or is_secret(real):
+            raise ToolError(
+                f"{given} may hold secrets, so the tools do not touch it."
+                " Ask the user for what you need to know from it."
+            )
+        return real
+
+    def written_by(self, given: str) -> tuple[str, ...]:
+        """Return the real path a tool given *given* will write; none if it will refuse to."""
+        try:
+            return (str(self.resolve(given)),)
+        except ToolError:
+            return ()
+
+    def shown(self, path: Path) -> str:
+        """Return *path* as the model should write it: relative to the root where possible."""
+        return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
+
+    def missing(self, path: Path) -> ToolError:
+        """Return the error for a *path* that does not exist, with names close to it."""
+        try:
+            siblings = [entry.name for entry in os.scandir(path.parent)]
+        except OSError:
+            siblings = []
+        close = get_close_matches(path.name, siblings, _CLOSE_NAMES_MAX, 0.6)
+        names = ", ".join(self.shown(path.parent / name) for name in close)
+        hint = f"Did you mean {names}?" if names else "Find it with glob."
+        return ToolError(f"{self.shown(path)} does not exist. {hint}")
+
+    def remember(self, path: Path, raw: bytes) -> None:
+        """Note that the model has seen all of *path*, and that *raw* is what it held."""
+        self._read[path] = _digest(raw)
+
+    def has_read(self, path: Path) -> bool:
+        """Whether the model has seen all of *path*, perhaps as it was at another time."""
+        return path in self._read
+
+    def knows(self, path: Path, raw: bytes) -> bool:
+        """Whether *raw*, what *path* holds now, is what the model has seen there."""
+        return self._read.get(path) == _digest(raw)
+
+    def open_spill(self) -> tuple[Path, BinaryIO]:
+        """Create the next file for a full output, NNN.log, readable by the user only."""
+        if self._spill_dir is None:
+            self._spill_dir = Path(tempfile.mkdtemp(prefix="agent-cli-out-"))
+            weakref.finalize(self, shutil.rmtree, self._spill_dir, ignore_errors=True)
+        self._spill_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        number = 1 + max((int(p.stem) for p in self._spill_dir.glob("[0-9]*.log")), default=0)
+        while True:
+            path = self._spill_dir / f"{number:03}.log"
+            # Another call, or another program with the same session, may have been faster.
+            with contextlib.suppress(FileExistsError):
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                return path, os.fdopen(os.open(path, flags, 0o600), "wb", buffering=0)
+            number += 1
+
+    def keep(self, running: LeftRunning) -> None:
+        """Hold *running* until it ends or the workspace closes."""
+        for other in [one for one in self._running if one.has_ended()]:
+            other.close()
+            self._running.remove(other)
+        self._running.append(running)
+
+    def close(self) -> None:
+        """End everything that calls left running; to be called in the event loop they ran in."""
+        while self._running:
+            self._running.pop().close()
+
+    def _contains(self, real: Path) -> bool:
+        dirs = self._dirs
+        if self._spill_dir is not None:
+            dirs = (*dirs, Path(os.path.realpath(self._spill_dir)))
+        return any(real.is_relative_to(directory) for directory in dirs)
+
+    def _shown_dirs(self) -> str:
+        return " or ".join(str(directory) for directory in self._dirs)
+
+
+def _digest(raw: bytes) -> str:
+    return hashlib.sha256(raw).hexdigest()
+
+
+def _refuse_hidden_characters(given: str) -> None:
+    for character in given:
+        if character in _BIDI or unicodedata.category(character) in {"Cc", "Cs"}:
+            raise ToolError(
+                f"The path {given!a} holds the character U+{ord(character):04X}, which hides"
+                " what it names. Write the path without it."
+            )

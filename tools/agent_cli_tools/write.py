@@ -1,0 +1,116 @@
+"""write: make a file, or replace all of one that the model has read."""
+
+import asyncio
+from pathlib import Path
+
+from agent_cli.cancel import CancelToken
+from agent_cli.errors import ToolError
+from agent_cli.tooling import Tool, ToolContext, ToolResult
+from agent_cli_tools.diffs import diff
+from agent_cli_tools.parameters import Parameters
+from agent_cli_tools.textio import (
+    decode,
+    encode,
+    failure,
+    looks_binary,
+    read_bytes,
+    write_atomic,
+)
+from agent_cli_tools.workspace import Workspace
+
+CONTENT_CHARS_MAX = 2_000_000
+_WRITABLE = 0o222
+_OLD_BYTES_MAX = 20_000_000
+
+_DESCRIPTION = (
+    "Create a file, or replace one that was read in full. For changes in a file use edit."
+)
+
+
+class WriteParameters(Parameters):
+    """Parameters of write."""
+
+    path: str
+    content: str
+
+
+def write_tool(workspace: Workspace) -> Tool:
+    """Return the tool `write`."""
+
+    async def execute(
+        _call_id: str, params: WriteParameters, _cancel: CancelToken, _on_update: ToolContext
+    ) -> ToolResult:
+        return await asyncio.to_thread(_write, workspace, params)
+
+    return Tool(
+        name="write",
+        label="Write",
+        description=_DESCRIPTION,
+        parameters=WriteParameters,
+        execute=execute,
+        writes=lambda params: workspace.written_by(params.path),
+        summary=lambda params: params.path,
+    )
+
+
+def _write(workspace: Workspace, params: WriteParameters) -> ToolResult:
+    if len(params.content) > CONTENT_CHARS_MAX:
+        raise ToolError(
+            f"The content has more than {CONTENT_CHARS_MAX:,} characters. Write it in parts with"
+            " edit, or let a program make it."
+        )
+    path = workspace.resolve(params.path)
+    raw = _old_content(workspace, path)
+    if raw is None:
+        _make_parent(path)
+        data, before, note = encode(params.content, "utf-8"), "", ""
+    else:
+        before, encoding = decode(raw)
+        content, note = _with_old_endings(params.content, before)
+        data = encode(content, encoding)
+    write_atomic(path, data, before=raw)
+    workspace.remember(path, data)
+    shown = workspace.shown(path)
+    lines = len(params.content.splitlines())
+    size = f"{lines:,} {'line' if lines == 1 else 'lines'}, {len(data):,} bytes"
+    verb = "created" if raw is None else "replaced"
+    after, _ = decode(data)
+    return ToolResult.of(f"{shown} {verb} ({size}).{note}", diff(before, after).details(shown))
+
+
+def _old_content(workspace: Workspace, path: Path) -> bytes | None:
+    """Return what *path* holds, None when it does not exist.
+
+    Raises:
+        ToolError: The model does not know it, so it can not mean to replace it.
+    """
+    shown = workspace.shown(path)
+    if not path.exists():
+        return None
+    if path.is_dir():
+        raise ToolError(f"{shown} is a directory. Give the path of a file in it.")
+    raw = read_bytes(path, bytes_max=_OLD_BYTES_MAX)
+    if not path.stat().st_mode & _WRITABLE:
+        raise ToolError(f"{shown} is read-only. Ask the user whether it may be changed.")
+    if raw and not workspace.knows(path, raw):
+        why = "exists and was not read in full yet"
+        if workspace.has_read(path):
+            why = "has changed since you read it"
+        hint = "Delete it first, if that is meant." if looks_binary(raw) else "Read it first."
+        raise ToolError(f"{shown} {why}, so it was not replaced. {hint}")
+    return raw
+
+
+def _make_parent(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise failure(error, path.parent) from error
+
+
+def _with_old_endings(content: str, before: str) -> tuple[str, str]:
+    """Return *content* with CRLF where the old file had nothing else, and a note saying so."""
+    crlf = before.count("\r\n")
+    if crlf == 0 or crlf != before.count("\n") or "\r\n" in content or "\n" not in content:
+        return content, ""
+    return content.replace("\n", "\r\n"), " Its CRLF line endings were kept."
