@@ -1,0 +1,137 @@
+"""What can go wrong with a call, as sentences for people and facts for the retries."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from textwrap import shorten
+
+from agent_cli.errors import ContextOverflow, ModelError
+
+RETRIED_STATUSES = frozenset({408, 409, 429})
+RETRIED_IN_STREAM = frozenset(
+    {"overloaded_error", "api_error", "timeout_error", "rate_limit_error"}
+)
+SPEND_LIMITS = frozenset({"enforced_spend_limit_reached", "contract_spend_limit_reached"})
+OWN_SPEND_LIMIT = "You have reached your specified API usage limits"
+TOO_LONG = "prompt is too long"
+MAX_SAID_CHARS = 300
+
+
+class CallFailed(Exception):
+    """One attempt failed.
+
+    Attributes:
+        error: What the caller gets when nothing more is tried: what happened and what to do.
+        reason: What happened, without what to do about it.
+        retryable: Whether trying again can help.
+        rate_limited: The wait is taken from the table for 429.
+        asked_delay_s: The wait the server asked for, or None.
+    """
+
+    def __init__(
+        self,
+        error: ModelError,
+        *,
+        reason: str = "",
+        retryable: bool,
+        rate_limited: bool = False,
+        asked_delay_s: float | None = None,
+    ) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.reason = reason or str(error)
+        self.retryable = retryable
+        self.rate_limited = rate_limited
+        self.asked_delay_s = asked_delay_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """An answer that is an error, by status or by an `error` event in a stream (status 200)."""
+
+    status: int
+    message: str
+    kind: str | None = None
+    code: str | None = None
+    request_id: str | None = None
+    model_id: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def refused(refusal: Refusal, *, asked_delay_s: float | None = None) -> CallFailed:
+    """Return the failure that *refusal* is."""
+    error_type = ContextOverflow if _too_long(refusal) else ModelError
+    reason, advice = _reason_and_advice(refusal)
+    error = error_type(
+        f"{reason}; {advice}",
+        status=refusal.status,
+        request_id=refusal.request_id,
+        kind=refusal.kind,
+    )
+    return CallFailed(
+        error,
+        reason=reason,
+        retryable=_retryable(refusal),
+        rate_limited=refusal.status == 429 or refusal.kind == "rate_limit_error",
+        asked_delay_s=asked_delay_s,
+    )
+
+
+def broken_off(what: str, request_id: str | None = None) -> CallFailed:
+    """Return the failure of a reply or a connection that broke; *what* says how."""
+    error = ModelError(f"{what}; check the network and ask again", request_id=request_id)
+    return CallFailed(error, reason=what, retryable=True)
+
+
+def not_the_api(base_url: str, found: str) -> CallFailed:
+    """Return the failure of a 200 that is no stream of the Messages API."""
+    sentence = (
+        f"{base_url} answered with {found} instead of a stream of the Messages API; "
+        "the base URL is probably wrong, check ANTHROPIC_BASE_URL"
+    )
+    return CallFailed(ModelError(sentence, status=200), retryable=False)
+
+
+def _retryable(refusal: Refusal) -> bool:
+    if _spent(refusal):
+        return False
+    asked = refusal.headers.get("x-should-retry")
+    if asked in ("true", "false"):
+        return asked == "true"
+    if refusal.status == 200:
+        return refusal.kind in RETRIED_IN_STREAM or refusal.kind is None
+    return refusal.status in RETRIED_STATUSES or refusal.status >= 500
+
+
+def _spent(refusal: Refusal) -> bool:
+    return refusal.code in SPEND_LIMITS or refusal.message.startswith(OWN_SPEND_LIMIT)
+
+
+def _too_long(refusal: Refusal) -> bool:
+    return refusal.status == 413 or TOO_LONG in refusal.message
+
+
+def _reason_and_advice(refusal: Refusal) -> tuple[str, str]:
+    # A proxy may answer with a page: one line of it is enough.
+    said = shorten(refusal.message, MAX_SAID_CHARS, placeholder=" ...").rstrip(".")
+    if _too_long(refusal):
+        return f"the conversation is too large for the model ({said})", "shorten it with /compact"
+    if _spent(refusal):
+        return f"a spending limit is reached ({said})", "raise it in the API's console"
+    match refusal.status:
+        case 200:
+            return f"the API broke the reply off ({said})", "ask again"
+        case 401:
+            return f"the API did not accept the key ({said})", "check ANTHROPIC_API_KEY"
+        case 402:
+            return f"the API wants a payment first ({said})", "check the billing settings"
+        case 403:
+            return f"the key may not do this ({said})", "check what the key and workspace allow"
+        case 404:
+            what = f"model {refusal.model_id!r} or the address is unknown ({said})"
+            return what, "check the model's id and the base URL"
+        case 429:
+            return f"the rate limit is reached ({said})", "wait a little and ask again"
+        case status if status >= 500:
+            return f"the API has a problem of its own ({status}: {said})", "ask again later"
+        case status:
+            return f"the API refused the request ({status}: {said})", "correct it, or start anew"

@@ -1,0 +1,119 @@
+"""Facts and prices of models, from models.toml; knows no setting and asks no server."""
+
+import re
+import tomllib
+from decimal import Decimal
+from functools import cache
+from importlib.resources import files
+
+from pydantic import BaseModel, ConfigDict
+
+from agent_cli.provider import Model
+from agent_cli.timeline import Usage
+
+DATED_ID = re.compile(r"-20\d{6}$")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class CacheMultiples(_Strict):
+    """Prices of cached tokens as multiples of the input price; None means the usual one."""
+
+    write_5m: Decimal | None = None
+    write_1h: Decimal | None = None
+    read: Decimal | None = None
+
+
+class PriceTier(_Strict):
+    """Dollars per million tokens, for prompts of at most `up_to_prompt_tokens`."""
+
+    input: Decimal
+    output: Decimal
+    up_to_prompt_tokens: int | None = None
+
+
+class ModelFacts(_Strict):
+    """One entry of models.toml."""
+
+    context_window: int
+    max_output_tokens: int
+    thinking: frozenset[str]
+    efforts: frozenset[str]
+    binds_thinking: bool = False
+    prices: tuple[PriceTier, ...] = ()
+    cache: CacheMultiples = CacheMultiples()
+
+
+class ModelTable(_Strict):
+    """The whole of models.toml."""
+
+    prices_as_of: str
+    cache: CacheMultiples
+    models: dict[str, ModelFacts]
+
+
+@cache
+def model_table() -> ModelTable:
+    """Return models.toml, read once."""
+    text = (files("agent_cli.providers") / "models.toml").read_text(encoding="utf-8")
+    # Decimal, because 0.1 of a dollar is not a binary fraction and costs are added up.
+    return ModelTable.model_validate(tomllib.loads(text, parse_float=Decimal))
+
+
+def prices_as_of() -> str:
+    """Return the day the prices were read, as YYYY-MM-DD."""
+    return model_table().prices_as_of
+
+
+def model_by_id(model_id: str) -> Model:
+    """Return what is known of *model_id*; an unknown one gets careful defaults."""
+    facts = _facts(model_id)
+    if facts is None:
+        return Model(model_id)
+    return Model(
+        model_id,
+        context_window=facts.context_window,
+        max_output_tokens=facts.max_output_tokens,
+        thinking=facts.thinking,
+        efforts=facts.efforts,
+        binds_thinking=facts.binds_thinking,
+    )
+
+
+def cost_microdollars(model_id: str, usage: Usage) -> int | None:
+    """Return what *usage* cost in millionths of a dollar, or None when no price is known.
+
+    It counts the tokens of one reply at list price. Fast mode (`usage.speed`), the inner rounds of
+    `usage.iterations` and server tools are not priced: nothing here asks for them.
+    """
+    facts = _facts(model_id)
+    if facts is None or not facts.prices:
+        return None
+    usual, own = model_table().cache, facts.cache
+    tier = _tier(facts.prices, usage.prompt_tokens)
+    in_input_tokens = (
+        usage.input_tokens
+        + usage.cache_read_tokens * _multiple(own.read, usual.read)
+        + usage.cache_write_5m_tokens * _multiple(own.write_5m, usual.write_5m)
+        + usage.cache_write_1h_tokens * _multiple(own.write_1h, usual.write_1h)
+    )
+    # Dollars per million tokens are micro-dollars per token.
+    return round(in_input_tokens * tier.input + usage.output_tokens * tier.output)
+
+
+def _facts(model_id: str) -> ModelFacts | None:
+    known = model_table().models
+    return known.get(model_id) or known.get(DATED_ID.sub("", model_id))
+
+
+def _tier(tiers: tuple[PriceTier, ...], prompt_tokens: int) -> PriceTier:
+    fitting = (t for t in tiers if prompt_tokens <= (t.up_to_prompt_tokens or prompt_tokens))
+    return next(fitting, tiers[-1])
+
+
+def _multiple(own: Decimal | None, usual: Decimal | None) -> Decimal:
+    found = own if own is not None else usual
+    assert found is not None, "models.toml: [cache] must give every multiple"
+    return found

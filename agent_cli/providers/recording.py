@@ -1,0 +1,226 @@
+"""Recordings of replies, at the transport: bytes and their timing, one JSON object a line.
+
+    {"type": "response", "status": 200, "headers": {"content-type": "text/event-stream"}}
+    {"type": "chunk", "at_s": 0.41, "text": "event: message_start\\n..."}
+    {"type": "end"}            or {"type": "broken", "error": "ReadError"}
+
+Nothing of a request is stored, so a recording holds no key; of a response's headers only those that
+the client acts on. Replies are played in the order they were recorded in.
+"""
+
+import asyncio
+import base64
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import httpx2
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from agent_cli.errors import ModelError
+from agent_cli.timeline import Json
+
+KEPT_HEADERS = frozenset(
+    {
+        "content-type",
+        "content-encoding",
+        "request-id",
+        "retry-after",
+        "retry-after-ms",
+        "x-should-retry",
+    }
+)
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ResponseLine(_Line):
+    """A response begins."""
+
+    type: Literal["response"]
+    status: int
+    headers: dict[str, str]
+
+
+class ChunkLine(_Line):
+    """Bytes of the body: `text` where they are UTF-8, else `base64`."""
+
+    type: Literal["chunk"]
+    at_s: float
+    text: str | None = None
+    base64: str | None = None
+
+    @property
+    def content(self) -> bytes:
+        """The bytes as they arrived."""
+        return base64.b64decode(self.base64) if self.base64 else (self.text or "").encode()
+
+
+class EndLine(_Line):
+    """The body is complete."""
+
+    type: Literal["end"]
+
+
+class BrokenLine(_Line):
+    """The connection broke."""
+
+    type: Literal["broken"]
+    error: str
+
+
+RecordingLine = Annotated[
+    ResponseLine | ChunkLine | EndLine | BrokenLine, Field(discriminator="type")
+]
+RECORDING_LINE: TypeAdapter[RecordingLine] = TypeAdapter(RecordingLine)
+
+
+class RecordTransport(httpx2.AsyncBaseTransport):
+    """Passes everything through and writes down what came back, while it comes."""
+
+    def __init__(self, transport: httpx2.AsyncBaseTransport, path: Path) -> None:
+        self._transport = transport
+        self._path = path
+        try:
+            path.write_text("", encoding="utf-8")
+        except OSError as error:
+            raise ModelError(f"the recording {path} cannot be written: {error}") from error
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send *request*; the response's body is recorded as it is read."""
+        response = await self._transport.handle_async_request(request)
+        headers = {k: v for k, v in response.headers.items() if k.lower() in KEPT_HEADERS}
+        self._write({"type": "response", "status": response.status_code, "headers": {**headers}})
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = _RecordedStream(response.stream, self._write)
+        return response
+
+    async def aclose(self) -> None:
+        """Close the transport underneath."""
+        await self._transport.aclose()
+
+    def _write(self, line: dict[str, Json]) -> None:
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+class ReplayTransport(httpx2.AsyncBaseTransport):
+    """Answers each request with the next recorded reply; needs neither network nor key."""
+
+    def __init__(self, path: Path, *, pace: float = 0.0) -> None:
+        self._path = path
+        self._pace = pace
+        self._replies = _read(path)
+        self._played = 0
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Return the next reply.
+
+        Raises:
+            ModelError: The recording has no more.
+        """
+        if self._played == len(self._replies):
+            raise ModelError(
+                f"the recording {self._path} holds {len(self._replies)} replies and the run asked "
+                "for one more; it was made for another prompt or another version"
+            )
+        reply = self._replies[self._played]
+        self._played += 1
+        return httpx2.Response(
+            reply.status,
+            headers=reply.headers,
+            stream=_ReplayedStream(reply, self._pace),
+            request=request,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordedReply:
+    """One reply of a recording; `end` is None when the recording stops in the middle of it."""
+
+    status: int
+    headers: Mapping[str, str]
+    chunks: tuple[ChunkLine, ...]
+    end: EndLine | BrokenLine | None
+
+
+class _RecordedStream(httpx2.AsyncByteStream):
+    """A response's body that is written down as it passes."""
+
+    def __init__(
+        self, stream: httpx2.AsyncByteStream, write: Callable[[dict[str, Json]], None]
+    ) -> None:
+        self._stream = stream
+        self._write = write
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        start_s = time.monotonic()
+        try:
+            async for chunk in self._stream:
+                self._write(_chunk_line(chunk, at_s=time.monotonic() - start_s))
+                yield chunk
+        except httpx2.TransportError as error:
+            self._write({"type": "broken", "error": type(error).__name__})
+            raise
+        self._write({"type": "end"})
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class _ReplayedStream(httpx2.AsyncByteStream):
+    """A recorded body, with the recorded pauses times *pace*."""
+
+    def __init__(self, reply: _RecordedReply, pace: float) -> None:
+        self._reply = reply
+        self._pace = pace
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        passed_s = 0.0
+        for chunk in self._reply.chunks:
+            await asyncio.sleep(max(0.0, chunk.at_s - passed_s) * self._pace)
+            passed_s = chunk.at_s
+            yield chunk.content
+        if isinstance(self._reply.end, BrokenLine):
+            raise httpx2.ReadError(f"recorded: {self._reply.end.error}")
+
+
+def _chunk_line(chunk: bytes, *, at_s: float) -> dict[str, Json]:
+    line: dict[str, Json] = {"type": "chunk", "at_s": round(at_s, 4)}
+    try:
+        return {**line, "text": chunk.decode()}
+    except UnicodeDecodeError:
+        return {**line, "base64": base64.b64encode(chunk).decode()}
+
+
+def _read(path: Path) -> list[_RecordedReply]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        parsed = [RECORDING_LINE.validate_json(line) for line in lines if line]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"the recording {path} cannot be read: {error}") from error
+    except ValidationError as error:
+        raise ModelError(
+            f"{path} is not a recording made with --record: {error.errors()[0]['msg']}"
+        ) from error
+    starts = [at for at, line in enumerate(parsed) if isinstance(line, ResponseLine)]
+    return [
+        _reply(parsed[start:end])
+        for start, end in zip(starts, [*starts[1:], len(parsed)], strict=True)
+    ]
+
+
+def _reply(lines: list[RecordingLine]) -> _RecordedReply:
+    start = lines[0]
+    assert isinstance(start, ResponseLine)
+    return _RecordedReply(
+        start.status,
+        start.headers,
+        tuple(line for line in lines if isinstance(line, ChunkLine)),
+        next((line for line in lines if isinstance(line, EndLine | BrokenLine)), None),
+    )

@@ -1,0 +1,191 @@
+"""Stream events of the API → our events, and the complete reply with every block as received.
+
+Blocks are collected from the raw JSON: typed copies would add fields that must not be sent back,
+and the SDK's own accumulation copies the reply for every delta.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+from agent_cli.provider import (
+    BlockEnd,
+    Reply,
+    ReplyStart,
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    ToolCallStart,
+)
+from agent_cli.providers.models import cost_microdollars
+from agent_cli.timeline import Block, Json, Usage
+
+INVALID_JSON = "INVALID_JSON"
+
+
+class BrokenReply(Exception):
+    """The stream is not one of the Messages API any more; str() says where it broke."""
+
+
+@dataclass(slots=True)
+class _OpenBlock:
+    """A block that still grows: what its start said, and the pieces since."""
+
+    block: Block
+    pieces: list[str] = field(default_factory=list)
+
+
+class ReplyBuilder:
+    """One reply under construction. Feed it every event; `reply()` after the last one."""
+
+    def __init__(self, model_id: str, request_id: str | None) -> None:
+        self.begun = False
+        self.complete = False
+        self._model_id = model_id
+        self._request_id = request_id
+        self._message: Mapping[str, Json] = {}
+        self._usage: dict[str, Json] = {}
+        self._end: Mapping[str, Json] = {}
+        self._open: dict[int, _OpenBlock] = {}
+        self._blocks: dict[int, Block] = {}
+
+    def feed(self, event: Mapping[str, Json]) -> Iterator[StreamEvent]:
+        """Take one event; yield what of it the caller should see. Unknown ones are passed over.
+
+        Raises:
+            BrokenReply: The event does not fit to those before it.
+        """
+        match event.get("type"):
+            case "message_start":
+                self._message = _mapping(event.get("message"))
+                self._take_usage(self._message.get("usage"))
+                self.begun = True
+                yield ReplyStart(str(self._message.get("model") or self._model_id))
+            case "content_block_start":
+                yield from self._start_block(event)
+            case "content_block_delta":
+                yield from self._grow_block(event)
+            case "content_block_stop":
+                yield self._end_block(_index(event))
+            case "message_delta":
+                self._end = {**self._end, **_mapping(event.get("delta"))}
+                self._take_usage(event.get("usage"))
+            case "message_stop":
+                self.complete = self._end.get("stop_reason") is not None
+
+    def reply(self) -> Reply:
+        """Return the complete reply."""
+        model = str(self._message.get("model") or self._model_id)
+        return Reply(
+            id=str(self._message.get("id") or f"msg_{uuid4().hex}"),
+            model=model,
+            content=tuple(self._blocks[index] for index in sorted(self._blocks)),
+            stop_reason=str(self._end["stop_reason"]),
+            usage=self._usage_of(model),
+            request_id=self._request_id,
+            stop_details=self._end.get("stop_details"),
+        )
+
+    def _start_block(self, event: Mapping[str, Json]) -> Iterator[StreamEvent]:
+        index = _index(event)
+        block = dict(_mapping(event.get("content_block")))
+        if not isinstance(block.get("type"), str):
+            raise BrokenReply(f"block {index} has no type")
+        if block["type"] == "tool_use":
+            # Some servers leave the id empty; the answer needs one to refer to.
+            block["id"] = block.get("id") or f"toolu_{uuid4().hex}"
+            yield ToolCallStart(index, str(block["id"]), str(block.get("name", "")))
+        self._open[index] = _OpenBlock(block)
+
+    def _grow_block(self, event: Mapping[str, Json]) -> Iterator[StreamEvent]:
+        index, delta = _index(event), _mapping(event.get("delta"))
+        growing = self._open.get(index)
+        if growing is None:
+            raise BrokenReply(f"a piece of block {index}, which never began")
+        match delta:
+            case {"type": "text_delta", "text": str(text)}:
+                growing.pieces.append(text)
+                yield TextDelta(index, text)
+            case {"type": "thinking_delta", "thinking": str(text)}:
+                growing.pieces.append(text)
+                yield ThinkingDelta(index, text)
+            case {"type": "input_json_delta", "partial_json": str(text)}:
+                growing.pieces.append(text)
+                yield ToolCallDelta(index, text)
+            case {"type": "signature_delta", "signature": str(signature)}:
+                growing.block["signature"] = signature
+            case {"type": "citations_delta", "citation": citation}:
+                cited = growing.block.get("citations")
+                growing.block["citations"] = [*(cited if isinstance(cited, list) else []), citation]
+            case {"type": "compaction_delta"}:
+                growing.block.update({k: v for k, v in delta.items() if k != "type"})
+
+    def _end_block(self, index: int) -> BlockEnd:
+        done = self._open.pop(index, None)
+        if done is None:
+            raise BrokenReply(f"the end of block {index}, which never began")
+        block, written = done.block, "".join(done.pieces)
+        if block["type"] in ("text", "thinking"):
+            key = str(block["type"])
+            block[key] = str(block.get(key) or "") + written
+        elif done.pieces:
+            block["input"] = _tool_input(written)
+        self._blocks[index] = block
+        return BlockEnd(index, block)
+
+    def _take_usage(self, usage: Json) -> None:
+        """Keep the newest figures: those of a later event are cumulative."""
+        given = _mapping(usage) if usage is not None else {}
+        self._usage.update({name: value for name, value in given.items() if value is not None})
+
+    def _usage_of(self, model: str) -> Usage:
+        split = self._usage.get("cache_creation")
+        parts = split if isinstance(split, dict) else {}
+        hour = _count(parts, "ephemeral_1h_input_tokens")
+        written = _count(self._usage, "cache_creation_input_tokens")
+        tokens = Usage(
+            input_tokens=_count(self._usage, "input_tokens"),
+            output_tokens=_count(self._usage, "output_tokens"),
+            cache_read_tokens=_count(self._usage, "cache_read_input_tokens"),
+            cache_write_5m_tokens=max(0, written - hour),
+            cache_write_1h_tokens=min(hour, written),
+        )
+        cost = cost_microdollars(model, tokens)
+        return tokens + Usage(cost_microdollars=cost)
+
+
+def _tool_input(written: str) -> Json:
+    """Return the arguments; what is no JSON object is kept as text, for the model to read."""
+    if not written.strip():
+        return {}
+    try:
+        parsed: Json = json.loads(written, parse_constant=_not_json)
+        # A lone surrogate is legal in JSON text and cannot be written as UTF-8 ever after.
+        json.dumps(parsed, ensure_ascii=False).encode()
+    except ValueError:
+        return {INVALID_JSON: written}
+    return parsed if isinstance(parsed, dict) else {INVALID_JSON: written}
+
+
+def _not_json(constant: str) -> Json:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _mapping(value: Json) -> Mapping[str, Json]:
+    if not isinstance(value, dict):
+        raise BrokenReply(f"an object was expected, not {json.dumps(value)[:40]}")
+    return value
+
+
+def _index(event: Mapping[str, Json]) -> int:
+    index = event.get("index")
+    if not isinstance(index, int):
+        raise BrokenReply("a block event without an index")
+    return index
+
+
+def _count(figures: Mapping[str, Json], name: str) -> int:
+    value = figures.get(name)
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,99 @@
+"""Repeats a call that failed; tenacity decides, the stream announces and waits."""
+
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
+
+from agent_cli.errors import ServerDelayTooLong
+from agent_cli.provider import Retrying, StreamEvent
+from agent_cli.providers.failures import CallFailed
+from agent_cli.providers.retry_policy import RetryPolicy
+
+PARTS_OF_A_REPLY = ("text_delta", "thinking_delta", "toolcall_start", "toolcall_delta", "block_end")
+
+
+async def with_retries(
+    attempt: Callable[[], AsyncGenerator[StreamEvent, None]],
+    policy: RetryPolicy,
+    *,
+    sleep: Callable[[float], Awaitable[None]],
+) -> AsyncGenerator[StreamEvent, None]:
+    """Yield the events of *attempt*, made again from scratch after a failure that may pass.
+
+    A `Retrying` comes before each wait, so that whoever shows it can show it while waiting.
+
+    Raises:
+        ModelError: Trying again cannot help, or was tried `policy.max` times.
+        ServerDelayTooLong: The server asked for a longer wait than the policy allows.
+    """
+    retrying = AsyncRetrying(
+        stop=stop_after_attempt(policy.max + 1),
+        retry=retry_if_exception(_may_pass),
+        wait=_Wait(policy),
+        sleep=_announced_below,
+        reraise=True,
+    )
+    failure: CallFailed | None = None
+    begun = False
+    try:
+        async for trial in retrying:
+            state = trial.retry_state
+            if failure is not None:
+                wait_s = state.upcoming_sleep
+                retry = state.attempt_number - 1
+                yield Retrying(retry, policy.max, wait_s, failure.reason, restarted=begun)
+                await sleep(wait_s)
+            failure, begun = None, False
+            try:
+                async with aclosing(attempt()) as events:
+                    async for event in events:
+                        begun = begun or event.type in PARTS_OF_A_REPLY
+                        yield event
+            except CallFailed as failed:
+                failure = failed
+            # Outside of the loop above: a trial must never see GeneratorExit or a cancellation.
+            with trial:
+                if failure is not None:
+                    _check_delay(failure, policy)
+                    raise failure
+    except CallFailed as failed:
+        raise failed.error from failed
+
+
+class _Wait:
+    """What tenacity asks for the length of a wait."""
+
+    def __init__(self, policy: RetryPolicy) -> None:
+        self._policy = policy
+
+    def __call__(self, state: RetryCallState) -> float:
+        failure = state.outcome.exception() if state.outcome else None
+        assert isinstance(failure, CallFailed)
+        if failure.asked_delay_s is not None:
+            return failure.asked_delay_s
+        return self._policy.wait_s(
+            state.attempt_number, rate_limited=failure.rate_limited, random_share=random.random()
+        )
+
+
+def _may_pass(failure: BaseException) -> bool:
+    return isinstance(failure, CallFailed) and failure.retryable
+
+
+async def _announced_below(_wait_s: float) -> None:
+    """Do not wait yet: the generator yields `Retrying` first."""
+
+
+def _check_delay(failure: CallFailed, policy: RetryPolicy) -> None:
+    asked_s = failure.asked_delay_s
+    if failure.retryable and asked_s is not None and asked_s > policy.max_server_delay_s:
+        error = failure.error
+        raise ServerDelayTooLong(
+            f"the API asks to wait {asked_s:g} s, longer than retry.max_server_delay_s "
+            f"({policy.max_server_delay_s:g} s) allows; ask again later or raise that setting",
+            status=error.status,
+            request_id=error.request_id,
+            kind=error.kind,
+        )

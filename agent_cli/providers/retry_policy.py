@@ -1,0 +1,60 @@
+"""How often a call is repeated and how long to wait before it; pure, the clock is the caller's."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """The section [retry] of the settings; see `appsettings.example.toml`.
+
+    Attributes:
+        max: Retries after the first call; 0 means none.
+        base_s: First wait after a 429; 10, 20, 40, 80, 160 with the defaults.
+        other_base_s: First wait after anything else (overload, connection, broken stream).
+        factor: Each wait is this multiple of the one before.
+        jitter: "full" draws each wait between 0 and its value in the table.
+        max_server_delay_s: The longest wait a server may ask for.
+    """
+
+    max: int = 5
+    base_s: float = 10.0
+    other_base_s: float = 1.0
+    factor: float = 2.0
+    jitter: Literal["none", "full"] = "none"
+    max_server_delay_s: float = 60.0
+
+    def wait_s(self, retry: int, *, rate_limited: bool, random_share: float) -> float:
+        """Return the wait before retry number *retry*, from 1; *random_share* is in [0, 1)."""
+        base_s = self.base_s if rate_limited else self.other_base_s
+        wait_s = base_s * float(self.factor ** (retry - 1))
+        return wait_s * random_share if self.jitter == "full" else wait_s
+
+
+def server_delay_s(headers: Mapping[str, str], *, now_s: float) -> float | None:
+    """Return the wait a response asks for, or None.
+
+    `retry-after-ms` is more exact and wins over `retry-after` (seconds or an HTTP date).
+    """
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    after = headers.get("retry-after")
+    seconds = _number(after)
+    if seconds is not None or after is None:
+        return seconds
+    try:
+        return max(0.0, parsedate_to_datetime(after).timestamp() - now_s)
+    except ValueError:
+        return None
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text) if text is not None else -1.0
+    except ValueError:
+        return None
+    # Not `number < 0`: a header that says "nan" is no answer either.
+    return number if number >= 0 else None

@@ -1,0 +1,85 @@
+"""Thinking levels as the parameters of each generation of models; pure."""
+
+from typing import Literal
+
+from agent_cli.errors import ModelError
+from agent_cli.provider import Model, ModelRequest, ThinkingLevel
+from agent_cli.timeline import Json
+
+BINDING_BETA = "thinking-binding-controls-2026-08-01"
+MIN_BUDGET_TOKENS = 1024
+DEFAULT_BUDGETS: dict[ThinkingLevel, int] = {
+    "minimal": 1024,
+    "low": 4096,
+    "medium": 10_000,
+    "high": 20_000,
+    "xhigh": 32_000,
+}
+EFFORTS: dict[ThinkingLevel, Literal["low", "medium", "high", "xhigh"]] = {
+    "minimal": "low",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "xhigh",
+}
+
+
+def thinking_parameters(request: ModelRequest, *, compat: bool) -> dict[str, Json]:
+    """Return `thinking` and `output_config` for *request*; empty means the model's default.
+
+    Raises:
+        ModelError: The model cannot think at the level asked for.
+    """
+    model, level = request.model, request.thinking_level
+    if level is None:
+        known = "adaptive" in model.thinking and not compat
+        return {"thinking": _adaptive(model, compat=compat)} if known else {}
+    if level == "off":
+        return _off(model)
+    if "adaptive" in model.thinking or not (model.thinking or compat):
+        return _effort(model, level, compat=compat)
+    return {"thinking": {"type": "enabled", "budget_tokens": _budget(request, level)}}
+
+
+def _adaptive(model: Model, *, compat: bool) -> dict[str, Json]:
+    if compat:
+        return {"type": "adaptive"}
+    # "summarized": without it these models think in blocks without text, and a screen goes silent.
+    thinking: dict[str, Json] = {"type": "adaptive", "display": "summarized"}
+    if model.binds_thinking:
+        # History is edited (compaction, trimming); a block that no longer fits must not cost 400.
+        thinking["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
+    return thinking
+
+
+def _off(model: Model) -> dict[str, Json]:
+    if "disabled" in model.thinking:
+        return {"thinking": {"type": "disabled"}}
+    if "between_tools" in model.thinking:
+        return {"thinking": {"type": "between_tools"}}
+    if not model.thinking:
+        return {}
+    raise ModelError(
+        f"{model.id} cannot switch thinking off; choose minimal, its lowest level, or another model"
+    )
+
+
+def _effort(model: Model, level: ThinkingLevel, *, compat: bool) -> dict[str, Json]:
+    effort = EFFORTS[level]
+    if model.efforts and effort not in model.efforts:
+        known = [name for name, value in EFFORTS.items() if value in model.efforts]
+        raise ModelError(
+            f"{model.id} has no thinking level {level}; choose one of: {', '.join(known)}"
+        )
+    return {"thinking": _adaptive(model, compat=compat), "output_config": {"effort": effort}}
+
+
+def _budget(request: ModelRequest, level: ThinkingLevel) -> int:
+    asked = request.thinking_budgets.get(level, DEFAULT_BUDGETS[level])
+    most = min(request.max_tokens, request.model.max_output_tokens) - 1
+    if most < MIN_BUDGET_TOKENS:
+        raise ModelError(
+            f"max_tokens {request.max_tokens} leaves no room to think; set it above "
+            f"{MIN_BUDGET_TOKENS} or switch thinking off"
+        )
+    return max(MIN_BUDGET_TOKENS, min(asked, most))

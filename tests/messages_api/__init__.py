@@ -1,0 +1,69 @@
+"""A Messages API on 127.0.0.1 for tests: real sockets and SSE; it refuses what the real one does.
+
+In an asynchronous test:
+
+    async with FakeMessagesApi(reply(tool_use("read", {"path": "a"})), reply("done")) as api:
+        ...                                 # point the client at api.base_url; any key will do
+    assert api.refusals == []
+    assert api.requests[1].body["messages"][2]["content"][0]["type"] == "tool_result"
+
+For a child process or a pty, in a plain test (the server has a thread and a loop of its own):
+
+    with serve_in_thread(reply("hi")) as api:
+        subprocess.run([...], env={"ANTHROPIC_BASE_URL": api.base_url, "ANTHROPIC_API_KEY": "k"})
+        api.wait_for_requests(1)
+
+Or `python -m tests.messages_api script.json`, which prints the base URL as its first line.
+
+The script is a sequence of answers, consumed in order; an entry may be a function of the request,
+and `FakeMessagesApi(answer=function)` asks the function for every one. Answers are
+
+    reply("text", thinking("..."), tool_use("name", {...}, id="toolu_1"), {"type": "anything"},
+          stop_reason=..., usage={...}, chunk_chars=20, pings=True, gate=Gate(), hold_at=3)
+    error(429, "rate_limit_error", "Slow down", headers={"retry-after": "3"}, code=None)
+    broken(reply("half an answer"), "drop", after=2)      after two SSE events; see FAULTS
+    raw(200, b"<html>", content_type="text/html")         any body at all
+
+`gate=Gate()` holds the stream before every delta until `gate.open()`, or `gate.open(2)` for two;
+`hold_at=n` holds it only before event n; at 0 not even the status is sent. `gate.reached` is a
+threading.Event that says the server stands there. A script that has run out answers 500.
+
+Requests are kept in `api.requests` (headers, body, raw, at_s, disconnected), what was refused in
+`api.refusals`, thinking that did not fit any more in `api.dropped_thinking`. Usage figures simulate
+the prompt cache (bytes / 4) unless the reply gives its own.
+"""
+
+from tests.messages_api.gate import Gate
+from tests.messages_api.script import (
+    FAULTS,
+    Answer,
+    Reply,
+    broken,
+    error,
+    raw,
+    redacted_thinking,
+    reply,
+    text,
+    thinking,
+    tool_use,
+)
+from tests.messages_api.server import FakeMessagesApi, ReceivedRequest
+from tests.messages_api.threaded import serve_in_thread
+
+__all__ = [
+    "FAULTS",
+    "Answer",
+    "FakeMessagesApi",
+    "Gate",
+    "ReceivedRequest",
+    "Reply",
+    "broken",
+    "error",
+    "raw",
+    "redacted_thinking",
+    "reply",
+    "serve_in_thread",
+    "text",
+    "thinking",
+    "tool_use",
+]

@@ -1,0 +1,130 @@
+"""The prompt cache, simulated: what of a request was read, written or neither, in tokens.
+
+Order, lookback and markers as documented: tools, then system, then messages; a marker reads the
+longest entry at most 20 blocks before it and writes one where it stands.
+"""
+
+import json
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from tests.messages_api.script import Payload
+
+LOOKBACK_BLOCKS = 20
+
+
+@dataclass(slots=True)
+class Segment:
+    """One block of the prompt: its content without markers, and its marker's TTL."""
+
+    content: bytes
+    ttl: str | None
+    cacheable: bool = True
+
+
+@dataclass(slots=True)
+class PromptCache:
+    """What earlier requests wrote. Never expires; prefixes below `minimum_tokens` are not kept."""
+
+    minimum_tokens: int = 0
+    _known: set[bytes] = field(default_factory=set)
+
+    def usage(self, body: Payload) -> Payload:
+        """Return the input side of `usage` for *body*, and remember what it wrote."""
+        segments = segments_of(body)
+        hashes, tokens = _prefixes(body, segments)
+        markers = [at for at, segment in enumerate(segments) if segment.ttl]
+        found = [
+            back
+            for at in markers
+            for back in range(at, max(-1, at - LOOKBACK_BLOCKS), -1)
+            if hashes[back] in self._known
+        ]
+        read = tokens[max(found)] if found else 0
+        written = {"5m": 0, "1h": 0}
+        reached = read
+        for at in markers:
+            if tokens[at] < self.minimum_tokens:
+                continue
+            self._known.add(hashes[at])
+            written[segments[at].ttl or "5m"] += max(0, tokens[at] - reached)
+            reached = max(reached, tokens[at])
+        return {
+            "input_tokens": (tokens[-1] if tokens else 0) - reached,
+            "cache_read_input_tokens": read,
+            "cache_creation_input_tokens": written["5m"] + written["1h"],
+            "cache_creation": {
+                "ephemeral_5m_input_tokens": written["5m"],
+                "ephemeral_1h_input_tokens": written["1h"],
+            },
+        }
+
+
+def segments_of(body: Payload) -> list[Segment]:
+    """Return the prompt's blocks in cache order, the automatic marker in its place."""
+    system = body.get("system") or []
+    if isinstance(system, str):
+        system = [{"type": "text", "text": system}]
+    blocks = [("tools", tool) for tool in body.get("tools") or []]
+    blocks += [("system", block) for block in system]
+    for message in body["messages"]:
+        blocks += [(message["role"], block) for block in blocks_of(message)]
+    segments = [_segment(role, block) for role, block in blocks]
+    automatic = body.get("cache_control")
+    if automatic:
+        for segment in reversed(segments):
+            if segment.cacheable:
+                segment.ttl = segment.ttl or automatic.get("ttl", "5m")
+                break
+    return segments
+
+
+def blocks_of(message: Payload) -> list[Payload]:
+    """Return the content of *message* as a list of blocks."""
+    content = message.get("content")
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content or [])
+
+
+def without_markers(value: Any) -> Any:
+    """Return *value* without any `cache_control` in it."""
+    if isinstance(value, dict):
+        return {key: without_markers(v) for key, v in value.items() if key != "cache_control"}
+    return [without_markers(item) for item in value] if isinstance(value, list) else value
+
+
+def canonical(value: Any) -> bytes:
+    """Return *value* as bytes, without markers; key order counts, as it does for the API."""
+    return json.dumps(without_markers(value), ensure_ascii=False).encode()
+
+
+def _segment(role: str, block: Payload) -> Segment:
+    marker = block.get("cache_control")
+    thinks = block.get("type") in ("thinking", "redacted_thinking")
+    empty = block.get("type") == "text" and not block.get("text")
+    return Segment(
+        role.encode() + b":" + canonical(block),
+        marker.get("ttl", "5m") if marker else None,
+        cacheable=not thinks and not empty,
+    )
+
+
+def _prefixes(body: Payload, segments: list[Segment]) -> tuple[list[bytes], list[int]]:
+    """Return, for each segment, the hash of the prompt up to it and its size in tokens."""
+    digest = sha256(str(body.get("model")).encode())
+    # Thinking, effort and tool choice change what the messages are cached under, not the system.
+    settings = canonical([body.get(key) for key in ("thinking", "output_config", "tool_choice")])
+    hashes: list[bytes] = []
+    tokens: list[int] = []
+    size = 0
+    in_messages = False
+    for segment in segments:
+        role = segment.content.split(b":", 1)[0]
+        if not in_messages and role in (b"user", b"assistant"):
+            digest.update(settings)
+            in_messages = True
+        digest.update(segment.content)
+        size += len(segment.content)
+        hashes.append(digest.copy().digest())
+        tokens.append(size // 4)
+    return hashes, tokens

@@ -1,0 +1,224 @@
+"""What the Messages API refuses, rule by rule. A rule's number is that of the reference notes.
+
+Each check is a generator of refusals over the parsed body; the first one is the answer.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+
+from tests.messages_api.prompt_cache import blocks_of, segments_of
+from tests.messages_api.refusals import Refusal, Refusals, bad, is_older, merged_messages
+from tests.messages_api.script import Payload
+from tests.messages_api.tool_rules import tool_pairs, tools
+
+MAX_BODY_BYTES = 32 * 1024 * 1024
+MAX_MESSAGES = 100_000
+MAX_IMAGE_CHARS = 10 * 1024 * 1024
+IMAGE_TYPES = {"image/jpeg", "image/png", "image/gif", "image/webp"}
+EFFORTS = {"low", "medium", "high", "xhigh", "max"}
+FIELDS = {
+    "model", "max_tokens", "messages", "cache_control", "container", "diagnostics",
+    "inference_geo", "metadata", "output_config", "service_tier", "speed", "stop_sequences",
+    "stream", "system", "thinking", "tool_choice", "tools",
+}  # fmt: skip
+SMALL_OUTPUT = 64_000
+LARGE_OUTPUT = 128_000
+BINDING_BETA = "thinking-binding-controls-2026-08-01"
+
+
+def check(
+    method: str, path: str, headers: Mapping[str, str], raw: bytes, key: str | None
+) -> Refusal | None:
+    """Return the first rule that the request breaks."""
+    if (method, path) != ("POST", "/v1/messages"):
+        return Refusal("route", 404, "not_found_error", f"Not found: {method} {path}")
+    given = headers.get("authorization", "").removeprefix("Bearer ").strip()
+    if not given:
+        return Refusal("auth", 401, "authentication_error", "Authorization header is required")
+    if key is not None and given != key:
+        return Refusal("auth", 401, "authentication_error", "invalid bearer token")
+    if len(raw) > MAX_BODY_BYTES:
+        return Refusal("R7", 413, "request_too_large", "Request exceeds the maximum size")
+    if "anthropic-version" not in headers:
+        return bad("version", "anthropic-version: header is required")
+    try:
+        body = json.loads(raw)
+    except ValueError:
+        return bad("json", "The request body is not valid JSON")
+    betas = set(headers.get("anthropic-beta", "").split(","))
+    return next(_all(body, betas), None)
+
+
+def _all(body: Payload, betas: set[str]) -> Refusals:
+    yield from _shape(body)
+    merged = merged_messages(body["messages"])
+    checks: tuple[Callable[[], Refusals], ...] = (
+        lambda: _fields(body, betas),
+        lambda: _roles(body),
+        lambda: _content(body),
+        lambda: tool_pairs(merged),
+        lambda: tools(body),
+        lambda: _thinking_config(body, betas),
+        lambda: _cache_markers(body),
+        lambda: _images(body),
+    )
+    for each in checks:
+        yield from each()
+
+
+def _shape(body: Payload) -> Refusals:
+    for name in ("model", "max_tokens", "messages"):
+        if name not in body:
+            yield bad("R1", f"{name}: Field required")
+    if type(body["max_tokens"]) is not int or body["max_tokens"] < 0:
+        yield bad("R1", "max_tokens: Input should be a valid integer greater than or equal to 0")
+    if not isinstance(body["messages"], list) or not body["messages"]:
+        yield bad("R1", "messages: at least one message is required")
+    if len(body["messages"]) > MAX_MESSAGES:
+        yield Refusal("R7", 413, "request_too_large", "Too many messages")
+    for index, message in enumerate(body["messages"]):
+        if not isinstance(message, dict) or message.get("role") not in ("user", "assistant"):
+            yield bad("R1", f"messages.{index}.role: Input should be 'user' or 'assistant'")
+        for at, block in enumerate(blocks_of(message)):
+            if not isinstance(block, dict) or "type" not in block:
+                yield bad("R1", f"messages.{index}.content.{at}.type: Field required")
+
+
+def _fields(body: Payload, betas: set[str]) -> Refusals:
+    for name in ("temperature", "top_p", "top_k"):
+        if name in body:
+            yield bad("R11", f"{name}: sampling parameters are no longer supported")
+    for name in body:
+        if name not in FIELDS:
+            yield bad("fields", f"{name}: Extra inputs are not permitted")
+    if "block_binding" in (body.get("thinking") or {}) and BINDING_BETA not in betas:
+        yield bad("fields", "thinking.block_binding: Extra inputs are not permitted")
+    if body.get("stream") is not True:
+        yield bad("stream", "stream: this test server only streams")
+    largest = SMALL_OUTPUT if is_older(body["model"]) else LARGE_OUTPUT
+    if body["max_tokens"] > largest:
+        yield bad(
+            "R12",
+            f"max_tokens: {body['max_tokens']} > {largest}, which is the maximum allowed number "
+            f"of output tokens for {body['model']}",
+        )
+
+
+def _roles(body: Payload) -> Refusals:
+    messages = body["messages"]
+    if messages[0]["role"] != "user":
+        yield bad("R3", "messages: first message must use the user role")
+    last = messages[-1]
+    if last["role"] == "assistant":
+        if not is_older(body["model"]):
+            yield bad(
+                "R4",
+                "This model does not support assistant message prefill. "
+                "The conversation must end with a user message.",
+            )
+        text = (blocks_of(last) or [{}])[-1].get("text", "")
+        if text != text.rstrip():
+            yield bad("R5", "messages: final assistant content cannot end with trailing whitespace")
+
+
+def _content(body: Payload) -> Refusals:
+    for index, message in enumerate(body["messages"]):
+        blocks = blocks_of(message)
+        final_assistant = message["role"] == "assistant" and message is body["messages"][-1]
+        if (not blocks or message["content"] == "") and not final_assistant:
+            yield bad(
+                "R10",
+                f"messages.{index}: all messages must have non-empty content "
+                "except for the optional final assistant message",
+            )
+        yield from _texts("messages", blocks)
+        for block in blocks:
+            inner = block.get("content")
+            if block["type"] == "tool_result" and isinstance(inner, list):
+                yield from _texts("messages", inner)
+            if message["role"] == "assistant" and block["type"] == "document":
+                yield bad("R11", "messages: document blocks are not permitted in assistant turns")
+            if message["role"] == "user" and block["type"] == "text" and "citations" in block:
+                yield bad("R11", "messages: citations are not permitted on user text blocks")
+    if isinstance(body.get("system"), list):
+        yield from _texts("system", body["system"])
+
+
+def _texts(where: str, blocks: list[Payload]) -> Refusals:
+    for block in blocks:
+        if block["type"] == "text" and "cache_control" in block and not block["text"]:
+            yield bad("R38", "cache_control cannot be set for empty text blocks")
+        if block["type"] == "text" and not block["text"]:
+            yield bad("R8", f"{where}: text content blocks must be non-empty")
+        if block["type"] == "text" and not block["text"].strip():
+            yield bad("R9", f"{where}: text content blocks must contain non-whitespace text")
+
+
+def _thinking_config(body: Payload, betas: set[str]) -> Refusals:
+    model = body["model"]
+    thinking = body.get("thinking") or {}
+    kind = thinking.get("type")
+    if kind == "enabled" and not is_older(model) and not re.search(r"-4-6$", model):
+        yield bad(
+            "R29",
+            '"thinking.type.enabled" is not supported for this model. Use '
+            '"thinking.type.adaptive" and "output_config.effort" to control thinking behavior.',
+        )
+    if kind == "disabled" and re.match(r"claude-(fable|mythos)-5|claude-(opus|sonnet)-5-5", model):
+        yield bad("R29", '"thinking.type.disabled" is not supported for this model.')
+    if kind == "between_tools" and model != "claude-sonnet-5-5":
+        yield bad("R29", '"thinking.type.between_tools" is not supported for this model.')
+    if kind == "adaptive" and is_older(model):
+        yield bad("R29", "adaptive thinking is not supported on this model")
+    budget = thinking.get("budget_tokens", 1024)
+    if kind == "enabled" and not 1024 <= budget < body["max_tokens"]:
+        yield bad("R29", "thinking.enabled.budget_tokens: at least 1024, less than max_tokens")
+    effort = (body.get("output_config") or {}).get("effort")
+    if effort is not None and effort not in EFFORTS:
+        yield bad("effort", f"output_config.effort: {effort} is not one of {sorted(EFFORTS)}")
+    if effort is not None and is_older(model) and "opus" not in model:
+        yield bad("effort", "output_config.effort: not supported for this model")
+
+
+def _cache_markers(body: Payload) -> Refusals:
+    for message in body["messages"]:
+        for block in blocks_of(message):
+            if block["type"] in ("thinking", "redacted_thinking") and "cache_control" in block:
+                yield bad("R34", f"{block['type']}.cache_control: Extra inputs are not permitted")
+    explicit = [s for s in segments_of({**body, "cache_control": None}) if s.ttl]
+    automatic = body.get("cache_control")
+    placed = [segment for segment in segments_of(body) if segment.ttl]
+    found = max(len(placed), len(explicit) + bool(automatic and len(placed) > len(explicit)))
+    if found > 4:
+        yield bad(
+            "R35", f"A maximum of 4 blocks with cache_control may be provided. Found {found}."
+        )
+    if automatic and len(placed) == len(explicit) and placed:
+        if placed[-1].ttl != automatic.get("ttl", "5m"):
+            yield bad("R37", "cache_control: conflicts with the marker of the last block")
+    elif automatic and len(explicit) >= 4:
+        yield bad("R37", "cache_control: no breakpoint is left for it")
+    ttls = [segment.ttl for segment in placed]
+    if "5m" in ttls and "1h" in ttls[ttls.index("5m") :]:
+        yield bad(
+            "R36",
+            "cache_control.ttl: a ttl='1h' cache_control block must not come after a ttl='5m' "
+            "cache_control block. Note that blocks are processed in the following order: "
+            "tools, system, messages.",
+        )
+
+
+def _images(body: Payload) -> Refusals:
+    for index, message in enumerate(body["messages"]):
+        for block in blocks_of(message):
+            inner = block.get("content")
+            for each in [block, *(inner if isinstance(inner, list) else [])]:
+                source = each.get("source") or {}
+                if each.get("type") != "image" or source.get("type") != "base64":
+                    continue
+                where = f"messages.{index}: image.source.base64"
+                if source.get("media_type") not in IMAGE_TYPES:
+                    yield bad("R39", f"{where}.media_type: one of {sorted(IMAGE_TYPES)}")
+                if len(source.get("data", "")) > MAX_IMAGE_CHARS:
+                    yield bad("R39", f"{where}.data: image exceeds 10 MB maximum")

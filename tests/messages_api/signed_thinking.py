@@ -1,0 +1,128 @@
+"""Rules that need memory of earlier replies: thinking must come back as it was sent."""
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from tests.messages_api.prompt_cache import canonical
+from tests.messages_api.refusals import Refusal, bad, binds_thinking, merged_messages
+from tests.messages_api.rules import BINDING_BETA
+from tests.messages_api.script import Payload, signature_of
+
+THINKING = ("thinking", "redacted_thinking")
+
+
+@dataclass(slots=True)
+class SignedThinking:
+    """What was sent, by its content and by its signature."""
+
+    _replies: list[list[Payload]] = field(default_factory=list)
+    _prefixes: dict[str, set[bytes]] = field(default_factory=dict)
+
+    def remember(self, body: Payload, blocks: list[Payload]) -> None:
+        """Record that *blocks* were the reply to *body*."""
+        self._replies.append(blocks)
+        messages = merged_messages(body["messages"])
+        for at, block in enumerate(blocks):
+            if block["type"] in THINKING:
+                prefix = _prefix(body, messages, blocks[:at])
+                self._prefixes.setdefault(_mark(block), set()).add(prefix)
+
+    def check(self, body: Payload, betas: str) -> Refusal | None:
+        """Return the first of R27, R28 and R30 that *body* breaks."""
+        messages = merged_messages(body["messages"])
+        replies = [(i, m["content"]) for i, m in enumerate(messages) if m["role"] == "assistant"]
+        for index, blocks in replies:
+            latest = index == replies[-1][0]
+            refusal = self._modified(index, blocks) if latest else None
+            refusal = refusal or self._unsigned(index, blocks)
+            if refusal is not None:
+                return refusal
+        if _drops_mismatches(body) and BINDING_BETA in betas:
+            return None
+        for path in self._mismatches(body):
+            return bad(
+                "R30",
+                f"{path}: Invalid `signature` in `thinking` block. The block is bound to a "
+                "different conversation. Remove the block, or set "
+                '`thinking.block_binding.prefix_mismatch_behavior` to "drop_block".',
+            )
+        return None
+
+    def transformations(self, body: Payload) -> list[Payload]:
+        """Return what the API would say it dropped from *body* (R31)."""
+        return [
+            {"type": "thinking_dropped", "path": path, "reason": "prefix_binding_mismatch"}
+            for path in self._mismatches(body)
+        ]
+
+    def _modified(self, index: int, blocks: list[Payload]) -> Refusal | None:
+        """R27: the latest reply's thinking is complete, unmodified and in order."""
+        spoken = canonical([block for block in blocks if block["type"] not in THINKING])
+        sent = [
+            reply
+            for reply in self._replies
+            if canonical([b for b in reply if b["type"] not in THINKING]) == spoken
+        ]
+        signed = {_mark(b) for b in blocks if b["type"] in THINKING}
+        sent += [reply for reply in self._replies if signed & {_mark(b) for b in reply}]
+        if not sent or any(_same_thinking(reply, blocks) for reply in sent):
+            return None
+        at = next((i for i, b in enumerate(blocks) if b["type"] in THINKING), 0)
+        return bad(
+            "R27",
+            f"messages.{index}.content.{at}: `thinking` or `redacted_thinking` blocks in the "
+            "latest assistant message cannot be modified. These blocks must remain as they were in "
+            "the original response.",
+        )
+
+    def _unsigned(self, index: int, blocks: list[Payload]) -> Refusal | None:
+        """R28: a signature is one of ours, or the one its text gets (from before a restart)."""
+        for at, block in enumerate(blocks):
+            if block["type"] != "thinking" or _mark(block) in self._prefixes:
+                continue
+            if block.get("signature") != signature_of(block["thinking"]):
+                place = f"messages.{index}.content.{at}"
+                return bad("R28", f"{place}: Invalid `signature` in `thinking` block")
+        return None
+
+    def _mismatches(self, body: Payload) -> list[str]:
+        if not binds_thinking(body["model"]):
+            return []
+        messages = merged_messages(body["messages"])
+        return [
+            f"messages.{index}.content.{at}"
+            for index, message in enumerate(messages)
+            for at, block in enumerate(message["content"])
+            if block["type"] in THINKING
+            and _mark(block) in self._prefixes
+            and _prefix(body, messages[:index], message["content"][:at])
+            not in self._prefixes[_mark(block)]
+        ]
+
+
+def _mark(block: Payload) -> str:
+    return str(block.get("signature") or block.get("data"))
+
+
+def _same_thinking(sent: list[Payload], given: list[Payload]) -> bool:
+    """Compare the thinking of two replies; text put into a block sent empty is ignored (R33)."""
+    ours = [_signed_text(block) for block in sent if block["type"] in THINKING]
+    theirs = [_signed_text(block) for block in given if block["type"] in THINKING]
+    return len(ours) == len(theirs) and all(
+        mine[0] == other[0] and mine[1] in ("", other[1])
+        for mine, other in zip(ours, theirs, strict=True)
+    )
+
+
+def _signed_text(block: Payload) -> tuple[str, str]:
+    return _mark(block), str(block.get("thinking", ""))
+
+
+def _drops_mismatches(body: Payload) -> bool:
+    binding = (body.get("thinking") or {}).get("block_binding") or {}
+    return bool(binding.get("prefix_mismatch_behavior") == "drop_block")
+
+
+def _prefix(body: Payload, messages: list[Payload], before: list[Payload]) -> bytes:
+    parts = [body.get("system"), body.get("tools"), messages, before]
+    return sha256(canonical(parts)).digest()

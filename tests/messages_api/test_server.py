@@ -1,0 +1,177 @@
+"""The server's own parts: pacing, faults, the cache simulation, the thread and the command."""
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.messages_api import (
+    FakeMessagesApi,
+    Gate,
+    broken,
+    error,
+    raw,
+    reply,
+    serve_in_thread,
+)
+from tests.messages_api.prompt_cache import PromptCache
+from tests.messages_api.script import Payload
+from tests.messages_api.test_rules import HEADERS, LONG, SHORT, post, request, text, user
+
+ROOT = Path(__file__).parents[2]
+BODY = json.dumps(request()).encode()
+HEAD = [f"{name}: {value}" for name, value in HEADERS.items()] + [f"content-length: {len(BODY)}"]
+RAW_REQUEST = "\r\n".join(["POST /v1/messages HTTP/1.1", *HEAD, "", ""]).encode() + BODY
+
+
+async def test_the_script_is_consumed_in_order_and_says_when_it_has_run_out() -> None:
+    """An entry may be a function of the request; the 500 is one that clients do not repeat."""
+    async with FakeMessagesApi(reply("one"), lambda got: reply(got.body["model"])) as api:
+        answers = [(await post(api, request()))[1] for _ in range(3)]
+
+    assert '"one"' in answers[0]
+    assert '"claude-sonnet-5' in answers[1]
+    assert "x-should-retry: false" in answers[2]
+    assert "script has run out at request 3" in answers[2]
+
+
+async def test_a_refused_request_leaves_the_script_alone() -> None:
+    async with FakeMessagesApi(reply("one")) as api:
+        await post(api, request(messages=[user("")]))
+        _, answer = await post(api, request())
+
+    assert '"one"' in answer
+
+
+async def test_a_gate_holds_the_stream_until_it_opens() -> None:
+    """Event by event, without a clock."""
+    gate = Gate()
+    async with FakeMessagesApi(reply("a" * 48, gate=gate)) as api:
+        answer = asyncio.create_task(post(api, request()))
+        await asyncio.to_thread(gate.reached.wait, 20)
+        gate.open(2)
+        assert not answer.done()
+        gate.open()
+
+        assert (await answer)[1].count("text_delta") == 3
+
+
+async def test_a_client_that_leaves_is_noticed() -> None:
+    gate = Gate()
+    async with FakeMessagesApi(reply("a", gate=gate)) as api:
+        answer = asyncio.create_task(post(api, request()))
+        await asyncio.to_thread(gate.reached.wait, 20)
+        answer.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await answer
+
+        assert await asyncio.to_thread(api.requests[0].disconnected.wait, 20)
+
+
+@pytest.mark.parametrize(("fault", "ended_by"), [("drop", b""), ("reset", ConnectionResetError)])
+def test_connections_break_as_asked(fault: str, ended_by: object) -> None:
+    """FIN in the middle of a chunk, or RST; what came before arrives."""
+    with (
+        serve_in_thread(broken(reply("abc"), fault, after=2)) as api,
+        socket.create_connection(("127.0.0.1", api.port)) as client,
+    ):
+        client.sendall(RAW_REQUEST)
+        got, end = _read_all(client)
+
+    assert got.count(b"\nevent: ") == 2 + (fault == "drop")
+    assert end == ended_by
+
+
+def _read_all(client: socket.socket) -> tuple[bytes, object]:
+    client.settimeout(20)
+    got = b""
+    try:
+        while piece := client.recv(65536):
+            got += piece
+    except ConnectionResetError as end:
+        return got, type(end)
+    return got, b""
+
+
+async def test_two_requests_share_a_connection() -> None:
+    """Keep-alive, and requests that arrive in pieces."""
+    async with FakeMessagesApi(reply("one"), error(529, "overloaded_error", "busy")) as api:
+        reader, writer = await asyncio.open_connection("127.0.0.1", api.port)
+        writer.write(RAW_REQUEST[:50])
+        await writer.drain()
+        writer.write(RAW_REQUEST[50:])
+        first = await reader.readuntil(b"\r\n0\r\n\r\n")
+        writer.write(RAW_REQUEST)
+        second = await reader.readuntil(b"\r\n0\r\n\r\n")
+        writer.close()
+
+    assert (first[:12], second[:12]) == (b"HTTP/1.1 200", b"HTTP/1.1 529")
+
+
+async def test_a_raw_answer_is_sent_as_it_is() -> None:
+    async with FakeMessagesApi(raw(200, b"<html>", content_type="text/html")) as api:
+        status, answer = await post(api, request())
+
+    assert (status, "text/html" in answer, "<html>" in answer) == (200, True, True)
+
+
+def test_the_cache_reads_the_longest_known_prefix() -> None:
+    """Written at markers, read at most 20 blocks before one; the rest is input."""
+    cache = PromptCache()
+    system = [text("s" * 400, cache_control=LONG)]
+    first: Payload = request(system=system, messages=[user("a" * 400)], cache_control=SHORT)
+    longer = request(
+        system=system, messages=[user("a" * 400), user("b" * 400)], cache_control=SHORT
+    )
+
+    begun = cache.usage(first)
+    again = cache.usage(longer)
+    unmarked = cache.usage(request(messages=[user("b" * 400)]))
+
+    written = begun["cache_creation"]
+    assert begun["cache_read_input_tokens"] == 0
+    assert written["ephemeral_1h_input_tokens"] > 100
+    assert written["ephemeral_5m_input_tokens"] > 100
+    assert again["cache_read_input_tokens"] == sum(written.values())
+    assert unmarked["input_tokens"] > 100
+    assert unmarked["cache_creation_input_tokens"] == 0
+
+
+def test_the_cache_misses_what_is_more_than_20_blocks_away_or_was_changed() -> None:
+    cache = PromptCache()
+    parts = [str(n) * 40 for n in range(30)]
+    cache.usage(request(messages=[user(*parts[:5])], cache_control=SHORT))
+
+    near = cache.usage(request(messages=[user(*parts[:24])], cache_control=SHORT))
+    changed = cache.usage(request(messages=[user("x", *parts[1:24])], cache_control=SHORT))
+    far = PromptCache()
+    far.usage(request(messages=[user(*parts[:5])], cache_control=SHORT))
+    missed = far.usage(request(messages=[user(*parts[:25])], cache_control=SHORT))
+
+    assert near["cache_read_input_tokens"] > 0
+    assert changed["cache_read_input_tokens"] == 0
+    assert missed["cache_read_input_tokens"] == 0
+
+
+def test_the_command_serves_a_script_to_another_process(tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps([{"reply": ["hi"]}, {"error": [529, "overloaded_error", "busy"]}]))
+    command = [sys.executable, "-m", "tests.messages_api", str(script)]
+    with subprocess.Popen(
+        command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as server:
+        assert server.stdin and server.stdout
+        port = int(server.stdout.readline().rsplit(":", 1)[1])
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+            client.sendall(RAW_REQUEST)
+            answer = b""
+            while b"\r\n0\r\n\r\n" not in answer:
+                answer += client.recv(65536)
+        server.stdin.close()
+
+        assert server.wait(20) == 0
+    assert b'"text": "hi"' in answer

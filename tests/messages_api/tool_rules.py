@@ -1,0 +1,69 @@
+"""Rules about tools and about calls and their results."""
+
+import re
+
+from tests.messages_api.refusals import Refusals, bad, binds_thinking
+from tests.messages_api.script import Payload
+
+TOOL_NAME = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
+
+
+def tool_pairs(merged: list[Payload]) -> Refusals:
+    """Every call is answered in the next message, every answer was asked for."""
+    seen: set[str] = set()
+    for index, message in enumerate(merged):
+        asked = [b["id"] for b in message["content"] if b["type"] == "tool_use"]
+        if len(set(asked)) < len(asked) or seen & set(asked):
+            yield bad("R17", "messages: `tool_use` ids must be unique")
+        seen |= set(asked)
+        follower = merged[index + 1]["content"] if index + 1 < len(merged) else []
+        yield from _unanswered(index, asked, follower, is_last=index + 1 == len(merged))
+        before = merged[index - 1]["content"] if index else []
+        yield from _unasked(index, message["content"], before)
+
+
+def _unanswered(
+    index: int, asked: list[str], follower: list[Payload], *, is_last: bool
+) -> Refusals:
+    first = follower[: len(asked)]
+    answered = {block.get("tool_use_id") for block in first if block["type"] == "tool_result"}
+    missing = [each for each in asked if each not in answered]
+    if missing and not is_last:
+        yield bad(
+            "R14",
+            f"messages.{index}: `tool_use` ids were found without `tool_result` blocks immediately "
+            f"after: {', '.join(missing)}. Each `tool_use` block must have a corresponding "
+            "`tool_result` block in the next message.",
+        )
+
+
+def _unasked(index: int, blocks: list[Payload], before: list[Payload]) -> Refusals:
+    asked = {block["id"] for block in before if block["type"] == "tool_use"}
+    for at, block in enumerate(blocks):
+        if block["type"] == "tool_result" and block.get("tool_use_id") not in asked:
+            yield bad(
+                "R15",
+                f"messages.{index}.content.{at}: unexpected `tool_use_id` found in `tool_result` "
+                f"blocks: {block.get('tool_use_id')}. Each `tool_result` block must have a "
+                "corresponding `tool_use` block in the previous message.",
+            )
+        if block["type"] == "tool_result":
+            asked.discard(block.get("tool_use_id"))
+
+
+def tools(body: Payload) -> Refusals:
+    """Definitions and `tool_choice`."""
+    names: set[str] = set()
+    for index, tool in enumerate(body.get("tools") or []):
+        if not TOOL_NAME.match(tool.get("name", "")):
+            yield bad("R18", f"tools.{index}.custom.name: String should match pattern")
+        if tool["name"] in names:
+            yield bad("R18", "tools: Tool names must be unique.")
+        names.add(tool["name"])
+        if (tool.get("input_schema") or {}).get("type") != "object":
+            yield bad("R18", f"tools.{index}.custom.input_schema.type: Input should be 'object'")
+    choice = (body.get("tool_choice") or {}).get("type")
+    if choice in ("any", "tool") and binds_thinking(body["model"]):
+        yield bad("R19", 'tool_choice: type "tool" and "any" are not supported for this model.')
+    if choice not in (None, "none") and not body.get("tools"):
+        yield bad("R21", "tool_choice: may only be specified while providing tools")
