@@ -1,0 +1,231 @@
+"""One run without a REPL: `agent-cli -p`."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from types import TracebackType
+from typing import Final, Literal, Protocol, TextIO, TypeAlias
+
+import structlog
+
+from agent_cli.agent import Agent
+from agent_cli.cancel import CancelToken
+from agent_cli.errors import Aborted, AgentCliError, SettingsError, UsageError
+from agent_cli.events import Event
+from agent_cli.run_result import RunResult
+from agent_cli.stream_json import to_json, to_line
+from agent_cli.terminal.background import in_background
+from agent_cli.terminal.narration import Sentence, narrate, narrate_end
+from agent_cli.terminal.writer import Writer
+from agent_cli.timeline import Json, Usage
+
+OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
+
+_log = structlog.get_logger(__name__)
+_STDOUT_CLOSED_EXIT_CODE: Final = 141
+# A refused model may ask again and again, and each answer begins a run with fresh limits.
+_REFUSALS_MAX: Final = 10
+_NOBODY: Final = (
+    "This call needs a person's approval and nobody can be asked in this run. Go on without it,"
+    " and say at the end what was left out."
+)
+
+
+class Application(Protocol):
+    """What a headless run needs of the program; entered and left by the same task."""
+
+    @property
+    def agent(self) -> Agent:
+        """Who is asked."""
+        ...
+
+    @property
+    def session_id(self) -> str | None:
+        """The session the run is recorded in, if any."""
+        ...
+
+    async def __aenter__(self) -> "Application": ...
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What is known of the run so far: the fields of `app.result`."""
+
+    text: str = ""
+    stop_reason: str = "error"
+    rounds: int = 0
+    usage: Usage = field(default_factory=Usage)
+    session_id: str | None = None
+    exit_code: int = 1
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the `app.result` object."""
+        tokens: dict[str, Json] = asdict(self.usage)
+        del tokens["cost_microdollars"]
+        cost = self.usage.cost_microdollars
+        return {
+            "type": "app.result",
+            "text": self.text,
+            "stop_reason": self.stop_reason,
+            "rounds": self.rounds,
+            "usage": tokens,
+            "cost_usd": None if cost is None else cost / 1_000_000,
+            "session_id": self.session_id,
+            "exit_code": self.exit_code,
+        }
+
+
+async def run(
+    prompt: str,
+    build: Callable[[], Application],
+    *,
+    output_format: OutputFormat = "text",
+    color: bool = False,
+) -> int:
+    """Answer one prompt on this process's streams.
+
+    Args:
+        prompt: The text of `-p`. What is piped to stdin is appended; "-" reads it all from there.
+        build: Called once, in a thread.
+        output_format: What stdout gets; everything else goes to stderr.
+        color: Whether stderr may be coloured where it is a terminal.
+
+    Returns:
+        The exit code.
+    """
+    return await _HeadlessRun(output_format, color=color).run(prompt, build)
+
+
+def read_prompt(prompt: str, stdin: TextIO) -> str:
+    """Return *prompt* with what is piped to *stdin*.
+
+    Raises:
+        UsageError: Both are empty.
+    """
+    piped = "" if stdin.isatty() else stdin.read()
+    parts = [piped] if prompt == "-" else [prompt, piped]
+    text = "\n\n".join(part.strip() for part in parts if part.strip())
+    if not text:
+        raise UsageError("there is no prompt: give one to -p, or pipe one to -p -")
+    return text
+
+
+class _HeadlessRun:
+    """Whatever happens, `run` returns an exit code, and the JSON formats end with a result."""
+
+    def __init__(self, output_format: OutputFormat, *, color: bool) -> None:
+        self._format = output_format
+        self._writer = Writer(sys.stdout, sys.stderr, color=color)
+        self._outcome = Outcome()
+        self._signal: signal.Signals | None = None
+        self._loading = CancelToken()
+        self._stop: Callable[[], None] = self._loading.cancel
+        self._refusals = 0
+
+    async def run(self, prompt: str, build: Callable[[], Application]) -> int:
+        outcome = self._outcome
+        with self._signals_taken():
+            try:
+                await self._load_and_answer(prompt, build)
+                outcome.exit_code = self._exit_code()
+            except Aborted:
+                outcome.stop_reason, outcome.exit_code = "aborted", self._exit_code()
+            except AgentCliError as error:
+                self._writer.notice(str(error), "error")
+                outcome.exit_code = 2 if isinstance(error, UsageError | SettingsError) else 1
+            except Exception as error:
+                # At level info, because the console would repeat it above the line that follows.
+                _log.info("run failed", exc_info=True)
+                self._writer.notice(f"{type(error).__name__}: {error}", "error")
+        self._print_result()
+        return _STDOUT_CLOSED_EXIT_CODE if self._writer.stdout_closed else outcome.exit_code
+
+    async def _load_and_answer(self, prompt: str, build: Callable[[], Application]) -> None:
+        async with self._loading.scope():
+            text = await in_background(lambda: read_prompt(prompt, sys.stdin))
+            app = await in_background(build)
+        async with app:
+            self._outcome.session_id = app.session_id
+            self._stop = app.agent.abort
+            app.agent.subscribe(self._tell)
+            try:
+                await self._answer(app.agent, text)
+            finally:
+                self._outcome.usage = app.agent.conversation.usage
+
+    async def _answer(self, agent: Agent, text: str) -> None:
+        self._note(await agent.prompt(text))
+        while self._outcome.stop_reason == "waiting_for_approval":
+            for call in agent.conversation.questions():
+                if self._refusals == _REFUSALS_MAX:
+                    return
+                self._refusals += 1
+                self._writer.notice(f"{call.name} not run: nobody can be asked here", "warning")
+                self._note(await agent.reject(call.tool_call_id, _NOBODY))
+
+    def _note(self, result: RunResult) -> None:
+        self._show(narrate_end(result))
+        final = result.final_message
+        self._outcome.text = final.text if final and final.error is None else ""
+        self._outcome.stop_reason = result.stop_reason
+        self._outcome.rounds += result.iterations
+
+    def _exit_code(self) -> int:
+        if self._signal is not None:
+            return 128 + self._signal
+        match self._outcome.stop_reason:
+            case "error" | "refusal" | "context_window" | "model_context_window_exceeded":
+                return 1
+            case "max_rounds" | "max_cost":
+                return 4
+            case "aborted":
+                return 128 + signal.SIGINT
+            case _:
+                return 3 if self._refusals else 0
+
+    def _tell(self, event: Event) -> None:
+        if self._format == "stream-json":
+            self._print(to_json(event))
+        self._show(narrate(event))
+
+    def _show(self, sentence: Sentence | None) -> None:
+        if sentence:
+            self._writer.notice(sentence.text, sentence.style)
+
+    def _print_result(self) -> None:
+        if self._format == "text":
+            self._writer.answer(self._outcome.text)
+            self._writer.end_answer()
+        else:
+            self._print(self._outcome.to_json())
+
+    def _print(self, shown: dict[str, Json]) -> None:
+        self._writer.answer(to_line(shown) + "\n")
+        if self._writer.stdout_closed:
+            self._stop()  # nobody reads any more
+
+    @contextmanager
+    def _signals_taken(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        for number in numbers:
+            loop.add_signal_handler(number, self._interrupt, number)
+        try:
+            yield
+        finally:
+            for number in numbers:
+                loop.remove_signal_handler(number)
+
+    def _interrupt(self, number: signal.Signals) -> None:
+        self._signal = number
+        self._stop()

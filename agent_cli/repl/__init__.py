@@ -1,0 +1,1 @@
+"""The terminal front end; the only owner of prompt_toolkit and rich."""

@@ -1,0 +1,59 @@
+"""What Ctrl-C and a request to terminate mean right now."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeAlias
+
+Stop: TypeAlias = Callable[[type[KeyboardInterrupt] | type[EOFError]], None]
+
+
+class Interrupts:
+    """While something runs, both signals stop it; otherwise they end the pending question.
+
+    `signal` is the one that asks the program to leave, once it came. A second one is not held
+    back any more and kills.
+    """
+
+    def __init__(self, stop_asking: Stop) -> None:
+        self._stop_asking = stop_asking
+        self._stop_running: Callable[[], None] | None = None
+        self.signal: signal.Signals | None = None
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """Take SIGINT, SIGTERM and SIGHUP for as long as the body runs."""
+        loop = asyncio.get_running_loop()
+        leaving = (signal.SIGTERM, signal.SIGHUP)
+        loop.add_signal_handler(signal.SIGINT, self._interrupt)
+        for number in leaving:
+            loop.add_signal_handler(number, self._terminate, number)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, *leaving):
+                loop.remove_signal_handler(number)
+
+    @contextmanager
+    def stopping(self, stop: Callable[[], None]) -> Iterator[None]:
+        """Call *stop* when a signal comes while the body runs."""
+        self._stop_running = stop
+        try:
+            yield
+        finally:
+            self._stop_running = None
+
+    def _interrupt(self) -> None:
+        if self._stop_running:
+            self._stop_running()
+        else:
+            self._stop_asking(KeyboardInterrupt)
+
+    def _terminate(self, number: signal.Signals) -> None:
+        self.signal = number
+        asyncio.get_running_loop().remove_signal_handler(number)
+        if self._stop_running:
+            self._stop_running()
+        else:
+            self._stop_asking(EOFError)

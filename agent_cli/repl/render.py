@@ -1,0 +1,92 @@
+"""Events onto the terminal, plainly: text as it comes, one line when a tool starts and ends."""
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, Literal
+
+from agent_cli import events
+from agent_cli.messages import AssistantMessage, Message
+from agent_cli.provider import TextDelta, ThinkingDelta
+from agent_cli.terminal.narration import describe_call, narrate, one_line, seconds
+from agent_cli.terminal.writer import Writer
+from agent_cli.timeline import Json
+from agent_cli.tooling import Tool
+
+_WORD: Final = re.compile(r"\S+\s*|\s+")
+
+
+class Renderer:
+    """An event sink. `streaming` "live" shows text as it arrives; "sequential" shows an answer once
+    it is complete, and what the model says on its way to a tool as an aside.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        tools: Callable[[], Sequence[Tool]],
+        *,
+        streaming: Literal["live", "sequential"] = "live",
+        show_thinking: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._writer = writer
+        self._tools = tools
+        self._live = streaming == "live"
+        self._show_thinking = show_thinking
+        self._clock = clock
+        self._running: dict[str, tuple[str, float]] = {}
+
+    def __call__(self, event: events.Event) -> None:
+        """Show *event*, if there is something to show."""
+        match event:
+            case events.MessageUpdate(event=TextDelta(delta=delta)) if self._live:
+                self._writer.answer(delta)
+            case events.MessageUpdate(event=ThinkingDelta(delta=delta)) if self._show_thinking:
+                self._writer.thought(delta)
+            case events.MessageEnd(message=message):
+                self._end_message(message)
+            case events.ToolCallsAnnounced(calls=calls) if len(calls) > 1:
+                self._writer.aside(f"{len(calls)} tool calls:", "dim")
+                for call in calls:
+                    self._writer.aside(f"  - {self._described(call.name, call.input)}", "dim")
+            case events.ToolExecutionStart():
+                self._start_tool(event)
+            case events.ToolExecutionEnd():
+                self._end_tool(event)
+            case _:
+                if sentence := narrate(event):
+                    self._writer.notice(sentence.text, sentence.style)
+
+    def _end_message(self, message: Message) -> None:
+        if not isinstance(message, AssistantMessage):
+            return
+        if not self._live and message.tool_calls:
+            self._writer.aside(message.text, "dim")
+        elif not self._live and message.error is None:
+            for word in words(message.text):
+                self._writer.answer(word)
+        self._writer.end_answer()
+
+    def _start_tool(self, event: events.ToolExecutionStart) -> None:
+        call = self._described(event.tool_name, event.args)
+        self._running[event.tool_call_id] = call, self._clock()
+        self._writer.aside(f"* {call}", "dim")
+
+    def _end_tool(self, event: events.ToolExecutionEnd) -> None:
+        now_s = self._clock()
+        call, started_s = self._running.pop(event.tool_call_id, (event.tool_name, now_s))
+        elapsed = seconds(now_s - started_s)
+        if event.is_error:
+            reason = one_line(event.result.text)
+            self._writer.aside(f"  failed after {elapsed}: {call}: {reason}", "warning")
+        else:
+            self._writer.aside(f"  done in {elapsed}: {call}", "dim")
+
+    def _described(self, name: str, given: Json) -> str:
+        return describe_call(self._tools(), name, given)
+
+
+def words(text: str) -> list[str]:
+    """Split *text* after its whitespace; the pieces joined are *text*."""
+    return _WORD.findall(text)

@@ -1,0 +1,94 @@
+"""Events as sentences for a person: the words every front end uses. Draws nothing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from agent_cli import events
+from agent_cli.errors import ToolError
+from agent_cli.run_result import RunResult
+from agent_cli.terminal.writer import Style
+from agent_cli.timeline import Json
+from agent_cli.tooling import Tool, check_input
+
+_SUMMARY_CHARS_MAX: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One line for the person at the terminal, and how much it matters."""
+
+    style: Style
+    text: str
+
+
+def narrate(event: events.Event) -> Sentence | None:
+    """Return what a person should read when *event* happens, or None."""
+    match event:
+        case events.Notice(level=level, text=text):
+            return Sentence("warning" if level == "warning" else "dim", text)
+        case events.ErrorShown(text=text):
+            return Sentence("error", text)
+        case events.Retry():
+            return Sentence("warning", _retry(event))
+        case events.Compacted():
+            return Sentence(
+                "dim",
+                f"compacted {event.removed_messages} messages: about "
+                f"{event.tokens_before:,} → {event.tokens_after:,} tokens",
+            )
+        case _:
+            return None
+
+
+def narrate_end(result: RunResult) -> Sentence | None:
+    """Return why a run ended, or None when it simply was done.
+
+    Not an event's sentence: a bug ends a run too, and its exception tells more than the event.
+    """
+    match result.stop_reason:
+        case "aborted":
+            return Sentence("warning", "interrupted")
+        case "error":
+            return Sentence("error", result.error or "the run ended in an error")
+        case _:
+            return Sentence("warning", result.error) if result.error else None
+
+
+def describe_call(tools: Sequence[Tool], name: str, given: Json) -> str:
+    """Return a call in one short line, e.g. `Read src/app.py`."""
+    tool = next((tool for tool in tools if tool.name == name), None)
+    label = tool.label if tool else name
+    return one_line(f"{label} {_summary(tool, given)}")
+
+
+def one_line(text: str, chars_max: int = _SUMMARY_CHARS_MAX) -> str:
+    """Return *text* on one line of at most *chars_max* characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= chars_max else f"{line[: chars_max - 1]}…"
+
+
+def seconds(elapsed_s: float) -> str:
+    """Return a duration as a person reads it: `0.3 s`, `12 s`, `3 min 5 s`."""
+    if elapsed_s < 10:
+        return f"{elapsed_s:.1f} s"
+    minutes, rest_s = divmod(round(elapsed_s), 60)
+    return f"{minutes} min {rest_s} s" if minutes else f"{rest_s} s"
+
+
+def _retry(event: events.Retry) -> str:
+    attempt = f"attempt {event.attempt}/{event.max_attempts}, waiting {event.wait_s:g} s"
+    restarted = "\n[stream restarted]" if event.restarted else ""
+    return f"{event.reason}: {attempt}{restarted}"
+
+
+def _summary(tool: Tool | None, given: Json) -> str:
+    if tool:
+        try:
+            summary = tool.summary(check_input(tool, given))
+        except ToolError:
+            summary = ""  # The call will fail with this very error; the line only names it.
+        if summary:
+            return summary
+    values = given.values() if isinstance(given, dict) else [given]
+    return next((value for value in values if isinstance(value, str)), "")

@@ -1,0 +1,70 @@
+"""Text from a model, a tool or a server, made safe for a terminal.
+
+A terminal obeys what it prints: an escape sequence in an answer can write the clipboard, rename
+the window, clear the screen or forge what stands on it, and a bidirectional control can show a
+command in another order than it runs. `clean` removes all of that, `reveal` makes it visible for
+somebody who has to judge the text, `Filter` cleans a stream.
+"""
+
+import re
+from typing import Final
+
+# After ECMA-48 §5.4 (CSI), §8.3 (DCS, OSC, PM, APC, SOS) and what xterm makes of them: a string
+# ends at BEL, ST, CAN, SUB, or where the next escape begins. Here it ends at a newline too, so that
+# one forgotten terminator cannot hide the rest of an answer.
+_STRING: Final = r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x18\x1a\x1b\x9c\n]*+"
+_CSI: Final = r"(?:\x1b\[|\x9b)[0-?]*+[ -/]*+"
+_ESCAPE: Final = r"\x1b[ -/]*+"
+
+# Controls but tab and newline; zero width space, word joiner and byte order mark; embeddings,
+# overrides and isolates; tags; lone surrogates; supplementary variation selectors. The joiners and
+# the emoji selectors stay: Persian and family emoji need them.
+_HIDDEN: Final = (
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069"
+    r"\ud800-\udfff\U000e0000-\U000e007f\U000e0100-\U000e01ef]"
+)
+_REMOVED: Final = re.compile(
+    rf"{_STRING}(?:\x07|\x1b\\|\x9c)?|{_CSI}[@-~]?|{_ESCAPE}[0-~]?|{_HIDDEN}"
+)
+_SHOWN: Final = re.compile(_HIDDEN)
+_UNFINISHED: Final = re.compile(rf"(?:{_STRING}\x1b?|{_CSI}|{_ESCAPE})\Z")
+_HELD_CHARS_MAX: Final = 256
+
+
+def clean(text: str) -> str:
+    """Remove every control sequence and invisible control of *text*; tabs and newlines stay."""
+    return _REMOVED.sub("", text)
+
+
+def reveal(text: str) -> str:
+    r"""Show every character that `clean` would touch as an escape such as `\x1b` or `\u202e`.
+
+    For text a person approves: nothing is dropped, so the screen cannot differ from what runs.
+    """
+    return _SHOWN.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
+
+
+class Filter:
+    """`clean` for a stream: a sequence cut between two deltas is held until it is whole."""
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def feed(self, delta: str) -> str:
+        """Return what can be shown of the text so far and was not returned before."""
+        text = self._held + delta
+        unfinished = _UNFINISHED.search(text)
+        self._held = _shortened(unfinished[0]) if unfinished else ""
+        return clean(text[: unfinished.start()] if unfinished else text)
+
+    def reset(self) -> None:
+        """Forget a held sequence: the stream ended or starts again."""
+        self._held = ""
+
+
+def _shortened(sequence: str) -> str:
+    """Return an unfinished sequence without its payload once that is long; it is removed anyway."""
+    if len(sequence) <= _HELD_CHARS_MAX:
+        return sequence
+    introducer = sequence[:2] if sequence.startswith("\x1b") else sequence[:1]
+    return introducer + ("\x1b" if sequence.endswith("\x1b") else "")

@@ -1,0 +1,94 @@
+"""The one place that writes to stdout and stderr for a front end.
+
+Answers go to stdout as they come. Everything else is a whole line of its own: "asides" (tools,
+commands' output) belong beside the answer on a terminal and on stderr otherwise, notices are
+always on stderr. So a pipe on stdout holds answers only. All text is cleaned here, and only here.
+"""
+
+import os
+from typing import Final, Literal, TextIO, TypeAlias
+
+from agent_cli.terminal.sanitize import Filter, clean
+
+Style: TypeAlias = Literal["plain", "dim", "warning", "error"]
+
+_SGR: Final[dict[Style, str]] = {
+    "plain": "",
+    "dim": "\x1b[2m",
+    "warning": "\x1b[33m",
+    "error": "\x1b[31m",
+}
+_SGR_OFF: Final = "\x1b[0m"
+
+
+class Writer:
+    """Knows whether the cursor stands at the start of a line; a line never begins inside another.
+
+    `stdout_closed` turns True when whoever read stdout went away; writing goes on into nothing.
+    """
+
+    def __init__(self, out: TextIO, err: TextIO, *, color: bool) -> None:
+        self._out = out
+        self._err = err
+        self._beside = out if out.isatty() else err
+        self._shared = out.isatty() and err.isatty()
+        self._color = color
+        self._filter = Filter()
+        self._flow_kind: tuple[TextIO, Style] = (out, "plain")
+        self._inside_line = False
+        self.stdout_closed = False
+
+    def answer(self, delta: str) -> None:
+        """Write the next piece of an answer at once."""
+        self._flow(self._out, delta, "plain")
+
+    def thought(self, delta: str) -> None:
+        """Write the next piece of thinking at once, where asides go."""
+        self._flow(self._beside, delta, "dim")
+
+    def end_answer(self) -> None:
+        """End the answer or the thinking: what comes next begins on a new line."""
+        self._filter.reset()
+        if self._inside_line:
+            self._write(self._flow_kind[0], "\n")
+            self._inside_line = False
+
+    def aside(self, text: str, style: Style = "plain") -> None:
+        """Write lines that are not part of an answer."""
+        self._lines(self._beside, text, style)
+
+    def notice(self, text: str, style: Style = "plain") -> None:
+        """Write lines to stderr."""
+        self._lines(self._err, text, style)
+
+    def _flow(self, stream: TextIO, delta: str, style: Style) -> None:
+        if (stream, style) != self._flow_kind:
+            self.end_answer()
+            self._flow_kind = stream, style
+        if text := self._filter.feed(delta):
+            self._write(stream, self._painted(stream, text, style))
+            self._inside_line = not text.endswith("\n")
+
+    def _lines(self, stream: TextIO, text: str, style: Style) -> None:
+        if self._inside_line and (self._shared or stream is self._flow_kind[0]):
+            self.end_answer()
+        self._write(stream, self._painted(stream, clean(text), style) + "\n")
+
+    def _painted(self, stream: TextIO, text: str, style: Style) -> str:
+        sgr = _SGR[style] if self._color and stream.isatty() else ""
+        return f"{sgr}{text}{_SGR_OFF}" if sgr else text
+
+    def _write(self, stream: TextIO, text: str) -> None:
+        try:
+            stream.write(text)
+            stream.flush()
+        except BrokenPipeError:
+            silence(stream)
+            self.stdout_closed = self.stdout_closed or stream is self._out
+
+
+def silence(stream: TextIO) -> None:
+    """Point a stream whose reader is gone at nothing, so that no later flush complains."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, stream.fileno())
+    os.close(nothing)

@@ -1,0 +1,36 @@
+"""Starts a front end on the program in scripted_app.py, which is imported as late as the real one.
+
+`python scripted.py repl` or `python scripted.py headless FORMAT PROMPT`, in a directory of its own;
+what differs from test to test comes in the environment.
+"""
+
+import asyncio
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from agent_cli.repl.repl import ReplOptions, run
+
+
+def build() -> Any:  # Any: scripted_app lies beside this file, where no type checker looks
+    return importlib.import_module("scripted_app").build()
+
+
+def main(front_end: str, *arguments: str) -> int:
+    if front_end == "headless":
+        headless = importlib.import_module("agent_cli.headless")
+        output_format, prompt = arguments
+        return int(asyncio.run(headless.run(prompt, build, output_format=output_format)))
+    options = ReplOptions(
+        history=Path(os.environ.get("HISTORY", "state/history")),
+        color="NO_COLOR" not in os.environ,
+        streaming="sequential" if "SEQUENTIAL" in os.environ else "live",
+        show_thinking="SHOW_THINKING" in os.environ,
+    )
+    return asyncio.run(run(options, build))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

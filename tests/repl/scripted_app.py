@@ -1,0 +1,281 @@
+"""A program for the front ends to run: the real agent, on a model that does what the prompt says.
+
+The prompts the model gets are appended to `prompts.jsonl`; what waits, waits for a file the test
+makes. `closed` appears when the program is left in order.
+"""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+
+import structlog
+
+from agent_cli.agent import Agent
+from agent_cli.cancel import CancelToken
+from agent_cli.errors import ModelError, SettingsError, ToolError, UsageError
+from agent_cli.events import Compacted, Notice, ToolCall
+from agent_cli.hooks import LoopConfig
+from agent_cli.messages import ToolResultMessage, UserMessage
+from agent_cli.provider import (
+    BlockEnd,
+    Model,
+    ModelRequest,
+    Reply,
+    ReplyEnd,
+    ReplyStart,
+    Retrying,
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallStart,
+)
+from agent_cli.timeline import Block, Usage, text_block
+from agent_cli.tooling import Approval, Tool, ToolContext
+
+RULE = "bash(touch *)"
+Stream = AsyncIterator[StreamEvent]
+
+
+class Permissions:
+    """Asks about every command until it is told to remember one."""
+
+    def __init__(self) -> None:
+        self.remembered: set[str] = set()
+
+    def rule_for(self, call: ToolCall) -> str | None:
+        return RULE
+
+    def remember(self, call: ToolCall) -> None:
+        self.remembered.add(RULE)
+
+
+class Application:
+    """What the composition root returns, as far as the front ends know it."""
+
+    session_id = "s-1"
+    models: Mapping[str, str] = {"normal": "model-1", "high": "model-2"}
+
+    def __init__(self) -> None:
+        self.permissions = Permissions()
+        self.tools: Sequence[Tool] = (bash_tool(self.permissions), note_tool())
+        self.agent = Agent(
+            LoopConfig(
+                model=Model("model-1"),
+                tools=self.tools,
+                stream_fn=answer,
+                max_rounds=int(os.environ.get("MAX_ROUNDS", "100")),
+            )
+        )
+
+    def use_model(self, name: str) -> None:
+        if name not in self.models:
+            raise UsageError(f"there is no model {name}; there are: {', '.join(self.models)}")
+        self.agent.set_model(Model(self.models[name]))
+
+    def overview(self) -> Sequence[str]:
+        return ("tools: bash, note", "MCP servers: docs", "logs: agent.log")
+
+    def mcp_overview(self) -> Sequence[str]:
+        return ("docs: connected, 3 tools",)
+
+    async def compact(self, focus: str) -> None:
+        if focus == "forever":
+            Path("compacting").touch()
+            await asyncio.Event().wait()
+        self.agent.conversation.publish(Compacted(4, 9_000, 1_000))
+
+    def clear(self) -> None:
+        self.agent.reset()
+
+    async def __aenter__(self) -> "Application":
+        self._serving = asyncio.create_task(self._connect())
+        return self
+
+    async def __aexit__(self, *_failure: object) -> None:
+        self._serving.cancel()
+        Path("closed").touch()
+
+    async def _connect(self) -> None:
+        await asyncio.to_thread(wait_for, "server-failed")
+        if Path("server-failed").exists():
+            self.agent.conversation.publish(Notice("warning", "MCP server docs: it is down"))
+
+
+def bash_tool(permissions: Permissions) -> Tool:
+    async def execute(_id: str, given: dict[str, str], _c: CancelToken, _u: ToolContext) -> str:
+        process = await asyncio.create_subprocess_shell(given["command"])
+        return f"exit code {await process.wait()}"
+
+    return Tool(
+        name="bash",
+        label="Bash",
+        description="Run a command",
+        parameters={"type": "object", "required": ["command"]},
+        execute=execute,
+        require_approval=lambda _given: Approval(
+            not permissions.remembered, "commands can change anything"
+        ),
+        summary=lambda given: str(given["command"]),
+    )
+
+
+def note_tool() -> Tool:
+    async def execute(_id: str, given: dict[str, str], _c: CancelToken, _u: ToolContext) -> str:
+        if given["text"] == "bad":
+            raise ToolError("the note is bad")
+        return "noted"
+
+    return Tool(
+        name="note",
+        label="Note",
+        description="Write something down.\nIn full.",
+        parameters={"type": "object", "required": ["text"]},
+        execute=execute,
+        summary=lambda given: str(given["text"]),
+    )
+
+
+def answer(request: ModelRequest) -> Stream:
+    """Do what the last prompt says; after tools, say what they answered."""
+    prompt = next(m for m in reversed(request.messages) if isinstance(m, UserMessage)).text
+    word, _, rest = prompt.partition(" ")
+    last = request.messages[-1]
+    if isinstance(last, ToolResultMessage) and word != "loop":
+        return text(f"The tool said: {last.text}")
+    with Path("prompts.jsonl").open("a") as prompts:
+        prompts.write(json.dumps(prompt) + "\n")
+    if word in REPLIES:
+        return REPLIES[word](rest)
+    model = request.model.id if request.model else "nobody"
+    return text(f"You said {prompt!r} to {model}.")
+
+
+async def text(whole: str) -> Stream:
+    yield ReplyStart()
+    for start in range(0, len(whole), 3):
+        yield TextDelta(0, whole[start : start + 3])
+    async for event in end(whole):
+        yield event
+
+
+async def end(whole: str) -> Stream:
+    block = text_block(whole)
+    yield BlockEnd(0, block)
+    usage = Usage(10, 2, cost_microdollars=50)
+    yield ReplyEnd(Reply("m", "model-1", (block,), "end_turn", usage))
+
+
+async def bash(command: str) -> Stream:
+    async for event in calls("bash", [{"command": command}]):
+        yield event
+
+
+async def notes(texts: str) -> Stream:
+    yield ReplyStart()
+    yield TextDelta(0, "I take notes.")
+    async for event in calls("note", [{"text": part} for part in texts.split(" && ")]):
+        yield event
+
+
+async def calls(name: str, inputs: Sequence[dict[str, str]]) -> Stream:
+    yield ReplyStart()
+    blocks: list[Block] = []
+    for index, given in enumerate(inputs):
+        call_id = f"call-{time.monotonic_ns()}-{index}"
+        yield ToolCallStart(index, call_id, name)
+        blocks.append({"type": "tool_use", "id": call_id, "name": name, "input": {**given}})
+        yield BlockEnd(index, blocks[-1])
+    yield ReplyEnd(Reply("m", "model-1", tuple(blocks), "tool_use"))
+
+
+async def gated(count: str) -> Stream:
+    yield ReplyStart()
+    pieces = [f"piece {k}\n" for k in range(int(count))]
+    for k, piece in enumerate(pieces):
+        yield TextDelta(0, piece)
+        await asyncio.to_thread(wait_for, f"gate-{k}")
+    async for event in end("".join(pieces)):
+        yield event
+
+
+async def forever(_rest: str) -> Stream:
+    yield ReplyStart()
+    yield TextDelta(0, "working on it")
+    await asyncio.Event().wait()
+
+
+async def fail(_rest: str) -> Stream:
+    yield ReplyStart()
+    raise ModelError("the API is overloaded", request_id="req_1")
+
+
+async def boom(_rest: str) -> Stream:
+    yield ReplyStart()
+    raise RuntimeError("a bug")
+
+
+async def retry(_rest: str) -> Stream:
+    yield ReplyStart()
+    yield TextDelta(0, "half an ans")
+    yield Retrying(1, 5, 10.0, "the connection broke", restarted=True)
+    async for event in text("The whole answer."):
+        yield event
+
+
+async def think(_rest: str) -> Stream:
+    yield ReplyStart()
+    yield ThinkingDelta(0, "a private thought")
+    yield TextDelta(0, "The answer.")
+    async for event in end("The answer."):
+        yield event
+
+
+async def hostile(_rest: str) -> Stream:
+    async for event in text("a\x1b]52;c;cm0=\x07b\x1b[2Jc\u202ed"):
+        yield event
+
+
+async def refuse(_rest: str) -> Stream:
+    yield ReplyStart()
+    yield ReplyEnd(Reply("m", "model-1", (), "refusal"))
+
+
+REPLIES: dict[str, Callable[[str], Stream]] = {
+    "bash": bash,
+    "loop": lambda command: calls("note", [{"text": command}]),
+    "notes": notes,
+    "gated": gated,
+    "forever": forever,
+    "fail": fail,
+    "boom": boom,
+    "retry": retry,
+    "think": think,
+    "hostile": hostile,
+    "refuse": refuse,
+    "ask": lambda command: calls("bash", [{"command": f"{command} {time.monotonic_ns()}"}]),
+}
+
+
+def wait_for(name: str) -> None:
+    """Block until the test makes a file called *name*."""
+    while not Path(name).exists() and not Path("closed").exists():
+        time.sleep(0.005)
+
+
+def build() -> Application:
+    """Keep tracebacks where the program keeps them, off the terminal; then build or fail."""
+    structlog.configure(
+        processors=[
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(default=str),
+        ],
+        logger_factory=structlog.WriteLoggerFactory(Path("agent.log").open("a")),  # noqa: SIM115
+    )
+    if "AWAIT_BUILT" in os.environ:
+        wait_for("built")
+    if "SETTINGS_ERROR" in os.environ:
+        raise SettingsError("appsettings.toml: model is not set")
+    return Application()

@@ -1,0 +1,100 @@
+"""Events onto a screen, without one."""
+
+import io
+
+import pytest
+
+from agent_cli import events
+from agent_cli.messages import AssistantMessage
+from agent_cli.provider import TextDelta
+from agent_cli.repl.render import Renderer, words
+from agent_cli.terminal.writer import Writer
+from agent_cli.timeline import Block, text_block
+from agent_cli.tooling import ToolResult
+
+
+class Screen:
+    """A renderer on two pipes, with a clock that stands where the test puts it."""
+
+    def __init__(self, *, sequential: bool = False) -> None:
+        self.out, self.err = io.StringIO(), io.StringIO()
+        self.now_s = 0.0
+        self.show = Renderer(
+            Writer(self.out, self.err, color=False),
+            lambda: (),
+            streaming="sequential" if sequential else "live",
+            clock=lambda: self.now_s,
+        )
+
+
+def delta(text: str) -> events.MessageUpdate:
+    return events.MessageUpdate(AssistantMessage, TextDelta(0, text))  # type: ignore[arg-type]
+
+
+def reply(text: str, *blocks: Block, error: str | None = None) -> events.MessageEnd:
+    return events.MessageEnd(AssistantMessage((text_block(text), *blocks), error=error))
+
+
+@pytest.mark.parametrize("text", ["", "one", " two  words\n\n\tand a tab ", "\n"])
+def test_words_joined_are_the_text(text: str) -> None:
+    """S4-20: byte for byte, cut after whitespace."""
+    assert "".join(words(text)) == text
+    assert all(not word[:-1].rstrip() or " " not in word.strip() for word in words(text))
+
+
+def test_parallel_calls_are_told_apart_and_timed_one_by_one() -> None:
+    """S4-19, S4-23: each end names its call, with its own duration."""
+    screen = Screen()
+
+    screen.show(events.ToolExecutionStart("1", "read", {"path": "a.py"}))
+    screen.now_s = 1.0
+    screen.show(events.ToolExecutionStart("2", "read", {"path": "b.py"}))
+    screen.now_s = 3.0
+    screen.show(events.ToolExecutionEnd("2", "read", ToolResult.of("text"), is_error=False))
+    screen.now_s = 15.0
+    gone = ToolResult.error("there is no\na.py")
+    screen.show(events.ToolExecutionEnd("1", "read", gone, is_error=True))
+
+    assert screen.err.getvalue().splitlines() == [
+        "* read a.py",
+        "* read b.py",
+        "  done in 2.0 s: read b.py",
+        "  failed after 15 s: read a.py: there is no a.py",
+    ]
+
+
+def test_live_text_goes_out_as_it_comes_and_the_next_message_begins_a_line() -> None:
+    """S1-05."""
+    screen = Screen()
+
+    screen.show(delta("Hel"))
+    seen = screen.out.getvalue()
+    screen.show(delta("lo"))
+    screen.show(reply("Hello"))
+    screen.show(delta("Again\n"))
+    screen.show(reply("Again\n"))
+
+    assert (seen, screen.out.getvalue()) == ("Hel", "Hello\nAgain\n")
+
+
+def test_sequential_mode_shows_nothing_before_the_reply_is_complete() -> None:
+    """S4-22, C16: neither a delta nor a reply that broke off; then the answer, once."""
+    screen = Screen(sequential=True)
+
+    screen.show(delta("half"))
+    screen.show(reply("half", error="the connection broke"))
+    before = screen.out.getvalue()
+    screen.show(reply("The  whole\n answer."))
+
+    assert (before, screen.out.getvalue()) == ("", "The  whole\n answer.\n")
+
+
+def test_a_single_call_is_not_listed_before_it_starts() -> None:
+    """S4-18 is for batches; one call would only be said twice."""
+    screen = Screen()
+    call = events.ToolCall("1", "read", {"path": "a.py"})
+
+    screen.show(events.ToolCallsAnnounced((call,)))
+    assert screen.err.getvalue() == ""
+    screen.show(events.ToolCallsAnnounced((call, call)))
+    assert screen.err.getvalue().splitlines() == ["2 tool calls:", "  - read a.py", "  - read a.py"]

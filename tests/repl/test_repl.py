@@ -1,0 +1,294 @@
+"""The REPL in a real terminal."""
+
+import json
+import os
+import re
+import signal
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.repl.terminal import Terminal
+
+CTRL_C, CTRL_D, CTRL_J, ALT_ENTER = "\x03", "\x04", "\n", "\x1b\r"
+
+
+def sent() -> list[str]:
+    """Return the prompts the model got."""
+    path = Path("prompts.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def test_the_prompt_comes_first_and_the_program_behind_it_later() -> None:
+    """S1-29, S1c-9: exactly `you> `, while what is loaded beside it has not even begun to exist."""
+    with Terminal(AWAIT_BUILT="1") as terminal:
+        terminal.until_prompt()
+        first = terminal.text
+        Path("built").touch()
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+
+        assert b"you> " in terminal.bytes
+        assert first == "you>"
+        assert terminal.text == "tools: bash, note\nMCP servers: docs\nlogs: agent.log\nyou>"
+
+
+def test_what_is_typed_before_the_program_is_there_is_answered_when_it_is() -> None:
+    """Type-ahead: nobody waits for imports before thinking about the question."""
+    with Terminal(AWAIT_BUILT="1") as terminal:
+        terminal.until_prompt()
+        terminal.send("early\r")
+        terminal.until("you> early")
+        Path("built").touch()
+        terminal.until("You said 'early' to model-1.")
+        terminal.until_prompt()
+
+
+def test_ctrl_c_while_the_program_loads_gives_the_prompt_back() -> None:
+    """Only the waiting ends; the line is not sent later behind the person's back."""
+    with Terminal(AWAIT_BUILT="1") as terminal:
+        terminal.until_prompt()
+        terminal.send("early\r")
+        terminal.until("still starting")
+        terminal.send(CTRL_C)
+        terminal.until_prompt()
+        Path("built").touch()
+        terminal.until("logs: agent.log")
+        terminal.send("late\r")
+        terminal.until("You said 'late'")
+
+    assert sent() == ["late"]
+
+
+def test_outer_whitespace_is_not_sent_and_an_empty_line_asks_again() -> None:
+    """S1-02."""
+    with Terminal() as terminal:
+        terminal.until_prompt()
+        terminal.send("   \r")
+        terminal.until(lambda: terminal.text.count("you>") == 2)
+        terminal.send("  hello  \r")
+        terminal.until("You said 'hello'")
+
+    assert sent() == ["hello"]
+
+
+def test_multi_line_input_by_alt_enter_ctrl_j_and_a_backslash() -> None:
+    """C28: three ways to a new line, and Enter sends the whole."""
+    with Terminal() as terminal:
+        terminal.until_prompt()
+        terminal.send(f"one{ALT_ENTER}two{CTRL_J}three\\\rfour\r")
+        terminal.until("You said")
+
+    assert sent() == ["one\ntwo\nthree\nfour"]
+
+
+def test_a_paste_of_200_lines_is_one_prompt() -> None:
+    """C28: bracketed paste keeps the newlines, and nothing of it runs before Enter."""
+    pasted = "\n".join(f"line {number}" for number in range(200))
+    with Terminal() as terminal:
+        terminal.until_prompt()
+        terminal.send(f"\x1b[200~{pasted}\x1b[201~")
+        terminal.until("line 199")
+        terminal.send("\r")
+        terminal.until("You said")
+
+    assert sent() == [pasted]
+
+
+def test_history_is_kept_across_sessions_for_the_owner_only() -> None:
+    """Arrow up in the next session; mode 0600, because prompts hold secrets."""
+    with Terminal() as terminal:
+        terminal.until_prompt()
+        terminal.send("remember me\r")
+        terminal.until("You said 'remember me'")
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("\x1b[A")
+        terminal.until(lambda: terminal.last_row == "you> remember me")
+
+    assert stat.S_IMODE(Path("state/history").stat().st_mode) == 0o600
+
+
+def test_a_history_that_cannot_be_written_costs_a_warning_only() -> None:
+    """A read-only home is no reason not to work."""
+    Path("file").touch()
+    with Terminal(HISTORY="file/history") as terminal:
+        terminal.until("prompts are not kept for later sessions")
+        terminal.until_prompt()
+        terminal.send("hello\r")
+        terminal.until("You said 'hello'")
+
+
+@pytest.mark.parametrize("words", ["exit\r", "quit\r", "/exit\r", CTRL_D, "  exit \r"])
+def test_words_and_end_of_input_leave(words: str) -> None:
+    """S1c-9: exit code 0, and the program behind is closed in order."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send(words)
+
+        assert (terminal.exit_code(), Path("closed").exists()) == (0, True)
+
+
+def test_ctrl_c_ends_the_run_and_keeps_the_conversation() -> None:
+    """C18: back at the prompt; the next message is answered."""
+    with Terminal() as terminal:
+        terminal.until_prompt()
+        terminal.send("forever\r")
+        terminal.until("working on it")
+        terminal.send(CTRL_C)
+        terminal.until("interrupted")
+        terminal.until_prompt()
+        terminal.send("and now\r")
+        terminal.until("You said 'and now' to model-1.")
+
+    assert sent() == ["forever", "and now"]
+
+
+def test_ctrl_c_at_an_empty_prompt_hints_and_a_second_one_leaves() -> None:
+    """C18."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send(CTRL_C)
+        terminal.until("press Ctrl-C again to leave")
+        terminal.until_prompt()
+        terminal.send(CTRL_C)
+
+        assert terminal.exit_code() == 0
+
+
+def test_ctrl_c_clears_a_draft_first() -> None:
+    """Nobody loses the session over a line typed wrong."""
+    with Terminal() as terminal:
+        terminal.until_prompt()
+        terminal.send("a draft")
+        terminal.until("you> a draft")
+        terminal.send(CTRL_C)
+        terminal.until_prompt()
+        terminal.send("better\r")
+        terminal.until("You said 'better'")
+
+        assert "again to leave" not in terminal.text
+
+
+@pytest.mark.parametrize("prompt", ["", "forever\r"])
+def test_a_request_to_terminate_closes_everything(prompt: str) -> None:
+    """C18: exit code 143, at the prompt and during a run."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send(prompt)
+        if prompt:
+            terminal.until("working on it")
+        os.kill(terminal.child.pid, signal.SIGTERM)
+
+        assert (terminal.exit_code(), Path("closed").exists()) == (143, True)
+
+
+def test_an_error_is_one_line_and_the_prompt_returns() -> None:
+    """S1-30, S1-46: an API error with its request id, and a bug whose traceback is in the log."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.send("fail\r")
+        terminal.until("the API is overloaded (request req_1)")
+        terminal.until_prompt()
+        terminal.send("boom\r")
+        terminal.until("RuntimeError: a bug (traceback in the log)")
+        terminal.until_prompt()
+        terminal.send("exit\r")
+
+        assert terminal.exit_code() == 0
+        rows = terminal.text.split("\n")
+        assert rows[3:] == [
+            "you> fail",
+            "the API is overloaded (request req_1)",
+            "you> boom",
+            "RuntimeError: a bug (traceback in the log)",
+            "you> exit",
+        ]
+    assert "a bug" in Path("agent.log").read_text()
+
+
+def test_a_program_that_cannot_be_built_gives_the_terminal_back() -> None:
+    """The error goes to whoever called, and the exit code is not 0."""
+    with Terminal(SETTINGS_ERROR="1") as terminal:
+        assert terminal.exit_code() == 1
+        assert "appsettings.toml: model is not set" in terminal.text
+
+
+def test_what_is_typed_during_a_run_waits_for_the_next_prompt() -> None:
+    """Neither lost nor echoed into the answer."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("gated 2\r")
+        terminal.until("piece 0")
+        terminal.send("next\r")
+        Path("gate-0").touch()
+        Path("gate-1").touch()
+        terminal.until("You said 'next'")
+
+        assert "piece 0\npiece 1\nyou> next\n" in terminal.text
+
+
+def test_a_report_from_the_background_appears_above_the_draft() -> None:
+    """A failing server costs one line and not what somebody is typing."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("half a quest")
+        terminal.until("you> half a quest")
+        Path("server-failed").touch()
+        terminal.until("MCP server docs: it is down")
+        terminal.until(lambda: terminal.last_row == "you> half a quest")
+        terminal.send("ion\r")
+        terminal.until("You said 'half a question'")
+
+        assert "it is down\nyou> half a question\nYou said" in terminal.text
+
+
+def test_tools_show_a_line_when_they_start_and_one_when_they_end() -> None:
+    """S4-18, S4-22, S4-23: the whole list, then each call with duration and outcome, then text."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("notes good && bad\r")
+        terminal.until("The tool said")
+        terminal.until_prompt()
+
+        shown = re.sub(r"\d+\.\d s", "n s", terminal.text).split("\n")
+        assert shown[4:8] == ["I take notes.", "2 tool calls:", "  - Note good", "  - Note bad"]
+        assert shown[8:12] == [
+            "* Note good",
+            "  done in n s: Note good",
+            "* Note bad",
+            "  failed after n s: Note bad: the note is bad",
+        ]
+        assert shown[12:] == ["The tool said: the note is bad", "you>"]
+
+
+def test_a_model_cannot_command_the_terminal() -> None:
+    """Neither clipboard nor screen; what is left of it is text."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.send("hostile\r")
+        terminal.until("abcd")
+
+        assert b"]52" not in terminal.bytes
+        assert "tools: bash, note" in terminal.text
+
+
+def test_thinking_is_shown_only_on_request() -> None:
+    """S4-21: off by default; on, it is a line of its own."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.send("think\r")
+        terminal.until("The answer.")
+        assert "private" not in terminal.text
+    with Terminal(SHOW_THINKING="1") as terminal:
+        terminal.until("logs: agent.log")
+        terminal.send("think\r")
+        terminal.until("a private thought\nThe answer.")

@@ -1,0 +1,81 @@
+"""The sentences a person reads."""
+
+import pytest
+
+from agent_cli import events
+from agent_cli.run_result import RunResult
+from agent_cli.terminal.narration import Sentence, describe_call, narrate, narrate_end, seconds
+from agent_cli.tooling import Tool
+
+
+async def _nothing(*_given: object) -> str:
+    return ""
+
+
+def test_a_retry_says_which_attempt_and_how_long_the_wait_is() -> None:
+    """S1-21: `attempt i/5, waiting n s`, on one line."""
+    retry = events.Retry(2, 5, 20.0, "rate limited", restarted=False)
+
+    assert narrate(retry) == Sentence("warning", "rate limited: attempt 2/5, waiting 20 s")
+
+
+def test_a_restart_in_the_middle_of_an_answer_is_marked() -> None:
+    """C16: the person sees where the answer begins again."""
+    retry = events.Retry(1, 5, 1.5, "the connection broke", restarted=True)
+
+    assert narrate(retry) == Sentence(
+        "warning", "the connection broke: attempt 1/5, waiting 1.5 s\n[stream restarted]"
+    )
+
+
+def test_warnings_and_errors_are_sentences_and_the_rest_is_silent() -> None:
+    """S1-33, S1-36, C17: a warning is an event; this is one of its subscribers."""
+    assert narrate(events.Notice("warning", "3 removed")) == Sentence("warning", "3 removed")
+    assert narrate(events.Notice("info", "connected")) == Sentence("dim", "connected")
+    assert narrate(events.ErrorShown("broken")) == Sentence("error", "broken")
+    assert narrate(events.Compacted(4, 9_000, 1_000)) == Sentence(
+        "dim", "compacted 4 messages: about 9,000 → 1,000 tokens"
+    )
+    assert narrate(events.TurnStart()) is None
+
+
+@pytest.mark.parametrize(
+    ("stop_reason", "error", "sentence"),
+    [
+        ("end_turn", None, None),
+        ("aborted", None, Sentence("warning", "interrupted")),
+        ("error", "overloaded (request req_1)", Sentence("error", "overloaded (request req_1)")),
+        ("error", None, Sentence("error", "the run ended in an error")),
+        ("max_rounds", "stopped after 3", Sentence("warning", "stopped after 3")),
+    ],
+)
+def test_a_person_reads_why_a_run_ended(
+    stop_reason: str, error: str | None, sentence: Sentence | None
+) -> None:
+    """S1-30: one line, and none when it simply is done."""
+    assert narrate_end(RunResult((), None, 1, stop_reason, error)) == sentence
+
+
+def test_a_call_is_one_short_line() -> None:
+    """S4-23: label and summary; without them the name and the first text of its input."""
+    schema = {"type": "object", "required": ["path"]}
+    read = Tool(
+        name="read",
+        label="Read",
+        description="",
+        parameters=schema,  # type: ignore[arg-type]  # dict is invariant
+        execute=_nothing,
+        summary=lambda given: f"{given['path']}:1",
+    )
+
+    assert describe_call([read], "read", {"path": "a\nb.py"}) == "Read a b.py:1"
+    assert describe_call([read], "read", {"file": "c.py"}) == "Read c.py"
+    assert describe_call([], "mcp__x__y", {"n": 1, "q": "z" * 200}) == "mcp__x__y " + "z" * 89 + "…"
+
+
+@pytest.mark.parametrize(
+    ("elapsed_s", "shown"), [(0.04, "0.0 s"), (9.94, "9.9 s"), (12.3, "12 s"), (185, "3 min 5 s")]
+)
+def test_durations_are_as_exact_as_a_person_needs(elapsed_s: float, shown: str) -> None:
+    """S4-23."""
+    assert seconds(elapsed_s) == shown

@@ -1,0 +1,80 @@
+"""Text that would command a terminal arrives as plain text."""
+
+import random
+import re
+
+import pytest
+
+from agent_cli.terminal.sanitize import Filter, clean, reveal
+
+HOSTILE = [
+    ("plain text, tab\tand newline\n stay", "plain text, tab\tand newline\n stay"),
+    ("\x1b[31mred\x1b[0m", "red"),
+    ("\x1b[2J\x1b[1;1Hforged", "forged"),
+    ("\x9b31mred", "red"),
+    ("copy \x1b]52;c;cm0gLXJmIC8=\x07this", "copy this"),
+    ("title \x1b]0;pwned\x1b\\here", "title here"),
+    ("title \x9d0;pwned\x9chere", "title here"),
+    ("link \x1b]8;;http://evil\x1b\\text\x1b]8;;\x1b\\", "link text"),
+    ("dcs \x1bPq payload\x1b\\ apc \x1b_G payload\x1b\\ end", "dcs  apc  end"),
+    ("reset \x1bc charset \x1b(0 end", "reset  charset  end"),
+    ("open \x1b]0;no end\nnext line", "open \nnext line"),
+    ("bell \x07 back \x08 return \r vt \x0b delete \x7f", "bell  back  return  vt  delete "),
+    ("bidi \u202e\u2066evil\u2069\u202c", "bidi evil"),
+    ("hidden \u200b\u2060\ufeff\U000e0041\U000e0100\ud800", "hidden "),
+    ("emoji 👨‍👩‍👧 ❤️ fa می‌خواهم", "emoji 👨‍👩‍👧 ❤️ fa می‌خواهم"),
+    ("cut \x1b", "cut "),
+    ("cut \x1b[31", "cut "),
+]
+FORBIDDEN = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200b\u2060\ufeff"
+    r"\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+@pytest.mark.parametrize(("text", "shown"), HOSTILE)
+def test_control_sequences_and_invisible_controls_are_removed(text: str, shown: str) -> None:
+    """Clipboard, title, cursor, links, bidi: nothing a model says may do any of it."""
+    assert clean(text) == shown
+
+
+@pytest.mark.parametrize(("text", "shown"), HOSTILE)
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_stream_shows_the_same_however_it_is_cut(text: str, shown: str, size: int) -> None:
+    """A sequence that arrives in two deltas is still one sequence."""
+    stream = Filter()
+
+    pieces = [stream.feed(text[at : at + size]) for at in range(0, len(text), size)]
+
+    assert "".join(pieces) == shown
+
+
+def test_a_long_payload_is_removed_to_its_end_and_not_kept() -> None:
+    """A megabyte for the clipboard costs no memory and none of it is shown."""
+    stream = Filter()
+
+    shown = [stream.feed("a\x1b]52;c;")] + [stream.feed("x" * 1_000) for _ in range(1_000)]
+    held = len(stream._held)
+    shown.append(stream.feed("\x1b"))
+    shown.append(stream.feed("\\b"))
+
+    assert ("".join(shown), held < 300) == ("ab", True)
+
+
+def test_nothing_forbidden_gets_through_whatever_the_text() -> None:
+    """Random soup of the dangerous characters, whole and streamed."""
+    chooser = random.Random(7)
+    alphabet = "\x1b\x1b[]]P_X^\\;0m?(ABHJ\x07\x9b\x9c\x9d\n\t\r a\u202e\u200b\ud800\U000e0041"
+    for _ in range(3_000):
+        text = "".join(chooser.choices(alphabet, k=chooser.randrange(40)))
+        stream = Filter()
+        streamed = "".join(stream.feed(character) for character in text)
+        assert not FORBIDDEN.search(clean(text)), text
+        assert streamed == clean(text), text
+
+
+def test_what_a_person_approves_shows_every_hidden_character() -> None:
+    """Dropping one would let the screen differ from what runs."""
+    text = "rm x\r\x1b[2K\u202e\u200b\U000e0041\ttab\nline"
+
+    assert reveal(text) == "rm x\\r\\x1b[2K\\u202e\\u200b\\U000e0041\ttab\nline"

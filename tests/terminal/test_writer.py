@@ -1,0 +1,105 @@
+"""Answers on stdout, everything else on lines of its own."""
+
+import io
+import os
+
+from agent_cli.terminal.writer import Writer
+
+
+class Stream(io.StringIO):
+    """A text stream that may claim to be a terminal, and copies what it gets to `together`."""
+
+    def __init__(self, together: list[str], *, terminal: bool) -> None:
+        super().__init__()
+        self._together = together
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+    def write(self, text: str) -> int:
+        self._together.append(text)
+        return super().write(text)
+
+
+def streams(*, out: bool, err: bool) -> tuple[Stream, Stream, list[str]]:
+    together: list[str] = []
+    return Stream(together, terminal=out), Stream(together, terminal=err), together
+
+
+def test_a_pipe_on_stdout_holds_only_the_answer() -> None:
+    """S1-05: asides and notices go to stderr and do not even cost the answer a newline."""
+    out, err, _ = streams(out=False, err=False)
+    writer = Writer(out, err, color=True)
+
+    writer.answer("half an ")
+    writer.aside("* Read a.py", "dim")
+    writer.notice("careful", "warning")
+    writer.answer("answer")
+    writer.end_answer()
+
+    assert (out.getvalue(), err.getvalue()) == ("half an answer\n", "* Read a.py\ncareful\n")
+
+
+def test_on_a_terminal_no_line_begins_inside_another() -> None:
+    """One cursor for both streams."""
+    out, err, together = streams(out=True, err=True)
+    writer = Writer(out, err, color=False)
+
+    writer.answer("half")
+    writer.notice("careful")
+    writer.answer("rest\n")
+    writer.aside("* Read a.py")
+
+    assert "".join(together) == "half\ncareful\nrest\n* Read a.py\n"
+
+
+def test_colour_goes_only_to_terminals_that_want_it() -> None:
+    """The same line, coloured on the terminal, plain in a file and with colours off."""
+    shown = []
+    for terminal, color in [(True, True), (False, True), (True, False)]:
+        out, err, _ = streams(out=False, err=terminal)
+        Writer(out, err, color=color).notice("careful", "warning")
+        shown.append(err.getvalue())
+
+    assert shown == ["\x1b[33mcareful\x1b[0m\n", "careful\n", "careful\n"]
+
+
+def test_thinking_never_shares_a_line_or_a_pipe_with_the_answer() -> None:
+    """S4-21: dim beside the answer on a terminal, on stderr when stdout is a pipe."""
+    out, err, together = streams(out=True, err=True)
+    writer = Writer(out, err, color=True)
+    writer.thought("hm")
+    writer.answer("Yes.")
+    piped_out, piped_err, _ = streams(out=False, err=False)
+    piped = Writer(piped_out, piped_err, color=True)
+    piped.thought("hm")
+    piped.answer("Yes.")
+
+    assert "".join(together) == "\x1b[2mhm\x1b[0m\nYes."
+    assert (piped_out.getvalue(), piped_err.getvalue()) == ("Yes.", "hm\n")
+
+
+def test_an_answer_cannot_command_the_terminal() -> None:
+    """Cleaned at the edge, also when the sequence is cut between two deltas."""
+    out, err, _ = streams(out=True, err=True)
+    writer = Writer(out, err, color=True)
+
+    writer.answer("a\x1b]0;pw")
+    writer.answer("ned\x07b")
+    writer.notice("x\x1b[2Jy")
+
+    assert (out.getvalue(), err.getvalue()) == ("ab\n", "xy\n")
+
+
+def test_a_reader_that_went_away_is_noticed_and_no_error() -> None:
+    """As with `| head`: no traceback, neither now nor when the stream is flushed at exit."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "w") as out:
+        writer = Writer(out, io.StringIO(), color=False)
+
+        writer.answer("nobody reads this")
+        writer.answer("nor this")
+
+        assert writer.stdout_closed
