@@ -62,7 +62,7 @@ class Agent:
             )
         messages = initial_state.messages if initial_state else ()
         self.conversation = conversation or conversation_of(messages, user_id=config.user_id)
-        self.conversation.publish = self._emit
+        self.conversation.publish = self.publish
         self._config = config
         self._steering = MessageQueue(steering_mode)
         self._follow_ups = MessageQueue(follow_up_mode)
@@ -165,7 +165,7 @@ class Agent:
     async def _run(self, prompts: Sequence[UserMessage]) -> RunResult:
         self._cancel = CancelToken()
         self._idle.clear()
-        run = Run(self.conversation, self._current_config, self._emit, self._cancel)
+        run = Run(self.conversation, self._current_config, self.publish, self._cancel)
         try:
             return await run.run(prompts)
         finally:
@@ -242,7 +242,7 @@ class Agent:
         """
         self._require_idle()
         self.conversation = conversation_of(messages, user_id=self._config.user_id)
-        self.conversation.publish = self._emit
+        self.conversation.publish = self.publish
 
     def append_message(self, message: Message) -> None:
         """Append *message* as if it had happened.
@@ -280,7 +280,8 @@ class Agent:
             wait_for_steering=config.wait_for_steering or self._steering.wait,
         )
 
-    def _emit(self, event: Event) -> None:
+    def publish(self, event: Event) -> None:
+        """Pass *event* to the listeners; for events of the application beside a run's own."""
         self._activity.track(event)
         for listener in tuple(self._listeners):
             try:

@@ -31,6 +31,11 @@ class CancelToken:
         for limit in tuple(self._scopes):
             limit.reschedule(asyncio.get_running_loop().time())
 
+    def check(self) -> None:
+        """Raise `Aborted` if the token is set; for code that may not have awaited since."""
+        if self.cancelled:
+            raise Aborted
+
     async def wait(self) -> None:
         """Return when the token is set."""
         await self._event.wait()
@@ -42,8 +47,7 @@ class CancelToken:
         Raises:
             Aborted: The token was set before or inside; the body saw CancelledError.
         """
-        if self.cancelled:
-            raise Aborted("stopped by the user")
+        self.check()
         # asyncio.timeout does the delicate part: telling our own cancellation from a foreign one.
         limit = asyncio.timeout(None)
         try:
@@ -52,7 +56,7 @@ class CancelToken:
                 yield
         except TimeoutError:
             if limit.expired():
-                raise Aborted("stopped by the user") from None
+                raise Aborted from None
             raise
         finally:
             self._scopes.discard(limit)

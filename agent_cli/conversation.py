@@ -4,7 +4,7 @@ Every change is published as an event the moment it is made, so that a session s
 has it on disk before anything else happens. Nothing here does I/O.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
 
@@ -192,13 +192,27 @@ class Conversation(Record):
         assert isinstance(message, AssistantMessage)
         return message
 
+    def add_usage(self, usage: Usage) -> None:
+        """Count what was used beside the replies, such as the call that wrote a summary."""
+        prompt = self._prompts[-1]
+        prompt.usage = prompt.usage + usage
+
     def start_call(self, tool_call_id: str) -> None:
         """Record that a tool is about to run: from here on its effect may have happened."""
         self._replace(replace(self.call(tool_call_id), started_at_ms=self._now()))
 
-    def hold_call(self, tool_call_id: str, pending: Pending) -> None:
-        """Record why a call does not run yet."""
-        self._replace(replace(self.call(tool_call_id), result=pending))
+    def pause(self, questions: Mapping[str, str]) -> None:
+        """Let the open calls wait until a person has decided about some of them.
+
+        Args:
+            questions: By the id of each call that person decides about, why; the others wait
+                behind them.
+        """
+        for call in self.open_calls():
+            reason = questions.get(call.tool_call_id)
+            held = Pending("deferred") if reason is None else Pending("approval", reason)
+            self._replace(replace(call, result=held))
+        self.set_state("waiting_for_approval")
 
     def decide_call(
         self, tool_call_id: str, decision: Literal["approved", "rejected"], reason: str = ""

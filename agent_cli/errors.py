@@ -21,7 +21,13 @@ Messages say what happened, to what, and what to do now; they carry no "Error:" 
 
 
 class AgentCliError(Exception):
-    """Base of everything raised on purpose; `str(error)` is one line for a person."""
+    """Base of everything raised on purpose; `str(error)` is one line for a person.
+
+    Attributes:
+        stop_reason: How a run that this error ends is said to have ended.
+    """
+
+    stop_reason = "error"
 
 
 class UsageError(AgentCliError):
@@ -87,12 +93,12 @@ class LimitReached(AgentCliError):
     """A limit of this run was reached.
 
     Attributes:
-        limit: "max_rounds" or "max_cost"; becomes the run's stop reason.
+        stop_reason: "max_rounds" or "max_cost".
     """
 
     def __init__(self, message: str, *, limit: str) -> None:
         super().__init__(message)
-        self.limit = limit
+        self.stop_reason = limit
 
 
 class ToolError(AgentCliError):
@@ -105,3 +111,5 @@ class SessionError(AgentCliError):
 
 class Aborted(AgentCliError):
     """The run was stopped on request."""
+
+    stop_reason = "aborted"

@@ -12,42 +12,32 @@ from typing import Literal, TypeAlias, TypeVar
 
 from agent_cli.cancel import CancelToken
 from agent_cli.conversation import Conversation
+from agent_cli.errors import AgentCliError
 from agent_cli.events import EventSink, ToolCall
 from agent_cli.messages import Message, UserMessage
 from agent_cli.phase import ChatStateMachine
 from agent_cli.provider import Model, ProviderRegistry, StreamFn, ThinkingLevel
 from agent_cli.timeline import Json
-from agent_cli.tooling import Tool, ToolResult
+from agent_cli.tooling import Tool, ToolResult, Verdict
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Allow:
-    """The call may run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Deny:
-    """The call may not run; the model reads *reason*."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """A person must decide; that person reads *reason*. The run pauses."""
-
-    reason: str
-
-
-Verdict: TypeAlias = Allow | Deny | Ask
 Maybe: TypeAlias = T | Awaitable[T]
 
 
 async def settled(value: "Maybe[T]") -> T:
     """Return *value*, awaited if it must be."""
     return await value if inspect.isawaitable(value) else value
+
+
+TakeMessages: TypeAlias = Callable[[], Maybe[Sequence[UserMessage] | None]]
+
+
+async def queued(take: TakeMessages | None) -> Sequence[UserMessage]:
+    """Return what is queued; no seam, None and nothing are all the same."""
+    messages = await settled(take()) if take else None
+    return messages or ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +95,8 @@ class LoopConfig:
     convert_to_llm: Callable[[Sequence[Message]], Maybe[Sequence[Message]]] | None = None
     authorize_tool: Callable[[ToolCall, Tool, object], Maybe[Verdict]] | None = None
     finish_result: Callable[[ToolCall, ToolResult], Maybe[ToolResult]] | None = None
-    get_steering_messages: Callable[[], Maybe[Sequence[UserMessage] | None]] | None = None
-    get_follow_up_messages: Callable[[], Maybe[Sequence[UserMessage] | None]] | None = None
+    get_steering_messages: TakeMessages | None = None
+    get_follow_up_messages: TakeMessages | None = None
     wait_for_steering: Callable[[], Awaitable[None]] | None = None
     get_api_key: Callable[[str], Maybe[str | None]] | None = None
 
@@ -124,7 +114,17 @@ class Turn:
     emit: EventSink
     cancel: CancelToken
     phase: ChatStateMachine
-    model: Model
-    tools: list[Tool]
-    system: list[str]
-    overflow: bool = False
+    overflow: bool
+    tools: list[Tool] = field(init=False)
+    system: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tools = list(self.config.tools)
+        self.system = [self.config.system_prompt] if self.config.system_prompt else []
+
+    @property
+    def model(self) -> Model:
+        """The model to ask."""
+        if self.config.model is None:
+            raise AgentCliError("no model is set: give the agent one")
+        return self.config.model

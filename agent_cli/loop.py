@@ -6,22 +6,14 @@ goes out through one event sink. Errors of the world become the run's stop reaso
 """
 
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
+from agent_cli import events
 from agent_cli.cancel import CancelToken
 from agent_cli.conversation import Conversation
-from agent_cli.errors import Aborted, AgentCliError, ContextOverflow, LimitReached
-from agent_cli.events import (
-    AgentEnd,
-    AgentStart,
-    EventSink,
-    MessageEnd,
-    MessageStart,
-    StateChanged,
-    TurnEnd,
-    TurnStart,
-)
+from agent_cli.errors import AgentCliError, ContextOverflow, LimitReached
 from agent_cli.executor import Executor
-from agent_cli.hooks import LoopConfig, Maybe, Turn, settled
+from agent_cli.hooks import LoopConfig, Turn, queued, settled
 from agent_cli.messages import CustomMessage, ToolResultMessage, UserMessage
 from agent_cli.model_call import ask
 from agent_cli.phase import ChatStateMachine, Phase
@@ -35,50 +27,45 @@ class Run:
         self,
         conversation: Conversation,
         config: Callable[[], LoopConfig],
-        emit: EventSink,
+        emit: events.EventSink,
         cancel: CancelToken,
     ) -> None:
         self._conversation = conversation
         self._config = config
         self._emit = Tally(emit)
         self._cancel = cancel
-        self._phase = ChatStateMachine(lambda old, new: emit(StateChanged(old, new)))
+        self._phase = ChatStateMachine(lambda old, new: emit(events.StateChanged(old, new)))
         self._overflow = False
         self._cut_off = False
 
     async def run(self, prompts: Sequence[UserMessage] = ()) -> RunResult:
         """Run until nothing is left to do; without prompts, go on from where the history ends."""
-        self._emit(AgentStart())
+        self._emit(events.AgentStart())
         try:
             async with self._cancel.scope():
-                stop_reason, error = await self._turns(prompts), None
-        except Aborted:
-            stop_reason, error = "aborted", None
-        except LimitReached as limit:
-            stop_reason, error = limit.limit, str(limit)
-        except AgentCliError as failure:
-            stop_reason, error = "error", str(failure)
+                stop_reason = await self._turns(prompts)
+        except AgentCliError as ending:
+            return self._end(ending.stop_reason, str(ending) or None)
         except BaseException as bug:
             self._end("error", repr(bug))
             raise
-        return self._end(stop_reason, error)
+        return self._end(stop_reason)
 
     async def _turns(self, incoming: Sequence[UserMessage]) -> str:
         turns = 0
         while True:
             config = self._config()
             again, steering = await self._turn(config, incoming)
+            self._cancel.check()
             turns += 1
             stop_reason = self._emit.message.stop_reason if self._emit.message else ""
             if self._conversation.waiting:
                 return "waiting_for_approval"
-            if turns == config.max_rounds:
-                if again:
-                    self._give_up(turns)
-                return stop_reason  # what is queued stays queued
-            incoming = steering or await _poll(config.get_steering_messages)
+            if turns == config.max_rounds:  # what is queued stays queued
+                return self._give_up(turns) if again else stop_reason
+            incoming = steering or await queued(config.get_steering_messages)
             if not (again or incoming):
-                incoming = await _poll(config.get_follow_up_messages)
+                incoming = await queued(config.get_follow_up_messages)
                 if not incoming:
                     return stop_reason
 
@@ -87,25 +74,26 @@ class Run:
     ) -> tuple[bool, Sequence[UserMessage]]:
         """Do one turn; return whether to ask the model again, and what the user steered."""
         results = list[ToolResultMessage]()
-        self._emit(TurnStart())
+        self._emit(events.TurnStart())
         try:
             for message in incoming:
                 self._conversation.add_user(message)
-                self._emit(MessageStart(message))
-                self._emit(MessageEnd(message))
+                self._emit(events.MessageStart(message))
+                self._emit(events.MessageEnd(message))
             turn = await self._prepare(config)
+            stop_reason = "tool_use"
             if not self._conversation.open_calls():
                 self._emit.iterations += 1
                 stop_reason = await ask(turn)
                 self._overflow = False
-                if not self._conversation.open_calls():
-                    self._phase.go(Phase.RESPONDING)
-                    return stop_reason == "pause_turn", ()
+            if not self._conversation.open_calls():
+                self._phase.go(Phase.RESPONDING)
+                return stop_reason == "pause_turn", ()
             executor = Executor(turn)
             results = await executor.run()
             # Calls that were cut off are asked for once more, smaller; twice in a row is enough.
-            again = not (executor.cut_off and self._cut_off)
-            self._cut_off = executor.cut_off
+            cut_off = stop_reason != "tool_use"
+            again, self._cut_off = not (cut_off and self._cut_off), cut_off
             return again, executor.steering
         except ContextOverflow:
             if self._overflow:
@@ -113,43 +101,27 @@ class Run:
             self._overflow = True
             return True, ()
         finally:
-            self._emit(TurnEnd(self._emit.message, tuple(results)))
+            self._emit(events.TurnEnd(self._emit.message, tuple(results)))
 
     async def _prepare(self, config: LoopConfig) -> Turn:
-        if config.model is None:
-            raise AgentCliError("no model is set: give the agent one")
         turn = Turn(
-            config,
-            self._conversation,
-            self._emit,
-            self._cancel,
-            self._phase,
-            config.model,
-            list(config.tools),
-            [config.system_prompt] if config.system_prompt else [],
-            self._overflow,
+            config, self._conversation, self._emit, self._cancel, self._phase, self._overflow
         )
         for contribute in config.prepare:
             await settled(contribute(turn))
         return turn
 
-    def _give_up(self, turns: int) -> None:
-        text = f"stopped after {turns} rounds, the limit max_rounds: send a message to go on"
-        self._conversation.note(CustomMessage("limit", {"text": text}))
-        raise LimitReached(text, limit="max_rounds")
+    def _give_up(self, turns: int) -> NoReturn:
+        limit = f"stopped after {turns} rounds, the limit max_rounds: send a message to go on"
+        self._conversation.note(CustomMessage("limit", {"text": limit}))
+        raise LimitReached(limit, limit="max_rounds")
 
-    def _end(self, stop_reason: str, error: str | None) -> RunResult:
+    def _end(self, stop_reason: str, error: str | None = None) -> RunResult:
         if stop_reason in ("error", "aborted"):
             self._phase.go(Phase.ERROR)
         else:
             self._phase.finish()
         self._phase.go(Phase.IDLE)
         self._conversation.complete()
-        self._emit(AgentEnd(tuple(self._emit.messages), stop_reason, error))
+        self._emit(events.AgentEnd(tuple(self._emit.messages), stop_reason, error))
         return self._emit.result(stop_reason, error)
-
-
-async def _poll(
-    get_messages: Callable[[], Maybe[Sequence[UserMessage] | None]] | None,
-) -> Sequence[UserMessage]:
-    return (await settled(get_messages()) or ()) if get_messages else ()

@@ -66,6 +66,7 @@ async def ask(turn: Turn) -> str:
 async def _stream(turn: Turn) -> Reply:
     stream_fn = _stream_fn(turn)
     request = await _request(turn)
+    turn.cancel.check()
     if turn.phase.phase is not Phase.THINKING:
         turn.phase.go(Phase.THINKING)
     processor = StreamProcessor()

@@ -7,10 +7,13 @@ import structlog
 
 from agent_cli.errors import ToolError
 from agent_cli.events import ToolCall
-from agent_cli.hooks import Allow, Ask, Deny, Turn, Verdict, settled
+from agent_cli.hooks import Turn, settled
 from agent_cli.timeline import Pending, ToolOutput
-from agent_cli.tooling import Tool, ToolResult, check_input
+from agent_cli.tooling import Allow, Ask, Deny, Tool, ToolResult, Verdict, check_input
 
+_CUT_OFF = (
+    "Not run: the reply ended with %s before this call was complete. Call again with less in it."
+)
 _log = structlog.get_logger(__name__)
 
 
@@ -29,17 +32,22 @@ def refuse(call: ToolOutput, reason: str) -> Ready:
     return Ready(call, refusal=ToolResult.error(reason))
 
 
-def announced(call: ToolOutput, reason: str = "") -> ToolCall:
-    """Return *call* as events and hooks show it."""
+def announced(call: ToolOutput) -> ToolCall:
+    """Return *call* as events and hooks show it, with the reason why it waits, if it does."""
+    reason = call.result.reason if isinstance(call.result, Pending) else ""
     return ToolCall(call.tool_call_id, call.name, call.input, reason)
 
 
 async def check_all(turn: Turn, calls: Sequence[ToolOutput]) -> tuple[list[Ready], dict[str, Ask]]:
     """Decide about the calls of a batch: what may run now, and what a person must be asked.
 
+    Nothing runs after a reply that did not end with "tool_use": its last call may be half a call.
     One at a time, in call order: two questions on one terminal would overlap. Calls behind the
     first question are in neither (`approval="defer"`), or nothing may run (`"batch"`).
     """
+    stop_reason = turn.conversation.last_reply().stop_reason
+    if stop_reason != "tool_use":
+        return [refuse(call, _CUT_OFF % stop_reason) for call in calls], {}
     ready: list[Ready] = []
     asks: dict[str, Ask] = {}
     for call in calls:

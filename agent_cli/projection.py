@@ -106,17 +106,22 @@ def _answers(blocks: Iterable[BlockOutput]) -> Iterator[ToolResultMessage]:
 
 
 def context(prompts: Sequence[Prompt]) -> list[Message]:
-    """Return what the next request is made of: compactions and trims applied.
+    """Return what the next request is made of: compactions and trims applied."""
+    return list(messages(shown(prompts)))
+
+
+def shown(prompts: Sequence[Prompt]) -> list[Output]:
+    """Return the entries `context` is made of.
 
     The first user message always stays. A prompt the model refused is left out whole; a reply the
     user interrupted leaves a note; a file is its summary at the end of its tool's result.
     """
-    shown: list[Output] = []
+    kept: list[Output] = []
     for prompt in prompts:
         if not _refused(prompt):
-            shown += _with_input(prompt, after=shown)
-            shown += prompt.output
-    return list(messages(_fold(_cut(shown))))
+            kept += _with_input(prompt, after=kept)
+            kept += prompt.output
+    return list(_fold(_cut(kept)))
 
 
 def _refused(prompt: Prompt) -> bool:

@@ -59,16 +59,16 @@ class StreamProcessor:
 
     def feed(self, event: StreamEvent) -> None:
         """Take in the next event."""
+        self.started = not isinstance(event, Retrying)
         match event:
             case ReplyStart():
-                self.started, self.model = True, event.model
+                self.model = event.model
             case TextDelta() | ThinkingDelta():
-                self.started = True
                 self._pieces.append(event)
             case ReplyEnd():
-                self.started, self.reply = True, event.reply
-            case Retrying(restarted=True):
-                self.started, self._pieces = False, []
+                self.reply = event.reply
+            case Retrying():
+                self._pieces = []
 
     def snapshot(self) -> Callable[[], AssistantMessage]:
         """Return a function that builds the reply as it is now, whenever it is called."""

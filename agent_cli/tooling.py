@@ -60,6 +60,28 @@ class Approval:
 
 
 @dataclass(frozen=True, slots=True)
+class Allow:
+    """The call may run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """The call may not run; the model reads *reason*."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A person must decide; that person reads *reason*. The run pauses."""
+
+    reason: str
+
+
+Verdict: TypeAlias = Allow | Deny | Ask
+
+
+@dataclass(frozen=True, slots=True)
 class ToolSpec:
     """What the model is told about a tool; name, description and JSON schema, nothing else."""
 

@@ -1,0 +1,215 @@
+"""The composition root: everything that is switched on is switched on here.
+
+Start (arguments, settings, environment)
+  → provider, tools, MCP servers
+  → prepare: facts, MCP tools, budget, compaction, trimming        before every model call
+  → authorize_tool: permissions    finish_result: truncation       around every tool call
+  → Agent; the front end subscribes to it
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from types import TracebackType
+
+from agent_cli_tools import builtin_tools
+from agent_cli_tools.workspace import Workspace
+
+from agent_cli import logs, wiring
+from agent_cli.agent import Agent
+from agent_cli.errors import AgentCliError
+from agent_cli.events import AgentStart, Event, Notice
+from agent_cli.hooks import LoopConfig, Turn
+from agent_cli.mcp_client import McpServers, Phase, ServerConfig, ServerState
+from agent_cli.plugins.workspace_facts import workspace_facts
+from agent_cli.policies.budget import Budget
+from agent_cli.policies.compaction import Compaction
+from agent_cli.policies.permissions import Permissions
+from agent_cli.policies.summarizer import Summarizer
+from agent_cli.policies.trimming import Trimming
+from agent_cli.policies.truncation import Truncation
+from agent_cli.provider import Model
+from agent_cli.providers.anthropic_messages import AnthropicMessages
+from agent_cli.providers.models import model_by_id
+from agent_cli.redaction import Redactor
+from agent_cli.startup import Start
+from agent_cli.tooling import Tool
+
+
+class App:
+    """The program, built; `async with` starts, and in the end stops, what runs beside it.
+
+    Building may take a second and may happen in any thread; entering is quick.
+    """
+
+    def __init__(self, begun: Start, *, one_shot: bool) -> None:
+        """Build.
+
+        Args:
+            begun: Where we are and what holds here.
+            one_shot: One prompt and out: MCP servers are waited for before the first reply.
+        """
+        settings = begun.loaded.settings
+        self._begun = begun
+        self._settings = settings
+        self._one_shot = one_shot
+        self._stack = AsyncExitStack()
+        self._workspace = Workspace(begun.workspace, extra_dirs=begun.arguments.add_dirs)
+        self._provider = AnthropicMessages(wiring.connection(begun), wiring.retry_policy(begun))
+        self._servers = McpServers(begun.environment, on_change=self._server_changed)
+        self._mcp_tools: tuple[Tool, ...] = ()
+        self._builtin_tools = builtin_tools(self._workspace)
+        summarizer = Summarizer(self._provider.stream, model=self._model("small"))
+        self._compaction = Compaction(
+            summarizer if settings.compaction.strategy == "summarize" else None,
+            threshold_tokens=settings.compaction.threshold_tokens,
+            protected_tail_messages=settings.compaction.protected_tail_messages,
+        )
+        rules = settings.permissions
+        self.permissions = Permissions(
+            root=begun.workspace,
+            mode=rules.mode,
+            allow=rules.allow,
+            ask=rules.ask,
+            deny=rules.deny,
+            interactive=not one_shot,
+        )
+        self.agent = Agent(self._config())
+        self.agent.subscribe(self._freeze_tools)
+
+    def _config(self) -> LoopConfig:
+        begun, settings = self._begun, self._settings
+        return LoopConfig(
+            model=self._model(),
+            system_prompt=wiring.system_prompt(begun),
+            tools=self._builtin_tools,
+            stream_fn=self._provider.stream,
+            max_tokens=settings.max_tokens,
+            temperature=settings.temperature,
+            thinking_level=settings.effort,
+            max_retry_delay_ms=round(settings.retry.max_server_delay_s * 1000),
+            max_rounds=settings.max_rounds,
+            tool_execution=settings.tool_execution,
+            concurrency=settings.tools.concurrency,
+            tool_timeout_s=settings.tools.timeout_s,
+            steering=settings.steering,
+            approval=settings.approval,
+            prepare=(
+                workspace_facts(self._workspace.root, begun.arguments.add_dirs),
+                self._add_mcp_tools,
+                Budget(max_cost_usd=settings.max_cost_usd),
+                self._compaction,
+                Trimming(max_messages=settings.history.max_conversation_messages),
+            ),
+            authorize_tool=self.permissions,
+            finish_result=Truncation(
+                self._publish, limit_chars=settings.history.max_tool_result_chars
+            ),
+        )
+
+    async def __aenter__(self) -> "App":
+        environment = self._begun.environment
+        sinks = logs.configure(
+            self._settings.logging,
+            Redactor.of(environment),
+            verbose=self._begun.arguments.verbose,
+        )
+        self._stack.callback(sinks.close)
+        self._stack.callback(self._workspace.close)
+        self._stack.push_async_callback(self._provider.aclose)
+        await self._stack.enter_async_context(self._servers)
+        self._provider.preload()
+        self._notices = [*self._begun.notices, *sinks.notices]
+        self._start_servers()
+        if self._one_shot:
+            await self._servers.wait_started(self._settings.mcp.startup_timeout_s)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._stack.__aexit__(kind, error, traceback)
+
+    @property
+    def session_id(self) -> str:
+        """The id of the conversation, in logs and results."""
+        return self.agent.conversation.id
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """All tools the model has at the moment, those of MCP servers included."""
+        return (*self._builtin_tools, *self._servers.tools())
+
+    @property
+    def models(self) -> Mapping[str, str]:
+        """Aliases and the model ids they stand for."""
+        return self._settings.models
+
+    def use_model(self, name: str) -> None:
+        """Ask the model *name*, an alias or an id, from the next call on."""
+        self.agent.set_model(self._model(name))
+
+    def overview(self) -> Sequence[str]:
+        """Return lines for the start: tools, MCP servers, log sinks."""
+        sinks = [sink.type for sink in self._settings.logging.sinks]
+        servers = [state.name for state in self._servers.states()]
+        return [
+            f"{self._model().id} · {self._begun.workspace}",
+            f"tools: {', '.join(tool.name for tool in self._builtin_tools)}",
+            f"MCP servers: {', '.join(servers) or 'none'} · logs: {', '.join(sinks) or 'none'}",
+        ]
+
+    def mcp_overview(self) -> Sequence[str]:
+        """Return one line for each MCP server: its state, its tools, or why it failed."""
+        lines = []
+        for state in self._servers.states():
+            tools = f", {state.tools} tools" if state.phase is Phase.READY else ""
+            reason = f": {state.reason}" if state.reason else ""
+            lines.append(f"{state.name}: {state.phase}{tools}{reason}")
+            lines += [f"  {note}" for note in state.notes]
+        return lines
+
+    async def compact(self, focus: str) -> None:
+        """Summarise older messages now; events tell what came of it.
+
+        Raises:
+            AgentCliError: There is nothing to compact, or it did not work.
+        """
+        compacted = await self._compaction.compact_now(
+            self.agent.conversation, self._model(), emit=self._publish, focus=focus
+        )
+        if not compacted:
+            raise AgentCliError("there is nothing to compact yet")
+
+    def clear(self) -> None:
+        """Begin a new conversation."""
+        self.agent.reset()
+
+    def _model(self, name: str | None = None) -> Model:
+        return model_by_id(self._settings.model_id(name))
+
+    def _start_servers(self) -> None:
+        usable = []
+        for server in wiring.mcp_servers(self._begun):
+            if isinstance(server, ServerConfig):
+                usable.append(server)
+            else:
+                self._publish(Notice("warning", server.reason))
+        self._servers.start(usable)
+
+    def _server_changed(self, state: ServerState) -> None:
+        if state.phase is Phase.FAILED:
+            self._publish(Notice("warning", state.reason))
+
+    def _freeze_tools(self, event: Event) -> None:
+        """Take the servers' tools over when a run begins, so that none changes in the middle."""
+        if isinstance(event, AgentStart):
+            self._mcp_tools = self._servers.tools()
+
+    def _add_mcp_tools(self, turn: Turn) -> None:
+        turn.tools += self._mcp_tools
+
+    def _publish(self, event: Event) -> None:
+        self.agent.publish(event)

@@ -1,0 +1,1 @@
+"""Contributors to `prepare`: what the model is given besides the conversation."""

@@ -1,0 +1,94 @@
+"""What is known before anything is built: the workspace, whether it is trusted, the settings.
+
+On the way to the first prompt: nothing heavy is imported here.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from agent_cli.arguments import Arguments
+from agent_cli.errors import SettingsError
+from agent_cli.settings import Environment, Loaded, load_environment, load_settings
+from agent_cli.trust import TrustStore, acting_files, what_would_act
+
+
+class Start(NamedTuple):
+    """The decisions every part of the program starts from; `notices` are for the user."""
+
+    arguments: Arguments
+    workspace: Path
+    trusted: bool
+    environment: Environment
+    loaded: Loaded
+    notices: tuple[str, ...]
+
+
+def start(arguments: Arguments, *, may_ask: bool) -> Start:
+    """Find out where we are and what holds here.
+
+    Args:
+        arguments: The command line.
+        may_ask: Somebody is there to say whether this workspace is trusted.
+
+    Raises:
+        SettingsError: A file cannot be read, or a value is not allowed.
+    """
+    workspace = Path.cwd()
+    trusted, notices = _trust(workspace, arguments, may_ask=may_ask)
+    environment = load_environment(os.environ, workspace=workspace, trusted=trusted)
+    loaded = load_settings(
+        environment,
+        workspace=workspace,
+        trusted=trusted,
+        extra_file=arguments.settings_file,
+        overrides=arguments.overrides,
+    )
+    if loaded.settings.working_directory:
+        workspace = _directory(loaded.settings.working_directory)
+        # Trust was asked about for another directory.
+        trusted = arguments.trust or TrustStore.of_user().is_trusted(workspace)
+    return Start(arguments, workspace, trusted, environment, loaded, (*notices, *loaded.notices))
+
+
+def _trust(workspace: Path, arguments: Arguments, *, may_ask: bool) -> tuple[bool, tuple[str, ...]]:
+    """Return whether the workspace is trusted, and what to say when something in it is ignored."""
+    if arguments.trust:
+        return True, ()
+    acting = acting_files(workspace)
+    if not acting:
+        return False, ()
+    store = TrustStore.of_user()
+    if store.is_trusted(workspace):
+        return True, ()
+    if may_ask and _ask(workspace):
+        store.trust(workspace)
+        return True, ()
+    names = ", ".join(path.name for path in acting)
+    return False, (
+        f"{names} ignored: this workspace is not trusted; `agent-cli trust` or --trust changes"
+        " that",
+    )
+
+
+def _ask(workspace: Path) -> bool:
+    """Show what would act in the workspace and ask the person at the terminal."""
+    print(f"{workspace} holds files that change what agent-cli does:", file=sys.stderr)
+    for file in what_would_act(workspace):
+        print(f"  {file.path.name}", file=sys.stderr)
+        for effect in file.effects:
+            print(f"    {effect}", file=sys.stderr)
+    print("Trust them, until they change? [y/N] ", end="", file=sys.stderr, flush=True)
+    try:
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return False
+
+
+def _directory(given: str) -> Path:
+    path = Path(given).expanduser().resolve()
+    if not path.is_dir():
+        raise SettingsError(f"working_directory {given!r} is not a directory")
+    return path
