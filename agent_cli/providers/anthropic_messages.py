@@ -8,10 +8,12 @@ import asyncio
 import gc
 import json
 import re
+import sys
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import aclosing
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import structlog
@@ -29,7 +31,7 @@ from agent_cli.providers.failures import (
 from agent_cli.providers.reply_builder import BrokenReply, ReplyBuilder
 from agent_cli.providers.retries import with_retries
 from agent_cli.providers.retry_policy import RetryPolicy
-from agent_cli.providers.sse import server_sent_events
+from agent_cli.providers.sse import EventDecoder, ServerSentEvent
 from agent_cli.providers.wire import parameters
 from agent_cli.timeline import Json
 
@@ -89,9 +91,10 @@ class AnthropicMessages:
                 yield event
 
     async def aclose(self) -> None:
-        """Close the connections."""
-        if self._client is not None:
-            await (await self._loaded()).aclose()
+        """Close the connections, if there are any."""
+        client = self._client
+        if client is not None and client.done() and client.exception() is None:
+            await client.result().aclose()
 
     async def _loaded(self) -> "Client":
         self.preload()
@@ -137,15 +140,17 @@ async def _call(
         if opened.content_type.startswith(NO_STREAMS):
             raise not_the_api(client.base_url, opened.content_type)
         builder = ReplyBuilder(request.model.id, opened.request_id)
-        async with aclosing(_payloads(opened)) as payloads:
-            async for payload in payloads:
-                for event in _fed(builder, payload, opened):
-                    yield event
-                if payload.get("type") == "message_stop":
-                    break
-            else:
-                if not builder.begun:
-                    raise not_the_api(client.base_url, "no events")
+        try:
+            async with aclosing(_payloads(opened)) as payloads:
+                async for payload in payloads:
+                    for event in builder.feed(payload):
+                        yield event
+                    if builder.ended:
+                        break
+        except BrokenReply as error:
+            raise broken_off(f"the reply was garbled: {error}", opened.request_id) from error
+        if not (builder.begun or builder.ended):
+            raise not_the_api(client.base_url, "no events")
         if not builder.complete:
             raise broken_off("the reply ended before it was complete", opened.request_id)
         await opened.finish()
@@ -163,31 +168,26 @@ async def _call(
     yield ReplyEnd(reply)
 
 
-def _fed(
-    builder: ReplyBuilder, payload: Mapping[str, Json], opened: "OpenReply"
-) -> Iterator[StreamEvent]:
-    try:
-        yield from builder.feed(payload)
-    except BrokenReply as error:
-        raise broken_off(f"the reply was garbled: {error}", opened.request_id) from error
-
-
 async def _payloads(opened: "OpenReply") -> AsyncGenerator[Mapping[str, Json], None]:
     """Yield the JSON of each event; an `error` event ends the call."""
+    decoder = EventDecoder()
     try:
-        async for event in server_sent_events(opened.chunks):
-            if event.name == "error":
-                raise _error_in_stream(event.data, opened.request_id)
-            if event.data == "[DONE]":  # how gateways to other APIs end a stream
-                continue
-            payload: Json = json.loads(event.data)
-            if not isinstance(payload, dict):
-                raise broken_off("the reply was garbled: an event is no object", opened.request_id)
-            if payload.get("type") == "error":
-                raise _error_in_stream(event.data, opened.request_id)
-            yield payload
+        async for chunk in opened.chunks:
+            for event in decoder.feed(chunk):
+                yield _payload(event, opened.request_id)
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise broken_off(f"the reply was garbled: {error}", opened.request_id) from error
+        raise BrokenReply(str(error)) from error
+
+
+def _payload(event: ServerSentEvent, request_id: str | None) -> Mapping[str, Json]:
+    if event.name == "error":
+        raise _error_in_stream(event.data, request_id)
+    payload: Json = json.loads(event.data)
+    if not isinstance(payload, dict):
+        raise BrokenReply("an event is no object")
+    if payload.get("type") == "error":
+        raise _error_in_stream(event.data, request_id)
+    return payload
 
 
 def _error_in_stream(data: str, request_id: str | None) -> CallFailed:
@@ -204,23 +204,36 @@ def _error_in_stream(data: str, request_id: str | None) -> CallFailed:
 
 
 def _load(connection: Connection, loaded: "Future[Client]") -> None:
-    """Import the SDK and build the client, without garbage collections in between.
+    """Build the client; what goes wrong is raised where it is waited for."""
+    loaded.set_running_or_notify_cancel()
+    try:
+        _import_sdk()
+        from agent_cli.providers.client import Client  # noqa: PLC0415 - what the thread is for
+
+        loaded.set_result(Client(connection))
+    except ImportError as error:
+        loaded.set_exception(ModelError(f"the model's SDK is not installed whole ({error})"))
+    except ModelError as error:
+        loaded.set_exception(error)
+    finally:
+        if not loaded.done():
+            # A bug of ours: the thread's traceback tells more, but nobody may wait for ever.
+            loaded.set_exception(ModelError("the connection to the model could not be set up"))
+
+
+def _import_sdk() -> None:
+    """Import the SDK without garbage collections in between.
 
     Importing makes three thousand modules' worth of objects that live for ever; collecting among
     them costs a quarter of the time and holds up the event loop.
     """
-    loaded.set_running_or_notify_cancel()
+    if "anthropic" in sys.modules:
+        return
     collecting = gc.isenabled()
     gc.disable()
     try:
-        from agent_cli.providers.client import Client  # noqa: PLC0415 - what the thread is for
-
-        loaded.set_result(Client(connection))
-    except (ImportError, ModelError) as error:
-        loaded.set_exception(error)
+        import_module("agent_cli.providers.client")
     finally:
         gc.freeze()
         if collecting:
             gc.enable()
-        if not loaded.done():
-            loaded.set_exception(ModelError("the model's SDK could not be loaded; see the log"))

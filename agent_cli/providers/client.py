@@ -21,6 +21,7 @@ from agent_cli.providers.recording import RecordTransport, ReplayTransport
 from agent_cli.providers.retry_policy import server_delay_s
 from agent_cli.version import __version__
 
+DEFAULT_BASE_URL = "https://api.anthropic.com"
 CONNECT_TIMEOUT_S = 5.0
 WRITE_TIMEOUT_S = 60.0
 # The end of the body comes with the last event; a server that holds it back is not waited for.
@@ -110,7 +111,7 @@ def _check_credentials(sdk: anthropic.AsyncAnthropic) -> None:
 
 
 def _sdk_client(connection: Connection) -> anthropic.AsyncAnthropic:
-    api_key = connection.api_key
+    api_key = connection.api_key or None
     if connection.replay is not None or (connection.compat and not connection.auth_token):
         # Nobody checks it: a recording has no server, and local servers want any key at all.
         api_key = api_key or os.environ.get("ANTHROPIC_API_KEY") or "none"
@@ -120,8 +121,10 @@ def _sdk_client(connection: Connection) -> anthropic.AsyncAnthropic:
     try:
         sdk = anthropic.AsyncAnthropic(
             api_key=api_key,
-            auth_token=connection.auth_token if api_key is None else None,
-            base_url=connection.base_url,
+            auth_token=(connection.auth_token or None) if api_key is None else None,
+            base_url=connection.base_url
+            or os.environ.get("ANTHROPIC_BASE_URL")
+            or DEFAULT_BASE_URL,
             timeout=timeout,
             max_retries=0,
             default_headers={"User-Agent": f"agent-cli/{__version__}"},

@@ -42,7 +42,7 @@ class ReplyBuilder:
 
     def __init__(self, model_id: str, request_id: str | None) -> None:
         self.begun = False
-        self.complete = False
+        self.ended = False
         self._model_id = model_id
         self._request_id = request_id
         self._message: Mapping[str, Json] = {}
@@ -73,7 +73,15 @@ class ReplyBuilder:
                 self._end = {**self._end, **_mapping(event.get("delta"))}
                 self._take_usage(event.get("usage"))
             case "message_stop":
-                self.complete = self._end.get("stop_reason") is not None
+                # Some servers leave the ends of blocks out; what was said must not be lost.
+                for index in sorted(self._open):
+                    yield self._end_block(index)
+                self.ended = True
+
+    @property
+    def complete(self) -> bool:
+        """Whether the reply may be used: it ended, and it says why."""
+        return self.ended and self._end.get("stop_reason") is not None
 
     def reply(self) -> Reply:
         """Return the complete reply."""
@@ -141,16 +149,17 @@ class ReplyBuilder:
         self._usage.update({name: value for name, value in given.items() if value is not None})
 
     def _usage_of(self, model: str) -> Usage:
+        short, hour = _count(self._usage, "cache_creation_input_tokens"), 0
         split = self._usage.get("cache_creation")
-        parts = split if isinstance(split, dict) else {}
-        hour = _count(parts, "ephemeral_1h_input_tokens")
-        written = _count(self._usage, "cache_creation_input_tokens")
+        if isinstance(split, dict):
+            short = _count(split, "ephemeral_5m_input_tokens")
+            hour = _count(split, "ephemeral_1h_input_tokens")
         tokens = Usage(
             input_tokens=_count(self._usage, "input_tokens"),
             output_tokens=_count(self._usage, "output_tokens"),
             cache_read_tokens=_count(self._usage, "cache_read_input_tokens"),
-            cache_write_5m_tokens=max(0, written - hour),
-            cache_write_1h_tokens=min(hour, written),
+            cache_write_5m_tokens=short,
+            cache_write_1h_tokens=hour,
         )
         cost = cost_microdollars(model, tokens)
         return tokens + Usage(cost_microdollars=cost)

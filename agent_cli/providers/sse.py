@@ -3,7 +3,7 @@
 Source: the HTML standard, section 9.2.6 (interpreting an event stream).
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -15,30 +15,29 @@ class ServerSentEvent:
     data: str
 
 
-async def server_sent_events(chunks: AsyncIterator[bytes]) -> AsyncIterator[ServerSentEvent]:
-    """Yield the events of *chunks*; one that the end cuts off is dropped.
+class EventDecoder:
+    """Cuts a stream of bytes into events, wherever the network cut it; the rest is kept."""
 
-    Raises:
-        UnicodeDecodeError: A line is not UTF-8.
-    """
-    name = ""
-    data: list[str] = []
-    async for line in _lines(chunks):
-        field, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if not line:
-            if data:
-                yield ServerSentEvent(name, "\n".join(data))
-            name, data = "", []
-        elif field == "event":
-            name = value
-        elif field == "data":
-            data.append(value)
+    def __init__(self) -> None:
+        self._rest = b""
+        self._name = ""
+        self._data: list[str] = []
 
+    def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
+        """Yield the events that *chunk* completes.
 
-async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
-    rest = b""
-    async for chunk in chunks:
-        *lines, rest = (rest + chunk).split(b"\n")
+        Raises:
+            UnicodeDecodeError: A line is not UTF-8.
+        """
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
-            yield line.removesuffix(b"\r").decode()
+            field, _, value = line.removesuffix(b"\r").decode().partition(":")
+            value = value.removeprefix(" ")
+            if field == "data":
+                self._data.append(value)
+            elif field == "event":
+                self._name = value
+            elif not (field or value):
+                if self._data:
+                    yield ServerSentEvent(self._name, "\n".join(self._data))
+                self._name, self._data = "", []

@@ -59,6 +59,7 @@ class FakeMessagesApi:
         self.requests: list[ReceivedRequest] = []
         self.refusals: list[Refusal] = []
         self.dropped_thinking: list[Payload] = []
+        self.broken_answers: list[Exception] = []
         self.connections_made = 0
         self.port = 0
         self._answer = answer
@@ -94,9 +95,19 @@ class FakeMessagesApi:
         for connection in tuple(self._connections):
             await connection.close()
         await self._server.wait_closed()
+        if self.broken_answers:
+            raise self.broken_answers[0]
 
     def answer_to(self, request: ReceivedRequest) -> RawAnswer:
-        """Record *request* and return what to send."""
+        """Return what to send; an error in the test's own function is raised at the end."""
+        try:
+            return self._answer_to(request)
+        except Exception as problem:  # the client must not wait for an answer that never comes
+            self.broken_answers.append(problem)
+            sentence = f"the test server could not answer: {problem!r}"
+            return error(500, "api_error", sentence, headers={"x-should-retry": "false"})
+
+    def _answer_to(self, request: ReceivedRequest) -> RawAnswer:
         with self._arrived:
             self.requests.append(request)
             self._arrived.notify_all()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.messages_api import (
+    Answer,
     FakeMessagesApi,
     Gate,
     broken,
@@ -45,6 +46,18 @@ async def test_a_refused_request_leaves_the_script_alone() -> None:
         _, answer = await post(api, request())
 
     assert '"one"' in answer
+
+
+async def test_an_error_in_an_answer_function_is_the_tests_error() -> None:
+    """The client gets an answer at once, and the test fails with what it got wrong."""
+
+    def answer(_request: object) -> Answer:
+        raise AssertionError("not what I expected")
+
+    with pytest.raises(AssertionError, match="not what I expected"):
+        async with FakeMessagesApi(answer=answer) as api:
+            status, _ = await post(api, request())
+            assert status == 500
 
 
 async def test_a_gate_holds_the_stream_until_it_opens() -> None:

@@ -1,0 +1,545 @@
+"""The provider over a real connection: whole replies, every way a reply can fail, and leaving."""
+
+import asyncio
+import socket
+import subprocess
+import sys
+from contextlib import aclosing
+
+import pytest
+import structlog
+
+from agent_cli.errors import ContextOverflow, ModelError
+from agent_cli.provider import (
+    BlockEnd,
+    ReplyEnd,
+    ReplyStart,
+    Retrying,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    ToolCallStart,
+)
+from agent_cli.providers.anthropic_messages import AnthropicMessages
+from agent_cli.providers.client import Client
+from agent_cli.providers.connection import Connection
+from agent_cli.providers.failures import SPEND_LIMITS
+from agent_cli.timeline import Usage
+from tests.messages_api import (
+    Answer,
+    FakeMessagesApi,
+    Gate,
+    broken,
+    error,
+    raw,
+    redacted_thinking,
+    reply,
+    serve_in_thread,
+    text,
+    thinking,
+    tool_use,
+)
+from tests.providers.asking import asker, request
+
+CALL = tool_use("read", {"path": "a"}, id="t1")
+
+
+async def test_a_reply_arrives_piece_by_piece_and_then_whole() -> None:
+    """S1-17: the message, and its tool calls as an ordered part of it."""
+    figures = {"input_tokens": 10, "cache_read_input_tokens": 100, "output_tokens": 7}
+    said = reply(thinking("hm", "s"), "see:", CALL, usage=figures, chunk_chars=8)
+    async with FakeMessagesApi(said) as api, asker(api) as it:
+        asked = await it.ask()
+
+    blocks = (thinking("hm", "s"), text("see:"), CALL)
+    assert asked.events[:-1] == [
+        ReplyStart("claude-sonnet-5-5"),
+        ThinkingDelta(0, "hm"),
+        BlockEnd(0, blocks[0]),
+        TextDelta(1, "see:"),
+        BlockEnd(1, blocks[1]),
+        ToolCallStart(2, "t1", "read"),
+        ToolCallDelta(2, '{"path":'),
+        ToolCallDelta(2, ' "a"}'),
+        BlockEnd(2, blocks[2]),
+    ]
+    assert asked.reply.content == blocks
+    assert asked.reply.stop_reason == "tool_use"
+    assert asked.reply.request_id == "req_000001"
+    # 10 fresh at 2 $, 100 cached at 0.1 $, 7 written at 10 $ per million.
+    assert asked.reply.usage == Usage(10, 7, 100, cost_microdollars=100)
+
+
+async def test_blocks_are_kept_exactly_as_received() -> None:
+    """Unknown kinds, omitted thinking, order of keys: what comes back must verify."""
+    blocks = (
+        thinking("", "sig"),
+        redacted_thinking("x1"),
+        {"type": "future_block", "z": 1, "a": None},
+        {"type": "text", "text": "hi", "citations": None},
+        {"type": "tool_use", "id": "t", "name": "n", "input": {"b": 1.0, "a": "é"}, "caller": {}},
+    )
+    async with FakeMessagesApi(reply(*blocks, chunk_chars=3)) as api, asker(api) as it:
+        asked = await it.ask()
+
+    assert [list(block.items()) for block in asked.reply.content] == [
+        list(block.items()) for block in blocks
+    ]
+
+
+async def test_what_nobody_knows_yet_is_passed_over() -> None:
+    """Pings, and event and delta types of a later version of the API."""
+    delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "new_delta", "n": 1}}
+    later = ((0, {"type": "prelude"}), (4, {"type": "new_event", "x": 1}), (4, delta))
+    said = reply("hello", pings=True, extra_events=later)
+    async with FakeMessagesApi(said) as api, asker(api) as it:
+        asked = await it.ask()
+
+    assert asked.text == "hello"
+    assert asked.retries == []
+
+
+async def test_a_refusal_is_a_reply_with_its_details() -> None:
+    details = {"type": "refusal", "category": "cyber", "explanation": "no"}
+    async with (
+        FakeMessagesApi(reply("I", stop_reason="refusal", stop_details=details)) as api,
+        asker(api) as it,
+    ):
+        asked = await it.ask()
+
+    assert (asked.reply.stop_reason, asked.reply.stop_details) == ("refusal", details)
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("drop", "the connection broke in the reply"),
+        ("reset", "the connection broke in the reply"),
+        ("eof", "the reply ended before it was complete"),
+        ("error", "the API broke the reply off (Overloaded)"),
+        ("rate_limit", "the API broke the reply off (Too many requests)"),
+        ("error_text", "the API broke the reply off (upstream went away)"),
+        ("bad_json", "the reply was garbled"),
+        ("bad_utf8", "the reply was garbled"),
+        ("bad_index", "the reply was garbled"),
+        ("stall", "the reply stopped: nothing for 0.2 s"),
+    ],
+)
+async def test_a_reply_that_breaks_is_asked_for_again_from_scratch(fault: str, reason: str) -> None:
+    """S1-22, C16: what was seen is void, said so, and no half block is kept."""
+    half = broken(reply("half of it", chunk_chars=4), fault, after=4)
+    # More replies than needed: on a busy machine a good one may seem to stall, too.
+    async with (
+        FakeMessagesApi(half, *[reply("whole")] * 5) as api,
+        asker(api, read_timeout_s=0.2 if fault == "stall" else 90) as it,
+    ):
+        asked = await it.ask()
+
+    retry = asked.retries[0]
+    assert retry.reason.startswith(reason)
+    assert retry.restarted
+    assert asked.events.index(retry) > asked.events.index(TextDelta(0, "half"))
+    assert asked.reply.content == (text("whole"),)
+
+
+async def test_a_break_before_the_first_piece_restarts_nothing() -> None:
+    """Nothing was shown, so nothing has to be taken back."""
+    early = broken(reply("never"), "drop", after=1)
+    async with FakeMessagesApi(early, reply("whole")) as api, asker(api) as it:
+        asked = await it.ask()
+
+    assert [retry.restarted for retry in asked.retries] == [False]
+
+
+async def test_an_invalid_request_inside_a_stream_ends_the_call() -> None:
+    async with FakeMessagesApi(broken(reply("x"), "invalid")) as api, asker(api) as it:
+        asked = await it.ask()
+
+    assert isinstance(asked.error, ModelError)
+    assert asked.error.kind == "invalid_request_error"
+    assert len(api.requests) == 1
+
+
+async def test_a_reply_without_a_stop_reason_is_not_complete() -> None:
+    """Complete means message_stop and a stop reason; tools would run on half an input."""
+    unfinished = broken(reply("x"), "eof", after=5)
+    async with FakeMessagesApi(unfinished, reply("whole")) as api, asker(api) as it:
+        asked = await it.ask()
+
+    assert asked.text == "whole"
+    assert len(asked.retries) == 1
+
+
+async def test_a_server_that_never_answers_is_given_up_on_and_asked_again() -> None:
+    """Silence before the headers counts like silence in the reply."""
+    silent = reply("late", gate=Gate(), hold_at=0)
+    async with (
+        FakeMessagesApi(silent, *[reply("whole")] * 5) as api,
+        asker(api, read_timeout_s=0.2) as it,
+    ):
+        asked = await it.ask()
+
+    assert asked.text == "whole"
+    assert asked.retries[0].reason == f"{api.base_url} did not answer in time"
+
+
+async def test_a_refused_connection_is_tried_again() -> None:
+    """C15: nobody listens at first; the table of the other failures starts at one second."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    async with asker(base_url=f"http://127.0.0.1:{port}", api_key="k") as it:
+        asked = await it.ask()
+
+    assert it.waits_s == [1, 2, 4, 8, 16]
+    assert str(asked.error).startswith(f"http://127.0.0.1:{port} cannot be reached")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        raw(200, b"<html><body>Welcome</body></html>", content_type="text/html; charset=utf-8"),
+        raw(200, b'{"type": "message", "content": []}', content_type="application/json"),
+        raw(200, b""),
+        raw(200, b"<html><body>Welcome</body></html>"),
+    ],
+    ids=["html", "json", "empty", "html called a stream"],
+)
+async def test_a_page_instead_of_a_stream_names_the_base_url(answer: Answer) -> None:
+    """A wrong address does not become right by asking again."""
+    async with FakeMessagesApi(answer) as api, asker(api) as it:
+        asked = await it.ask()
+
+    assert "the base URL is probably wrong, check ANTHROPIC_BASE_URL" in str(asked.error)
+    assert api.base_url in str(asked.error)
+    assert len(api.requests) == 1
+
+
+async def test_a_stream_without_event_lines_is_read_all_the_same() -> None:
+    """Some compatible servers send only data lines."""
+    async with FakeMessagesApi(reply("hi", event_lines=False)) as api, asker(api) as it:
+        asked = await it.ask()
+
+    assert asked.text == "hi"
+
+
+async def test_invalid_arguments_of_a_tool_reach_the_caller_as_text() -> None:
+    """The turn must not die of them: validation answers, and the model corrects itself."""
+    call = tool_use("read", id="t1", raw='{"path": "a"')
+    async with FakeMessagesApi(reply(call)) as api, asker(api) as it:
+        asked = await it.ask()
+
+    assert asked.reply.content[0]["input"] == {"INVALID_JSON": '{"path": "a"'}
+
+
+async def test_a_base_url_may_end_in_v1() -> None:
+    """The SDK would ask for /v1/v1/messages."""
+    async with (
+        FakeMessagesApi(reply("hi"), reply("ho")) as api,
+        asker(api, base_url=f"{api.base_url}/v1/") as it,
+    ):
+        await it.ask()
+
+    assert [got.path for got in api.requests] == ["/v1/messages"]
+
+
+async def test_the_base_url_of_the_environment_may_end_in_v1(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with FakeMessagesApi(reply("hi")) as api:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", f"{api.base_url}/v1")
+        async with asker(api, base_url=None) as it:
+            asked = await it.ask()
+
+    assert asked.text == "hi"
+
+
+async def test_cancelling_closes_the_connection_at_once() -> None:
+    """The server sees the client leave, and stops paying attention to it."""
+    gate = Gate()
+    async with FakeMessagesApi(reply("a" * 40, gate=gate)) as api, asker(api) as it:
+        asking = asyncio.create_task(it.ask())
+        await asyncio.to_thread(gate.reached.wait, 20)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+        assert await asyncio.to_thread(api.requests[0].disconnected.wait, 20)
+
+
+async def test_closing_the_stream_closes_the_connection() -> None:
+    """Who has seen enough leaves by closing the iterator."""
+    gate = Gate()
+    gate.open(1)
+    async with FakeMessagesApi(reply("a" * 40, gate=gate)) as api, asker(api) as it:
+        async with aclosing(it.provider.stream(request())) as events:
+            async for event in events:
+                if isinstance(event, TextDelta):
+                    break
+
+        assert await asyncio.to_thread(api.requests[0].disconnected.wait, 20)
+
+
+async def test_cancelling_while_the_sdk_loads_does_no_harm() -> None:
+    """The thread goes on, and the next request finds what it loaded."""
+    async with FakeMessagesApi(reply("hi")) as api, asker(api) as it:
+        first = asyncio.create_task(it.ask())
+        await asyncio.sleep(0)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        asked = await it.ask()
+
+    assert asked.text == "hi"
+    assert len(api.requests) == 1
+
+
+async def test_a_provider_that_was_never_asked_has_nothing_to_close() -> None:
+    """Leaving at once must not wait for an import."""
+    await AnthropicMessages().aclose()
+
+
+async def test_a_wait_can_be_cancelled() -> None:
+    """Ctrl-C during `waiting 10 s` does not wait ten seconds."""
+    seen: list[object] = []
+    waiting = asyncio.Event()
+
+    async def never(_seconds: float) -> None:
+        waiting.set()
+        await asyncio.Event().wait()
+
+    async with FakeMessagesApi(error(429, "rate_limit_error", "slow")) as api:
+        provider = AnthropicMessages(Connection(base_url=api.base_url, api_key="k"), sleep=never)
+
+        async def ask() -> None:
+            async for event in provider.stream(request()):
+                seen.append(event)
+
+        asking = asyncio.create_task(ask())
+        await waiting.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        await provider.aclose()
+
+    assert [type(event) for event in seen] == [Retrying]
+
+
+async def test_the_connection_serves_the_next_request_too() -> None:
+    """No new handshake per turn: the end of the body is read."""
+    async with FakeMessagesApi(reply("one"), reply("two")) as api, asker(api) as it:
+        await it.ask()
+        await it.ask()
+
+        assert api.connections_made == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (
+            error(400, "invalid_request_error", "messages: no."),
+            "the API refused the request (400: messages: no); correct it, or start anew",
+        ),
+        (
+            error(401, "authentication_error", "invalid bearer token"),
+            "the API did not accept the key (invalid bearer token); check ANTHROPIC_API_KEY",
+        ),
+        (
+            error(402, "billing_error", "Unpaid"),
+            "the API wants a payment first (Unpaid); check the billing settings",
+        ),
+        (
+            error(403, "permission_error", "Not you"),
+            "the key may not do this (Not you); check what the key and workspace allow",
+        ),
+        (
+            error(404, "not_found_error", "model: x"),
+            "model 'claude-sonnet-5-5' or the address is unknown (model: x); "
+            "check the model's id and the base URL",
+        ),
+        (
+            error(413, "request_too_large", "Too large"),
+            "the conversation is too large for the model (Too large); shorten it with /compact",
+        ),
+        (
+            error(429, "rate_limit_error", "Spent", code=min(SPEND_LIMITS)),
+            "a spending limit is reached (Spent); raise it in the API's console",
+        ),
+        (
+            error(400, "invalid_request_error", "You have reached your specified API usage limits"),
+            "a spending limit is reached (You have reached your specified API usage limits); "
+            "raise it in the API's console",
+        ),
+        (
+            raw(403, b"blocked by proxy", headers={"request-id": "req_scripted_error"}),
+            "the key may not do this (blocked by proxy); check what the key and workspace allow",
+        ),
+    ],
+    ids=["400", "401", "402", "403", "404", "413", "spend limit", "own spend limit", "no JSON"],
+)
+async def test_what_cannot_pass_is_said_at_once_in_one_sentence(
+    answer: Answer, sentence: str
+) -> None:
+    """S1-20, S1-46: never retried; what happened, what to do, and the request's id."""
+    async with FakeMessagesApi(answer) as api, asker(api) as it:
+        asked = await it.ask()
+
+    assert str(asked.error) == f"{sentence} (request req_scripted_error)"
+    assert asked.error is not None
+    assert asked.error.request_id == "req_scripted_error"
+    assert (len(api.requests), it.waits_s) == (1, [])
+
+
+async def test_a_prompt_that_is_too_long_is_an_error_of_its_own() -> None:
+    """S1-46: the loop compacts on this one."""
+    async with FakeMessagesApi(context_window=10) as api, asker(api) as it:
+        asked = await it.ask()
+
+    assert isinstance(asked.error, ContextOverflow)
+
+
+async def test_without_a_key_the_error_says_what_to_set() -> None:
+    """S1-46: before any connection is tried."""
+    async with asker(base_url="http://127.0.0.1:1") as it:
+        asked = await it.ask()
+
+    assert str(asked.error).startswith("there is no API key; set ANTHROPIC_API_KEY")
+    assert asked.retries == []
+
+
+@pytest.mark.parametrize("key", ["secret-1\nkey", "secret-\u043a"])
+async def test_a_key_that_no_header_can_hold_is_not_shown(key: str) -> None:
+    """The HTTP library would print it."""
+    async with asker(base_url="http://127.0.0.1:1", api_key=key) as it:
+        asked = await it.ask()
+
+    assert str(asked.error).endswith("is not ASCII; copy it again")
+    assert "secret" not in str(asked.error)
+
+
+async def test_a_base_url_without_its_beginning_is_not_tried_again() -> None:
+    async with asker(base_url="localhost:1", api_key="k") as it:
+        asked = await it.ask()
+
+    assert "does not begin with http:// or https://" in str(asked.error)
+    assert it.waits_s == []
+
+
+async def test_an_empty_base_url_means_the_usual_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`ANTHROPIC_BASE_URL=` in a file unsets it; the SDK would ask the empty address."""
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "")
+    client = Client(Connection(base_url="", api_key="k"))
+
+    assert client.base_url == "https://api.anthropic.com"
+    await client.aclose()
+
+
+async def test_a_page_of_a_proxy_becomes_one_short_line() -> None:
+    """S1-46: one line, whatever the server sends."""
+    page = raw(403, b"<html>\n" + b"<p>blocked</p>\n" * 500, content_type="text/html")
+    async with FakeMessagesApi(page) as api, asker(api) as it:
+        asked = await it.ask()
+
+    assert "\n" not in str(asked.error)
+    assert len(str(asked.error)) < 500
+
+
+async def test_the_log_says_whose_request_it_was() -> None:
+    """S0-27: the session's id stands beside the request's."""
+    async with FakeMessagesApi(reply("a")) as api, asker(api) as it:
+        with structlog.testing.capture_logs() as lines:
+            await it.ask(request(session_id="s1"))
+
+    assert [(line["session_id"], line["request_id"]) for line in lines] == [("s1", "req_000001")]
+
+
+async def test_a_long_reply_costs_one_event_a_piece() -> None:
+    """Nothing grows with the length so far: one event per delta, the text joined once."""
+    long = "0123456789" * 20_000
+    with serve_in_thread(reply(long, chunk_chars=20)) as api:
+        async with asker(api) as it:
+            asked = await it.ask()
+
+    assert asked.text == long
+    assert len(asked.events) == len(long) // 20 + 3
+
+
+async def test_the_key_of_the_request_wins() -> None:
+    """S0-25: a key that changes while the program runs."""
+    async with FakeMessagesApi(reply("a"), reply("b"), reply("c")) as api, asker(api) as it:
+        await it.ask(request(api_key="fresh"))
+        await it.ask()
+        async with asker(api, api_key=None, auth_token="token") as other:
+            await other.ask()
+
+    keys = [got.headers["authorization"] for got in api.requests]
+    assert keys == ["Bearer fresh", "Bearer secret-key", "Bearer token"]
+
+
+async def test_the_sdk_does_not_retry_and_says_who_is_asking() -> None:
+    """S1-19: retries of the SDK would multiply with ours."""
+    async with (
+        FakeMessagesApi(answer=lambda _got: error(529, "overloaded_error", "busy")) as api,
+        asker(api) as it,
+    ):
+        await it.ask()
+
+    assert len(api.requests) == 6
+    assert {got.headers["x-stainless-retry-count"] for got in api.requests} == {"0"}
+    assert {got.headers["user-agent"].split("/")[0] for got in api.requests} == {"agent-cli"}
+
+
+async def test_a_compatible_server_gets_only_the_core_of_the_api() -> None:
+    """No betas, no cache markers, no thinking, no metadata; any key will do."""
+    async with (
+        FakeMessagesApi(reply("a")) as api,
+        asker(api, compat=True, api_key=None) as it,
+    ):
+        await it.ask(request(system=("be brief",), session_id="s1"))
+
+    (got,) = api.requests
+    assert set(got.body) == {"model", "max_tokens", "messages", "system", "stream"}
+    assert "anthropic-beta" not in got.headers
+    assert b"cache_control" not in got.raw
+
+
+async def test_a_field_that_a_compatible_server_refuses_is_left_out_from_then_on() -> None:
+    """Its 400 names the field; once is enough."""
+    refusal = error(400, "invalid_request_error", "output_config: Extra inputs are not permitted")
+    async with (
+        FakeMessagesApi(refusal, reply("a"), reply("b")) as api,
+        asker(api, compat=True) as it,
+    ):
+        asked = await it.ask(request(thinking_level="high"))
+        await it.ask(request(thinking_level="high"))
+
+    assert asked.retries == []
+    assert ["output_config" in got.body for got in api.requests] == [True, False, False]
+    assert all("thinking" in got.body for got in api.requests)
+
+
+async def test_figures_missing_from_a_reply_count_nothing() -> None:
+    async with FakeMessagesApi(reply("a", usage={})) as api, asker(api) as it:
+        asked = await it.ask(request(model="local-model"))
+
+    assert asked.reply.usage == Usage(cost_microdollars=None)
+
+
+async def test_events_end_with_exactly_one_reply_end() -> None:
+    async with FakeMessagesApi(reply("a")) as api, asker(api) as it:
+        asked = await it.ask()
+
+    assert [type(event) for event in asked.events].count(ReplyEnd) == 1
+
+
+def test_the_sdk_is_not_imported_before_it_is_asked_for() -> None:
+    """It costs over a second, and the prompt waits for nobody."""
+    code = (
+        "import sys, agent_cli.providers.anthropic_messages as m; m.AnthropicMessages();"
+        "print(sorted({'anthropic', 'httpx2', 'mcp'} & set(sys.modules)))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert run.stdout == "[]\n"

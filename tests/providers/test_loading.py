@@ -1,0 +1,40 @@
+"""Loading the SDK in a thread, in processes that have not imported it yet."""
+
+import subprocess
+import sys
+
+PRELOAD = """
+import asyncio, gc, sys, threading
+from agent_cli.providers.anthropic_messages import AnthropicMessages
+from agent_cli.providers.connection import Connection
+
+provider = AnthropicMessages(Connection(api_key="k"))
+provider.preload()
+provider.preload()
+print("anthropic" in sys.modules and threading.active_count() == 1)
+asyncio.run({then})
+print("anthropic" in sys.modules, gc.isenabled(), gc.get_freeze_count() > 1000)
+"""
+
+
+def run(then: str) -> str:
+    """Return what a fresh process prints that preloads, and then does *then*."""
+    done = subprocess.run(
+        [sys.executable, "-c", PRELOAD.format(then=then)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_loading_does_not_hold_up_the_caller_and_leaves_the_collector_on() -> None:
+    """`preload` returns while the thread imports; twice is once."""
+    assert run("provider._loaded()") == "False\nTrue True True\n"
+
+
+def test_the_program_can_end_while_the_sdk_loads() -> None:
+    """The thread is a daemon, and closing does not wait for it."""
+    assert run("provider.aclose()").startswith("False\n")

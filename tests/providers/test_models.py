@@ -1,0 +1,64 @@
+"""Facts and prices, computed by hand."""
+
+import re
+
+import pytest
+
+from agent_cli.provider import Model
+from agent_cli.providers.models import cost_microdollars, model_by_id, model_table, prices_as_of
+from agent_cli.timeline import Usage
+
+MILLION = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("model", "usage", "microdollars"),
+    [
+        ("claude-opus-5-5", Usage(input_tokens=MILLION), 4 * MILLION),
+        ("claude-opus-5-5", Usage(output_tokens=1000), 20_000),
+        ("claude-opus-5-5", Usage(cache_read_tokens=MILLION), 200_000),  # a twentieth, not a tenth
+        ("claude-opus-5-5", Usage(cache_write_5m_tokens=MILLION), 5 * MILLION),
+        ("claude-opus-5-5", Usage(cache_write_1h_tokens=MILLION), 8 * MILLION),
+        ("claude-fable-5-1", Usage(cache_read_tokens=MILLION), 250_000),
+        ("claude-haiku-4-5", Usage(cache_read_tokens=MILLION), 100_000),
+        ("claude-sonnet-4-6", Usage(MILLION, MILLION, MILLION), 18_300_000),
+        ("claude-haiku-4-5-20251001", Usage(input_tokens=MILLION), MILLION),
+        ("claude-haiku-5-5", Usage(input_tokens=100_000, output_tokens=100), 10_050),
+        # One token more and the whole request costs the higher price.
+        ("claude-haiku-5-5", Usage(input_tokens=100_001, output_tokens=100), 50_250),
+        ("claude-haiku-5-5", Usage(input_tokens=1, cache_read_tokens=100_000), 5_000),
+        ("claude-opus-5-5", Usage(), 0),
+        ("claude-fable-5-2", Usage(input_tokens=1), None),
+        ("somebody-elses", Usage(input_tokens=1), None),
+    ],
+)
+def test_a_reply_costs_what_the_price_list_says(
+    model: str, usage: Usage, microdollars: int | None
+) -> None:
+    """In whole micro-dollars; no known price is None, not nothing."""
+    assert cost_microdollars(model, usage) == microdollars
+
+
+def test_prices_carry_their_date() -> None:
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", prices_as_of())
+
+
+def test_an_unknown_model_gets_careful_defaults() -> None:
+    assert model_by_id("somebody-elses") == Model("somebody-elses")
+
+
+def test_what_is_known_of_a_model() -> None:
+    assert model_by_id("claude-sonnet-5-5") == Model(
+        "claude-sonnet-5-5",
+        context_window=MILLION,
+        max_output_tokens=128_000,
+        thinking=frozenset({"adaptive", "between_tools"}),
+        efforts=frozenset({"low", "medium", "high", "xhigh", "max"}),
+        binds_thinking=True,
+    )
+
+
+def test_every_list_of_prices_ends_with_one_for_any_length() -> None:
+    for name, facts in model_table().models.items():
+        assert all(tier.up_to_prompt_tokens for tier in facts.prices[:-1]), name
+        assert not any(tier.up_to_prompt_tokens for tier in facts.prices[-1:]), name

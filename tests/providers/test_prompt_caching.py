@@ -1,0 +1,124 @@
+"""A session of many turns against a server that keeps a cache and checks signed thinking."""
+
+import json
+from itertools import pairwise
+
+import pytest
+
+from agent_cli.messages import AssistantMessage, LlmMessage, ToolResultMessage, UserMessage
+from agent_cli.provider import ModelRequest, Reply
+from agent_cli.providers.wire import parameters
+from agent_cli.timeline import Json, text_block
+from agent_cli.tooling import ToolSpec
+from tests.messages_api import Answer, FakeMessagesApi, reply, thinking, tool_use
+from tests.messages_api.prompt_cache import without_markers
+from tests.messages_api.script import Payload
+from tests.providers.asking import asker, request
+
+TURNS = 20
+SYSTEM = ("You are a coding agent. " * 60, "The workspace is /project.")
+TOOLS = tuple(ToolSpec(f"tool_{n}", "Does it. " * 9, {"type": "object"}) for n in range(6))
+
+
+def turn(number: int, calls: int) -> Answer:
+    """Return a reply with thinking, text and *calls* tool calls."""
+    uses = [tool_use("tool_1", {"n": n}, id=f"t{number}_{n}") for n in range(calls)]
+    return reply(thinking(f"step {number}, then the next"), f"Now step {number}.", *uses)
+
+
+def answers_to(said: Reply) -> list[LlmMessage]:
+    """Return *said* as a message and a result for each of its calls."""
+    message = AssistantMessage(said.content, said.stop_reason)
+    results = [
+        ToolResultMessage(str(call["id"]), "tool_1", (text_block("line\n" * 40),))
+        for call in message.tool_calls
+    ]
+    return [message, *results]
+
+
+async def session(api: FakeMessagesApi) -> list[Reply]:
+    """Play TURNS turns, each with the history so far."""
+    history: list[LlmMessage] = [UserMessage.of("Fix the bug. " * 20)]
+    replies: list[Reply] = []
+    async with asker(api) as it:
+        for _ in range(TURNS):
+            asked = await it.ask(request(*history, system=SYSTEM, tools=TOOLS))
+            replies.append(asked.reply)
+            history += answers_to(asked.reply)
+    return replies
+
+
+def prompt(body: Payload) -> str:
+    """Return the prompt in the order in which it is cached, without markers and closing marks."""
+    parts = [*body["tools"], *body["system"], *body["messages"]]
+    return "".join(json.dumps(without_markers(part)) for part in parts)
+
+
+@pytest.mark.parametrize("calls", [1, 3, 25], ids=["one call", "three calls", "25 calls"])
+async def test_what_was_sent_in_a_turn_is_read_from_the_cache_in_the_next(calls: int) -> None:
+    """At least 95 % of it, also when one turn adds more blocks than a marker looks back."""
+    script = [turn(number, calls) for number in range(TURNS)]
+    async with FakeMessagesApi(*script) as api:
+        replies = await session(api)
+
+    assert api.refusals == []
+    for before, after in pairwise(replies):
+        assert after.usage.cache_read_tokens >= 0.95 * before.usage.prompt_tokens
+        assert after.usage.input_tokens == 0
+    assert replies[0].usage.cache_write_1h_tokens > 300
+
+
+async def test_a_request_begins_with_the_bytes_of_the_one_before() -> None:
+    """The serialised prompt of turn n is a prefix of that of turn n+1, minus cache markers."""
+    async with FakeMessagesApi(*[turn(number, 2) for number in range(TURNS)]) as api:
+        await session(api)
+
+    prompts = [prompt(got.body) for got in api.requests]
+    assert len(prompts) == TURNS
+    for before, after in pairwise(prompts):
+        assert after.startswith(before)
+        assert len(after) > len(before)
+
+
+async def test_roles_alternate_in_every_request() -> None:
+    """S1-31: user first and last, whatever the turns bring; steering adds to the results."""
+    history: list[LlmMessage] = [UserMessage.of("one"), UserMessage.of("two")]
+    async with FakeMessagesApi(turn(0, 2), reply("done")) as api, asker(api) as it:
+        asked = await it.ask(request(*history))
+        history += [*answers_to(asked.reply), UserMessage.of("and hurry")]
+        await it.ask(request(*history))
+
+    roles = [[message["role"] for message in got.body["messages"]] for got in api.requests]
+    assert roles == [["user"], ["user", "assistant", "user"]]
+    assert api.refusals == []
+
+
+async def test_thinking_is_replayed_exactly_as_received() -> None:
+    """The server checks signatures, order and prefix (R27, R28, R30) and drops nothing."""
+    async with FakeMessagesApi(*[turn(number, 2) for number in range(TURNS)]) as api:
+        replies = await session(api)
+
+    assert api.refusals == []
+    assert api.dropped_thinking == []
+    sent = [m["content"] for m in api.requests[-1].body["messages"] if m["role"] == "assistant"]
+    assert sent == [list(said.content) for said in replies[:-1]]
+
+
+def test_never_more_than_four_markers_and_none_on_thinking() -> None:
+    """The API refuses a fifth one, and any on a thinking block."""
+    history: list[LlmMessage] = [UserMessage.of("hi")]
+    for number in range(TURNS):
+        block: dict[str, Json] = dict(thinking(f"{number}"))
+        history += [AssistantMessage((block, text_block("ok"))), UserMessage.of("go on")]
+    asked: ModelRequest = request(*history, system=SYSTEM, tools=TOOLS)
+
+    sent = json.loads(json.dumps(parameters(asked, compat=False)))
+
+    marked = [
+        block
+        for message in sent["messages"]
+        for block in message["content"]
+        if "cache_control" in block
+    ]
+    assert json.dumps(sent).count('"cache_control"') == 3
+    assert [block["type"] for block in marked] == ["text"]

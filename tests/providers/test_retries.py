@@ -1,0 +1,168 @@
+"""Retries over a real connection with recorded waits: the table, the server's word, the limits."""
+
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from agent_cli.errors import ServerDelayTooLong
+from agent_cli.provider import Retrying
+from agent_cli.providers.failures import SPEND_LIMITS
+from agent_cli.providers.retry_policy import RetryPolicy, server_delay_s
+from tests.messages_api import FakeMessagesApi, broken, error, reply
+from tests.providers.asking import asker, request
+
+RATE_LIMIT = error(429, "rate_limit_error", "Slow down")
+
+
+async def test_a_rate_limit_is_waited_out_by_the_table() -> None:
+    """S1-19: 10, 20, 40, 80, 160, together 310 s; the sixth failure is the last."""
+    async with FakeMessagesApi(*[RATE_LIMIT] * 7) as api, asker(api) as it:
+        asked = await it.ask()
+
+    assert it.waits_s == [10, 20, 40, 80, 160]
+    assert sum(it.waits_s) == 310
+    assert len(api.requests) == 6
+    assert asked.error is not None
+    assert asked.error.status == 429
+
+
+async def test_each_wait_is_announced_before_it_begins() -> None:
+    """S1-21: attempt and wait, once per retry, while the wait is still to come."""
+    waits_at_announcement: list[int] = []
+    async with FakeMessagesApi(RATE_LIMIT, RATE_LIMIT, reply("hi")) as api, asker(api) as it:
+        announced = []
+        async for event in it.provider.stream(request()):
+            if isinstance(event, Retrying):
+                announced.append(event)
+                waits_at_announcement.append(len(it.waits_s))
+
+    reason = "the rate limit is reached (Slow down)"
+    assert announced == [Retrying(1, 5, 10, reason), Retrying(2, 5, 20, reason)]
+    assert waits_at_announcement == [0, 1]
+
+
+@pytest.mark.parametrize("status", [408, 409, 500, 502, 503, 504, 529])
+async def test_other_passing_failures_start_at_one_second(status: int) -> None:
+    """S1-20, C15: the wider table."""
+    busy = error(status, "overloaded_error", "busy")
+    async with FakeMessagesApi(busy, busy, reply("hi")) as api, asker(api) as it:
+        asked = await it.ask()
+
+    assert asked.text == "hi"
+    assert it.waits_s == [1, 2]
+
+
+async def test_a_rate_limit_in_the_middle_of_a_reply_restarts_it() -> None:
+    """S1-22: the table of 429, and the text so far is void."""
+    half = broken(reply("half of it"), "rate_limit")
+    async with FakeMessagesApi(half, reply("whole")) as api, asker(api) as it:
+        asked = await it.ask()
+
+    assert [(retry.wait_s, retry.restarted) for retry in asked.retries] == [(10, True)]
+    assert asked.text == "whole"
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait_s"),
+    [
+        ({"retry-after": "3"}, 3),
+        ({"retry-after": "0"}, 0),
+        ({"retry-after": "2.5"}, 2.5),
+        ({"retry-after-ms": "1500"}, 1.5),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after": "soon"}, 10),
+        ({"retry-after": "-1"}, 10),
+    ],
+)
+async def test_the_wait_the_server_asks_for_wins(headers: dict[str, str], wait_s: float) -> None:
+    """S0-29, C15: milliseconds before seconds before the table."""
+    slow = error(429, "rate_limit_error", "Slow down", headers=headers)
+    async with FakeMessagesApi(slow, reply("hi")) as api, asker(api) as it:
+        await it.ask()
+
+    assert it.waits_s == [wait_s]
+
+
+def test_the_wait_may_be_given_as_a_date() -> None:
+    now = datetime(2026, 11, 21, 12, tzinfo=UTC)
+    later = format_datetime(now + timedelta(seconds=42), usegmt=True)
+
+    assert server_delay_s({"retry-after": later}, now_s=now.timestamp()) == 42
+    assert server_delay_s({"retry-after": later}, now_s=now.timestamp() + 100) == 0
+    assert server_delay_s({"retry-after": "nan"}, now_s=0) is None
+
+
+@pytest.mark.parametrize(("asked_s", "waits_s"), [("60", [60]), ("61", [])])
+async def test_a_wait_above_the_limit_is_not_slept(asked_s: str, waits_s: list[float]) -> None:
+    """S0-29: a typed error tells the delay that was asked for."""
+    slow = error(429, "rate_limit_error", "Slow down", headers={"retry-after": asked_s})
+    async with FakeMessagesApi(slow, reply("hi")) as api, asker(api) as it:
+        asked = await it.ask()
+
+    assert it.waits_s == waits_s
+    if not waits_s:
+        assert isinstance(asked.error, ServerDelayTooLong)
+        assert "asks to wait 61 s" in str(asked.error)
+        assert asked.error.request_id == "req_scripted_error"
+
+
+@pytest.mark.parametrize("code", sorted(SPEND_LIMITS))
+async def test_a_spend_limit_is_never_waited_out(code: str) -> None:
+    """It does not pass by itself, whatever the headers say."""
+    spent = error(429, "rate_limit_error", "x", code=code, headers={"x-should-retry": "true"})
+    async with FakeMessagesApi(spent) as api, asker(api) as it:
+        await it.ask()
+
+    assert (len(api.requests), it.waits_s) == (1, [])
+
+
+@pytest.mark.parametrize(("status", "said", "requests"), [(400, "true", 2), (529, "false", 1)])
+async def test_the_server_may_say_whether_to_retry(status: int, said: str, requests: int) -> None:
+    answer = error(status, "api_error", "x", headers={"x-should-retry": said})
+    async with FakeMessagesApi(answer, reply("hi")) as api, asker(api) as it:
+        await it.ask()
+
+    assert len(api.requests) == requests
+
+
+async def test_jitter_draws_each_wait_between_nothing_and_the_table() -> None:
+    """S1-23, C15: off is the exact table, full stays within its band."""
+    policy = RetryPolicy(jitter="full")
+    async with FakeMessagesApi(*[RATE_LIMIT] * 6) as api, asker(api, retry=policy) as it:
+        await it.ask()
+
+    table = [10, 20, 40, 80, 160]
+    assert len(it.waits_s) == 5
+    assert all(0 <= wait <= most for wait, most in zip(it.waits_s, table, strict=True))
+    assert it.waits_s != table
+    assert policy.wait_s(2, rate_limited=True, random_share=0.5) == 10
+
+
+async def test_the_numbers_of_the_table_are_settings() -> None:
+    """C15: max, first wait, factor."""
+    policy = RetryPolicy(max=2, base_s=3, factor=3)
+    async with FakeMessagesApi(*[RATE_LIMIT] * 3) as api, asker(api, retry=policy) as it:
+        asked = await it.ask()
+
+    assert it.waits_s == [3, 9]
+    assert [retry.max_attempts for retry in asked.retries] == [2, 2]
+
+
+async def test_no_retries_means_none() -> None:
+    async with FakeMessagesApi(RATE_LIMIT) as api, asker(api, retry=RetryPolicy(max=0)) as it:
+        asked = await it.ask()
+
+    assert it.waits_s == []
+    assert asked.error is not None
+    assert asked.error.status == 429
+
+
+async def test_retries_count_through_different_failures() -> None:
+    """One budget for the call; each wait takes the base of its own failure."""
+    busy = error(529, "overloaded_error", "busy")
+    answers = (busy, RATE_LIMIT, broken(reply("x"), "drop"), reply("hi"))
+    async with FakeMessagesApi(*answers) as api, asker(api) as it:
+        await it.ask()
+
+    assert it.waits_s == [1, 20, 4]

@@ -1,0 +1,210 @@
+"""What is sent for a request, as the server received it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from agent_cli.errors import ModelError
+from agent_cli.messages import AssistantMessage, ToolResultMessage, UserMessage
+from agent_cli.provider import ThinkingLevel
+from agent_cli.providers.models import model_by_id, model_table
+from agent_cli.providers.thinking import BINDING_BETA, thinking_parameters
+from agent_cli.timeline import Json, text_block
+from agent_cli.tooling import ToolSpec
+from tests.messages_api import Answer, FakeMessagesApi, ReceivedRequest, error, reply
+from tests.providers.asking import asker, request
+
+CALL: dict[str, Json] = {"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "a"}}
+READ = ToolSpec("read", "Read a file", {"type": "object", "properties": {}})
+HOUR = {"type": "ephemeral", "ttl": "1h"}
+SHORT = {"type": "ephemeral"}
+
+
+async def sent(*messages: Any, **options: Any) -> ReceivedRequest:
+    """Return the request that the server got; it must have found nothing wrong with it."""
+    async with FakeMessagesApi(reply("ok")) as api, asker(api) as it:
+        asked = await it.ask(request(*messages, **options))
+
+    assert (api.refusals, asked.error) == ([], None)
+    return api.requests[0]
+
+
+async def test_a_request_carries_system_history_and_tools_and_streams() -> None:
+    """S1-18, S1-45: always streaming; the whole body, so that nothing else creeps in."""
+    got = await sent(
+        UserMessage.of("hi"),
+        AssistantMessage((CALL,), "tool_use"),
+        ToolResultMessage("t1", "read", (text_block("content"),), details={"secret": 1}),
+        system=("be brief", "today is Monday"),
+        tools=(READ,),
+        session_id="session-1",
+        max_tokens=500,
+    )
+
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": [text_block("content")]}
+    assert got.body == {
+        "model": "claude-sonnet-5-5",
+        "max_tokens": 500,
+        "system": [
+            {**text_block("be brief"), "cache_control": HOUR},
+            text_block("today is Monday"),
+        ],
+        "tools": [
+            {"name": "read", "description": "Read a file", "input_schema": READ.input_schema}
+        ],
+        "messages": [
+            {"role": "user", "content": [{**text_block("hi"), "cache_control": SHORT}]},
+            {"role": "assistant", "content": [CALL]},
+            {"role": "user", "content": [result]},
+        ],
+        "cache_control": SHORT,
+        "metadata": {"user_id": "session-1"},
+        "stream": True,
+        "thinking": {
+            "type": "adaptive",
+            "display": "summarized",
+            "block_binding": {"prefix_mismatch_behavior": "drop_block"},
+        },
+    }
+    assert got.headers["anthropic-beta"] == BINDING_BETA
+
+
+async def test_what_is_not_set_is_not_sent() -> None:
+    """S0-25, C20: no temperature, no session, nothing empty."""
+    got = await sent()
+
+    assert not {"temperature", "metadata", "system", "tools", "output_config"} & set(got.body)
+
+
+async def test_a_temperature_that_is_set_is_sent() -> None:
+    """S0-25, C20: the SDK has no parameter for it any more, compatible servers do."""
+    async with FakeMessagesApi() as api, asker(api) as it:
+        await it.ask(request(temperature=0.5))
+
+    assert api.requests[0].body["temperature"] == 0.5
+
+
+async def test_more_tokens_than_the_model_can_write_are_not_asked_for() -> None:
+    """The API would answer 400."""
+    got = await sent(max_tokens=1_000_000, model="claude-haiku-4-5")
+
+    assert got.body["max_tokens"] == 64_000
+
+
+async def test_the_hour_marker_is_on_the_tools_when_there_is_no_system_prompt() -> None:
+    got = await sent(tools=(READ,))
+
+    assert got.body["tools"][0]["cache_control"] == HOUR
+
+
+async def test_the_session_id_is_the_same_through_retries() -> None:
+    """S0-27: the request says whose it is, each time."""
+    async with FakeMessagesApi(answer=_always_overloaded) as api, asker(api) as it:
+        await it.ask(request(session_id="s1"))
+
+    assert [got.body["metadata"] for got in api.requests] == [{"user_id": "s1"}] * 6
+
+
+def _always_overloaded(_got: ReceivedRequest) -> Answer:
+    return error(529, "overloaded_error", "busy")
+
+
+ADAPTIVE = {"type": "adaptive", "display": "summarized"}
+LEVELS: list[tuple[str, ThinkingLevel | None, dict[str, Any] | str]] = [
+    ("claude-sonnet-5", None, {"thinking": ADAPTIVE}),
+    ("claude-sonnet-5", "off", {"thinking": {"type": "disabled"}}),
+    ("claude-sonnet-5", "minimal", {"thinking": ADAPTIVE, "output_config": {"effort": "low"}}),
+    ("claude-sonnet-5", "low", {"thinking": ADAPTIVE, "output_config": {"effort": "low"}}),
+    ("claude-sonnet-5", "medium", {"thinking": ADAPTIVE, "output_config": {"effort": "medium"}}),
+    ("claude-sonnet-5", "high", {"thinking": ADAPTIVE, "output_config": {"effort": "high"}}),
+    ("claude-sonnet-5", "xhigh", {"thinking": ADAPTIVE, "output_config": {"effort": "xhigh"}}),
+    ("claude-sonnet-5-5", "off", {"thinking": {"type": "between_tools"}}),
+    ("claude-opus-5-5", "off", "claude-opus-5-5 cannot switch thinking off; choose minimal"),
+    ("claude-sonnet-4-6", "xhigh", "claude-sonnet-4-6 has no thinking level xhigh; choose one of"),
+    ("claude-haiku-4-5", None, {}),
+    ("claude-haiku-4-5", "off", {"thinking": {"type": "disabled"}}),
+    ("claude-haiku-4-5", "minimal", {"thinking": {"type": "enabled", "budget_tokens": 1024}}),
+    ("claude-haiku-4-5", "low", {"thinking": {"type": "enabled", "budget_tokens": 4096}}),
+    ("claude-haiku-4-5", "medium", {"thinking": {"type": "enabled", "budget_tokens": 10_000}}),
+    ("claude-haiku-4-5", "high", {"thinking": {"type": "enabled", "budget_tokens": 20_000}}),
+    # The budget stays below max_tokens, 32,000 here.
+    ("claude-haiku-4-5", "xhigh", {"thinking": {"type": "enabled", "budget_tokens": 31_999}}),
+    ("somebody-elses", None, {}),
+    ("somebody-elses", "off", {}),
+    ("somebody-elses", "high", {"thinking": ADAPTIVE, "output_config": {"effort": "high"}}),
+]
+
+
+@pytest.mark.parametrize(("model", "level", "expected"), LEVELS)
+async def test_each_thinking_level_is_sent_or_refused(
+    model: str, level: ThinkingLevel | None, expected: dict[str, Any] | str
+) -> None:
+    """S3-09: six levels; each is a fragment of the request or a clear `the model cannot`."""
+    async with FakeMessagesApi(reply("ok")) as api, asker(api) as it:
+        asked = await it.ask(request(model=model, thinking_level=level))
+
+    if isinstance(expected, str):
+        assert str(asked.error).startswith(expected)
+        assert api.requests == []
+    else:
+        body = api.requests[0].body
+        found = {key: body[key] for key in ("thinking", "output_config") if key in body}
+        assert (found, api.refusals) == (expected, [])
+
+
+@pytest.mark.filterwarnings("ignore:The model 'claude-sonnet-4-5' is deprecated")
+@pytest.mark.parametrize("level", ["off", "minimal", "low", "medium", "high", "xhigh", None])
+@pytest.mark.parametrize("model", sorted(model_table().models))
+async def test_no_level_makes_an_invalid_request(model: str, level: ThinkingLevel | None) -> None:
+    """S3-09: whatever we know of a model, the API takes it or we say no ourselves."""
+    async with FakeMessagesApi(reply("ok")) as api, asker(api) as it:
+        asked = await it.ask(request(model=model, thinking_level=level))
+
+    assert api.refusals == []
+    assert len(api.requests) == (0 if asked.error else 1)
+
+
+async def test_budgets_per_level_can_be_set() -> None:
+    """S0-28: for the models that think by budget."""
+    budgets = {"low": 3000, "high": 10}
+    low = await sent(model="claude-haiku-4-5", thinking_level="low", thinking_budgets=budgets)
+    high = await sent(model="claude-haiku-4-5", thinking_level="high", thinking_budgets=budgets)
+
+    assert low.body["thinking"]["budget_tokens"] == 3000
+    assert high.body["thinking"]["budget_tokens"] == 1024
+
+
+def test_a_limit_without_room_to_think_is_refused() -> None:
+    """The budget must be at least 1,024 and below max_tokens."""
+    asked = request(model="claude-haiku-4-5", thinking_level="low", max_tokens=1000)
+
+    with pytest.raises(ModelError, match="max_tokens 1000 leaves no room to think"):
+        thinking_parameters(asked, compat=False)
+
+
+def test_compatible_servers_think_only_when_asked_to() -> None:
+    unknown = request(model="local", thinking_level="low")
+
+    assert thinking_parameters(request(), compat=True) == {}
+    assert thinking_parameters(unknown, compat=True) == {
+        "thinking": {"type": "enabled", "budget_tokens": 4096}
+    }
+
+
+def test_a_dated_id_is_the_same_model() -> None:
+    dated = model_by_id("claude-haiku-4-5-20251001")
+
+    assert dated.id == "claude-haiku-4-5-20251001"
+    assert dated.thinking == model_by_id("claude-haiku-4-5").thinking
+
+
+async def test_keys_keep_their_order_on_the_wire() -> None:
+    """A cached prefix is compared byte by byte."""
+    arguments: dict[str, Json] = {"z": 1, "a": {"y": 1.0, "b": "é"}}
+    call: dict[str, Json] = {**CALL, "input": arguments}
+    result = ToolResultMessage("t1", "read", (text_block("x"),))
+    got = await sent(UserMessage.of("hi"), AssistantMessage((call,), "tool_use"), result)
+
+    written = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+    assert written.encode() in got.raw
