@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from agent_cli import paths, wiring
@@ -89,8 +90,9 @@ async def _endpoint(begun: Start) -> Finding:
     )
     try:
         async with asyncio.timeout(_ENDPOINT_LIMIT_S):
-            async for _event in provider.stream(request):
-                pass
+            async with aclosing(provider.stream(request)) as events:
+                async for _event in events:
+                    pass
     except ModelError as error:
         return Finding("endpoint", False, f"{where}: {error}")
     except TimeoutError:
