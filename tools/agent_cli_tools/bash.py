@@ -66,6 +66,8 @@ async def _run(workspace: Workspace, params: BashParameters, on_update: ToolCont
     updates = _Updates(lambda: on_update(output.last_lines()))
     if params.background:
         output.start_spill()
+        if output.spill_path is None:
+            raise ToolError("No log file could be made: is the disk full? Free some space first.")
     command = await _start(workspace, params.command, output, updates.due)
     began = time.monotonic()
     try:
@@ -141,11 +143,12 @@ class _Updates:
 
 def _started(command: Command, output: OutputBuffer) -> ToolResult:
     return ToolResult.of(
-        f"Started as process group {command.group}; its output goes to {output.spill_path}"
-        f" (use read). `kill -- -{command.group}` ends it; at the latest it ends with this"
-        " program.",
+        f"Started as process group {command.group}; its output (64 MB of it) goes to"
+        f" {output.spill_path} (use read). `kill -- -{command.group}` ends it; at the latest it"
+        " ends with this program.",
         {
-            "kind": "background",
+            "kind": "command",
+            "exit_code": None,
             "group": command.group,
             "spill": str(output.spill_path),
         },

@@ -61,7 +61,7 @@ def edit_tool(workspace: Workspace) -> Tool:
 
 
 def _edit(workspace: Workspace, params: EditParameters) -> ToolResult:
-    path = workspace.resolve(params.path)
+    path = workspace.resolve(params.path, to_write=True)
     shown = workspace.shown(path)
     raw = _read(workspace, path)
     wanted = _wanted(params.edits)

@@ -77,6 +77,7 @@ async def _grep(workspace: Workspace, params: GrepParameters) -> ToolResult:
     notes = []
     total = sum(hit.is_match for hit in hits if hit.path not in secret)
     if total == 0:
+        shown = []  # Not even the separators between what was left out.
         notes.append(f"no matches for {params.pattern} in {params.path}")
     elif matches < total:
         unit = "matches" if params.mode == "content" else "files"

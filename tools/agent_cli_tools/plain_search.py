@@ -7,7 +7,6 @@ can be stopped then. It takes the options grep and glob use and prints as ripgre
 standard library and pathspec only, and is run by its path, so that starting it is quick.
 """
 
-import argparse
 import io
 import os
 import re
@@ -33,14 +32,26 @@ class _Rules:
     spec: GitIgnoreSpec
 
 
+@dataclass(frozen=True, slots=True)
+class _Options:
+    path: Path
+    regexp: str
+    globs: tuple[str, ...]
+    context: int
+    ignore_case: bool
+    files: bool
+    files_with_matches: bool
+    count: bool
+
+
 def main(arguments: Sequence[str], output: BinaryIO) -> int:
     """Search; return 0 when something was found, 1 when not, 2 after a mistake."""
     options = _options(arguments)
-    only = GitIgnoreSpec.from_lines(glob for glob in options.glob if not glob.startswith("!"))
-    without = GitIgnoreSpec.from_lines(glob[1:] for glob in options.glob if glob.startswith("!"))
+    only = GitIgnoreSpec.from_lines(glob for glob in options.globs if not glob.startswith("!"))
+    without = GitIgnoreSpec.from_lines(glob[1:] for glob in options.globs if glob.startswith("!"))
     files = [
         path
-        for path in _walk(Path(options.path))
+        for path in _walk(options.path)
         if (not len(only) or only.match_file(os.path.relpath(path)))
         and not without.match_file(os.path.relpath(path))
     ]
@@ -60,20 +71,21 @@ def main(arguments: Sequence[str], output: BinaryIO) -> int:
     return 0 if found else 1
 
 
-def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(allow_abbrev=False)
-    for name in ("files", "files-with-matches", "count", "ignore-case"):
-        parser.add_argument(f"--{name}", action="store_true")
-    for ignored in ("null", "hidden", "no-heading", "with-filename", "line-number"):
-        parser.add_argument(f"--{ignored}", action="store_true")
-    parser.add_argument("--max-columns-preview", action="store_true")
-    for ignored in ("color", "sortr", "max-columns"):
-        parser.add_argument(f"--{ignored}")
-    parser.add_argument("--context", type=int, default=0)
-    parser.add_argument("--glob", action="append", default=[])
-    parser.add_argument("--regexp", default="")
-    parser.add_argument("path")
-    return parser.parse_args(arguments)
+def _options(arguments: Sequence[str]) -> _Options:
+    """Read `--NAME` and `--NAME=VALUE`; what only changes how ripgrep prints is passed over."""
+    # argparse would do, but it takes away a pattern that is "--".
+    given = [argument.partition("=") for argument in arguments[:-2]]
+    values = {name: value for name, _, value in given}
+    return _Options(
+        path=Path(arguments[-1]),
+        regexp=values.get("--regexp", ""),
+        globs=tuple(value for name, _, value in given if name == "--glob"),
+        context=int(values.get("--context", "0")),
+        ignore_case="--ignore-case" in values,
+        files="--files" in values,
+        files_with_matches="--files-with-matches" in values,
+        count="--count" in values,
+    )
 
 
 def _walk(top: Path) -> Iterator[Path]:
@@ -140,7 +152,7 @@ def _modified(path: Path) -> float:
         return 0.0
 
 
-def _search(path: Path, regex: "re.Pattern[bytes]", options: argparse.Namespace) -> Iterator[bytes]:
+def _search(path: Path, regex: "re.Pattern[bytes]", options: _Options) -> Iterator[bytes]:
     try:
         with path.open("rb") as file:
             content = file.read(_FILE_BYTES_MAX)

@@ -100,13 +100,8 @@ class Command:
             return
         try:
             self._signal(signal.SIGTERM)
-            async with asyncio.timeout(GRACE_S):
-                await self.wait()
-                while self.others():  # noqa: ASYNC110
-                    # They are not our children; nobody tells us when they end.
-                    await asyncio.sleep(_POLL_S)
-        except TimeoutError:
-            self._signal(signal.SIGKILL)
+            if not await self._ends_within(GRACE_S):
+                self._signal(signal.SIGKILL)
             await self.drain()
         finally:
             self.close()
@@ -123,22 +118,31 @@ class Command:
         """End what still runs, at once, and free everything. May be called again."""
         if self._is_closed():
             return
-        if self.has_ended():
-            self._dismiss()
-        else:
+        if not (self.has_ended() and self._dismiss()):
             self._signal(signal.SIGKILL)
-        self._process.wait()
+            self._process.wait()
         self._link.close()
         self._output.close()
 
-    def _dismiss(self) -> None:
-        """Let watcher and shell go; they have nothing left to do and need a moment for it."""
+    async def _ends_within(self, limit_s: float) -> bool:
+        try:
+            async with asyncio.timeout(limit_s):
+                await self.wait()
+                while self.others():  # noqa: ASYNC110 - no children of ours, nobody tells us
+                    await asyncio.sleep(_POLL_S)
+        except TimeoutError:
+            return False
+        return True
+
+    def _dismiss(self) -> bool:
+        """Let watcher and shell go, who need a moment for it; return whether they did."""
         try:
             self._link.send(b"\n")
             self._process.wait(timeout=GRACE_S)
         except (OSError, subprocess.TimeoutExpired):
-            # Gone already, or stopped by a signal the command sent to its group.
-            self._signal(signal.SIGKILL)
+            # Killed already, or stopped, by a signal the command sent to its group.
+            return False
+        return True
 
     def _is_closed(self) -> bool:
         return self._link.fileno() < 0

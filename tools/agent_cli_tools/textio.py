@@ -208,9 +208,9 @@ def _overwrite(path: Path, data: bytes) -> None:
 
 def _sync_directory(directory: Path) -> None:
     """Make the new name last through a power failure, where the file system can do so."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):
+        descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+        try:
             os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        finally:
+            os.close(descriptor)

@@ -17,6 +17,7 @@ from typing import BinaryIO, Protocol
 
 from agent_cli.errors import ToolError
 from agent_cli_tools.secret_files import is_secret
+from agent_cli_tools.textio import failure
 
 # Invisible characters that reorder the text around them, so that a path reads as another one.
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -54,11 +55,11 @@ class Workspace:
         self._read: dict[Path, str] = {}
         self._running: list[LeftRunning] = []
 
-    def resolve(self, given: str) -> Path:
+    def resolve(self, given: str, *, to_write: bool = False) -> Path:
         """Return the real path that *given*, as the model wrote it, stands for.
 
         A leading "@" (as people mention files) is dropped, "~" is the home directory, and what is
-        relative starts at the root. The file need not exist.
+        relative starts at the root. The file need not exist. What spilled can only be read.
 
         Raises:
             ToolError: The path is empty, lies outside, names a secret or holds characters that
@@ -70,9 +71,10 @@ class Workspace:
         if not given:
             raise ToolError("The path is empty. Give one below the workspace, or `.` for its root.")
         # Not Path.resolve: the name as given counts too, before symlinks are followed.
-        named = Path(os.path.abspath(self.root / Path(given).expanduser()))  # noqa: PTH100
+        # Nor Path.expanduser: it knows no file whose name starts with "~".
+        named = Path(os.path.abspath(self.root / os.path.expanduser(given)))  # noqa: PTH100, PTH111
         real = Path(os.path.realpath(named))
-        if not self._contains(real):
+        if not self._contains(real, to_write=to_write):
             raise ToolError(
                 f"{given} is outside the workspace. Use paths below {self._shown_dirs()};"
                 " the user can add a directory with --add-dir."
@@ -82,12 +84,18 @@ class Workspace:
                 f"{given} may hold secrets, so the tools do not touch it."
                 " Ask the user for what you need to know from it."
             )
+        try:
+            real.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            pass  # Whether it must exist, the tool knows.
+        except OSError as error:
+            raise failure(error, real) from error
         return real
 
     def written_by(self, given: str) -> tuple[str, ...]:
         """Return the real path a tool given *given* will write; none if it will refuse to."""
         try:
-            return (str(self.resolve(given)),)
+            return (str(self.resolve(given, to_write=True)),)
         except ToolError:
             return ()
 
@@ -124,7 +132,8 @@ class Workspace:
             self._spill_dir = Path(tempfile.mkdtemp(prefix="agent-cli-out-"))
             weakref.finalize(self, shutil.rmtree, self._spill_dir, ignore_errors=True)
         self._spill_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        number = 1 + max((int(p.stem) for p in self._spill_dir.glob("[0-9]*.log")), default=0)
+        numbers = [int(log.stem) for log in self._spill_dir.glob("*.log") if log.stem.isdigit()]
+        number = 1 + max(numbers, default=0)
         while True:
             path = self._spill_dir / f"{number:03}.log"
             # Another call, or another program with the same session, may have been faster.
@@ -145,9 +154,9 @@ class Workspace:
         while self._running:
             self._running.pop().close()
 
-    def _contains(self, real: Path) -> bool:
+    def _contains(self, real: Path, *, to_write: bool) -> bool:
         dirs = self._dirs
-        if self._spill_dir is not None:
+        if self._spill_dir is not None and not to_write:
             dirs = (*dirs, Path(os.path.realpath(self._spill_dir)))
         return any(real.is_relative_to(directory) for directory in dirs)
 

@@ -59,7 +59,7 @@ def _write(workspace: Workspace, params: WriteParameters) -> ToolResult:
             f"The content has more than {CONTENT_CHARS_MAX:,} characters. Write it in parts with"
             " edit, or let a program make it."
         )
-    path = workspace.resolve(params.path)
+    path = workspace.resolve(params.path, to_write=True)
     raw = _old_content(workspace, path)
     if raw is None:
         _make_parent(path)

@@ -1,0 +1,76 @@
+"""Calls the built-in tools as the executor does: input checked, errors turned into results."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent_cli.cancel import CancelToken
+from agent_cli.errors import ToolError
+from agent_cli.timeline import Json
+from agent_cli.tooling import Tool, ToolContext, ToolResult, check_input
+from agent_cli_tools import Workspace, builtin_tools
+
+WAIT_S = 20.0
+
+
+@dataclass
+class Tools:
+    """The six tools in one workspace, and every streaming update they sent."""
+
+    workspace: Workspace
+    updates: list[str] = field(default_factory=list)
+    cancel: CancelToken = field(default_factory=CancelToken)
+
+    @property
+    def root(self) -> Path:
+        return self.workspace.root
+
+    def named(self, name: str) -> Tool:
+        return next(tool for tool in builtin_tools(self.workspace) if tool.name == name)
+
+    async def __call__(self, name: str, **given: Json) -> ToolResult:
+        tool = self.named(name)
+        context = ToolContext(update=lambda partial: self.updates.append(partial.text))
+        try:
+            params = check_input(tool, given)
+            result = await tool.execute("toolu_1", params, self.cancel, context)
+        except ToolError as error:
+            return ToolResult.error(str(error))
+        assert isinstance(result, ToolResult)
+        return result
+
+    async def text(self, name: str, **given: Json) -> str:
+        """Return the text of a call that must work."""
+        result = await self(name, **given)
+        assert not result.is_error, result.text
+        return result.text
+
+    async def error(self, name: str, **given: Json) -> str:
+        """Return the text of a call that must fail."""
+        result = await self(name, **given)
+        assert result.is_error, result.text
+        return result.text
+
+    def file(self, name: str, content: str | bytes) -> Path:
+        """Make a file in the workspace."""
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait until *condition* holds."""
+    async with asyncio.timeout(WAIT_S):
+        while not condition():  # noqa: ASYNC110 - it happens in another process
+            await asyncio.sleep(0.01)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether process *pid* runs; a zombie does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"

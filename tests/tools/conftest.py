@@ -1,0 +1,18 @@
+"""A workspace with the built-in tools."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from agent_cli_tools import Workspace
+from tests.tools.calling import Tools
+
+
+@pytest.fixture
+async def tools(tmp_path: Path) -> AsyncIterator[Tools]:
+    root = tmp_path / "ws"
+    root.mkdir()
+    workspace = Workspace(root, spill_dir=tmp_path / "out")
+    yield Tools(workspace)
+    workspace.close()

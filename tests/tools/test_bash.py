@@ -1,0 +1,318 @@
+"""The tool bash, with real shells and real processes."""
+
+import asyncio
+import os
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from agent_cli.cancel import CancelToken
+from agent_cli.errors import Aborted
+from agent_cli_tools import Workspace
+from agent_cli_tools.process_groups import group_members
+from tests.tools.calling import Tools, is_alive, until
+
+OUTCOME = re.compile(r"\[exit (\d+)(?: \((\w+)\))? · (\d+\.\d) s(.*)\]$")
+
+
+def outcome(text: str) -> tuple[str, ...]:
+    match = OUTCOME.search(text)
+    assert match is not None, text
+    return match.groups()
+
+
+async def test_output_is_merged_and_ends_with_code_and_time(tools: Tools) -> None:
+    result = await tools("bash", command="echo one; echo two >&2; echo three; exit 3")
+
+    assert not result.is_error
+    assert result.text.startswith("one\ntwo\nthree\n[exit 3 · ")
+    assert outcome(result.text)[0] == "3"
+    assert isinstance(result.details, dict)
+    assert result.details | {"duration_s": 0} == {
+        "kind": "command",
+        "exit_code": 3,
+        "duration_s": 0,
+        "spill": None,
+    }
+
+
+async def test_output_without_a_newline_at_its_end_is_kept_apart(tools: Tools) -> None:
+    assert (await tools.text("bash", command="printf x")).startswith("x\n[exit 0 · ")
+    assert (await tools.text("bash", command="true")).startswith("[exit 0 · ")
+
+
+async def test_every_call_starts_at_the_root_in_a_fresh_shell(tools: Tools) -> None:
+    """State that leaked from call to call would make a command mean something else."""
+    tools.file("sub/a", "")
+    await tools.text("bash", command="cd sub; export LEAK=1; leak() { :; }; alias ls=false")
+
+    text = await tools.text("bash", command="pwd; echo ${LEAK-none}; type leak; ls")
+
+    assert text.startswith(f"{tools.root}\nnone\n")
+    assert "leak: not found" in text
+    assert "sub\n" in text
+
+
+async def test_keys_are_not_visible(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command's output goes to the model, and a command may be anybody's."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "CANARY-1")
+    monkeypatch.setenv("SOMEBODYS_TOKEN", "CANARY-2")
+    monkeypatch.setenv("BASH_ENV", str(tools.file("evil.sh", "echo CANARY-3")))
+
+    text = await tools.text("bash", command="env; set; cat /proc/$$/environ /proc/$PPID/environ")
+
+    assert "CANARY" not in text
+    assert "TERM=dumb" in text
+    assert "CI=1" in text
+
+
+async def test_nothing_can_be_asked(tools: Tools) -> None:
+    """Input ends at once, and there is no terminal to ask at."""
+    text = await tools.text("bash", command='cat; read x; echo "read: $?"; echo x >/dev/tty')
+
+    assert "read: 1\n" in text
+    assert "/dev/tty" in text
+    assert outcome(text)[0] == "1"
+
+
+async def test_signals_have_their_defaults(tools: Tools) -> None:
+    """Whoever tests an interrupt in a command must not find it ignored."""
+    command = "bash -c 'kill -INT $$'; echo $?; bash -c 'kill -TERM $$'; echo $?"
+
+    text = await tools.text("bash", command=command)
+
+    assert "130" in text
+    assert "143" in text
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("kill -9 $$", ("137", "SIGKILL")),
+        ("kill -TERM 0", ("143", "SIGTERM")),
+        ("kill -9 0", ("137", "SIGKILL")),
+        ("exec sh -c 'exit 200'", ("200", None)),
+        ("nosuchcommand", ("127", None)),
+    ],
+)
+async def test_a_command_that_ends_itself_has_an_exit_code(
+    tools: Tools, command: str, expected: tuple[str, str | None]
+) -> None:
+    assert outcome(await tools.text("bash", command=command))[:2] == expected
+
+
+async def test_a_long_output_is_cut_in_the_middle_and_kept_in_a_file(tools: Tools) -> None:
+    result = await tools("bash", command="seq 100000")
+
+    assert isinstance(result.details, dict)
+    spill = Path(str(result.details["spill"]))
+    assert spill.read_text() == "".join(f"{n}\n" for n in range(1, 100_001))
+    assert spill.stat().st_mode & 0o777 == 0o600
+    assert result.text.startswith("1\n2\n")
+    assert "99999\n100000\n[exit 0 · " in result.text
+    assert len(result.text.encode()) < 50 * 1024
+    assert "     1\t1\n" in await tools.text("read", path=str(spill), limit=1)
+
+
+async def test_fifty_megabytes_of_output_need_little_memory(tools: Tools) -> None:
+    before = _resident_kb()
+
+    text = await tools.text("bash", command="head -c 50000000 /dev/zero | tr '\\0' x")
+
+    assert "of 50,000,000 bytes left out" in text
+    assert _resident_kb() - before < 20_000
+
+
+async def test_the_end_of_the_output_is_streamed(tools: Tools) -> None:
+    """The first part is seen while the command waits for us."""
+    async with asyncio.TaskGroup() as group:
+        call = group.create_task(
+            tools.text("bash", command="echo first; until [ -e go ]; do sleep 0.02; done")
+        )
+        await until(lambda: tools.updates)
+        assert tools.updates == ["first\n"]
+        tools.file("go", "")
+
+    assert call.result().startswith("first\n")
+
+
+async def test_updates_come_at_most_five_times_a_second(tools: Tools) -> None:
+    started = time.monotonic()
+
+    await tools.text("bash", command="for i in $(seq 100); do echo $i; sleep 0.01; done")
+
+    assert 1 <= len(tools.updates) <= 1 + (time.monotonic() - started) / 0.2
+
+
+async def test_a_command_that_takes_too_long_is_ended(tools: Tools) -> None:
+    started = time.monotonic()
+
+    text = await tools.error("bash", command="echo $$; echo so far; sleep 60", timeout=0.3)
+
+    assert "took longer than 0.3 s" in text
+    assert "at most 600" in text
+    assert text.endswith("so far\n")
+    assert time.monotonic() - started < 5
+    assert not is_alive(int(text.splitlines()[-2]))
+
+
+async def test_what_is_said_at_the_end_is_heard(tools: Tools) -> None:
+    """Many programs tell where they were when they are asked to stop."""
+    command = "trap 'echo was at 42; exit' TERM; while :; do sleep 0.05; done"
+
+    assert "was at 42" in await tools.error("bash", command=command, timeout=0.3)
+
+
+async def test_ignoring_sigterm_does_not_help(tools: Tools) -> None:
+    command = "trap '' TERM; (trap '' TERM; echo $BASHPID; sleep 60)& echo $$; sleep 60; sleep 60"
+
+    text = await tools.error("bash", command=command, timeout=0.3)
+
+    pids = [int(line) for line in text.splitlines() if line.isdigit()]
+    assert len(pids) == 2
+    await until(lambda: not any(map(is_alive, pids)))
+
+
+async def test_cancelling_ends_the_command_and_its_children(tools: Tools) -> None:
+    """Ctrl-C: nothing is left, within two seconds."""
+    token = tools.cancel = CancelToken()
+    command = "sleep 61 & (trap '' TERM; sleep 62; sleep 63) & echo $! $$ > pids; wait"
+    pids = tools.root / "pids"
+    async with asyncio.TaskGroup() as group:
+        call = group.create_task(_aborted(tools, command))
+        await until(lambda: pids.exists() and pids.read_text().endswith("\n"))
+        started = time.monotonic()
+        token.cancel()
+        await call
+
+    assert time.monotonic() - started < 2
+    await until(lambda: not any(is_alive(int(pid)) for pid in pids.read_text().split()))
+
+
+async def _aborted(tools: Tools, command: str) -> None:
+    with pytest.raises(Aborted):
+        await tools("bash", command=command)
+
+
+async def test_a_background_process_does_not_keep_the_call(tools: Tools) -> None:
+    """It holds the pipe; it lives on, is named, and what it prints later is not lost to it."""
+    started = time.monotonic()
+    command = "(until [ -e go ]; do sleep 0.02; done; echo late; touch done) & echo $!"
+
+    text = await tools.text("bash", command=command)
+
+    pid = int(text.splitlines()[0])
+    assert time.monotonic() - started < 5
+    assert "still running: bash " in outcome(text)[3]
+    assert is_alive(pid)
+    tools.file("go", "")
+    await until((tools.root / "done").exists)
+
+
+async def test_a_background_process_ends_with_the_workspace(tools: Tools) -> None:
+    text = await tools.text("bash", command="sleep 60 >/dev/null 2>&1 & echo $!")
+    pid = int(text.splitlines()[0])
+    assert is_alive(pid)
+
+    tools.workspace.close()
+
+    await until(lambda: not is_alive(pid))
+
+
+async def test_background_returns_at_once_with_id_and_log(tools: Tools) -> None:
+    result = await tools("bash", command="echo up; exec sleep 60", background=True)
+
+    assert isinstance(result.details, dict)
+    group, log = int(str(result.details["group"])), Path(str(result.details["spill"]))
+    assert f"process group {group}" in result.text
+    await until(lambda: log.read_text() == "up\n")
+    await tools.text("bash", command=f"kill -- -{group}")
+    await until(lambda: "sleep" not in _names_in(group))
+
+
+async def test_without_a_log_there_is_no_background(tools: Tools) -> None:
+    """Its output would be lost, and nobody would know."""
+    tools.workspace = Workspace(tools.root, spill_dir=tools.file("out", "").parent / "out")
+
+    assert "No log file" in await tools.error("bash", command="sleep 60", background=True)
+
+
+async def test_what_fails_at_once_is_no_background_process(tools: Tools) -> None:
+    text = await tools.text("bash", command="echo no; exit 4", background=True)
+
+    assert text.startswith("no\n[exit 4 · ")
+
+
+async def test_no_process_and_no_descriptor_is_left(tools: Tools) -> None:
+    """A session runs thousands of commands."""
+    await tools.text("bash", command="true")
+    before = _open_descriptors()
+
+    for command in ("true", "seq 10000", "kill -9 0", "sleep 0.01 & true"):
+        await tools("bash", command=command)
+    await tools("bash", command="sleep 9", timeout=0.05)
+    await tools.text("bash", command="sleep 60 & true")
+    tools.workspace.close()
+    await asyncio.sleep(0)  # Closing a pipe takes the loop one more round.
+
+    assert _open_descriptors() == before
+
+
+async def test_commands_run_side_by_side(tools: Tools) -> None:
+    """S1-44: each waits for the other, so they can only end together."""
+    one = "touch a; until [ -e b ]; do sleep 0.01; done"
+    other = "touch b; until [ -e a ]; do sleep 0.01; done"
+
+    async with asyncio.timeout(20):
+        await asyncio.gather(tools.text("bash", command=one), tools.text("bash", command=other))
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("echo \0", "could not be started"),
+        ("echo \ud800", "could not be started"),
+        ("#" * 200_000, "write it to a file"),
+    ],
+)
+async def test_what_cannot_be_started_says_why(tools: Tools, command: str, words: str) -> None:
+    assert words in await tools.error("bash", command=command)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, 601])
+async def test_the_timeout_has_limits(tools: Tools, timeout: int) -> None:
+    assert "timeout" in await tools.error("bash", command="true", timeout=timeout)
+
+
+async def test_a_bash_in_the_workspace_is_not_run(
+    tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repository may bring its own, and PATH may lead there."""
+    fake = tools.file("bin/bash", "#!/bin/sh\necho CANARY\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+
+    assert "CANARY" not in await tools.text("bash", command="true")
+
+
+async def test_without_bash_the_model_is_told(
+    tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tools.root))
+
+    assert "bash is not installed" in await tools.error("bash", command="true")
+
+
+def _open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def _names_in(group: int) -> list[str]:
+    return [member.name for member in group_members(group)]
+
+
+def _resident_kb() -> int:
+    status = Path("/proc/self/status").read_text()
+    return int(next(line for line in status.splitlines() if "VmRSS" in line).split()[1])

@@ -1,0 +1,94 @@
+"""What the model is told about the six tools, and what the run knows of them."""
+
+import json
+
+from agent_cli.timeline import Json
+from agent_cli.tooling import check_input
+from agent_cli_tools import builtin_tools
+from tests.tools.calling import Tools
+
+PARAMETERS = {
+    "read": ["path", "offset", "limit"],
+    "edit": ["path", "edits"],
+    "write": ["path", "content"],
+    "bash": ["command", "timeout", "background"],
+    "grep": ["pattern", "path", "glob", "mode", "context", "ignore_case", "limit"],
+    "glob": ["pattern", "path", "limit"],
+}
+
+
+async def test_names_and_parameters_are_the_documented_ones(tools: Tools) -> None:
+    """Users' rules and recorded sessions refer to them."""
+    found = {}
+    for tool in builtin_tools(tools.workspace):
+        properties = tool.spec.input_schema["properties"]
+        assert isinstance(properties, dict)
+        found[tool.name] = list(properties)
+
+    assert found == PARAMETERS
+
+
+async def test_the_definitions_stay_below_800_tokens(tools: Tools) -> None:
+    """They are part of every request; bytes / 4, as the budget is written."""
+    size = sum(
+        len(json.dumps([tool.spec.name, tool.spec.description, tool.spec.input_schema]).encode())
+        for tool in builtin_tools(tools.workspace)
+    )
+
+    assert size / 4 < 800
+
+
+async def test_only_edit_write_and_bash_change_anything(tools: Tools) -> None:
+    """Plan mode offers the others."""
+    changing = {tool.name for tool in builtin_tools(tools.workspace) if tool.changes}
+
+    assert changing == {"edit", "write", "bash"}
+
+
+async def test_edit_and_write_say_which_real_path_they_write(tools: Tools) -> None:
+    """S1-44: calls that write one file are run one after the other, however it is named."""
+    tools.file("a.txt", "x")
+    (tools.root / "link").symlink_to("a.txt")
+    write, edit = tools.named("write"), tools.named("edit")
+
+    given = check_input(write, {"path": "./link", "content": ""})
+
+    assert write.writes(given) == (str(tools.root / "a.txt"),)
+    assert edit.writes(given) == (str(tools.root / "a.txt"),)
+
+
+async def test_a_path_that_will_be_refused_writes_nothing(tools: Tools) -> None:
+    """The refusal is the call's answer, not a fault of its planning."""
+    write = tools.named("write")
+
+    assert write.writes(check_input(write, {"path": "/etc/passwd", "content": ""})) == ()
+
+
+async def test_every_tool_has_a_summary_for_the_screen(tools: Tools) -> None:
+    inputs: dict[str, Json] = {
+        "read": {"path": "a.txt"},
+        "edit": {"path": "a.txt", "edits": [{"old": "a", "new": "b"}]},
+        "write": {"path": "a.txt", "content": ""},
+        "bash": {"command": "echo one\necho two"},
+        "grep": {"pattern": "x+"},
+        "glob": {"pattern": "*.py", "path": "src"},
+    }
+
+    found = {
+        tool.name: tool.summary(check_input(tool, inputs[tool.name]))
+        for tool in builtin_tools(tools.workspace)
+    }
+
+    assert found == {
+        "read": "a.txt",
+        "edit": "a.txt",
+        "write": "a.txt",
+        "bash": "echo one …",
+        "grep": "x+ in .",
+        "glob": "*.py in src",
+    }
+
+
+async def test_an_unknown_parameter_is_named(tools: Tools) -> None:
+    """S2-21: a misspelt parameter must not be ignored."""
+    assert "limits" in await tools.error("read", path="a", limits=3)

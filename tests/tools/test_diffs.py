@@ -1,0 +1,68 @@
+"""What a person is shown of a change."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_cli_tools.diffs import diff
+
+
+def test_a_change_is_shown_with_three_lines_around_it() -> None:
+    before = "".join(f"{number}\n" for number in range(1, 21))
+    after = before.replace("10\n", "ten\nand\n")
+
+    found = diff(before, after)
+
+    assert found.text == "@@ -7,7 +7,8 @@\n 7\n 8\n 9\n-10\n+ten\n+and\n 11\n 12\n 13"
+    assert (found.added, found.removed, found.first, found.last) == (2, 1, 10, 11)
+    assert found.details("a.txt") == {
+        "kind": "diff",
+        "path": "a.txt",
+        "diff": found.text,
+        "added": 2,
+        "removed": 1,
+    }
+
+
+def test_changes_far_apart_are_two_hunks() -> None:
+    before = "".join(f"{number}\n" for number in range(1, 31))
+    after = before.replace("2\n", "two\n", 1).replace("29\n", "")
+
+    found = diff(before, after)
+
+    assert [line for line in found.text.splitlines() if line.startswith("@@")] == [
+        "@@ -1,5 +1,5 @@",
+        "@@ -26,5 +26,4 @@",
+    ]
+    assert (found.added, found.removed) == (1, 2)
+
+
+def test_a_new_file_is_all_added() -> None:
+    assert diff("", "a\nb\n").text == "@@ -0,0 +1,2 @@\n+a\n+b"
+
+
+def test_nothing_changed_is_nothing() -> None:
+    found = diff("a\n", "a\n")
+
+    assert (found.text, found.added, found.removed, found.first) == ("", 0, 0, 0)
+
+
+def test_a_huge_change_is_shown_in_part() -> None:
+    """The details travel to the screen and into the session's file."""
+    found = diff("", "x" * 600 + "\n" + "line\n" * 5000)
+
+    assert found.added == 5001
+    assert len(found.text.splitlines()) == 401
+    assert found.text.endswith("… 4602 more lines")
+    assert max(map(len, found.text.splitlines())) < 510
+
+
+texts = st.lists(st.sampled_from(["a\n", "b\n", "c\r\n", "\n"]), max_size=12).map("".join)
+
+
+@given(texts, texts)
+def test_the_counts_are_those_of_the_marks(before: str, after: str) -> None:
+    found = diff(before, after)
+
+    marks = [line[:1] for line in found.text.splitlines()]
+    assert (marks.count("+"), marks.count("-")) == (found.added, found.removed)
+    assert after.count("\n") - before.count("\n") == found.added - found.removed

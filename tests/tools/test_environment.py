@@ -1,0 +1,42 @@
+"""What a command can learn about us."""
+
+from agent_cli_tools.environment import command_environment
+
+
+def test_only_listed_variables_are_passed_on() -> None:
+    """A list of what is forbidden would miss the next key."""
+    ours = {
+        "PATH": "/bin",
+        "HOME": "/home/u",
+        "LC_ALL": "C.UTF-8",
+        "ANTHROPIC_API_KEY": "CANARY",
+        "GITHUB_TOKEN": "CANARY",
+        "LD_PRELOAD": "/evil.so",
+        "BASH_ENV": "/evil.sh",
+    }
+
+    passed = command_environment(ours)
+
+    assert passed["PATH"] == "/bin"
+    assert passed["LC_ALL"] == "C.UTF-8"
+    assert passed["HOME"] == "/home/u"
+    assert passed.keys().isdisjoint(ours.keys() - {"PATH", "HOME", "LC_ALL"})
+
+
+def test_nothing_waits_for_a_person() -> None:
+    environment = command_environment({"TERM": "xterm", "PAGER": "less"})
+
+    assert environment["TERM"] == "dumb"
+    assert environment["PAGER"] == environment["GIT_PAGER"] == "cat"
+    assert environment["GIT_TERMINAL_PROMPT"] == "0"
+    assert environment["CI"] == "1"
+
+
+def test_a_proxy_is_passed_on_unless_it_holds_a_password() -> None:
+    """Without a proxy much of the world cannot install a package."""
+    ours = {"HTTPS_PROXY": "http://proxy:3128", "http_proxy": "http://user:secret@proxy:3128"}
+
+    passed = command_environment(ours)
+
+    assert passed["HTTPS_PROXY"] == "http://proxy:3128"
+    assert "http_proxy" not in passed

@@ -1,0 +1,113 @@
+"""A command's output in bounded memory."""
+
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_cli_tools import output as output_module
+from agent_cli_tools.output import HEAD_BYTES, TAIL_BYTES, OutputBuffer
+
+
+class Spills:
+    """Opens spill files in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self) -> tuple[Path, BinaryIO]:
+        path = self.folder / "001.log"
+        return path, path.open("xb", buffering=0)
+
+
+def no_spill() -> tuple[Path, BinaryIO]:
+    raise OSError(28, "No space left on device")
+
+
+@given(st.lists(st.binary(max_size=50)))
+def test_a_short_output_is_given_as_it_is(pieces: list[bytes]) -> None:
+    buffer = OutputBuffer(no_spill)
+    for piece in pieces:
+        buffer.add(piece)
+
+    assert buffer.text() == b"".join(pieces).decode("utf-8", "replace")
+    assert buffer.spill_path is None
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 7, 1000, 10**6])
+def test_a_long_output_keeps_head_and_tail_and_spills_all(tmp_path: Path, piece_bytes: int) -> None:
+    """Whole lines only, and the file holds every byte, however the output arrived."""
+    raw = b"".join(b"%05d some longer line\n" % number for number in range(3_000))
+    buffer = OutputBuffer(Spills(tmp_path))
+    for start in range(0, len(raw), piece_bytes):
+        buffer.add(raw[start : start + piece_bytes])
+    buffer.close()
+
+    head, _, rest = buffer.text().partition("\n[… ")
+    note, _, tail = rest.partition(" …]\n")
+    assert raw.startswith(head.encode() + b"\n")
+    assert raw.endswith(tail.encode())
+    assert HEAD_BYTES - 30 < len(head) <= HEAD_BYTES
+    assert TAIL_BYTES - 30 < len(tail) <= TAIL_BYTES
+    left_out = len(raw) - len(head) - len(tail)
+    assert note == f"{left_out:,} of 69,000 bytes left out; all of it is in {buffer.spill_path}"
+    assert (tmp_path / "001.log").read_bytes() == raw
+
+
+def test_many_short_lines_are_cut_to_two_thousand(tmp_path: Path) -> None:
+    buffer = OutputBuffer(Spills(tmp_path))
+    buffer.add(b"\n" * 10_000)
+    buffer.close()
+
+    assert buffer.text().count("\n") <= 2_001
+    assert (tmp_path / "001.log").read_bytes() == b"\n" * 10_000
+
+
+def test_one_giant_line_is_cut_between_characters(tmp_path: Path) -> None:
+    """Half a character would be shown as garbage."""
+    buffer = OutputBuffer(Spills(tmp_path))
+    buffer.add(b"x" + "é".encode() * 40_000)
+    buffer.close()
+
+    assert "\ufffd" not in buffer.text()
+    assert len(buffer.text().encode()) < 50 * 1024
+
+
+def test_the_spill_file_ends_at_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output_module, "SPILL_BYTES_MAX", 100_000)
+    buffer = OutputBuffer(Spills(tmp_path))
+    for _ in range(30):
+        buffer.add(b"y" * 9_999 + b"\n")
+    buffer.close()
+
+    assert (tmp_path / "001.log").stat().st_size == 100_000
+    assert "the first 64 MB are in" in buffer.text()
+
+
+def test_a_full_disk_costs_the_middle_and_says_so() -> None:
+    """The command must not fail because we cannot keep its output."""
+    buffer = OutputBuffer(no_spill)
+    buffer.add(b"a" * 20_000 + b"b" * 20_000)
+
+    assert "could not be kept: No space left on device" in buffer.text()
+    assert buffer.text().startswith("aaa")
+    assert buffer.text().endswith("bbb")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_disk_that_fills_up_costs_the_rest_and_says_so() -> None:
+    full = Path("/dev/full")
+    buffer = OutputBuffer(lambda: (full, full.open("wb", buffering=0)))
+    buffer.add(b"a" * 40_000)
+    buffer.add(b"b" * 40_000)
+
+    assert "could not be kept" in buffer.text()
+
+
+def test_the_end_is_shown_while_it_grows() -> None:
+    buffer = OutputBuffer(no_spill)
+    buffer.add("é".encode() * 2_000)
+
+    assert buffer.last_lines(5) == "éé"

@@ -1,0 +1,89 @@
+"""A command's processes die with us, even when we can do nothing about it."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_cli_tools import process_groups
+from agent_cli_tools.process_groups import Member, group_members
+from tests.tools.calling import is_alive, until
+
+# One in the foreground, one that ignores every polite signal, one left by an earlier call, one
+# that was started as a background process: all four in their own ways.
+SCRIPT = """
+import asyncio, sys
+from pathlib import Path
+from agent_cli.cancel import CancelToken
+from agent_cli.tooling import ToolContext, check_input
+from agent_cli_tools import Workspace
+from agent_cli_tools.bash import bash_tool
+
+async def main():
+    tool = bash_tool(Workspace(Path(sys.argv[1])))
+    def call(**given):
+        return tool.execute("1", check_input(tool, given), CancelToken(), ToolContext())
+    await call(command="sleep 60 >/dev/null & echo $! >>pids")
+    await call(command="echo $$ >>pids; exec sleep 60", background=True)
+    await call(command="trap '' TERM HUP INT; echo $$ >>pids; (sleep 60; :) & echo $! >>pids;"
+                       " touch ready; sleep 60; sleep 60")
+
+asyncio.run(main())
+"""
+
+
+def started(script: str, workspace: Path) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([sys.executable, "-c", script, str(workspace)])
+
+
+async def test_nothing_survives_our_own_sigkill(tmp_path: Path) -> None:
+    """PR_SET_PDEATHSIG would reach one process only."""
+    with started(SCRIPT, tmp_path) as program:
+        await until((tmp_path / "ready").exists)
+        pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+        assert len(pids) == 4
+        assert all(map(is_alive, pids))
+
+        program.send_signal(signal.SIGKILL)
+
+    await until(lambda: not any(map(is_alive, pids)))
+
+
+def test_the_members_of_our_own_group_include_us() -> None:
+    """The name may hold blanks and parentheses; it is the kernel's, not ours."""
+    members = group_members(os.getpgid(0))
+
+    assert os.getpid() in {member.pid for member in members}
+    assert os.getppid() in {m.parent for m in members if m.pid == os.getpid()}
+
+
+@pytest.mark.skipif(not Path("/bin/ps").exists(), reason="no ps")
+def test_without_proc_ps_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(process_groups, "_PROC", tmp_path)
+
+    members = group_members(os.getpgid(0))
+
+    assert os.getpid() in {member.pid for member in members}
+    assert all(isinstance(member, Member) and member.name for member in members)
+
+
+async def test_a_process_in_a_new_session_is_not_covered(tmp_path: Path) -> None:
+    """Known, and the sandbox's business: noted here so that a change is noticed."""
+    script = SCRIPT.replace(
+        "touch ready;", "setsid sh -c 'echo $$ >daemon; exec sleep 60' & sleep 0.1; touch ready;"
+    )
+    with started(script, tmp_path) as program:
+        await until((tmp_path / "ready").exists)
+        await until(lambda: (tmp_path / "daemon").exists() and (tmp_path / "daemon").read_text())
+        daemon = int((tmp_path / "daemon").read_text())
+        program.send_signal(signal.SIGKILL)
+    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+    await until(lambda: not any(map(is_alive, pids)))
+
+    try:
+        assert is_alive(daemon)
+    finally:
+        os.kill(daemon, signal.SIGKILL)

@@ -1,0 +1,233 @@
+"""The tool read, on real files of every kind."""
+
+import base64
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_cli_tools.excerpts import SCANNED_BYTES_MAX
+from tests.tools.calling import Tools
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 40
+
+
+async def test_lines_are_numbered_and_counted(tools: Tools) -> None:
+    tools.file("a.txt", "one\n\nthree\n")
+
+    result = await tools("read", path="a.txt")
+
+    assert result.text == "     1\tone\n     2\t\n     3\tthree\n[lines 1–3 of 3]"
+    assert result.details == {"kind": "read", "path": "a.txt", "lines": 3, "total": 3}
+
+
+@pytest.mark.parametrize(
+    ("offset", "limit", "expected"),
+    [
+        (2, 2, "     2\t2\n     3\t3\n[lines 2–3 of 5; go on with offset=4]"),
+        (4, 9, "     4\t4\n     5\t5\n[lines 4–5 of 5]"),
+        (0, 1, "     1\t1\n[lines 1–1 of 5; go on with offset=2]"),
+        (-2, 9, "     4\t4\n     5\t5\n[lines 4–5 of 5]"),
+        (-3, 1, "     3\t3\n[lines 3–3 of 5; go on with offset=4]"),
+        (-9, 9, "     1\t1\n     2\t2\n     3\t3\n     4\t4\n     5\t5\n[lines 1–5 of 5]"),
+    ],
+)
+async def test_a_part_is_read_from_the_start_or_the_end(
+    tools: Tools, offset: int, limit: int, expected: str
+) -> None:
+    tools.file("a", "1\n2\n3\n4\n5\n")
+
+    assert await tools.text("read", path="a", offset=offset, limit=limit) == expected
+
+
+async def test_beyond_the_end_names_the_number_of_lines(tools: Tools) -> None:
+    tools.file("a", "1\n2\n")
+
+    assert "has 2 lines" in await tools.error("read", path="a", offset=3)
+
+
+@pytest.mark.parametrize(
+    ("raw", "last_line"),
+    [
+        (b"", "[the file is empty]"),
+        (b"a", "[lines 1–1 of 1; no newline at the end]"),
+        (b"a\r\nb\r\n", "[lines 1–2 of 2; CRLF line endings]"),
+        (b"a\r\nb\n", "[lines 1–2 of 2; mixed line endings]"),
+        (b"\xef\xbb\xbfa\n", "[lines 1–1 of 1; UTF-8 with BOM]"),
+        (b"caf\xe9\n", "[lines 1–1 of 1; not UTF-8, shown as Latin-1]"),
+    ],
+)
+async def test_what_is_unusual_is_said(tools: Tools, raw: bytes, last_line: str) -> None:
+    tools.file("a", raw)
+
+    text = await tools.text("read", path="a")
+
+    assert text.splitlines()[-1] == last_line
+    if raw.startswith(b"caf"):
+        assert "café" in text
+
+
+async def test_two_thousand_lines_at_once(tools: Tools) -> None:
+    tools.file("a", "x\n" * 2_001)
+
+    text = await tools.text("read", path="a", limit=5_000)
+
+    assert text.endswith("[lines 1–2000 of 2,001; go on with offset=2001]")
+
+
+async def test_fifty_kilobytes_at_once(tools: Tools) -> None:
+    tools.file("a", ("é" * 200 + "\n") * 500)
+
+    text = await tools.text("read", path="a")
+
+    count = text.count("\n")
+    assert len(text.encode()) <= 50 * 1024
+    assert 100 < count < 130
+    assert text.endswith(f"[lines 1–{count} of 500; go on with offset={count + 1}]")
+
+
+async def test_a_long_line_is_cut_and_says_so(tools: Tools) -> None:
+    tools.file("a", "é" * 3_000 + "\nshort\n")
+
+    text = await tools.text("read", path="a")
+
+    assert "é" * 2_000 + " [… line of 6,000 bytes cut]\n" in text
+    assert "     2\tshort" in text
+
+
+async def test_one_giant_line_does_not_fill_the_memory(tools: Tools) -> None:
+    tools.file("a", "x" * 30_000_000 + "\nend")
+
+    text = await tools.text("read", path="a")
+
+    assert "[… line of 30,000,000 bytes cut]\n     2\tend\n" in text
+
+
+async def test_counting_stops_at_64_mb(tools: Tools) -> None:
+    """A sparse file: its end is only holes, and never looked at."""
+    path = tools.file("a", ("x" * 1023 + "\n") * 100)
+    os.truncate(path, SCANNED_BYTES_MAX + 10_000_000)
+    with path.open("r+b") as file:
+        file.seek(0, os.SEEK_END)
+        file.write(b"\nlast but one\nlast\n")
+
+    start = await tools.text("read", path="a", limit=1)
+    end = await tools.text("read", path="a", offset=-2)
+
+    assert start.endswith("[lines 1–1 of more than 101 (64 MB looked at); go on with offset=2]")
+    assert end == ("    -2\tlast but one\n    -1\tlast\n[lines -2 to -1, counted from the end]")
+
+
+async def test_a_directory_shows_its_entries(tools: Tools) -> None:
+    tools.file("src/b.py", "")
+    tools.file("src/a/c.py", "")
+
+    result = await tools("read", path="src")
+
+    assert result.text == "a/\nb.py\n[2 entries]"
+    assert result.details == {"kind": "directory", "path": "src", "entries": 2}
+
+
+async def test_a_large_directory_is_cut(tools: Tools) -> None:
+    for number in range(2_010):
+        tools.file(f"d/{number}", "")
+
+    text = await tools.text("read", path="d")
+
+    assert text.endswith("[2,010 entries; the first 2,000 are shown, use glob for others]")
+
+
+@pytest.mark.parametrize(
+    ("start", "media_type"),
+    [
+        (PNG, "image/png"),
+        (b"\xff\xd8\xff\xe0\0", "image/jpeg"),
+        (b"GIF89a\0", "image/gif"),
+        (b"RIFF\x24\0\0\0WEBPVP8 \0", "image/webp"),
+    ],
+)
+async def test_an_image_is_shown_as_one(tools: Tools, start: bytes, media_type: str) -> None:
+    """Its bytes say what it is; names lie."""
+    tools.file("picture.txt", start)
+
+    result = await tools("read", path="picture.txt")
+
+    assert result.content[1] == {
+        "type": "image",
+        "source": {
+            "type": "base64",
+            "media_type": media_type,
+            "data": base64.b64encode(start).decode(),
+        },
+    }
+    assert media_type in result.text
+
+
+async def test_an_image_that_is_too_large_is_refused(tools: Tools) -> None:
+    """The API would refuse the whole request, and every one after it."""
+    tools.file("a.png", PNG + b"\0" * 5 * 1024 * 1024)
+
+    assert "more than 5 MB" in await tools.error("read", path="a.png")
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (b"%PDF-1.7\n\0", "pdftotext"),
+        (b"PK\x03\x04\0", "unzip"),
+        (b"\xff\xfea\0", "iconv"),
+        (b"\x01\0\x02", "unknown type"),
+    ],
+)
+async def test_a_binary_file_is_refused_with_a_hint(tools: Tools, raw: bytes, words: str) -> None:
+    tools.file("a", raw)
+
+    text = await tools.error("read", path="a")
+
+    assert text.startswith(f"a is binary, not text: {len(raw)} bytes, ")
+    assert words in text
+
+
+async def test_a_notebook_is_shown_as_the_json_it_is(tools: Tools) -> None:
+    tools.file("a.ipynb", '{"cells": []}\n')
+
+    assert '{"cells": []}' in await tools.text("read", path="a.ipynb")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("b.txt", "Did you mean a.txt?"), (".env", "may hold secrets"), ("/etc/passwd", "outside")],
+)
+async def test_what_cannot_be_read_says_why(tools: Tools, name: str, words: str) -> None:
+    """S1-24: `.env` is never read by tools."""
+    tools.file("a.txt", "")
+    tools.file(".env", "KEY=1")
+
+    assert words in await tools.error("read", path=name)
+
+
+async def test_a_named_pipe_does_not_hang(tools: Tools) -> None:
+    os.mkfifo(tools.root / "pipe")
+
+    assert "not a regular file" in await tools.error("read", path="pipe")
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
+async def test_a_file_of_100_mb_needs_little_memory(tools: Tools) -> None:
+    path = tools.file("a", "")
+    with path.open("wb") as file:
+        for _ in range(100):
+            file.write((b"y" * 99 + b"\n") * 10_000)
+    before = _resident_kb()
+
+    await tools.text("read", path="a", offset=-5)
+    await tools.text("read", path="a", offset=600_000, limit=1)
+
+    assert _resident_kb() - before < 30_000
+
+
+def _resident_kb() -> int:
+    line = next(
+        line for line in Path("/proc/self/status").read_text().splitlines() if "VmRSS" in line
+    )
+    return int(line.split()[1])

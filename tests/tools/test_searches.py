@@ -1,0 +1,332 @@
+"""The tools grep and glob, with ripgrep and without."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_cli.cancel import CancelToken
+from agent_cli.errors import Aborted
+from agent_cli_tools import Workspace, searches
+from agent_cli_tools.searches import expand_braces
+from tests.tools.calling import Tools, until
+
+FILES = {
+    ".gitignore": "build/\n*.log\n!keep.log\n",
+    "src/a.py": "import os\nneedle = 1\nprint(needle)\n",
+    "src/b.ts": "const x = 'Needle'\n",
+    "src/deep/.gitignore": "c.py\n",
+    "src/deep/c.py": "needle\n",
+    "src/deep/d.py": "one\ntwo\nneedle two\nfour\n",
+    ".github/w.yml": "on: needle\n",
+    "build/out.py": "needle\n",
+    "x.log": "needle\n",
+    "keep.log": "needle\n",
+    ".env": "TOKEN=needle\n",
+    "binary": "needle\0\n",
+}
+
+
+@pytest.fixture(params=["ripgrep", "plain"])
+def tree(request: pytest.FixtureRequest, tools: Tools, monkeypatch: pytest.MonkeyPatch) -> Tools:
+    """A small repository, the first file the newest; searched by either program."""
+    subprocess.run(["git", "init", "-q"], cwd=tools.root, check=True)
+    for age, (name, content) in enumerate(FILES.items()):
+        path = tools.file(name, content)
+        os.utime(path, (2_000_000_000 - age, 2_000_000_000 - age))
+    if request.param == "plain":
+        monkeypatch.setattr(searches, "find_program", lambda name, outside: None)
+    return tools
+
+
+async def test_lines_are_found_newest_file_first(tree: Tools) -> None:
+    text = await tree.text("grep", pattern="needle")
+
+    assert text.splitlines() == [
+        "src/a.py:2:needle = 1",
+        "src/a.py:3:print(needle)",
+        "src/deep/d.py:3:needle two",
+        ".github/w.yml:1:on: needle",
+        "keep.log:1:needle",
+        "[1 file left out that may hold secrets]",
+    ]
+
+
+async def test_context_is_marked(tree: Tools) -> None:
+    text = await tree.text("grep", pattern="two", path="src/deep", context=1)
+
+    assert text.splitlines() == [
+        "src/deep/d.py-1-one",
+        "src/deep/d.py:2:two",
+        "src/deep/d.py:3:needle two",
+        "src/deep/d.py-4-four",
+    ]
+
+
+async def test_nothing_of_a_secret_is_shown(tree: Tools) -> None:
+    """S1-24: neither its lines nor those around them, in no mode."""
+    tree.file(".env.local", "a\nCANARY\nb\n\n\n\nCANARY\n")
+
+    for mode in ("content", "files", "count"):
+        text = await tree.text("grep", pattern="CANARY", context=1, mode=mode)
+        assert text == "[no matches for CANARY in .; 1 file left out that may hold secrets]"
+
+
+async def test_modes_show_files_or_counts(tree: Tools) -> None:
+    files = await tree.text("grep", pattern="needle", path="src", mode="files")
+    counts = await tree.text("grep", pattern="needle", path="src", mode="count")
+
+    assert files.splitlines() == ["src/a.py", "src/deep/d.py"]
+    assert counts.splitlines() == ["src/a.py:2", "src/deep/d.py:1"]
+
+
+async def test_a_glob_and_the_case_narrow_and_widen(tree: Tools) -> None:
+    text = await tree.text("grep", pattern="needle", glob="*.{ts,yml}", ignore_case=True)
+    other = await tree.text("grep", pattern="needle", glob="!*.py", path="src", ignore_case=True)
+
+    assert text.splitlines() == ["src/b.ts:1:const x = 'Needle'", ".github/w.yml:1:on: needle"]
+    assert other == "src/b.ts:1:const x = 'Needle'"
+
+
+async def test_a_glob_for_everything_does_not_search_what_is_ignored(tree: Tools) -> None:
+    for everything in ("*", "**", "**/*"):
+        text = await tree.text("grep", pattern="needle", glob=everything)
+        assert "build/out.py" not in text
+
+
+async def test_a_limit_says_how_many_there_are(tree: Tools) -> None:
+    result = await tree("grep", pattern="needle", limit=2)
+
+    assert result.text.splitlines()[:2] == ["src/a.py:2:needle = 1", "src/a.py:3:print(needle)"]
+    assert "2 of 5 matches shown" in result.text
+    assert result.details == {"kind": "search", "matches": 2, "total": 5}
+
+
+async def test_one_file_can_be_searched(tree: Tools) -> None:
+    assert await tree.text("grep", pattern="import", path="src/a.py") == "src/a.py:1:import os"
+
+
+async def test_no_match_is_an_answer(tree: Tools) -> None:
+    assert await tree.text("grep", pattern="absent") == "[no matches for absent in .]"
+    assert await tree.text("glob", pattern="*.rs") == "[no files match *.rs in .]"
+
+
+@pytest.mark.parametrize("pattern", ["--pre=touch", "-f/etc/passwd", "--", "-e"])
+async def test_a_pattern_is_never_an_option(tree: Tools, pattern: str) -> None:
+    tree.file("flags.txt", f"{pattern}\n")
+
+    assert await tree.text("grep", pattern=pattern) == f"flags.txt:1:{pattern}"
+    assert "no files match" in await tree.text("glob", pattern="--files-from=x")
+
+
+async def test_a_wrong_regex_is_answered_with_the_programs_words(tree: Tools) -> None:
+    text = await tree.error("grep", pattern="(")
+
+    assert "regex parse error" in text
+    assert "Correct it" in text
+
+
+async def test_a_long_line_is_cut(tree: Tools) -> None:
+    tree.file("long.txt", "needle" + "x" * 10_000 + "\n")
+
+    text = await tree.text("grep", pattern="needle", path="long.txt")
+
+    assert len(text) < 600
+
+
+async def test_a_result_stays_below_its_limits(tree: Tools) -> None:
+    tree.file("many.txt", ("needle " + "y" * 200 + "\n") * 5_000)
+
+    text = await tree.text("grep", pattern="needle", path="many.txt", limit=5_000)
+
+    assert len(text.encode()) <= 50 * 1024
+    assert "of 5,000 matches shown" in text
+
+
+@pytest.mark.parametrize("name", ["missing", "/etc", "../x", ".env"])
+async def test_a_path_that_cannot_be_searched_says_why(tree: Tools, name: str) -> None:
+    for tool in ("grep", "glob"):
+        assert name in await tree.error(tool, pattern="x", path=name)
+
+
+async def test_files_are_found_by_name_newest_first(tree: Tools) -> None:
+    text = await tree.text("glob", pattern="**/*.{py,ts}")
+
+    assert text.splitlines() == ["src/a.py", "src/b.ts", "src/deep/d.py"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "expected"),
+    [
+        ("*.py", ".", ["src/a.py", "src/deep/d.py"]),
+        ("src/*.py", ".", ["src/a.py"]),
+        ("*.py", "src/deep", ["src/deep/d.py"]),
+        ("{root}/src/**/*.py", ".", ["src/a.py", "src/deep/d.py"]),
+        (".github/**", ".", [".github/w.yml"]),
+        ("!x", ".", ["[no files match !x in .]"]),
+        (
+            "*",
+            ".",
+            [
+                *(".gitignore", "src/a.py", "src/b.ts", "src/deep/.gitignore", "src/deep/d.py"),
+                *(".github/w.yml", "keep.log", "binary"),
+                "[1 file left out that may hold secrets]",
+            ],
+        ),
+    ],
+)
+async def test_patterns_mean_what_gitignore_means(
+    tree: Tools, pattern: str, path: str, expected: list[str]
+) -> None:
+    text = await tree.text("glob", pattern=pattern.format(root=tree.root), path=path)
+
+    assert text.splitlines() == expected
+
+
+async def test_glob_has_limits(tree: Tools) -> None:
+    for number in range(1_200):
+        tree.file(f"many/{number:04}-{'n' * 60}", "")
+
+    some = await tree.text("glob", pattern="many/", limit=5)
+    all_of_them = await tree.text("glob", pattern="many/", limit=5_000)
+
+    assert "5 of 1,200 files shown" in some
+    assert len(all_of_them.encode()) <= 50 * 1024
+    assert "is a file" in await tree.error("glob", pattern="*", path="src/a.py")
+
+
+def git_files(root: Path) -> list[str]:
+    command = ["git", "ls-files", "-co", "--exclude-standard"]
+    listing = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    return listing.stdout.splitlines()
+
+
+async def test_both_programs_list_what_git_lists(tree: Tools) -> None:
+    """Negations, anchors, nested files, folders: git is the measure."""
+    tree.file("n/.gitignore", "/top\n*.tmp\n!important.tmp\nsub/\n# c\n\\#odd\n**/gen/*.c\nq?\n")
+    for name in (
+        "top",
+        "in/top",
+        "a.tmp",
+        "important.tmp",
+        "sub/x",
+        "#odd",
+        "gen/x.c",
+        "w/gen/y.c",
+    ):
+        tree.file(f"n/{name}", "")
+    tree.file("n/qa", "")
+    listed = git_files(tree.root)
+
+    text = await tree.text("glob", pattern="*", limit=1_000)
+
+    found = {line for line in text.splitlines() if not line.startswith("[")}
+    assert found == set(listed) - {".env"}
+
+
+async def test_an_added_directory_is_searched_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tree: Tools
+) -> None:
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "a.txt").write_text("needle\n")
+    both = Tools(Workspace(tree.root, extra_dirs=[tmp_path / "more"]))
+
+    lines = await both.text("grep", pattern="needle", path=str(tmp_path / "more"))
+    names = await both.text("glob", pattern="*.txt", path=str(tmp_path / "more"))
+
+    assert lines == f"{tmp_path}/more/a.txt:1:needle"
+    assert names == f"{tmp_path}/more/a.txt"
+
+
+async def test_a_config_file_of_ripgrep_is_not_read(
+    tree: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may say --pre, and that runs a program."""
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(tree.file("rc", "--files-with-matches\n")))
+
+    assert "src/b.ts:1:" in await tree.text("grep", pattern="Needle", path="src")
+
+
+async def test_an_rg_in_the_workspace_is_not_run(
+    tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = tools.file("bin/rg", "#!/bin/sh\necho CANARY >&2\nexit 2\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:bin:{os.environ['PATH']}")
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tools.root / "nowhere"))
+
+    command = searches.searcher(tools.workspace)
+
+    assert not Path(command[0]).is_relative_to(tools.root)
+
+
+@pytest.fixture
+def slow_search(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tools]:
+    """Without ripgrep, a regular expression that takes for ever."""
+    monkeypatch.setattr(searches, "find_program", lambda name, outside: None)
+    tools.file("a.txt", "a" * 60 + "!\n")
+    yield tools
+
+
+async def test_a_regex_that_takes_for_ever_is_stopped(
+    slow_search: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python's own regular expressions can not be interrupted, only their process can."""
+    monkeypatch.setattr(searches, "LIMIT_S", 0.5)
+
+    text = await slow_search.text("grep", pattern="(a+)+$")
+
+    assert "stopped after 0.5 s" in text
+
+
+async def test_a_search_is_stopped_by_ctrl_c(
+    slow_search: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = slow_search.cancel = CancelToken()
+    started = slow_search.root / "started"
+    monkeypatch.setattr(
+        searches,
+        "searcher",
+        lambda workspace: [
+            *(sys.executable, "-c"),
+            f"import time; open({str(started)!r}, 'w').close(); time.sleep(60)",
+        ],
+    )
+
+    async def stop() -> None:
+        await until(started.exists)
+        token.cancel()
+
+    with pytest.raises(Aborted):
+        async with asyncio.timeout(20):
+            await asyncio.gather(slow_search("grep", pattern="x"), stop())
+
+
+async def test_a_search_that_finds_too_much_is_stopped(
+    tree: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searches, "OUTPUT_BYTES_MAX", 50)
+
+    assert "found too much" in await tree.text("grep", pattern=".", path="src")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("*.py", ["*.py"]),
+        ("*.{ts,tsx}", ["*.ts", "*.tsx"]),
+        ("{a,b{c,d}}", ["a", "bc", "a", "bd"]),
+        ("{a}", ["{a}"]),
+        ("{,x}y", ["y", "xy"]),
+    ],
+)
+def test_braces_stand_for_alternatives(pattern: str, expected: list[str]) -> None:
+    assert sorted(expand_braces(pattern)) == sorted(expected)
+
+
+def test_braces_are_not_expanded_without_end() -> None:
+    assert len(expand_braces("{a,b}" * 40)) < 1_000

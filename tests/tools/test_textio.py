@@ -1,0 +1,234 @@
+"""Bytes survive: decoding and back, and writing whatever happens meanwhile."""
+
+import errno
+import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_cli.errors import ToolError
+from agent_cli_tools import textio
+from agent_cli_tools.textio import decode, encode, failure, looks_binary, read_bytes, write_atomic
+
+OLD, NEW = b"old\n" * 500, b"new content\n" * 500
+
+
+@given(st.binary())
+def test_decoding_and_encoding_gives_the_same_bytes(raw: bytes) -> None:
+    text, encoding = decode(raw)
+
+    assert encode(text, encoding) == raw
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (b"caf\xc3\xa9", ("café", "utf-8")),
+        (b"\xef\xbb\xbfa", ("a", "utf-8-sig")),
+        (b"caf\xe9", ("café", "latin-1")),
+        (b"\xef\xbb\xbf\xff", ("ï»¿ÿ", "latin-1")),
+    ],
+)
+def test_the_encoding_is_found(raw: bytes, expected: tuple[str, str]) -> None:
+    assert decode(raw) == expected
+
+
+def test_a_character_the_encoding_lacks_is_an_error_that_names_it() -> None:
+    with pytest.raises(ToolError, match=r"latin-1.*U\+20AC"):
+        encode("5 €", "latin-1")
+    with pytest.raises(ToolError, match=r"U\+D800"):
+        encode("\ud800", "utf-8")
+
+
+def test_nul_means_binary() -> None:
+    assert looks_binary(b"\x7fELF\0\0")
+    assert not looks_binary("Grüße\r\n".encode())
+
+
+def test_writing_replaces_all_and_keeps_the_mode(tmp_path: Path) -> None:
+    path = tmp_path / "a.sh"
+    path.write_bytes(OLD)
+    path.chmod(0o751)
+
+    write_atomic(path, NEW, before=OLD)
+
+    assert path.read_bytes() == NEW
+    assert stat.S_IMODE(path.stat().st_mode) == 0o751
+    assert [other.name for other in tmp_path.iterdir()] == ["a.sh"]
+
+
+def test_a_new_file_gets_the_mode_the_umask_leaves(tmp_path: Path) -> None:
+    old_umask = os.umask(0o027)
+    try:
+        write_atomic(tmp_path / "a", NEW, before=None)
+    finally:
+        os.umask(old_umask)
+
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o640
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to somebody else")
+def test_the_owner_stays(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(OLD)
+    os.chown(path, 12345, 23456)
+
+    write_atomic(path, NEW, before=OLD)
+
+    assert (path.stat().st_uid, path.stat().st_gid) == (12345, 23456)
+
+
+def test_extended_attributes_stay(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(OLD)
+    try:
+        os.setxattr(path, "user.note", b"kept")
+    except OSError:
+        pytest.skip("no extended attributes on this file system")
+
+    write_atomic(path, NEW, before=OLD)
+
+    assert os.getxattr(path, "user.note") == b"kept"
+
+
+def test_hard_links_stay_together(tmp_path: Path) -> None:
+    """Replacing the name would leave the other one with the old content."""
+    path, other = tmp_path / "a", tmp_path / "b"
+    path.write_bytes(NEW + OLD)
+    other.hardlink_to(path)
+
+    write_atomic(path, NEW, before=NEW + OLD)
+
+    assert other.read_bytes() == NEW
+    assert other.samefile(path)
+
+
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_a_file_changed_in_the_meantime_is_not_overwritten(tmp_path: Path, is_linked: bool) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"by somebody else")
+    if is_linked:
+        (tmp_path / "b").hardlink_to(path)
+
+    with pytest.raises(ToolError, match="changed by someone else"):
+        write_atomic(path, NEW, before=OLD)
+
+    assert path.read_bytes() == b"by somebody else"
+    assert not list(tmp_path.glob(".agt-*"))
+
+
+def test_a_file_made_in_the_meantime_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(OLD)
+
+    with pytest.raises(ToolError, match="changed by someone else"):
+        write_atomic(tmp_path / "a", NEW, before=None)
+
+    assert (tmp_path / "a").read_bytes() == OLD
+
+
+def test_temporary_files_of_killed_programs_are_removed_after_an_hour(tmp_path: Path) -> None:
+    old, young = tmp_path / ".agt-old", tmp_path / ".agt-young"
+    for stray in (old, young):
+        stray.write_bytes(b"")
+    two_hours_ago = time.time() - 7200
+    os.utime(old, (two_hours_ago, two_hours_ago))
+
+    write_atomic(tmp_path / "a", NEW, before=None)
+
+    assert not old.exists()
+    assert young.exists()
+
+
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path, is_linked: bool) -> None:
+    """A limit on file sizes stands in for the disk: the write fails half way, with EFBIG."""
+    path = tmp_path / "a"
+    path.write_bytes(OLD)
+    if is_linked:
+        (tmp_path / "b").hardlink_to(path)
+    script = (
+        "import sys; from pathlib import Path; from agent_cli_tools.textio import write_atomic\n"
+        "path = Path(sys.argv[1])\n"
+        "write_atomic(path, b'x' * 100_000, before=path.read_bytes())"
+    )
+
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(path)],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192)),
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "ToolError: The disk is full" in run.stderr
+    assert path.read_bytes() == OLD
+    assert not list(tmp_path.glob(".agt-*"))
+
+
+def test_being_killed_in_mid_write_leaves_old_or_new(tmp_path: Path) -> None:
+    """Ten kills at arbitrary moments of a program that does nothing but write."""
+    path = tmp_path / "a"
+    path.write_bytes(OLD)
+    script = (
+        "import sys; from pathlib import Path; from agent_cli_tools.textio import write_atomic\n"
+        "path, old, new = Path(sys.argv[1]), b'old\\n' * 500, b'new content\\n' * 500\n"
+        "if path.read_bytes() == new: old, new = new, old\n"
+        "print('ready', flush=True)\n"
+        "while True:\n"
+        "    write_atomic(path, new, before=old)\n"
+        "    old, new = new, old\n"
+    )
+    for attempt in range(10):
+        with subprocess.Popen(
+            [sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE
+        ) as writer:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == b"ready\n"
+            time.sleep(attempt / 1000)  # The moment is the point; nothing is waited for.
+            writer.send_signal(signal.SIGKILL)
+
+        assert path.read_bytes() in (OLD, NEW)
+
+    assert {other.name[:5] for other in tmp_path.iterdir()} <= {"a", ".agt-"}
+
+
+def test_a_named_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    """Opening it in the usual way would wait for a writer for ever."""
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(ToolError, match="not a regular file"):
+        read_bytes(tmp_path / "pipe", bytes_max=10)
+
+
+def test_a_link_put_in_the_place_of_a_checked_file_is_not_followed(tmp_path: Path) -> None:
+    """Between the check of a path and its opening, somebody may swap it."""
+    (tmp_path / "secret").write_text("no")
+    (tmp_path / "a").symlink_to("secret")
+
+    with pytest.raises(ToolError):
+        read_bytes(tmp_path / "a", bytes_max=10)
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    with (tmp_path / "a").open("wb") as file:
+        file.truncate(10**12)
+
+    with pytest.raises(ToolError, match="1,000,000,000,000 bytes"):
+        read_bytes(tmp_path / "a", bytes_max=textio._SNIFFED_BYTES)
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(errno.ENOSPC, "disk is full"), (errno.EROFS, "no permission"), (errno.EIO, "could not be")],
+)
+def test_failures_are_sentences(number: int, words: str) -> None:
+    assert words in str(failure(OSError(number, os.strerror(number)), Path("/ws/a.txt")))

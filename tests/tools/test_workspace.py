@@ -1,0 +1,203 @@
+"""Paths: what is inside, what is not, and what only looks so."""
+
+import gc
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from agent_cli.errors import ToolError
+from agent_cli_tools import Workspace
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    (tmp_path / "ws" / "src").mkdir(parents=True)
+    (tmp_path / "ws-evil").mkdir()
+    (tmp_path / "ws-evil" / "secret.txt").write_text("no")
+    (tmp_path / "ws" / "src" / "a.py").write_text("a")
+    return Workspace(tmp_path / "ws", spill_dir=tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["src/a.py", "./src/a.py", "@src/a.py", "src/../src/a.py", "src//a.py", "{root}/src/a.py"],
+)
+def test_a_path_inside_is_found_however_it_is_written(workspace: Workspace, given: str) -> None:
+    real = workspace.resolve(given.format(root=workspace.root))
+
+    assert real == workspace.root / "src" / "a.py"
+    assert workspace.shown(real) == "src/a.py"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *("../ws-evil/secret.txt", "{root}-evil/secret.txt", "/etc/passwd", "..", "/", "~"),
+        *("src/../../ws-evil/secret.txt", "//etc/passwd", "/proc/self/environ", "@/etc/passwd"),
+    ],
+)
+def test_a_path_outside_is_refused(workspace: Workspace, given: str) -> None:
+    """A sibling whose name starts alike is outside too."""
+    with pytest.raises(ToolError, match="outside the workspace"):
+        workspace.resolve(given.format(root=workspace.root))
+
+
+@pytest.mark.parametrize("link", ["file", "folder", "parent"])
+def test_a_symlink_does_not_lead_out(workspace: Workspace, link: str) -> None:
+    outside = workspace.root.parent / "ws-evil"
+    (workspace.root / "file").symlink_to(outside / "secret.txt")
+    (workspace.root / "folder").symlink_to(outside)
+    given = {"file": "file", "folder": "folder/secret.txt", "parent": "folder/new.txt"}[link]
+
+    with pytest.raises(ToolError, match="outside the workspace"):
+        workspace.resolve(given)
+
+
+def test_a_symlink_inside_is_followed(workspace: Workspace) -> None:
+    (workspace.root / "link").symlink_to("src/a.py")
+
+    assert workspace.resolve("link") == workspace.root / "src" / "a.py"
+
+
+def test_a_secret_is_refused_by_the_name_of_link_or_target(workspace: Workspace) -> None:
+    """S1-24: `.env` is never read by tools."""
+    (workspace.root / ".env").write_text("KEY=1")
+    (workspace.root / "innocent").symlink_to(".env")
+    (workspace.root / "id_rsa").symlink_to("src/a.py")
+
+    for given in (".env", "innocent", "id_rsa", ".env.local"):
+        with pytest.raises(ToolError, match="may hold secrets"):
+            workspace.resolve(given)
+    assert workspace.resolve(".env.example")
+
+
+@pytest.mark.parametrize("character", ["\0", "\n", "\x1b", "\x7f", "\u202e", "\u2066", "\ud800"])
+def test_a_character_that_hides_the_name_is_refused(workspace: Workspace, character: str) -> None:
+    """What a person approves must be what is opened."""
+    with pytest.raises(ToolError, match=r"U\+"):
+        workspace.resolve(f"src/{character}a.py")
+
+
+def test_a_path_the_system_refuses_is_a_sentence(workspace: Workspace) -> None:
+    (workspace.root / "loop").symlink_to("loop")
+
+    for given in ("loop", "x" * 300):
+        with pytest.raises(ToolError, match="could not be used"):
+            workspace.resolve(given)
+
+
+def test_an_empty_path_is_refused(workspace: Workspace) -> None:
+    for given in ("", "@"):
+        with pytest.raises(ToolError, match="empty"):
+            workspace.resolve(given)
+
+
+def test_a_name_that_really_starts_with_at_is_found(workspace: Workspace) -> None:
+    (workspace.root / "@types").mkdir()
+
+    assert workspace.resolve("@types") == workspace.root / "@types"
+
+
+def test_an_added_directory_belongs_to_the_workspace(tmp_path: Path) -> None:
+    """--add-dir; what lies there is shown in full."""
+    for name in ("ws", "more"):
+        (tmp_path / name).mkdir()
+    workspace = Workspace(tmp_path / "ws", extra_dirs=[tmp_path / "more"])
+
+    path = workspace.resolve(str(tmp_path / "more" / "a.txt"))
+
+    assert workspace.shown(path) == str(tmp_path / "more" / "a.txt")
+
+
+def test_home_is_expanded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "ws").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    assert Workspace(Path("~/ws")).resolve("~/ws/a") == tmp_path / "ws" / "a"
+
+
+def test_a_name_that_starts_with_a_tilde_is_a_name(workspace: Workspace) -> None:
+    (workspace.root / "~nobodys-name").touch()
+
+    assert workspace.resolve("~nobodys-name") == workspace.root / "~nobodys-name"
+
+
+def test_a_missing_file_is_answered_with_close_names(workspace: Workspace) -> None:
+    error = workspace.missing(workspace.root / "src" / "b.py")
+
+    assert str(error) == "src/b.py does not exist. Did you mean src/a.py?"
+    assert "glob" in str(workspace.missing(workspace.root / "nowhere" / "b.py"))
+
+
+def test_only_what_was_seen_in_full_is_known(workspace: Workspace) -> None:
+    path = workspace.root / "src" / "a.py"
+
+    assert not workspace.has_read(path)
+    workspace.remember(path, b"a")
+
+    assert workspace.has_read(path)
+    assert workspace.knows(path, b"a")
+    assert not workspace.knows(path, b"b")
+
+
+def test_spill_files_are_numbered_and_private(workspace: Workspace) -> None:
+    """They hold whatever commands print, and another user may share the machine."""
+    old_umask = os.umask(0)
+    try:
+        opened = [workspace.open_spill() for _ in range(2)]
+        (workspace.root.parent / "out" / "notes.log").touch()
+    finally:
+        os.umask(old_umask)
+    for _, file in opened:
+        file.close()
+
+    paths = [path for path, _ in opened]
+
+    assert [path.name for path in paths] == ["001.log", "002.log"]
+    with pytest.raises(ToolError, match="outside"):
+        workspace.resolve(str(paths[0]), to_write=True)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in paths} == {0o600}
+    assert stat.S_IMODE(paths[0].parent.stat().st_mode) == 0o700
+    assert workspace.resolve(str(paths[0])) == paths[0]
+
+
+def test_without_a_spill_directory_a_temporary_one_goes_with_the_workspace(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    path, file = workspace.open_spill()
+    file.close()
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+    del workspace
+    gc.collect()
+
+    assert not path.parent.exists()
+
+
+class Running:
+    """Something a call left running."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.closed = 0
+
+    def has_ended(self) -> bool:
+        return self.ended
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_what_runs_on_is_closed_once_it_ended_or_with_the_workspace(workspace: Workspace) -> None:
+    """A session may start hundreds of them."""
+    first, second, third = Running(), Running(), Running()
+    workspace.keep(first)
+    workspace.keep(second)
+    first.ended = True
+
+    workspace.keep(third)
+    assert (first.closed, second.closed, third.closed) == (1, 0, 0)
+    workspace.close()
+
+    assert (first.closed, second.closed, third.closed) == (1, 1, 1)

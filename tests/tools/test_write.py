@@ -1,0 +1,127 @@
+"""The tool write, on real files."""
+
+import stat
+
+import pytest
+
+from tests.tools.calling import Tools
+
+
+async def test_a_new_file_is_made_with_its_folders(tools: Tools) -> None:
+    result = await tools("write", path="new/folder/a.txt", content="one\ntwö\n")
+
+    assert (tools.root / "new/folder/a.txt").read_bytes() == "one\ntwö\n".encode()
+    assert result.text == "new/folder/a.txt created (2 lines, 9 bytes)."
+    assert result.details == {
+        "kind": "diff",
+        "path": "new/folder/a.txt",
+        "diff": "@@ -0,0 +1,2 @@\n+one\n+twö",
+        "added": 2,
+        "removed": 0,
+    }
+
+
+async def test_a_file_is_replaced_only_after_it_was_read(tools: Tools) -> None:
+    """What the model has not seen, it cannot mean to lose."""
+    path = tools.file("a", "precious")
+
+    refused = await tools.error("write", path="a", content="new")
+    await tools.text("read", path="a")
+    text = await tools.text("write", path="a", content="new")
+
+    assert "was not read in full yet" in refused
+    assert text.startswith("a replaced (1 line, 3 bytes)")
+    assert path.read_text() == "new"
+
+
+async def test_reading_a_part_does_not_count(tools: Tools) -> None:
+    path = tools.file("a", "one\ntwo\nthree\n")
+    await tools.text("read", path="a", limit=2)
+
+    await tools.error("write", path="a", content="new")
+
+    assert path.read_text() == "one\ntwo\nthree\n"
+
+
+async def test_a_file_that_changed_since_is_not_replaced(tools: Tools) -> None:
+    path = tools.file("a", "one")
+    await tools.text("read", path="a")
+    path.write_text("two")
+
+    assert "changed since you read it" in await tools.error("write", path="a", content="new")
+    assert path.read_text() == "two"
+
+
+async def test_what_was_written_may_be_written_again(tools: Tools) -> None:
+    await tools.text("write", path="a", content="one")
+    await tools.text("write", path="a", content="two")
+
+    assert (tools.root / "a").read_text() == "two"
+
+
+async def test_an_empty_file_may_always_be_replaced(tools: Tools) -> None:
+    path = tools.file("a", "")
+
+    await tools.text("write", path="a", content="new")
+
+    assert path.read_text() == "new"
+
+
+@pytest.mark.parametrize(
+    ("raw", "content", "expected"),
+    [
+        (b"a\r\nb\r\n", "c\nd\n", b"c\r\nd\r\n"),
+        (b"a\r\nb\n", "c\nd\n", b"c\nd\n"),
+        (b"\xef\xbb\xbfa", "b", b"\xef\xbb\xbfb"),
+        (b"\xe9", "é\n", b"\xe9\n"),
+    ],
+)
+async def test_encoding_and_line_endings_stay(
+    tools: Tools, raw: bytes, content: str, expected: bytes
+) -> None:
+    """`read` shows neither, so the model can not have meant to change them."""
+    path = tools.file("a", raw)
+    path.chmod(0o755)
+    await tools.text("read", path="a")
+
+    await tools.text("write", path="a", content=content)
+
+    assert path.read_bytes() == expected
+    assert stat.S_IMODE(path.stat().st_mode) == 0o755
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (".", "is a directory"),
+        ("../outside", "outside the workspace"),
+        ("link", "outside the workspace"),
+        (".env", "may hold secrets"),
+        ("read-only", "is read-only"),
+        ("file/below", "could not be used"),
+        ("binary", "Delete it first"),
+    ],
+)
+async def test_what_cannot_be_written_says_why(tools: Tools, name: str, words: str) -> None:
+    (tools.root / "link").symlink_to(tools.root.parent / "elsewhere")
+    tools.file("read-only", "").chmod(0o444)
+    tools.file("file", "")
+    tools.file("binary", b"\0")
+
+    assert words in await tools.error("write", path=name, content="x")
+    assert not (tools.root.parent / "elsewhere").exists()
+
+
+async def test_a_dangling_link_inside_makes_its_target(tools: Tools) -> None:
+    (tools.root / "link").symlink_to("target")
+
+    await tools.text("write", path="link", content="x")
+
+    assert (tools.root / "target").read_text() == "x"
+    assert (tools.root / "link").is_symlink()
+
+
+async def test_content_has_limits(tools: Tools) -> None:
+    assert "2,000,000" in await tools.error("write", path="a", content="x" * 2_000_001)
+    assert "U+D800" in await tools.error("write", path="a", content="\ud800")
+    assert list(tools.root.iterdir()) == []
