@@ -11,8 +11,8 @@ from agent_cli.agent_state import Activity, AgentState
 from agent_cli.cancel import CancelToken
 from agent_cli.conversation import Conversation
 from agent_cli.errors import AgentBusy, NothingToContinue
-from agent_cli.event_stream import require_open_end
-from agent_cli.events import Event, EventSink
+from agent_cli.event_stream import reopen
+from agent_cli.events import Event, EventSink, MessageStart
 from agent_cli.hooks import LoopConfig
 from agent_cli.intake import append, conversation_of
 from agent_cli.loop import Run
@@ -133,7 +133,7 @@ class Agent:
         """
         self._require_idle()
         try:
-            require_open_end(self.conversation)
+            reopen(self.conversation)
         except NothingToContinue:
             queued = self._steering.take() or self._follow_ups.take()
             if not queued:
@@ -169,6 +169,8 @@ class Agent:
         try:
             return await run.run(prompts)
         finally:
+            self._steering.take_back()
+            self._follow_ups.take_back()
             self._cancel = None
             self._idle.set()
 
@@ -283,6 +285,9 @@ class Agent:
     def publish(self, event: Event) -> None:
         """Pass *event* to the listeners; for events of the application beside a run's own."""
         self._activity.track(event)
+        if isinstance(event, MessageStart):
+            self._steering.delivered(event.message)
+            self._follow_ups.delivered(event.message)
         for listener in tuple(self._listeners):
             try:
                 listener(event)

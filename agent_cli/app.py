@@ -7,12 +7,10 @@ Start (arguments, settings, environment)
   → Agent; the front end subscribes to it
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-
-from agent_cli_tools import builtin_tools
-from agent_cli_tools.workspace import Workspace
 
 from agent_cli import logs, wiring
 from agent_cli.agent import Agent
@@ -33,6 +31,8 @@ from agent_cli.providers.models import model_by_id
 from agent_cli.redaction import Redactor
 from agent_cli.startup import Start
 from agent_cli.tooling import Tool
+from agent_cli_tools import builtin_tools
+from agent_cli_tools.workspace import Workspace
 
 
 class App:
@@ -57,6 +57,7 @@ class App:
         self._provider = AnthropicMessages(wiring.connection(begun), wiring.retry_policy(begun))
         self._servers = McpServers(begun.environment, on_change=self._server_changed)
         self._mcp_tools: tuple[Tool, ...] = ()
+        self._early: list[str] | None = []
         self._builtin_tools = builtin_tools(self._workspace)
         summarizer = Summarizer(self._provider.stream, model=self._model("small"))
         self._compaction = Compaction(
@@ -71,7 +72,6 @@ class App:
             allow=rules.allow,
             ask=rules.ask,
             deny=rules.deny,
-            interactive=not one_shot,
         )
         self.agent = Agent(self._config())
         self.agent.subscribe(self._freeze_tools)
@@ -118,10 +118,13 @@ class App:
         self._stack.push_async_callback(self._provider.aclose)
         await self._stack.enter_async_context(self._servers)
         self._provider.preload()
-        self._notices = [*self._begun.notices, *sinks.notices]
+        for text in (*self._begun.notices, *sinks.notices):
+            self._warn(text)
         self._start_servers()
         if self._one_shot:
             await self._servers.wait_started(self._settings.mcp.startup_timeout_s)
+        # The front end subscribes as soon as it is in, before anything else gets its turn.
+        asyncio.get_running_loop().call_soon(self._tell_early)
         return self
 
     async def __aexit__(
@@ -196,12 +199,24 @@ class App:
             if isinstance(server, ServerConfig):
                 usable.append(server)
             else:
-                self._publish(Notice("warning", server.reason))
+                self._warn(server.reason)
         self._servers.start(usable)
 
     def _server_changed(self, state: ServerState) -> None:
         if state.phase is Phase.FAILED:
-            self._publish(Notice("warning", state.reason))
+            self._warn(state.reason)
+
+    def _warn(self, text: str) -> None:
+        """Tell the user; what is found before anybody listens waits for them."""
+        if self._early is None:
+            self._publish(Notice("warning", text))
+        else:
+            self._early.append(text)
+
+    def _tell_early(self) -> None:
+        early, self._early = self._early, None
+        for text in early or ():
+            self._warn(text)
 
     def _freeze_tools(self, event: Event) -> None:
         """Take the servers' tools over when a run begins, so that none changes in the middle."""

@@ -63,12 +63,20 @@ def _repl(arguments: Arguments) -> int:
 
 def _print(arguments: Arguments) -> int:
     from agent_cli import headless  # noqa: PLC0415
+    from agent_cli.stream_json import to_line  # noqa: PLC0415
 
-    begun = _ready(arguments, may_ask=False)
+    output_format = cast("headless.OutputFormat", arguments.output_format)  # parsed as one
+    try:
+        begun = _ready(arguments, may_ask=False)
+    except (SettingsError, UsageError):
+        # Whoever reads JSON waits for a result, whatever happened.
+        if output_format != "text":
+            print(to_line(headless.Outcome(exit_code=2).to_json()))
+        raise
     running = headless.run(
         arguments.print_prompt or "",
         _builder(begun, one_shot=True),
-        output_format=cast("headless.OutputFormat", arguments.output_format),  # parsed as one
+        output_format=output_format,
         color=_may_color(),
     )
     return asyncio.run(running)

@@ -41,6 +41,8 @@ from agent_cli.timeline import (
     text_block,
 )
 
+UNANSWERED = "No result was recorded for this call."
+
 _NO_USAGE = Usage()
 _BLOCK_OUTPUTS = {"text": TextOutput, "thinking": ThinkingOutput, "tool_use": ToolOutput}
 
@@ -140,6 +142,7 @@ class Conversation(Record):
             ConversationError: A call still waits for a decision.
         """
         self.require_no_question()
+        self.settle_open_calls(UNANSWERED)
         self.complete()
         at_ms = self._now()
         entry = UserOutput(new_id(), at_ms, message.content) if message else None

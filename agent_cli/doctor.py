@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from agent_cli import paths, wiring
+from agent_cli import logs, paths, wiring
 from agent_cli.errors import AgentCliError, ModelError
 from agent_cli.mcp_client import McpServers, Phase, ServerConfig
 from agent_cli.messages import UserMessage
@@ -15,6 +15,7 @@ from agent_cli.provider import ModelRequest
 from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.models import model_by_id
 from agent_cli.providers.retry_policy import RetryPolicy
+from agent_cli.redaction import Redactor
 from agent_cli.settings import OPTIONAL_SECRETS, check_credentials
 from agent_cli.startup import Start
 from agent_cli.version import __version__
@@ -35,7 +36,11 @@ class Finding:
 
 async def examine(begun: Start) -> int:
     """Print one line for each thing that can be wrong; return 1 when something is."""
-    findings = [*_local(begun), await _endpoint(begun), *await _servers(begun)]
+    sinks = logs.configure(begun.loaded.settings.logging, Redactor.of(begun.environment))
+    try:
+        findings = [*_local(begun), await _endpoint(begun), *await _servers(begun)]
+    finally:
+        sinks.close()
     width = max(len(finding.name) for finding in findings)
     print(f"agent-cli {__version__}")
     for finding in findings:

@@ -90,15 +90,23 @@ def agent_loop_continue(context: AgentContext, config: LoopConfig) -> EventStrea
         NothingToContinue: It is empty or ends with an answer.
     """
     conversation = conversation_of(context.messages)
-    require_open_end(conversation)
+    reopen(conversation)
     return EventStream(conversation, _with(context, config), ())
 
 
-def require_open_end(conversation: Conversation) -> None:
-    """Raise `NothingToContinue` unless the history ends with something to answer."""
+def reopen(conversation: Conversation) -> None:
+    """Make *conversation* ready for a run that adds no message.
+
+    Raises:
+        ConversationError: A call waits for a decision.
+        NothingToContinue: It is empty or ends with an answer.
+    """
+    conversation.require_no_question()
     history = conversation.context()
     if not history or isinstance(history[-1], AssistantMessage):
         raise NothingToContinue("nothing to continue: the conversation ends with an answer")
+    if conversation.prompts[-1].state == "completed":
+        conversation.begin()  # a completed prompt stays so; what comes now may have to wait
 
 
 def _with(context: AgentContext, config: LoopConfig) -> LoopConfig:

@@ -12,14 +12,14 @@ from agent_cli.hooks import Turn, queued
 from agent_cli.messages import ToolResultMessage, UserMessage
 from agent_cli.phase import Phase
 from agent_cli.preflight import Ready, announced, check_all, in_waves
-from agent_cli.side_by_side import side_by_side
+from agent_cli.side_by_side import InOrder, side_by_side
 from agent_cli.tool_call import ToolCallRun
 from agent_cli.tooling import ToolResult
 
 _SKIPPED = ToolResult.error("Skipped: the user sent a message first. Read it before going on.")
 _CANCELLED = ToolResult.error("Stopped: the user sent a message first. Its effect may be partial.")
-_ABORTED = ToolResult.error("Stopped by the user. Its effect may be partial.")
-_NOT_RUN = ToolResult.error("Not run: the user stopped before its turn.")
+_ABORTED = ToolResult.error("Stopped with the whole run. Its effect may be partial.")
+_NOT_RUN = ToolResult.error("Not run: the run was stopped before its turn.")
 
 
 class Executor:
@@ -28,7 +28,7 @@ class Executor:
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
         self._conversation = turn.conversation
-        self._writers: dict[str, asyncio.Event] = {}
+        self._paths = InOrder()
         self.steering: list[UserMessage] = []
 
     async def run(self) -> list[ToolResultMessage]:
@@ -63,27 +63,18 @@ class Executor:
     async def _run_one(self, item: Ready, places: asyncio.Semaphore) -> None:
         assert self._turn.phase.can_execute_tools
         call = ToolCallRun(self._turn, item.call)
-        paths = item.tool.writes(item.params) if item.tool else ()
-        # Taken before the first await, and tasks begin in call order: so writers of one path go in
-        # call order, and one that waits for its path takes no place from the others.
-        earlier, done = {self._writers.get(path) for path in paths}, asyncio.Event()
-        self._writers |= dict.fromkeys(paths, done)
         try:
-            for write in filter(None, earlier):
-                await write.wait()
-            async with places:
-                if self._turn.cancel.cancelled:  # it was stopped while nothing was awaited
-                    raise asyncio.CancelledError
+            # Paths before a place: one that waits for its path takes no place from the others.
+            async with self._paths.turn(item.writes), places:
                 if item.tool is None or await self._steered():
                     result = item.refusal or _SKIPPED
                 else:
                     result = await call.run(item.tool, item.params)
-        except asyncio.CancelledError:
-            stopped = _ABORTED if self._turn.cancel.cancelled else _CANCELLED
+        except BaseException:
+            steered = self._turn.config.steering == "cancel_running"
+            stopped = _CANCELLED if steered and not self._turn.cancel.cancelled else _ABORTED
             call.finish(stopped if call.is_running else _NOT_RUN)
             raise
-        finally:
-            done.set()
         call.finish(result)
 
     async def _steered(self) -> bool:

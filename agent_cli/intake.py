@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from agent_cli.conversation import Conversation
+from agent_cli.conversation import UNANSWERED, Conversation
 from agent_cli.errors import ConversationError
 from agent_cli.messages import (
     AssistantMessage,
@@ -15,8 +15,6 @@ from agent_cli.projection import INCOMPLETE
 from agent_cli.provider import Reply
 from agent_cli.timeline import Error, Success
 
-_UNANSWERED = "no result was recorded for this call"
-
 
 def conversation_of(messages: Iterable[Message], *, user_id: str = "local") -> Conversation:
     """Return a conversation that shows *messages*; calls without a result get an error result.
@@ -28,7 +26,7 @@ def conversation_of(messages: Iterable[Message], *, user_id: str = "local") -> C
     for message in messages:
         append(conversation, message)
     if conversation.prompts and conversation.prompts[-1].output:
-        conversation.settle_open_calls(_UNANSWERED)
+        conversation.settle_open_calls(UNANSWERED)
         conversation.complete()
     return conversation
 
@@ -37,11 +35,11 @@ def append(conversation: Conversation, message: Message) -> None:
     """Append *message* as if it had happened.
 
     Raises:
-        ConversationError: A tool result answers no open call.
+        ConversationError: A tool result answers no open call, or a call waits for a decision.
     """
+    conversation.require_no_question()
     match message:
         case UserMessage():
-            conversation.settle_open_calls(_UNANSWERED)
             conversation.begin(message)
         case AssistantMessage():
             _append_reply(conversation, message)
@@ -59,7 +57,7 @@ def append(conversation: Conversation, message: Message) -> None:
 
 
 def _append_reply(conversation: Conversation, message: AssistantMessage) -> None:
-    conversation.settle_open_calls(_UNANSWERED)
+    conversation.settle_open_calls(UNANSWERED)
     if not conversation.prompts:
         conversation.begin()
     if message.stop_reason in INCOMPLETE:

@@ -56,11 +56,11 @@ class Run:
         while True:
             config = self._config()
             again, steering = await self._turn(config, incoming)
-            self._cancel.check()
-            turns += 1
+            turns = 0 if steering else turns + 1  # who steers wants it to go on
             stop_reason = self._emit.message.stop_reason if self._emit.message else ""
             if self._conversation.waiting:
                 return "waiting_for_approval"
+            self._cancel.check()
             if turns == config.max_rounds:  # what is queued stays queued
                 return self._give_up(turns) if again else stop_reason
             incoming = steering or await queued(config.get_steering_messages)
@@ -117,7 +117,8 @@ class Run:
         raise LimitReached(limit, limit="max_rounds")
 
     def _end(self, stop_reason: str, error: str | None = None) -> RunResult:
-        if stop_reason in ("error", "aborted"):
+        # A limit may end a run before it has left idle.
+        if stop_reason in ("error", "aborted") or self._phase.phase is Phase.IDLE:
             self._phase.go(Phase.ERROR)
         else:
             self._phase.finish()

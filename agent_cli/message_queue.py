@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from typing import Literal, TypeAlias
 
-from agent_cli.messages import UserMessage
+from agent_cli.messages import Message, UserMessage
 
 QueueMode: TypeAlias = Literal["one_at_a_time", "all"]
 
@@ -15,6 +15,7 @@ class MessageQueue:
     def __init__(self, mode: QueueMode) -> None:
         self.mode: QueueMode = mode
         self._messages: deque[UserMessage] = deque()
+        self._taken: list[UserMessage] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._arrived = asyncio.Event()
 
@@ -30,7 +31,18 @@ class MessageQueue:
     def take(self) -> list[UserMessage]:
         """Take what is to be delivered now."""
         count = len(self._messages) if self.mode == "all" else min(1, len(self._messages))
-        return [self._messages.popleft() for _ in range(count)]
+        taken = [self._messages.popleft() for _ in range(count)]
+        self._taken += taken
+        return taken
+
+    def delivered(self, message: Message) -> None:
+        """Forget *message* if it was taken from here: it is part of the conversation now."""
+        self._taken = [taken for taken in self._taken if taken is not message]
+
+    def take_back(self) -> None:
+        """Put to the front what was taken by a run that ended before it was delivered."""
+        self._messages.extendleft(reversed(self._taken))
+        self._taken = []
 
     def clear(self) -> list[UserMessage]:
         """Take everything back."""

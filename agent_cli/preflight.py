@@ -24,6 +24,7 @@ class Ready:
     call: ToolOutput
     tool: Tool | None = None
     params: object = None
+    writes: Sequence[str] = ()
     refusal: ToolResult | None = None
 
 
@@ -88,16 +89,25 @@ async def check(turn: Turn, call: ToolOutput) -> Ready | Ask:
         return refuse(call, f"The tool {call.name!r} {gone}; there are: {known}.")
     try:
         params = check_input(tool, call.input)
+        writes = _writes(tool, params)
     except ToolError as error:
         return refuse(call, str(error))
     verdict = Allow() if call.decision == "approved" else await _verdict(turn, call, tool, params)
     match verdict:
         case Allow():
-            return Ready(call, tool, params)
+            return Ready(call, tool, params, writes)
         case Deny():
             return refuse(call, verdict.reason)
         case Ask():
             return verdict
+
+
+def _writes(tool: Tool, params: object) -> Sequence[str]:
+    try:
+        return tool.writes(params)
+    except Exception as error:
+        _log.exception("paths of a call are unknown", tool=tool.name)
+        raise ToolError(f"{tool.name} cannot tell which files it would write: {error}") from error
 
 
 async def _verdict(turn: Turn, call: ToolOutput, tool: Tool, params: object) -> Verdict:

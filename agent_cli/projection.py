@@ -93,15 +93,17 @@ def _assistant(reply: ReplyOutput, blocks: Sequence[BlockOutput]) -> AssistantMe
 
 
 def _answers(blocks: Iterable[BlockOutput]) -> Iterator[ToolResultMessage]:
+    at_ms = 0  # in call order, and so never before the one before it, whichever was done first
     for call in blocks:
         if isinstance(call, ToolOutput) and not isinstance(call.result, Pending):
+            at_ms = max(at_ms, call.ended_at_ms or call.at_ms)
             yield ToolResultMessage(
                 call.tool_call_id,
                 call.name,
                 call.result.content,
                 isinstance(call.result, Error),
                 call.result.details,
-                call.ended_at_ms or call.at_ms,
+                at_ms,
             )
 
 

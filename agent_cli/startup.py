@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agent_cli.arguments import Arguments
-from agent_cli.errors import SettingsError
+from agent_cli.errors import SettingsError, UsageError
 from agent_cli.settings import Environment, Loaded, load_environment, load_settings
 from agent_cli.trust import TrustStore, acting_files, what_would_act
 
@@ -34,7 +34,11 @@ def start(arguments: Arguments, *, may_ask: bool) -> Start:
 
     Raises:
         SettingsError: A file cannot be read, or a value is not allowed.
+        UsageError: A directory on the command line is none.
     """
+    for folder in arguments.add_dirs:
+        if not folder.is_dir():
+            raise UsageError(f"--add-dir: {folder} is not a directory")
     workspace = Path.cwd()
     trusted, notices = _trust(workspace, arguments, may_ask=may_ask)
     environment = load_environment(os.environ, workspace=workspace, trusted=trusted)

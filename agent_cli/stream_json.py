@@ -25,8 +25,11 @@ def to_json(event: Event) -> dict[str, Json]:
 
 
 def to_line(shown: dict[str, Json]) -> str:
-    """Return *shown* as one line of ASCII; readers that split at U+2028 get whole objects too."""
-    return json.dumps(shown, separators=(",", ":"))
+    """Return *shown* as one line of printable ASCII.
+
+    Readers that split at U+2028 get whole objects, and a terminal gets no control characters.
+    """
+    return json.dumps(shown, separators=(",", ":")).replace("\x7f", "\\u007f")
 
 
 def _value(value: object) -> Json:

@@ -26,6 +26,8 @@ class ToolCallRun:
     async def run(self, tool: Tool, params: object) -> ToolResult:
         """Return the tool's result as the model will read it; raises only CancelledError."""
         self._turn.conversation.start_call(self._call.tool_call_id)
+        if self._turn.cancel.cancelled:  # it came while nothing was awaited
+            raise asyncio.CancelledError
         self.is_running = True
         result = await self._within_limit(tool, params)
         if self._turn.config.finish_result:
@@ -54,6 +56,11 @@ class ToolCallRun:
                 )
         except ToolError as error:
             return ToolResult.error(str(error))
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return ToolResult.error(f"{call.name} was cancelled from within.")
         except Exception as error:
             if isinstance(error, TimeoutError) and limit.expired():
                 return ToolResult.error(

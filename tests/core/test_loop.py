@@ -1,0 +1,772 @@
+"""The loop by its events and its requests: order, stop reasons, hooks, limits."""
+
+import asyncio
+import typing
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from agent_cli.cancel import CancelToken
+from agent_cli.errors import LimitReached, ModelError
+from agent_cli.events import (
+    AgentEnd,
+    CoreEvent,
+    MessageEnd,
+    MessageUpdate,
+    StateChanged,
+    ToolCallsAnnounced,
+    ToolExecutionStart,
+    TurnEnd,
+)
+from agent_cli.hooks import LoopConfig, Turn
+from agent_cli.messages import (
+    AssistantMessage,
+    CustomMessage,
+    Message,
+    ToolResultMessage,
+    UserMessage,
+)
+from agent_cli.provider import (
+    BlockEnd,
+    ModelRequest,
+    Provider,
+    ProviderRegistry,
+    ReplyEnd,
+    ReplyStart,
+    Retrying,
+    TextDelta,
+    ToolCallStart,
+)
+from agent_cli.timeline import text_block
+from tests.fakes import (
+    LIMIT_S,
+    MODEL,
+    Gate,
+    Held,
+    ScriptedModel,
+    answer,
+    calls,
+    check_run,
+    outline,
+    partials,
+    returns,
+    said,
+    says,
+    scripted_agent,
+    stream_of,
+    texts,
+    tool,
+    tool_use,
+    users,
+    words,
+)
+from tests.fakes import results as result_outline
+
+LOOK = tool("look", returns("a tree"))
+
+
+def around(id: str) -> list[str]:
+    return [f"tool_execution_start {id}", f"tool_execution_end {id}"]
+
+
+# Order of events.
+
+
+async def test_a_plain_answer_has_exactly_these_events() -> None:
+    """S3-04, S0-37, S0-39, S0-41, S0-51, S0-70: the order of document S3, no more and no less."""
+    reply = says("Hi there")
+    agent, _, events = scripted_agent(reply)
+
+    await agent.prompt("Hello")
+
+    assert outline(events) == [
+        "agent_start",
+        "turn_start",
+        *said("Hello"),
+        *answer(reply),
+        "turn_end",
+        "agent_end",
+    ]
+    assert events[-1].type == "agent_end"
+
+
+async def test_a_run_with_a_tool_has_exactly_these_events() -> None:
+    """S3-05, S0-44, S0-47, S1-11: tool events, then its result; the next turn adds no message."""
+    asks, says_so = calls(tool_use("look"), text="Let me see."), says("A tree.")
+    agent, model, events = scripted_agent(asks, says_so, tools=[LOOK])
+
+    await agent.prompt("What is there?")
+
+    assert outline(events) == [
+        "agent_start",
+        "turn_start",
+        *said("What is there?"),
+        *answer(asks),
+        *around("t1"),
+        *result_outline("t1"),
+        "turn_end",
+        "turn_start",
+        *answer(says_so),
+        "turn_end",
+        "agent_end",
+    ]
+    assert len(model.requests) == 2
+
+
+async def test_two_parallel_tools_start_and_report_in_call_order() -> None:
+    """S0-47, S1-08, S4-19: starts and results in call order, whoever is done first."""
+    held = Held()
+    asks, end = calls(tool_use("held", {}, "t1"), tool_use("look", {}, "t2")), says("ok")
+    agent, _, events = scripted_agent(asks, end, tools=[LOOK, tool("held", held)])
+    agent.subscribe(
+        lambda e: held.gate("t1").open() if e.type == "tool_execution_end" else None
+    )
+
+    await agent.prompt("go")
+
+    assert outline(events) == [
+        "agent_start",
+        "turn_start",
+        *said("go"),
+        *answer(asks),
+        "tool_execution_start t1",
+        "tool_execution_start t2",
+        "tool_execution_end t2",
+        "tool_execution_end t1",
+        *result_outline("t1", "t2"),
+        "turn_end",
+        "turn_start",
+        *answer(end),
+        "turn_end",
+        "agent_end",
+    ]
+
+
+async def test_sequential_tools_never_overlap() -> None:
+    """S0-44: no start of a tool before the end of the one before it."""
+    asks = calls(tool_use("look", {}, "t1"), tool_use("look", {}, "t2"))
+    options = LoopConfig(tool_execution="sequential")
+    agent, _, events = scripted_agent(asks, says("ok"), tools=[LOOK], options=options)
+
+    await agent.prompt("go")
+
+    batch = [name for name in outline(events) if name.startswith("tool_execution")]
+    assert batch == [*around("t1"), *around("t2")]
+
+
+def test_there_are_exactly_ten_core_events() -> None:
+    """S0-08, S3-08: the ten names of the documents; the rest is under `app.`."""
+    assert {kind.type for kind in typing.get_args(CoreEvent)} == {
+        "agent_start",
+        "agent_end",
+        "turn_start",
+        "turn_end",
+        "message_start",
+        "message_update",
+        "message_end",
+        "tool_execution_start",
+        "tool_execution_update",
+        "tool_execution_end",
+    }
+
+
+# Payloads.
+
+
+async def test_agent_end_carries_the_new_messages_only() -> None:
+    """S0-09: four messages were there, this run adds two."""
+    agent, _, events = scripted_agent(says("one"), says("two"), says("three"))
+    await agent.prompt("1")
+    await agent.prompt("2")
+    events.clear()
+
+    await agent.prompt("3")
+
+    end = events[-1]
+    assert isinstance(end, AgentEnd)
+    assert [(message.role, getattr(message, "text", "")) for message in end.messages] == [
+        ("user", "3"),
+        ("assistant", "three"),
+    ]
+
+
+async def test_turn_end_carries_the_reply_and_a_result_for_each_call() -> None:
+    """S0-10: none after a plain answer, one for each call otherwise."""
+    asks = calls(tool_use("look", {}, "t1"), tool_use("missing", {}, "t2"))
+    agent, _, events = scripted_agent(asks, says("ok"), tools=[LOOK])
+
+    await agent.prompt("go")
+
+    first, second = (event for event in events if isinstance(event, TurnEnd))
+    assert first.message is not None and first.message.tool_calls == asks.content
+    assert [result.tool_call_id for result in first.tool_results] == ["t1", "t2"]
+    assert second.message is not None and second.message.text == "ok"
+    assert second.tool_results == ()
+
+
+async def test_each_message_is_bracketed_once() -> None:
+    """S0-11: user, assistant and tool result alike."""
+    agent, _, events = scripted_agent(calls(tool_use("look")), says("ok"), tools=[LOOK])
+
+    await agent.prompt("go")
+
+    roles = [event.message.role for event in events if isinstance(event, MessageEnd)]
+    assert roles == ["user", "assistant", "toolResult", "assistant"]
+    check_run(events)
+
+
+async def test_updates_grow_to_the_text_of_the_message() -> None:
+    """S0-12, S3-08: partials grow; deltas joined are the text; the raw event comes along."""
+    text = "One  two\nthree. "
+    agent, _, events = scripted_agent(says(text, thinking="Hm, well."))
+
+    await agent.prompt("go")
+
+    seen = partials(events)
+    assert all(after.startswith(before) for before, after in zip(seen, seen[1:], strict=False))
+    deltas = [
+        event.event.delta
+        for event in events
+        if isinstance(event, MessageUpdate) and isinstance(event.event, TextDelta)
+    ]
+    assert "".join(deltas) == seen[-1] == text
+    last = [event for event in events if isinstance(event, MessageUpdate)][-1].message
+    assert last.thinking == "Hm, well."
+
+
+async def test_a_tool_start_carries_the_arguments() -> None:
+    """S0-13: id, name and the input as the model wrote it."""
+    given = {"path": "a/b", "deep": {"list": [1, None, True]}}
+    agent, _, events = scripted_agent(calls(tool_use("look", given)), says("ok"), tools=[LOOK])
+
+    await agent.prompt("go")
+
+    assert [event for event in events if isinstance(event, ToolExecutionStart)] == [
+        ToolExecutionStart("t1", "look", given)
+    ]
+
+
+async def test_the_whole_batch_is_announced_before_the_first_call_starts() -> None:
+    """S4-18: a reader sees the list, then the executions."""
+    asks = calls(tool_use("look", {"a": 1}, "t1"), tool_use("missing", {}, "t2"))
+    agent, _, events = scripted_agent(asks, says("ok"), tools=[LOOK])
+
+    await agent.prompt("go")
+
+    [announced] = (event for event in events if isinstance(event, ToolCallsAnnounced))
+    assert [(call.id, call.name, call.input) for call in announced.calls] == [
+        ("t1", "look", {"a": 1}),
+        ("t2", "missing", {}),
+    ]
+    assert "tool_execution_start" not in [e.type for e in events[: events.index(announced)]]
+
+
+# Streams that are not as they should be.
+
+
+async def test_a_stream_that_fails_before_its_first_event_leaves_no_open_message() -> None:
+    """S0-41: no start without an end; S0-39: agent_start came all the same."""
+    agent, _, events = scripted_agent(ModelError("no connection"))
+
+    await agent.prompt("go")
+
+    assert outline(events) == ["agent_start", "turn_start", *said("go"), "turn_end", "agent_end"]
+
+
+async def test_a_stream_may_begin_with_any_event() -> None:
+    """S0-41: message_start comes with the first event of the provider, whichever that is."""
+    reply = calls(tool_use("look"))
+    stream = [ToolCallStart(0, "t1", "look"), BlockEnd(0, reply.content[0]), ReplyEnd(reply)]
+    agent, _, events = scripted_agent(stream, says("ok"), tools=[LOOK])
+
+    await agent.prompt("go")
+
+    check_run(events)
+    assert outline(events)[4:8] == [
+        "message_start assistant",
+        "message_update",
+        "message_update",
+        "message_end assistant",
+    ]
+
+
+async def test_a_stream_that_stops_without_an_end_is_an_error() -> None:
+    """S0-42: half a reply is told as such and is not history."""
+    agent, model, events = scripted_agent([ReplyStart("m"), TextDelta(0, "half")], says("ok"))
+
+    result = await agent.prompt("go")
+
+    assert result.stop_reason == "error"
+    assert result.final_message is not None
+    assert (result.final_message.text, result.final_message.stop_reason) == ("half", "error")
+    check_run(events)
+    await agent.prompt("again")
+    assert "half" not in str(model.sent())
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+async def test_a_reply_that_starts_again_ends_its_turn(restarted: bool) -> None:
+    """S1-22: the first try is void; history holds the whole reply only."""
+    whole = says("whole")
+    stream = [
+        ReplyStart("m"),
+        TextDelta(0, "half "),
+        Retrying(1, 5, 0.0, "overloaded", restarted=restarted),
+        *stream_of(whole),
+    ]
+    agent, _, events = scripted_agent(stream)
+
+    result = await agent.prompt("go")
+
+    check_run(events)
+    assert outline(events) == [
+        "agent_start",
+        "turn_start",
+        *said("go"),
+        "message_start assistant",
+        "message_update",
+        "message_end assistant",
+        "turn_end",
+        "turn_start",
+        *answer(whole),
+        "turn_end",
+        "agent_end",
+    ]
+    assert result.iterations == 1
+    context = agent.conversation.context()
+    assert [m.text for m in context if isinstance(m, AssistantMessage)] == ["whole"]
+
+
+async def test_a_retry_before_the_first_event_leaves_the_turn_alone() -> None:
+    """S1-22: nothing was shown, so nothing is void."""
+    whole = says("whole")
+    agent, _, events = scripted_agent([Retrying(1, 5, 2.0, "overloaded"), *stream_of(whole)])
+
+    await agent.prompt("go")
+
+    assert outline(events) == [
+        "agent_start",
+        "turn_start",
+        *said("go"),
+        *answer(whole),
+        "turn_end",
+        "agent_end",
+    ]
+
+
+# Stop reasons.
+
+
+@pytest.mark.parametrize("stop_reason", ["end_turn", "stop_sequence", "max_tokens", "refusal"])
+async def test_a_reply_without_calls_ends_the_run(stop_reason: str) -> None:
+    """S0-43, S1-06: one request, and the stop reason is the run's."""
+    agent, model, _ = scripted_agent(says("That is all", stop_reason=stop_reason))
+
+    result = await agent.prompt("go")
+
+    assert (result.stop_reason, len(model.requests)) == (stop_reason, 1)
+
+
+async def test_a_paused_reply_is_continued() -> None:
+    """S0-43: pause_turn asks again, with what came so far at the end."""
+    agent, model, _ = scripted_agent(says("Searching", stop_reason="pause_turn"), says("Found"))
+
+    result = await agent.prompt("go")
+
+    assert result.iterations == 2
+    assert model.sent()[-1] == {"role": "assistant", "content": [text_block("Searching")]}
+
+
+async def test_a_refused_exchange_is_not_sent_again() -> None:
+    """S0-43: neither what the model refused nor the refusal."""
+    agent, model, _ = scripted_agent(says("I cannot", stop_reason="refusal"), says("ok"))
+    await agent.prompt("something bad")
+
+    await agent.prompt("something good")
+
+    assert model.sent() == [{"role": "user", "content": [text_block("something good")]}]
+
+
+@pytest.mark.parametrize("stop_reason", ["max_tokens", "end_turn", "pause_turn"])
+async def test_calls_of_a_reply_that_was_cut_off_do_not_run(stop_reason: str) -> None:
+    """S4-30, S0-43: half a call is answered with why; it is asked for once more."""
+    held = Held()
+    asks = calls(tool_use("held", {}, "t1"), stop_reason=stop_reason)
+    agent, model, events = scripted_agent(asks, says("smaller"), tools=[tool("held", held)])
+
+    await agent.prompt("go")
+
+    assert held.started == []
+    assert stop_reason in str(model.sent()[-1])
+    check_run(events)
+
+
+async def test_a_reply_cut_off_twice_in_a_row_ends_the_run() -> None:
+    """S4-30: a call that never fits must not be asked for for ever; the user is told."""
+    cut = [calls(tool_use("look", {}, f"t{n}"), stop_reason="max_tokens") for n in range(2)]
+    agent, model, events = scripted_agent(*cut, says("ok"), tools=[LOOK])
+
+    result = await agent.prompt("go")
+
+    assert (result.stop_reason, len(model.requests)) == ("max_tokens", 2)
+    assert "app.notice" in [event.type for event in events]
+    await agent.prompt("again")
+
+
+async def test_a_full_window_is_an_error_when_nobody_makes_room() -> None:
+    """S0-43: tried once more, since a plugin may compact in between."""
+    full = [says("", stop_reason="model_context_window_exceeded")] * 2
+    agent, model, events = scripted_agent(*full)
+
+    result = await agent.prompt("go")
+
+    assert (result.stop_reason, len(model.requests)) == ("error", 2)
+    check_run(events)
+
+
+@pytest.mark.parametrize("turns", [0, 1, 3])
+async def test_tools_are_run_until_the_model_asks_for_none(turns: int) -> None:
+    """S0-43, S0-49, S1-11: n rounds of tools make n + 1 requests."""
+    rounds = [calls(tool_use("look", {}, f"t{n}")) for n in range(turns)]
+    agent, model, _ = scripted_agent(*rounds, says("ok"), tools=[LOOK])
+
+    result = await agent.prompt("go")
+
+    assert len(model.requests) == result.iterations == turns + 1
+
+
+# Limits.
+
+
+async def test_the_limit_of_rounds_ends_the_run_with_a_valid_history() -> None:
+    """S0-26, S4-17, S2-25: N calls at most, its own stop reason, and the record says why."""
+    rounds = [calls(tool_use("look", {}, f"t{n}")) for n in range(5)]
+    options = LoopConfig(max_rounds=3)
+    agent, model, events = scripted_agent(*rounds, tools=[LOOK], options=options)
+
+    result = await agent.prompt("go")
+
+    assert (len(model.requests), result.stop_reason) == (3, "max_rounds")
+    check_run(events)
+    assert "3" in str(result.error)
+    notes = [m for m in agent.state.messages if isinstance(m, CustomMessage)]
+    assert "3 rounds" in str(notes)
+    assert agent.conversation.prompts[-1].state == "completed"
+    model.script = [says("ok")]
+    assert (await agent.prompt("go on")).stop_reason == "end_turn"
+
+
+async def test_no_limit_of_rounds_is_no_limit() -> None:
+    """S0-26: zero stands for none."""
+    rounds = [calls(tool_use("look", {}, f"t{n}")) for n in range(120)]
+    agent, model, _ = scripted_agent(
+        *rounds, says("ok"), tools=[LOOK], options=LoopConfig(max_rounds=0)
+    )
+
+    await agent.prompt("go")
+
+    assert len(model.requests) == 121
+
+
+async def test_a_limit_reached_before_the_first_call_ends_the_run_in_order() -> None:
+    """S0-39: a budget that is spent is a stop reason, wherever it is noticed."""
+
+    def spent(turn: Turn) -> None:
+        raise LimitReached("1 $ is spent", limit="max_cost")
+
+    agent, model, events = scripted_agent(options=LoopConfig(prepare=[spent]))
+
+    result = await agent.prompt("go")
+
+    assert (result.stop_reason, result.error, model.requests) == ("max_cost", "1 $ is spent", [])
+    check_run(events)
+
+
+# Hooks.
+
+
+async def test_messages_are_transformed_then_converted_then_sent() -> None:
+    """S0-20, S0-21, S3-03, S1-04: in that order, once a call, and the record is untouched."""
+    order: list[str] = []
+
+    async def transform(messages: Sequence[Message], cancel: CancelToken) -> Sequence[Message]:
+        order.append("transform")
+        assert not cancel.cancelled
+        return [*messages, CustomMessage("note", "seen"), UserMessage.of("transformed")]
+
+    def convert(messages: Sequence[Message]) -> Sequence[Message]:
+        order.append("convert")
+        assert [m.role for m in messages][-2:] == ["note", "user"]
+        return [m for m in messages if not isinstance(m, CustomMessage)]
+
+    options = LoopConfig(transform_context=transform, convert_to_llm=convert)
+    agent, model, _ = scripted_agent(
+        calls(tool_use("look")), says("ok"), tools=[LOOK], options=options
+    )
+    agent.subscribe(
+        lambda e: order.append("request")
+        if e.type == "message_start" and getattr(e, "message").role == "assistant"  # noqa: B009
+        else None
+    )
+
+    await agent.prompt("go")
+
+    assert order == ["transform", "convert", "request"] * 2
+    assert users(model.requests[0].messages) == ["go", "transformed"]
+    assert users(agent.state.messages) == ["go"]
+
+
+async def test_messages_of_other_kinds_need_a_converter() -> None:
+    """S3-03: without one, a clear error that names the kind; no request."""
+    agent, model, _ = scripted_agent(says("ok"))
+    note = CustomMessage("notification", {"text": "mail"})
+
+    def keep(messages: Sequence[Message]) -> Sequence[Message]:
+        return [*messages, note]
+
+    with_converter = replace(agent._current_config(), convert_to_llm=keep)  # noqa: SLF001
+    agent._config = with_converter  # noqa: SLF001
+    result = await agent.prompt("go")
+
+    assert (result.stop_reason, model.requests) == ("error", [])
+    assert "notification" in str(result.error)
+    assert "convert_to_llm" in str(result.error)
+
+
+async def test_an_abort_while_the_context_is_transformed_sends_nothing() -> None:
+    """S3-10: whether the transformation waits or not."""
+    for waits in (True, False):
+        gate = Gate()
+
+        async def transform(
+            messages: Sequence[Message],
+            cancel: CancelToken,
+            gate: Gate = gate,
+            waits: bool = waits,
+        ) -> Sequence[Message]:
+            agent.abort()
+            if waits:
+                await gate.pass_through()
+            return messages
+
+        agent, model, events = scripted_agent(options=LoopConfig(transform_context=transform))
+
+        result = await asyncio.wait_for(agent.prompt("go"), LIMIT_S)
+
+        assert (result.stop_reason, model.requests) == ("aborted", [])
+        check_run(events)
+
+
+async def test_the_key_is_asked_for_before_each_call() -> None:
+    """S0-24, S3-13: awaited, and a new key is used at once."""
+    keys = ["first", "second"]
+
+    async def get_api_key(provider: str) -> str:
+        assert provider == MODEL.provider
+        await asyncio.sleep(0)
+        return keys.pop(0)
+
+    options = LoopConfig(get_api_key=get_api_key)
+    agent, model, _ = scripted_agent(
+        calls(tool_use("look")), says("ok"), tools=[LOOK], options=options
+    )
+
+    await agent.prompt("go")
+
+    assert [request.api_key for request in model.requests] == ["first", "second"]
+
+
+async def test_options_reach_the_request() -> None:
+    """S0-25, S0-27, S0-28, S0-29: what is set is there, what is not is absent."""
+    options = LoopConfig(
+        system_prompt="Be brief.",
+        max_tokens=77,
+        temperature=0.5,
+        thinking_level="high",
+        thinking_budgets={"high": 9000},
+        session_id="s1",
+        max_retry_delay_ms=5,
+    )
+    agent, model, _ = scripted_agent(says("ok"), tools=[LOOK], options=options)
+
+    await agent.prompt("go")
+
+    assert model.requests[0] == ModelRequest(
+        model=MODEL,
+        messages=model.requests[0].messages,
+        system=("Be brief.",),
+        tools=(LOOK.spec,),
+        max_tokens=77,
+        temperature=0.5,
+        thinking_level="high",
+        thinking_budgets={"high": 9000},
+        api_key=None,
+        session_id="s1",
+        max_retry_delay_ms=5,
+    )
+    assert LoopConfig().max_retry_delay_ms == 60_000
+    assert LoopConfig().temperature is None
+
+
+async def test_contributors_prepare_every_call_from_scratch() -> None:
+    """S2-15, S2-16, S1-10: once a call, before the request; nothing leaks into the next turn."""
+    seen: list[tuple[int, int]] = []
+
+    def contribute(turn: Turn) -> None:
+        seen.append((len(turn.tools), len(turn.system)))
+        turn.tools.append(LOOK)
+        turn.system.append("context")
+
+    options = LoopConfig(prepare=[contribute], system_prompt="stable")
+    agent, model, _ = scripted_agent(calls(tool_use("look")), says("ok"), options=options)
+
+    await agent.prompt("go")
+
+    assert seen == [(0, 1), (0, 1)]
+    assert [request.system for request in model.requests] == [("stable", "context")] * 2
+    assert [len(request.tools) for request in model.requests] == [1, 1]
+
+
+# Who is asked.
+
+
+class CountingProvider:
+    """A provider that keeps how often it was asked."""
+
+    def __init__(self, *script: object) -> None:
+        self.model = ScriptedModel(says("from the registry"))
+
+    def stream(self, request: ModelRequest) -> typing.AsyncIterator[typing.Any]:
+        return self.model(request)
+
+
+async def test_a_registry_alone_is_enough() -> None:
+    """S0-03, S3-12: the provider is found by the model's api."""
+    provider: Provider = CountingProvider()
+    agent, _, _ = scripted_agent()
+    agent._config = LoopConfig(model=MODEL, registry=ProviderRegistry({"scripted": provider}))  # noqa: SLF001
+
+    result = await agent.prompt("go")
+
+    assert result.final_message is not None
+    assert result.final_message.text == "from the registry"
+
+
+async def test_the_stream_function_wins_over_the_registry() -> None:
+    """S0-04, S0-68: the registry's provider is not asked."""
+    provider = CountingProvider()
+    options = LoopConfig(registry=ProviderRegistry({"scripted": provider}))
+    agent, model, _ = scripted_agent(says("ok"), options=options)
+
+    await agent.prompt("go")
+
+    assert (len(model.requests), len(provider.model.requests)) == (1, 0)
+
+
+async def test_an_unknown_api_is_named() -> None:
+    """S0-05: and who is registered instead."""
+    registry = ProviderRegistry({"other": CountingProvider()})
+    agent, _, events = scripted_agent()
+    agent._config = LoopConfig(model=MODEL, registry=registry)  # noqa: SLF001
+
+    result = await agent.prompt("go")
+
+    assert result.stop_reason == "error"
+    assert "'scripted'" in str(result.error) and "other" in str(result.error)
+    check_run(events)
+
+
+async def test_nobody_to_ask_names_both_ways() -> None:
+    """S0-06, S0-39: before any request, inside a well-formed run."""
+    agent, _, events = scripted_agent()
+    agent._config = LoopConfig(model=MODEL)  # noqa: SLF001
+
+    result = await agent.prompt("go")
+
+    assert result.stop_reason == "error"
+    assert "stream_fn" in str(result.error) and "registry" in str(result.error)
+    check_run(events)
+
+
+# What the model reads.
+
+
+async def test_results_go_back_as_one_message_before_any_text() -> None:
+    """S1-09, S1-31: all ids in call order, then what the user steered."""
+    held = Held()
+    asks = calls(*(tool_use("held", {}, f"t{n}") for n in range(3)))
+    agent, model, _ = scripted_agent(asks, says("ok"), tools=[tool("held", held)])
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(held.gate("t2").reached.wait(), LIMIT_S)
+    agent.steer(UserMessage.of("hurry"))
+    for n in (2, 1, 0):
+        held.gate(f"t{n}").open()
+    await running
+
+    content = model.sent()[-1]["content"]
+
+    assert isinstance(content, list)
+    assert [b["type"] for b in content if isinstance(b, dict)] == ["tool_result"] * 3 + ["text"]
+    assert [b.get("tool_use_id") for b in content if isinstance(b, dict)][:3] == ["t0", "t1", "t2"]
+
+
+async def test_the_next_request_begins_with_the_last_one() -> None:
+    """S2-14: history grows at its end only; caches depend on it."""
+    agent, model, _ = scripted_agent(
+        calls(tool_use("look")), says("ok"), says("and now"), tools=[LOOK]
+    )
+
+    await agent.prompt("go")
+    await agent.prompt("again")
+
+    first, second, third = (model.sent(n) for n in range(3))
+    assert second[: len(first)] == first
+    assert third[: len(second)] == second
+
+
+async def test_words_break_where_a_model_would() -> None:
+    """The fakes' own promise: pieces joined are the text."""
+    assert "".join(words("a  b\n c ")) == "a  b\n c "
+
+
+async def test_phases_follow_the_document() -> None:
+    """S4-05 … S4-11, S4-22: two rounds of tools, then the answer; each change is told."""
+    rounds = [calls(tool_use("look", {}, f"t{n}")) for n in range(2)]
+    agent, _, events = scripted_agent(*rounds, says("ok"), tools=[LOOK])
+
+    await agent.prompt("go")
+
+    changes = [(e.before, e.after) for e in events if isinstance(e, StateChanged)]
+    tools = ["thinking", "planning_tools", "executing_tools"]
+    path = ["idle", *tools, *tools, "thinking", "responding", "done", "idle"]
+    assert changes == list(zip(path, path[1:], strict=False))
+
+
+async def test_a_failed_run_goes_through_error_to_idle() -> None:
+    """S4-12: a REPL goes on from there."""
+    agent, _, events = scripted_agent(ModelError("gone"), says("ok"))
+
+    await agent.prompt("go")
+
+    changes = [(e.before, e.after) for e in events if isinstance(e, StateChanged)]
+    assert changes == [("idle", "thinking"), ("thinking", "error"), ("error", "idle")]
+
+
+async def test_tool_errors_are_data() -> None:
+    """S0-52, S0-53, S1-12, S1-13: unknown, raising; the model reads it and is asked again."""
+
+    async def broken(tool_call_id: str, params: object, cancel: object, on_update: object) -> str:
+        raise ValueError("no such planet")
+
+    asks = calls(tool_use("lok", {}, "t1"), tool_use("broken", {}, "t2"))
+    agent, model, _ = scripted_agent(asks, says("ok"), tools=[LOOK, tool("broken", broken)])
+
+    result = await agent.prompt("go")
+
+    found = {m.tool_call_id: m for m in result.messages if isinstance(m, ToolResultMessage)}
+    assert "lok" in found["t1"].text and "look" in found["t1"].text
+    assert texts(result.messages)["t2"] == "no such planet"
+    assert all(message.is_error for message in found.values())
+    assert "Traceback" not in str(model.sent())
+    assert result.stop_reason == "end_turn"

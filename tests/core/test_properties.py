@@ -1,0 +1,380 @@
+"""What holds for every run, whatever the model, the tools and the user do."""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_cli.agent import Agent
+from agent_cli.cancel import CancelToken
+from agent_cli.errors import ModelError, ToolError
+from agent_cli.events import Event
+from agent_cli.hooks import LoopConfig
+from agent_cli.messages import UserMessage
+from agent_cli.projection import problems, to_api
+from agent_cli.provider import Reply, ReplyStart, Retrying, TextDelta
+from agent_cli.run_result import RunResult
+from agent_cli.timeline import Block, text_block
+from agent_cli.tooling import Allow, Ask, Deny, Tool, ToolContext, ToolResult, Verdict
+from tests.fakes import (
+    LIMIT_S,
+    MODEL,
+    NOT_THE_USERS,
+    Held,
+    ScriptedModel,
+    Step,
+    answered,
+    asked,
+    calls,
+    check_run,
+    outline,
+    pieces,
+    returns,
+    says,
+    scripted_agent,
+    stream_of,
+    tool,
+    tool_use,
+)
+
+QUICK = settings(deadline=None, derandomize=True, max_examples=120)
+
+# --- material: what a model may say and what a tool may do ---------------------------------------
+
+STOP_REASONS = [
+    "end_turn",
+    "tool_use",
+    "max_tokens",
+    "stop_sequence",
+    "pause_turn",
+    "refusal",
+    "model_context_window_exceeded",
+]
+BEHAVIOURS = ["return", "raise", "tool error", "hang", "wrong type", "update", "cancel itself"]
+
+
+async def behave(
+    tool_call_id: str, params: dict[str, str], cancel: CancelToken, on_update: ToolContext
+) -> ToolResult | str:
+    """Do what the call's input says."""
+    match params["do"]:
+        case "raise":
+            raise ValueError("broken")
+        case "tool error":
+            raise ToolError("try something else")
+        case "hang":
+            await asyncio.Event().wait()
+        case "wrong type":
+            return 42  # type: ignore[return-value]  # a plugin without types
+        case "update":
+            for part in ("one", "two"):
+                on_update(part)
+                await asyncio.sleep(0)
+        case "cancel itself":
+            raise asyncio.CancelledError
+    return "done"
+
+
+def behaving(name: str, *, parallel_safe: bool = True) -> Tool:
+    schema = {"type": "object", "required": ["do"], "properties": {"do": {"type": "string"}}}
+    return replace(
+        tool(name, behave, timeout_s=0.02, parallel_safe=parallel_safe, writes=_paths),
+        parameters=schema,
+    )
+
+
+def _paths(params: dict[str, str]) -> list[str]:
+    return params.get("paths", "").split()
+
+
+TOOLS = [behaving("work"), behaving("alone", parallel_safe=False)]
+
+inputs = st.one_of(
+    st.fixed_dictionaries(
+        {
+            "do": st.sampled_from(BEHAVIOURS),
+            "paths": st.sampled_from(["", "/a", "/b", "/a /b", "/b /b"]),
+        }
+    ),
+    st.just({"do": 7}),
+    st.just({}),
+)
+names = st.sampled_from(["work", "work", "alone", "missing"])
+uses = st.lists(st.tuples(names, inputs), max_size=4)
+
+
+@st.composite
+def replies(draw: st.DrawFn) -> Reply:
+    """Draw a reply; ids repeat from reply to reply, as some servers' do."""
+    content: list[Block] = [text_block(draw(st.sampled_from(["", " ", "I see.", "One two."])))]
+    for index, (name, given_input) in enumerate(draw(uses)):
+        content.append(tool_use(name, dict(given_input), f"t{index}"))
+    reason = draw(st.sampled_from([*STOP_REASONS, "tool_use", "tool_use"]))
+    return Reply("msg", MODEL.id, tuple(content), reason)
+
+
+broken: st.SearchStrategy[Step] = st.sampled_from(
+    [
+        ModelError("the server is gone", status=500),
+        [ReplyStart("m"), TextDelta(0, "half"), ModelError("cut off")],
+        [ReplyStart("m"), TextDelta(0, "half")],
+        [
+            ReplyStart("m"),
+            TextDelta(0, "half"),
+            Retrying(1, 5, 0.0, "overloaded", restarted=True),
+            *stream_of(says("whole")),
+        ],
+        [Retrying(1, 5, 0.0, "overloaded"), *stream_of(says("at last"))],
+    ]
+)
+Action = Literal["steer", "follow up", "abort"]
+
+
+@dataclass
+class Plan:
+    """One random conversation: what the model says, and what the user does at which event."""
+
+    script: list[Step]
+    actions: dict[int, Action]
+    options: LoopConfig
+    modes: tuple[Literal["one_at_a_time", "all"], Literal["one_at_a_time", "all"]]
+    verdicts: list[Verdict]
+    approvals: list[bool]
+    events: list[Event] = field(default_factory=list)
+
+
+modes: st.SearchStrategy[Literal["one_at_a_time", "all"]] = st.sampled_from(
+    ["one_at_a_time", "all"]
+)
+plans = st.builds(
+    Plan,
+    script=st.lists(st.one_of(replies(), replies(), broken), min_size=1, max_size=4),
+    actions=st.dictionaries(
+        st.integers(0, 60), st.sampled_from(["steer", "follow up", "abort"]), max_size=4
+    ),
+    options=st.builds(
+        LoopConfig,
+        tool_execution=st.sampled_from(["parallel", "sequential"]),
+        concurrency=st.integers(1, 3),
+        steering=st.sampled_from(["skip_unstarted", "cancel_running", "after_batch"]),
+        approval=st.sampled_from(["defer", "batch"]),
+        max_rounds=st.sampled_from([0, 1, 3]),
+    ),
+    modes=st.tuples(modes, modes),
+    verdicts=st.lists(st.sampled_from([Allow(), Allow(), Deny("no"), Ask("sure?")]), max_size=6),
+    approvals=st.lists(st.booleans(), max_size=8),
+)
+
+
+@QUICK
+@given(plans)
+def test_every_run_keeps_its_promises(plan: Plan) -> None:
+    """S0-15, S0-46, S0-49, S0-51, S1-14, S1-31, S2-40: grammar, pairs, nothing after the end."""
+    asyncio.run(asyncio.wait_for(_live_through(plan), LIMIT_S))
+
+
+async def _live_through(plan: Plan) -> None:
+    verdicts, approvals = list(plan.verdicts), list(plan.approvals)
+    # What the model says when the script has run out, so that steering always finds an answer.
+    model = ScriptedModel(*plan.script, *(says("more") for _ in range(40)))
+    options = replace(
+        plan.options,
+        model=MODEL,
+        stream_fn=model,
+        tools=TOOLS,
+        authorize_tool=lambda call, tool, params: verdicts.pop() if verdicts else Allow(),
+    )
+    agent = Agent(options, steering_mode=plan.modes[0], follow_up_mode=plan.modes[1])
+    agent.subscribe(lambda event: _act(agent, plan, event))
+
+    result = await _run_of(plan, agent.prompt("go"))
+    while result.stop_reason == "waiting_for_approval":
+        call = agent.conversation.questions()[0].tool_call_id
+        yes = approvals.pop() if approvals else False
+        decision = agent.approve(call) if yes else agent.reject(call, "rather not")
+        if len(agent.conversation.questions()) > 1:
+            result = await decision
+        else:
+            result = await _run_of(plan, decision)
+    _check_history(agent, plan.events)
+
+    plan.actions.clear()
+    agent.clear_all_queues()
+    result = await _run_of(plan, agent.prompt("and now?"))
+    while result.stop_reason == "waiting_for_approval":
+        result = await agent.reject(agent.conversation.questions()[0].tool_call_id)
+    _check_history(agent, plan.events)
+
+
+def _act(agent: Agent, plan: Plan, event: Event) -> None:
+    index = len(plan.events)
+    plan.events.append(event)
+    match plan.actions.get(index):
+        case "steer":
+            agent.steer(UserMessage.of(f"steered at {index}"))
+        case "follow up":
+            agent.follow_up(UserMessage.of(f"followed up at {index}"))
+        case "abort":
+            agent.abort()
+
+
+async def _run_of(plan: Plan, running: "asyncio._CoroutineLike[RunResult]") -> RunResult:
+    """Wait for a run and check what it told."""
+    before = len(plan.events)
+    result = await running
+    told = plan.events[before:]
+    start = next(i for i, event in enumerate(told) if event.type == "agent_start")
+    check_run(told[start:])
+    return result
+
+
+def to_api_of(agent: Agent) -> list[Block]:
+    context = agent.conversation.context()
+    return to_api([m for m in context if m.role in ("user", "assistant", "toolResult")])  # type: ignore[misc]
+
+
+def _check_history(agent: Agent, events: list[Event]) -> None:
+    assert [p for p in problems(to_api_of(agent)) if p != NOT_THE_USERS] == []
+    ids = asked(agent.state.messages)
+    assert answered(events) == ids
+    for edge in ("start", "end"):
+        told = [e.removeprefix(f"tool_execution_{edge} ") for e in outline(events)]
+        assert sorted(id for id in told if id in ids) == sorted(ids)
+    assert agent.state.pending_tool_calls == frozenset()
+    assert agent.state.stream_message is None
+    assert not agent.state.is_streaming
+
+
+# --- one scripted run, stopped at every point of it -----------------------------------------------
+
+
+def _scenario() -> list[Step]:
+    return [
+        calls(tool_use("work", {"do": "update"}, "t1"), tool_use("work", {"do": "raise"}, "t2")),
+        calls(
+            tool_use("alone", {"do": "return"}, "t3"),
+            tool_use("missing", {}, "t4"),
+            tool_use("work", {"do": "update"}, "t5"),
+            text="Next.",
+        ),
+        says("All is done.", thinking="Hm, yes."),
+    ]
+
+
+EVENTS_OF_SCENARIO = 101
+
+
+async def test_the_scenario_has_the_events_the_abort_tests_count_on() -> None:
+    """Otherwise they would not stop it at each of its events."""
+    agent, _, events = scripted_agent(*_scenario(), tools=TOOLS)
+
+    await agent.prompt("go")
+
+    assert len(events) == EVENTS_OF_SCENARIO
+
+
+@pytest.mark.parametrize("index", range(EVENTS_OF_SCENARIO))
+async def test_a_run_can_be_stopped_at_every_event(index: int) -> None:
+    """S0-42, S0-64, S3-17: agent_end arrives, brackets balance, the next prompt is valid."""
+    agent, model, events = scripted_agent(*_scenario(), tools=TOOLS)
+    stop = agent.subscribe(lambda _event: agent.abort() if len(events) == index + 1 else None)
+
+    result = await asyncio.wait_for(agent.prompt("go"), LIMIT_S)
+    stop()
+
+    check_run(events)
+    requests = len(model.requests)
+    assert sum(event.type == "turn_start" for event in events[: index + 1]) >= requests
+    assert result.stop_reason == "aborted" or index > EVENTS_OF_SCENARIO - 8
+    assert answered(events) == asked(agent.state.messages)
+    assert not agent.state.is_streaming
+    assert agent.state.pending_tool_calls == frozenset()
+    events.clear()
+    model.script = [says("ok")]
+
+    await asyncio.wait_for(agent.prompt("again"), LIMIT_S)
+
+    check_run(events)
+    assert "again" in str(model.sent()[-1])
+
+
+@pytest.mark.parametrize("index", range(EVENTS_OF_SCENARIO))
+async def test_no_tool_starts_after_the_run_was_stopped(index: int) -> None:
+    """S0-64: what the user stopped must not go on to change things."""
+    started_late: list[str] = []
+    aborted = False
+
+    async def body(
+        tool_call_id: str, params: object, cancel: CancelToken, on_update: ToolContext
+    ) -> str:
+        if aborted:
+            started_late.append(tool_call_id)
+        on_update("half")
+        await asyncio.sleep(0)
+        return "done"
+
+    def stop(_event: Event) -> None:
+        nonlocal aborted
+        if len(events) == index + 1:
+            aborted = True
+            agent.abort()
+
+    tools = [tool("work", body), tool("alone", body, parallel_safe=False)]
+    agent, _, events = scripted_agent(*_scenario(), tools=tools)
+    agent.subscribe(stop)
+
+    await asyncio.wait_for(agent.prompt("go"), LIMIT_S)
+
+    assert started_late == []
+
+
+@pytest.mark.parametrize("fault", [ModelError("gone"), RuntimeError("a bug")])
+@pytest.mark.parametrize("position", range(5))
+async def test_a_stream_may_break_at_every_event(position: int, fault: Exception) -> None:
+    """S0-39, S0-42: brackets balance; no half message stays; the next prompt is valid."""
+    stream = [*pieces(says("one two three"))][:position]
+    agent, model, events = scripted_agent([*stream, fault], says("ok"))
+
+    try:
+        result = await agent.prompt("go")
+    except RuntimeError:
+        assert isinstance(fault, RuntimeError)
+    else:
+        assert (result.stop_reason, result.error) == ("error", str(fault))
+
+    check_run(events)
+    assert str(fault) in str(agent.state.error)
+    await agent.prompt("again")
+    assert model.sent() == [{"role": "user", "content": [text_block("go"), text_block("again")]}]
+
+
+async def test_held_tools_are_cancelled_and_finished_ones_keep_their_results() -> None:
+    """S0-64: what is done is done; the model reads which calls are not."""
+    held = Held()
+    script = calls(tool_use("quick", {}, "t1"), tool_use("held", {}, "t2"))
+    agent, model, events = scripted_agent(
+        script, says("ok"), tools=[tool("quick", returns("fine")), tool("held", held)]
+    )
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(held.gate("t2").reached.wait(), LIMIT_S)
+
+    agent.abort()
+    await asyncio.wait_for(agent.wait_for_idle(), LIMIT_S)
+    result = await running
+
+    check_run(events)
+    assert result.stop_reason == "aborted"
+    assert held.cancelled == ["t2"]
+    await agent.prompt("again")
+    tool_results = model.sent()[2]["content"]
+    assert isinstance(tool_results, list)
+    assert tool_results[0] == {
+        "type": "tool_result",
+        "tool_use_id": "t1",
+        "content": [text_block("fine")],
+    }
+    assert "is_error" in str(tool_results[1])
+    assert "tool_use_id': 't2" in str(tool_results[1])
