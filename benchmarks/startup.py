@@ -1,7 +1,7 @@
 """Time from exec to the first `you> ` in a pty, and of --version and --help.
 
-All in units of `python -c pass`, measured alternately in the same run: the ratio survives a loaded
-machine, milliseconds do not. Run it as `python benchmarks/startup.py [ROUNDS]`.
+All in units of `python -c pass`, measured alternately in one run: the ratio survives a loaded
+machine, milliseconds do not. Run it as `python -m benchmarks.startup [ROUNDS]`.
 """
 
 import os
@@ -10,28 +10,31 @@ import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+
+from benchmarks._program import COMMAND, empty_home
 
 PROMPT = b"you> "
 LIMIT_S = 60
-AGENT = [sys.executable, "-m", "agent_cli"]
 BARE = "python -c pass"
-TARGETS = {"exec -> `you> `": 14.0, "--version": 6.0, "--help": 6.0}
+FIRST_PROMPT = "exec -> `you> `"
+TARGETS = {FIRST_PROMPT: 14.0, "--version": 6.0, "--help": 6.0}
 
 
-def until_exit(command: list[str], environment: Mapping[str, str]) -> float:
+def until_exit(command: list[str], environment: dict[str, str]) -> float:
+    """Return the seconds the command takes."""
     started_s = time.perf_counter()
     subprocess.run(command, env=environment, check=True, capture_output=True, timeout=LIMIT_S)
     return time.perf_counter() - started_s
 
 
-def until_prompt(command: list[str], environment: Mapping[str, str]) -> float:
+def until_prompt(environment: dict[str, str]) -> float:
+    """Return the seconds until the bytes of the prompt came out of the pty."""
     started_s = time.perf_counter()
     pid, terminal = pty.fork()
     if pid == 0:
-        os.execve(command[0], command, environment)
+        os.execve(COMMAND, [COMMAND], environment)
     signal.alarm(LIMIT_S)
     seen = b""
     while PROMPT not in seen:
@@ -45,30 +48,23 @@ def until_prompt(command: list[str], environment: Mapping[str, str]) -> float:
 
 
 def main(rounds: int) -> None:
-    with tempfile.TemporaryDirectory() as home:
-        environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": home,
-            "TERM": "xterm-256color",
-            "ANTHROPIC_API_KEY": "not-used",
-        }
+    """Measure everything once a round and print medians."""
+    with empty_home() as environment:
+        environment["TERM"] = "xterm-256color"
         cases: dict[str, Callable[[], float]] = {
             BARE: lambda: until_exit([sys.executable, "-c", "pass"], environment),
-            "exec -> `you> `": lambda: until_prompt(AGENT, environment),
-            "--version": lambda: until_exit([*AGENT, "--version"], environment),
-            "--help": lambda: until_exit([*AGENT, "--help"], environment),
+            FIRST_PROMPT: lambda: until_prompt(environment),
+            "--version": lambda: until_exit([COMMAND, "--version"], environment),
+            "--help": lambda: until_exit([COMMAND, "--help"], environment),
         }
         for measure in cases.values():
-            measure()  # compiles what was not compiled yet
-        times = {name: [measure() for _ in range(1)] for name, measure in cases.items()}
-        for _ in range(rounds - 1):
-            for name, measure in cases.items():
-                times[name].append(measure())
-    bare_s = statistics.median(times[BARE])
-    for name, measured in times.items():
-        ratio = statistics.median(measured) / bare_s
+            measure()  # what was not compiled yet is compiled now
+        measured = [{name: measure() for name, measure in cases.items()} for _ in range(rounds)]
+    medians_s = {name: statistics.median(times[name] for times in measured) for name in cases}
+    for name, median_s in medians_s.items():
+        ratio = median_s / medians_s[BARE]
         target = f"  (target {TARGETS[name]:g}x)" if name in TARGETS else ""
-        print(f"{name:<16} {statistics.median(measured) * 1000:7.1f} ms  {ratio:5.1f}x{target}")
+        print(f"{name:<16} {median_s * 1000:7.1f} ms  {ratio:5.1f}x{target}")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TextIO, TypeAlias
 
-_IGNORED_S: Final = 0.3
+# For so long after a question appeared nobody can have read it; what arrives answers nothing.
+UNREAD_S: Final = 0.3
 _Stop: TypeAlias = type[KeyboardInterrupt] | type[EOFError]
 
 
@@ -54,7 +55,7 @@ class PlainPrompt:
         del keys
         self._show(message)
         asked_at_s = time.monotonic()
-        while (line := await self._next()).at_s - asked_at_s < _IGNORED_S:
+        while (line := await self._next()).at_s - asked_at_s < UNREAD_S:
             self._show(message)
         return line.text
 
@@ -80,8 +81,11 @@ class PlainPrompt:
             self._prompt_to.flush()
 
     def _receive(self) -> None:
-        while line := self._source.readline():
-            self._hand_over(_Line(line.rstrip("\r\n"), time.monotonic()))
+        try:
+            while line := self._source.readline():
+                self._hand_over(_Line(line.rstrip("\r\n"), time.monotonic()))
+        except OSError:
+            pass  # the terminal went away, which is the end of its input too
         self._hand_over(EOFError)
 
     def _hand_over(self, arrived: _Line | _Stop) -> None:

@@ -3,15 +3,12 @@
 This module is imported on the way to the first prompt: standard library and prompt_toolkit only.
 """
 
-import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from prompt_toolkit.application.current import set_app
-from prompt_toolkit.application.run_in_terminal import run_in_terminal
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
@@ -21,8 +18,9 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts.prompt import PromptSession
 
 from agent_cli.repl.history import PrivateHistory
+from agent_cli.repl.lines import UNREAD_S
+from agent_cli.terminal.writer import READER_GONE
 
-_IGNORED_S: Final = 0.3
 # Any colour will do: without one the space at the end is left out and the cursor moved instead, so
 # that a program which waits for the prompt in our output would not find it.
 _STYLE: Final = "fg:ansidefault"
@@ -50,7 +48,6 @@ class TerminalPrompt:
             clock: Seconds that only grow.
         """
         self._active: PromptSession[str] | None = None
-        self._above: set[asyncio.Future[None]] = set()
         self._on_first_draw = on_first_draw
         self._clock = clock
         output = create_output()
@@ -73,7 +70,7 @@ class TerminalPrompt:
 
         Raises:
             KeyboardInterrupt: Ctrl-C while nothing was typed; with a draft it clears the draft.
-            EOFError: Ctrl-D while nothing was typed, or `stop()`.
+            EOFError: Ctrl-D while nothing was typed, `stop()`, or the terminal is gone.
         """
         return await self._run(self._lines, message, self._first_draw)
 
@@ -96,10 +93,12 @@ class TerminalPrompt:
         if self._active is None:
             write()
             return
-        with set_app(self._active.app):
-            printed = asyncio.ensure_future(run_in_terminal(write))
-        self._above.add(printed)
-        printed.add_done_callback(self._above.discard)
+        # Not run_in_terminal(): it switches to cooked mode, where keys typed just then echo and
+        # Enter turns into Ctrl-J.
+        app = self._active.app
+        app.renderer.erase()
+        write()
+        app.invalidate()
 
     def stop(self, error: type[KeyboardInterrupt] | type[EOFError]) -> None:
         """End a pending `read` or `choose` with *error*; without one do nothing."""
@@ -117,6 +116,10 @@ class TerminalPrompt:
         try:
             # The caller owns SIGINT; in raw mode Ctrl-C is a key and not a signal.
             return await session.prompt_async([(_STYLE, message)], handle_sigint=False)
+        except OSError as error:
+            if error.errno not in READER_GONE:
+                raise
+            raise EOFError from error
         finally:
             self._active = None
             session.app.after_render -= drawn
@@ -144,7 +147,7 @@ class _Question:
 
     def is_new(self) -> bool:
         """Return whether nobody can have read it yet."""
-        return self._drawn_at_s is None or self._clock() - self._drawn_at_s < _IGNORED_S
+        return self._drawn_at_s is None or self._clock() - self._drawn_at_s < UNREAD_S
 
 
 def _line_keys() -> KeyBindings:

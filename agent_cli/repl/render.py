@@ -61,11 +61,12 @@ class Renderer:
     def _end_message(self, message: Message) -> None:
         if not isinstance(message, AssistantMessage):
             return
-        if not self._live and message.tool_calls:
-            self._writer.aside(message.text, "dim")
-        elif not self._live and message.error is None:
-            for word in words(message.text):
-                self._writer.answer(word)
+        if not self._live and message.text and message.error is None:
+            if message.tool_calls:
+                self._writer.aside(message.text, "dim")
+            else:
+                for word in words(message.text):
+                    self._writer.answer(word)
         self._writer.end_answer()
 
     def _start_tool(self, event: events.ToolExecutionStart) -> None:

@@ -98,27 +98,35 @@ class Repl:
 
     def _import_and_build(self) -> "tuple[type[Shell], Application]":
         with smooth_typing():
+            app = self._build()
             # Here and not above: it pulls in everything the first prompt must not wait for.
             from agent_cli.repl.shell import Shell  # noqa: PLC0415
 
-            return Shell, self._build()
+            return Shell, app
 
     async def _run(self, prompt: TerminalPrompt | PlainPrompt) -> int:
         interrupts = Interrupts(prompt.stop)
         with interrupts.installed():
-            async with asyncio.TaskGroup() as tasks:
-                hosting = tasks.create_task(self._host(prompt, interrupts))
-                try:
-                    await self._ask(prompt, interrupts)
-                finally:
-                    self._leaving.set()
-                    if not self._ready.done():
-                        hosting.cancel()
+            try:
+                await self._converse(prompt, interrupts)
+            except ExceptionGroup as failed:
+                # Nearly always one: what went wrong while the application was closed.
+                raise failed.exceptions[0] from failed
         if self._ready.done():
             self._ready.result()
         if interrupts.signal is not None:
             return 128 + interrupts.signal
         return _STDOUT_CLOSED_EXIT_CODE if self._writer.stdout_closed else 0
+
+    async def _converse(self, prompt: TerminalPrompt | PlainPrompt, interrupts: Interrupts) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            hosting = tasks.create_task(self._host(prompt, interrupts))
+            try:
+                await self._ask(prompt, interrupts)
+            finally:
+                self._leaving.set()
+                if not self._ready.done():
+                    hosting.cancel()
 
     async def _host(self, prompt: TerminalPrompt | PlainPrompt, interrupts: Interrupts) -> None:
         """Build the application, enter it, and leave it when the person does."""

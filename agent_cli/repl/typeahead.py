@@ -2,7 +2,7 @@
 
 import termios
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, TextIO
 
 _INPUT_FLAGS: Final = 0
@@ -24,4 +24,6 @@ def typeahead_kept(terminal: TextIO) -> Iterator[None]:
     try:
         yield
     finally:
-        termios.tcsetattr(fd, termios.TCSANOW, before)
+        # The terminal may be gone by now (a closed window); then nothing is left to restore.
+        with suppress(termios.error):
+            termios.tcsetattr(fd, termios.TCSANOW, before)

@@ -5,6 +5,7 @@ commands' output) belong beside the answer on a terminal and on stderr otherwise
 always on stderr. So a pipe on stdout holds answers only. All text is cleaned here, and only here.
 """
 
+import errno
 import os
 from typing import Final, Literal, TextIO, TypeAlias
 
@@ -18,6 +19,8 @@ _SGR: Final[dict[Style, str]] = {
     "warning": "\x1b[33m",
     "error": "\x1b[31m",
 }
+# A pipe nobody reads any more; a terminal whose window was closed.
+READER_GONE: Final = (errno.EPIPE, errno.EIO)
 _SGR_OFF: Final = "\x1b[0m"
 
 
@@ -82,7 +85,9 @@ class Writer:
         try:
             stream.write(text)
             stream.flush()
-        except BrokenPipeError:
+        except OSError as error:
+            if error.errno not in READER_GONE:
+                raise
             silence(stream)
             self.stdout_closed = self.stdout_closed or stream is self._out
 

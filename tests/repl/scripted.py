@@ -15,6 +15,7 @@ from agent_cli.repl.repl import ReplOptions, run
 
 
 def build() -> Any:  # Any: scripted_app lies beside this file, where no type checker looks
+    Path("modules").write_text("\n".join(sys.modules))
     return importlib.import_module("scripted_app").build()
 
 

@@ -174,16 +174,19 @@ async def bash(command: str) -> Stream:
 
 
 async def notes(texts: str) -> Stream:
+    said = text_block("I take notes.")
     yield ReplyStart()
     yield TextDelta(0, "I take notes.")
-    async for event in calls("note", [{"text": part} for part in texts.split(" && ")]):
+    yield BlockEnd(0, said)
+    async for event in calls("note", [{"text": part} for part in texts.split(" && ")], said):
         yield event
 
 
-async def calls(name: str, inputs: Sequence[dict[str, str]]) -> Stream:
-    yield ReplyStart()
-    blocks: list[Block] = []
-    for index, given in enumerate(inputs):
+async def calls(name: str, inputs: Sequence[dict[str, str]], *before: Block) -> Stream:
+    if not before:
+        yield ReplyStart()
+    blocks = list(before)
+    for index, given in enumerate(inputs, start=len(before)):
         call_id = f"call-{time.monotonic_ns()}-{index}"
         yield ToolCallStart(index, call_id, name)
         blocks.append({"type": "tool_use", "id": call_id, "name": name, "input": {**given}})
@@ -255,7 +258,6 @@ REPLIES: dict[str, Callable[[str], Stream]] = {
     "think": think,
     "hostile": hostile,
     "refuse": refuse,
-    "ask": lambda command: calls("bash", [{"command": f"{command} {time.monotonic_ns()}"}]),
 }
 
 

@@ -17,18 +17,19 @@ LIMIT_S = 30.0
 
 
 class Terminal:
-    """Runs the scripted REPL in a pty of 100x40; `with` it, so that it does not outlive the test.
+    """Runs *command* (default: the scripted REPL) in a pty of 100x40; `with` it, so that it ends.
 
     Nothing here waits for a time: `until` waits for something to be seen.
     """
 
-    def __init__(self, **environment: str) -> None:
+    def __init__(self, *command: str, **environment: str) -> None:
+        program, *arguments = command or (sys.executable, str(SCRIPTED), "repl")
         self._screen = pyte.HistoryScreen(100, 40, history=5_000, ratio=0.5)
         self._stream = pyte.ByteStream(self._screen)
         self.bytes = b""
         self.child: Any = pexpect.spawn(  # it ships no types
-            sys.executable,
-            [str(SCRIPTED), "repl"],
+            program,
+            arguments,
             dimensions=(40, 100),
             env={**os.environ, **environment},
             timeout=LIMIT_S,
@@ -82,6 +83,13 @@ class Terminal:
                 raise AssertionError(f"still running; the screen:\n{self.text}")
         self.child.wait()
         return int(self.child.exitstatus if self.child.exitstatus is not None else -1)
+
+    def close_window(self) -> int:
+        """Take the terminal away and return the program's exit code."""
+        pty = self.child.ptyproc
+        pty.fileobj.close()
+        pty.closed = True  # or pexpect would close it once more
+        return int(self.child.wait())
 
     def _shows(self, text: str) -> bool:
         return text in self.text

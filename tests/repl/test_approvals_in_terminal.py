@@ -1,13 +1,14 @@
 """Questions about tools, asked and answered in a real terminal."""
 
+import os
+import signal
 import time
 from pathlib import Path
 
 import pytest
 
+from agent_cli.repl.lines import UNREAD_S
 from tests.repl.terminal import Terminal
-
-IGNORED_S = 0.3
 
 
 def ask(terminal: Terminal, prompt: str) -> None:
@@ -18,7 +19,7 @@ def ask(terminal: Terminal, prompt: str) -> None:
     terminal.send(f"{prompt}\r")
     terminal.until(lambda: terminal.text.count("allow?") > asked)
     shown_at_s = time.monotonic()
-    terminal.until(lambda: time.monotonic() - shown_at_s > IGNORED_S + 0.1)
+    terminal.until(lambda: time.monotonic() - shown_at_s > UNREAD_S + 0.1)
 
 
 def test_yes_runs_the_call_after_showing_exactly_what_runs() -> None:
@@ -84,7 +85,7 @@ def test_keys_that_were_on_their_way_do_not_answer() -> None:
         terminal.send("bash touch made\ryyyy\r")
         terminal.until("allow?")
         shown_at_s = time.monotonic()
-        terminal.until(lambda: time.monotonic() - shown_at_s > IGNORED_S + 0.1)
+        terminal.until(lambda: time.monotonic() - shown_at_s > UNREAD_S + 0.1)
 
         assert terminal.last_row == "allow?"
         terminal.send("n")
@@ -103,6 +104,16 @@ def test_ctrl_c_at_a_question_says_no_and_gives_the_prompt_back() -> None:
         terminal.send("go on\r")
         terminal.until("You said 'go on'")
 
+        assert not Path("made").exists()
+
+
+def test_a_request_to_terminate_at_a_question_is_no_and_leaves() -> None:
+    """C18: the call is answered, so that the conversation can be resumed; exit code 143."""
+    with Terminal() as terminal:
+        ask(terminal, "bash touch made")
+        os.kill(terminal.child.pid, signal.SIGTERM)
+
+        assert (terminal.exit_code(), Path("closed").exists()) == (143, True)
         assert not Path("made").exists()
 
 

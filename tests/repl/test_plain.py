@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,9 +26,12 @@ def repl(**environment: str) -> Iterator["subprocess.Popen[str]"]:
         text=True,
         env={**os.environ, **environment},
     ) as process:
+        limit = threading.Timer(LIMIT_S, process.kill)
+        limit.start()
         try:
             yield process
         finally:
+            limit.cancel()
             process.kill()
 
 

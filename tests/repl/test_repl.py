@@ -34,6 +34,16 @@ def test_the_prompt_comes_first_and_the_program_behind_it_later() -> None:
         assert terminal.text == "tools: bash, note\nMCP servers: docs\nlogs: agent.log\nyou>"
 
 
+def test_nothing_heavy_is_imported_before_the_first_prompt() -> None:
+    """The way to `you> ` is short: what `build` finds imported is what the prompt needed."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+
+    imported = {name.partition(".")[0] for name in Path("modules").read_text().split("\n")}
+    heavy = {"anthropic", "httpx2", "mcp", "pydantic", "jsonschema", "rich", "structlog"}
+    assert imported & (heavy | {"prompt_toolkit"}) == {"prompt_toolkit"}
+
+
 def test_what_is_typed_before_the_program_is_there_is_answered_when_it_is() -> None:
     """Type-ahead: nobody waits for imports before thinking about the question."""
     with Terminal(AWAIT_BUILT="1") as terminal:
@@ -186,6 +196,32 @@ def test_a_request_to_terminate_closes_everything(prompt: str) -> None:
         os.kill(terminal.child.pid, signal.SIGTERM)
 
         assert (terminal.exit_code(), Path("closed").exists()) == (143, True)
+
+
+@pytest.mark.parametrize("prompt", ["", "forever\r"])
+def test_a_closed_window_ends_the_program_in_order(prompt: str) -> None:
+    """Nothing goes on working, and paying, behind a terminal that is gone."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send(prompt)
+        if prompt:
+            terminal.until("working on it")
+
+        assert terminal.close_window() == 128 + signal.SIGHUP
+        assert Path("closed").exists()
+
+
+def test_compacting_can_be_interrupted() -> None:
+    """A command that talks to a model is stopped like a run."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("/compact forever\r")
+        terminal.until(lambda: Path("compacting").exists())
+        terminal.send(CTRL_C)
+        terminal.until("interrupted")
+        terminal.until_prompt()
 
 
 def test_an_error_is_one_line_and_the_prompt_returns() -> None:

@@ -1,0 +1,168 @@
+"""The JSON form of events is an interface: pinned field by field."""
+
+import dataclasses
+import json
+import typing
+
+import pytest
+
+from agent_cli import events
+from agent_cli.messages import AssistantMessage, ToolResultMessage, UserMessage
+from agent_cli.provider import TextDelta, ToolCallStart
+from agent_cli.stream_json import to_json, to_line
+from agent_cli.timeline import Prompt, TextOutput, Usage, text_block
+from agent_cli.tooling import ToolResult
+
+USER = UserMessage.of("Hi")
+REPLY = AssistantMessage((text_block("Hello"),), usage=Usage(1, 2), model="m", timestamp=5)
+RESULT = ToolResultMessage("c1", "read", (text_block("text"),), timestamp=6)
+TEXT = {"type": "text", "text": "Hello"}
+USAGE = {
+    "input_tokens": 1,
+    "output_tokens": 2,
+    "cache_read_tokens": 0,
+    "cache_write_5m_tokens": 0,
+    "cache_write_1h_tokens": 0,
+    "cost_microdollars": 0,
+}
+SHOWN_REPLY = {
+    "role": "assistant",
+    "content": [TEXT],
+    "stop_reason": "end_turn",
+    "usage": USAGE,
+    "model": "m",
+    "error": None,
+    "timestamp": 5,
+}
+
+
+def no_snapshot() -> AssistantMessage:
+    raise AssertionError("the whole message is not built for every piece of it")
+
+
+def test_a_growing_reply_is_written_piece_by_piece() -> None:
+    """The whole of it each time would be quadratic."""
+    assert to_json(events.MessageUpdate(no_snapshot, TextDelta(0, "Hel"))) == {
+        "type": "message_update",
+        "event": {"type": "text_delta", "index": 0, "delta": "Hel"},
+    }
+    assert to_json(events.MessageUpdate(no_snapshot, ToolCallStart(1, "c1", "read"))) == {
+        "type": "message_update",
+        "event": {"type": "toolcall_start", "index": 1, "id": "c1", "name": "read"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("event", "shown"),
+    [
+        (events.AgentStart(), {"type": "agent_start"}),
+        (events.MessageEnd(REPLY), {"type": "message_end", "message": SHOWN_REPLY}),
+        (
+            events.ToolExecutionEnd("c1", "read", ToolResult.of("x", {"n": 1}), is_error=False),
+            {
+                "type": "tool_execution_end",
+                "tool_call_id": "c1",
+                "tool_name": "read",
+                "result": {
+                    "content": [{"type": "text", "text": "x"}],
+                    "details": {"n": 1},
+                    "is_error": False,
+                },
+                "is_error": False,
+            },
+        ),
+        (
+            events.PromptOutput("p1", 0, TextOutput("o1", 7, "r1", text_block("Hello"))),
+            {
+                "type": "app.prompt_output",
+                "prompt_id": "p1",
+                "index": 0,
+                "output": {
+                    "kind": "text",
+                    "id": "o1",
+                    "at_ms": 7,
+                    "reply_id": "r1",
+                    "block": TEXT,
+                },
+                "replaced": False,
+            },
+        ),
+        (
+            events.ApprovalRequested(events.ToolCall("c1", "bash", {"command": "x"}, "why")),
+            {
+                "type": "app.approval_requested",
+                "call": {"id": "c1", "name": "bash", "input": {"command": "x"}, "reason": "why"},
+            },
+        ),
+        (
+            events.Retry(1, 5, 10.0, "busy", restarted=True),
+            {
+                "type": "app.retry",
+                "attempt": 1,
+                "max_attempts": 5,
+                "wait_s": 10.0,
+                "reason": "busy",
+                "restarted": True,
+            },
+        ),
+    ],
+    ids=lambda value: getattr(value, "type", ""),
+)
+def test_an_event_is_its_fields_with_the_type_first(
+    event: events.Event, shown: dict[str, object]
+) -> None:
+    """Whole values; readers look at the first key to know what follows."""
+    written = to_json(event)
+
+    assert written == shown
+    assert next(iter(written)) == "type"
+
+
+SAMPLES: dict[type, object] = {
+    str: "x",
+    int: 1,
+    float: 1.5,
+    bool: True,
+}
+
+
+@pytest.mark.parametrize("kind", typing.get_args(events.Event), ids=lambda kind: str(kind.type))
+def test_every_event_has_a_json_form(kind: type) -> None:
+    """A new event with a field nobody can write fails here and not in a run."""
+    made = {
+        "messages": (USER, REPLY, RESULT),
+        "message": REPLY,
+        "tool_results": (RESULT,),
+        "snapshot": no_snapshot,
+        "event": TextDelta(0, "x"),
+        "args": {"path": "a"},
+        "partial_result": ToolResult.of("x"),
+        "result": ToolResult.of("x"),
+        "prompt": Prompt("p1", "local", "normal", 1),
+        "output": TextOutput("o1", 7, "r1", text_block("x")),
+        "calls": (events.ToolCall("c1", "read", {}),),
+        "call": events.ToolCall("c1", "read", {}),
+        "reply": Usage(),
+        "total": Usage(),
+        "level": "info",
+        "error": None,
+    }
+    hints = typing.get_type_hints(kind)
+    fields = {
+        field.name: made[field.name] if field.name in made else SAMPLES[hints[field.name]]
+        for field in dataclasses.fields(kind)
+    }
+
+    line = to_line(to_json(kind(**fields)))
+
+    assert json.loads(line)["type"] == kind.type  # type: ignore[attr-defined]  # all have one
+
+
+def test_a_line_is_one_line_whatever_it_holds() -> None:
+    """Readers that split at U+2028, at a carriage return or choke on half a surrogate pair."""
+    line = to_line(to_json(events.Notice("info", "a\nb\r\u2028\ud800\x1b\x7f é")))
+
+    assert line.isascii()
+    assert line.isprintable()
+    assert len(line.splitlines()) == 1
+    assert json.loads(line)["text"] == "a\nb\r\u2028\ud800\x1b\x7f é"
