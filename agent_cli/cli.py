@@ -1,20 +1,12 @@
-"""The command line: which command, which exit code, and the only `asyncio.run`."""
+"""The command line: which command, which exit code. Quick where nothing is to be done."""
 
-import asyncio
-import os
 import sys
-from collections.abc import Callable, Sequence
-from importlib.resources import files
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 from agent_cli.arguments import Arguments, parse_arguments
 from agent_cli.errors import AgentCliError, SettingsError, UsageError
-from agent_cli.startup import Start, start
 from agent_cli.version import __version__
-
-if TYPE_CHECKING:
-    from agent_cli.app import App
 
 
 def run(argv: Sequence[str]) -> int:
@@ -23,8 +15,7 @@ def run(argv: Sequence[str]) -> int:
         # A byte that a C locale cannot show must not end the program.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # TextIO lacks it
     try:
-        arguments = parse_arguments(argv)
-        return _COMMANDS[arguments.command](arguments)
+        return _run(parse_arguments(argv))
     except (UsageError, SettingsError) as error:
         return _complain(error, 2)
     except AgentCliError as error:
@@ -33,134 +24,21 @@ def run(argv: Sequence[str]) -> int:
         return 130
 
 
+def _run(arguments: Arguments) -> int:
+    match arguments.command:
+        case "version":
+            print(f"agent-cli {__version__}")
+            return 0
+        case "help":
+            # Not importlib.resources, which takes longer to import than all of this.
+            print(Path(__file__).with_name("help.txt").read_text(encoding="utf-8"), end="")
+            return 0
+        case _:
+            from agent_cli.commands import COMMANDS  # noqa: PLC0415 - half of the start-up time
+
+            return COMMANDS[arguments.command](arguments)
+
+
 def _complain(error: AgentCliError, exit_code: int) -> int:
     print(f"agent-cli: {error}", file=sys.stderr)
     return exit_code
-
-
-def _version(_arguments: Arguments) -> int:
-    print(f"agent-cli {__version__}")
-    return 0
-
-
-def _help(_arguments: Arguments) -> int:
-    print((files("agent_cli") / "help.txt").read_text(encoding="utf-8"), end="")
-    return 0
-
-
-def _repl(arguments: Arguments) -> int:
-    from agent_cli import paths  # noqa: PLC0415 - each command pays only for itself
-    from agent_cli.repl import repl  # noqa: PLC0415
-
-    begun = _ready(arguments, may_ask=sys.stdin.isatty() and sys.stderr.isatty())
-    options = repl.ReplOptions(
-        history=paths.history_file(),
-        color=_may_color(),
-        streaming=begun.loaded.settings.streaming,
-    )
-    return asyncio.run(repl.run(options, _builder(begun, one_shot=False)))
-
-
-def _print(arguments: Arguments) -> int:
-    from agent_cli import headless  # noqa: PLC0415
-    from agent_cli.stream_json import to_line  # noqa: PLC0415
-
-    output_format = cast("headless.OutputFormat", arguments.output_format)  # parsed as one
-    try:
-        begun = _ready(arguments, may_ask=False)
-    except (SettingsError, UsageError):
-        # Whoever reads JSON waits for a result, whatever happened.
-        if output_format != "text":
-            print(to_line(headless.Outcome(exit_code=2).to_json()))
-        raise
-    running = headless.run(
-        arguments.print_prompt or "",
-        _builder(begun, one_shot=True),
-        output_format=output_format,
-        color=_may_color(),
-    )
-    return asyncio.run(running)
-
-
-def _ready(arguments: Arguments, *, may_ask: bool) -> Start:
-    """Read the settings, and make sure that a model can be asked at all."""
-    from agent_cli.settings import check_credentials  # noqa: PLC0415
-
-    begun = start(arguments, may_ask=may_ask)
-    if not arguments.replay:
-        check_credentials(begun.environment)
-    return begun
-
-
-def _builder(begun: Start, *, one_shot: bool) -> "Callable[[], App]":
-    def build() -> "App":
-        from agent_cli.app import App  # noqa: PLC0415 - runs in a thread, behind the prompt
-
-        return App(begun, one_shot=one_shot)
-
-    return build
-
-
-def _demo(_arguments: Arguments) -> int:
-    from agent_cli.demo import run_demo  # noqa: PLC0415
-
-    return asyncio.run(run_demo())
-
-
-def _doctor(arguments: Arguments) -> int:
-    from agent_cli.doctor import examine  # noqa: PLC0415
-
-    return asyncio.run(examine(start(arguments, may_ask=False)))
-
-
-def _config_show(arguments: Arguments) -> int:
-    from agent_cli.settings.show import show_settings  # noqa: PLC0415
-
-    begun = start(arguments, may_ask=False)
-    print(show_settings(begun.loaded, begun.environment, with_origin=arguments.origin), end="")
-    for notice in begun.notices:
-        print(f"agent-cli: {notice}", file=sys.stderr)
-    return 0
-
-
-def _trust(arguments: Arguments) -> int:
-    from agent_cli.trust import TrustStore, what_would_act  # noqa: PLC0415
-
-    workspace = Path(*arguments.operands).resolve()
-    if not workspace.is_dir():
-        raise UsageError(f"{workspace} is not a directory")
-    if arguments.revoke:
-        known = TrustStore.of_user().revoke(workspace)
-        print(f"{workspace} is {'no longer' if known else 'not'} trusted")
-        return 0
-    TrustStore.of_user().trust(workspace)
-    print(f"{workspace} is trusted until one of these changes:")
-    for file in what_would_act(workspace):
-        print(f"  {file.path.name}: {'; '.join(file.effects) or 'nothing that acts'}")
-    return 0
-
-
-def _not_yet(arguments: Arguments) -> int:
-    raise UsageError(f"{arguments.command} is not part of this version")
-
-
-def _may_color() -> bool:
-    return not os.environ.get("NO_COLOR")
-
-
-_COMMANDS: dict[str, Callable[[Arguments], int]] = {
-    "repl": _repl,
-    "print": _print,
-    "version": _version,
-    "help": _help,
-    "demo": _demo,
-    "doctor": _doctor,
-    "config show": _config_show,
-    "trust": _trust,
-    "sessions list": _not_yet,
-    "sessions show": _not_yet,
-    "sessions export": _not_yet,
-    "sessions verify": _not_yet,
-    "permissions explain": _not_yet,
-    "replay": _not_yet,
-}

@@ -242,7 +242,12 @@ class Conversation(Record):
         return [self.settle_call(call.tool_call_id, error) for call in self.open_calls()]
 
     def attach(self, output: FileOutput | WidgetOutput) -> None:
-        """Insert a side output behind its call's entry and the side outputs already there."""
+        """Insert a side output behind its call's entry and the side outputs already there.
+
+        One without an id gets an id and the time: tools know neither.
+        """
+        if not output.id:
+            output = replace(output, id=new_id(), at_ms=self._now())
         prompt, index = self._find_call(output.tool_call_id)
         index += 1
         while isinstance(prompt.output[index], FileOutput | WidgetOutput):

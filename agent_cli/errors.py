@@ -13,6 +13,7 @@
     │   └── ServerDelayTooLong    the server asked for a longer wait than is allowed
     ├── LimitReached              rounds or cost                                       exit 4
     ├── ToolError                 a tool failed; the text is written for the model
+    ├── PluginError               a plugin broke a rule; names the plugin
     ├── SessionError              a session could not be found, read or written
     └── Aborted                   the user stopped the run (not a failure)             exit 130
 
@@ -103,6 +104,10 @@ class LimitReached(AgentCliError):
 
 class ToolError(AgentCliError):
     """A tool failed in a way the model can act on; the text goes to the model as it is."""
+
+
+class PluginError(AgentCliError):
+    """A plugin broke a rule; the sentence names the plugin, and the field of its state if any."""
 
 
 class SessionError(AgentCliError):

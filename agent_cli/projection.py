@@ -235,7 +235,7 @@ def _not_blank(content: Iterable[Block]) -> list[Block]:
 
 
 def problems(api_messages: Sequence[Block]) -> list[str]:
-    """Return why the API would refuse *api_messages*, one sentence each; empty when it takes them."""
+    """Return why the API would refuse *api_messages*, a sentence each; empty when it takes them."""
     found: list[str] = []
     seen: set[str] = set()
     open_ids: list[str] = []

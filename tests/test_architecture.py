@@ -31,11 +31,14 @@ OWNERS = {
     "tomllib": ("settings/", "trust_effects/", "providers/"),  # as above; the table of models
     "jsonschema": ("tooling/", "mcp_client/"),  # what the model sends; what a server declares
 }
-WRITERS_TO_STDOUT = ("repl/", "headless/", "stream_json/", "cli/", "doctor/", "demo/")
+WRITERS_TO_STDOUT = ("repl/", "headless/", "stream_json/", "cli/", "commands/", "doctor/", "demo/")
 CATCHERS_OF_EVERYTHING = {
     "agent/": "a broken listener must not stop the run it listens to",
     "preflight/": "a broken permission check becomes a question to the user",
     "tool_call/": "a tool's bug becomes an answer the model reads",
+    "plugins/contributor/": "a plugin's bug costs its own part and one warning",
+    "plugins/discovery/": "importing a stranger's package can raise anything",
+    "plugins/states/": "a plugin that cannot migrate its state gets a fresh one",
     "repl/": "a bug of ours costs one line, and the prompt returns",
     "headless/": "the last line of output comes whatever happened",
     "terminal/background/": "a thread's error is handed to whoever waits for it",

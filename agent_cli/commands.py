@@ -1,0 +1,131 @@
+"""What each command does. Imported when one is run: `--version` and `--help` need none of it."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from agent_cli.arguments import Arguments
+from agent_cli.errors import SettingsError, UsageError
+from agent_cli.startup import Start, start
+
+if TYPE_CHECKING:
+    from agent_cli.app import App
+
+
+def _repl(arguments: Arguments) -> int:
+    from agent_cli import paths  # noqa: PLC0415 - each command pays only for itself
+    from agent_cli.repl import repl  # noqa: PLC0415
+
+    begun = _ready(arguments, may_ask=sys.stdin.isatty() and sys.stderr.isatty())
+    options = repl.ReplOptions(
+        history=paths.history_file(),
+        color=_may_color(),
+        streaming=begun.loaded.settings.streaming,
+    )
+    return asyncio.run(repl.run(options, _builder(begun, one_shot=False)))
+
+
+def _print(arguments: Arguments) -> int:
+    from agent_cli import headless  # noqa: PLC0415
+    from agent_cli.stream_json import to_line  # noqa: PLC0415
+
+    output_format = cast("headless.OutputFormat", arguments.output_format)  # parsed as one
+    try:
+        begun = _ready(arguments, may_ask=False)
+    except (SettingsError, UsageError):
+        # Whoever reads JSON waits for a result, whatever happened.
+        if output_format != "text":
+            print(to_line(headless.Outcome(exit_code=2).to_json()))
+        raise
+    running = headless.run(
+        arguments.print_prompt or "",
+        _builder(begun, one_shot=True),
+        output_format=output_format,
+        color=_may_color(),
+    )
+    return asyncio.run(running)
+
+
+def _ready(arguments: Arguments, *, may_ask: bool) -> Start:
+    """Read the settings, and make sure that a model can be asked at all."""
+    from agent_cli.settings import check_credentials  # noqa: PLC0415
+
+    begun = start(arguments, may_ask=may_ask)
+    if not arguments.replay:
+        check_credentials(begun.environment)
+    return begun
+
+
+def _builder(begun: Start, *, one_shot: bool) -> "Callable[[], App]":
+    def build() -> "App":
+        from agent_cli.app import App  # noqa: PLC0415 - runs in a thread, behind the prompt
+
+        return App(begun, one_shot=one_shot)
+
+    return build
+
+
+def _demo(_arguments: Arguments) -> int:
+    from agent_cli.demo import run_demo  # noqa: PLC0415
+
+    return asyncio.run(run_demo())
+
+
+def _doctor(arguments: Arguments) -> int:
+    from agent_cli.doctor import examine  # noqa: PLC0415
+
+    return asyncio.run(examine(start(arguments, may_ask=False)))
+
+
+def _config_show(arguments: Arguments) -> int:
+    from agent_cli.settings.show import show_settings  # noqa: PLC0415
+
+    begun = start(arguments, may_ask=False)
+    print(show_settings(begun.loaded, begun.environment, with_origin=arguments.origin), end="")
+    for notice in begun.notices:
+        print(f"agent-cli: {notice}", file=sys.stderr)
+    return 0
+
+
+def _trust(arguments: Arguments) -> int:
+    from agent_cli.trust import TrustStore, what_would_act  # noqa: PLC0415
+
+    workspace = Path(*arguments.operands).resolve()
+    if not workspace.is_dir():
+        raise UsageError(f"{workspace} is not a directory")
+    if arguments.revoke:
+        known = TrustStore.of_user().revoke(workspace)
+        print(f"{workspace} is {'no longer' if known else 'not'} trusted")
+        return 0
+    TrustStore.of_user().trust(workspace)
+    print(f"{workspace} is trusted until one of these changes:")
+    for file in what_would_act(workspace):
+        print(f"  {file.path.name}: {'; '.join(file.effects) or 'nothing that acts'}")
+    return 0
+
+
+def _not_yet(arguments: Arguments) -> int:
+    raise UsageError(f"{arguments.command} is not part of this version")
+
+
+def _may_color() -> bool:
+    return not os.environ.get("NO_COLOR")
+
+
+COMMANDS: dict[str, Callable[[Arguments], int]] = {
+    "repl": _repl,
+    "print": _print,
+    "demo": _demo,
+    "doctor": _doctor,
+    "config show": _config_show,
+    "trust": _trust,
+    "sessions list": _not_yet,
+    "sessions show": _not_yet,
+    "sessions export": _not_yet,
+    "sessions verify": _not_yet,
+    "permissions explain": _not_yet,
+    "replay": _not_yet,
+}

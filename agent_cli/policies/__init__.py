@@ -1,0 +1,1 @@
+"""Policies of a run: each module fills one seam of hooks.py."""

@@ -1,0 +1,225 @@
+"""Replaces older messages by a summary before the conversation outgrows the model's window.
+
+The first user message and the last messages stay as they are; what is left out stays in the
+timeline. When there is no summary to be had, the oldest rounds are left out without one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Protocol
+
+from agent_cli.conversation import Conversation
+from agent_cli.errors import AgentCliError, ContextOverflow, ModelError
+from agent_cli.events import Compacted, EventSink, Notice, UsageChanged
+from agent_cli.hooks import Turn
+from agent_cli.messages import Message, UserMessage
+from agent_cli.policies.estimate import estimate_fixed, estimate_tokens, measured_tokens
+from agent_cli.policies.rounds import History, history_of
+from agent_cli.provider import Model
+from agent_cli.timeline import Usage
+
+MAX_FAILURES = 3
+WINDOW_SHARE = 0.8
+LEAST_MESSAGES = 2
+# Less than this of the threshold is not worth a call: what fills the window is elsewhere, and
+# each turn would compact anew.
+LEAST_SHARE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A summary, "" when there is none, and what it took."""
+
+    text: str
+    usage: Usage
+
+
+class CompactionStrategy(Protocol):
+    """Somebody who can say in fewer words what messages say."""
+
+    async def summarize(
+        self, messages: Sequence[Message], *, model: Model, focus: str, emit: EventSink
+    ) -> Summary:
+        """Return a summary of *messages*; *focus* is what it should keep above all, or "".
+
+        Raises:
+            ModelError: There is none; counts as a failure, and the run goes on.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Where to cut; `tokens` is the size of the request now, `target` what a trim must reach."""
+
+    history: History
+    cut: int
+    tokens: int
+    target: int = 0
+
+    @property
+    def middle(self) -> list[Message]:
+        """What a summary replaces: an earlier summary and the rounds before the cut."""
+        return [*self.history.summary, *self.history.before(self.cut)] if self.cut else []
+
+
+class Compaction:
+    """A `prepare` contributor; it comes behind those that add tools or context.
+
+    Args:
+        strategy: Who writes the summary; None compacts never, and only trims what overflows.
+        threshold_tokens: Compact above it; 0 is 80 % of the model's window.
+        protected_tail_messages: How many messages at the end stay at least.
+    """
+
+    def __init__(
+        self,
+        strategy: CompactionStrategy | None,
+        *,
+        threshold_tokens: int = 0,
+        protected_tail_messages: int = 6,
+    ) -> None:
+        self._strategy = strategy
+        self._threshold_tokens = threshold_tokens
+        self._tail_messages = protected_tail_messages
+        self._conversation: Conversation | None = None
+        self._failures = 0
+
+    async def __call__(self, turn: Turn) -> None:
+        """Make room if the next request would be too large, or the last one was.
+
+        Raises:
+            ContextOverflow: What can never be left out is too large by itself.
+        """
+        if turn.conversation.open_calls():
+            return  # the turn only runs them; the model is not asked
+        if turn.conversation is not self._conversation:
+            self._conversation, self._failures = turn.conversation, 0
+        plan = self._plan(turn)
+        if plan and not await self._summarized(turn, plan):
+            _trim(turn, plan)
+
+    async def compact_now(
+        self, conversation: Conversation, model: Model, *, emit: EventSink, focus: str = ""
+    ) -> bool:
+        """Compact because somebody asked for it, however small the conversation is.
+
+        Args:
+            focus: What the summary should keep above all.
+
+        Returns:
+            False when there is too little to summarize.
+
+        Raises:
+            ModelError: There is no summary; nothing was left out.
+            AgentCliError: Compaction is switched off.
+        """
+        if self._strategy is None:
+            raise AgentCliError('compaction is off: set compaction.strategy to "summarize"')
+        history = history_of(conversation)
+        tokens = measured_tokens(conversation) or estimate_tokens(conversation.context())
+        plan = _Plan(history, history.tail(self._tail_messages), tokens)
+        if len(plan.middle) < LEAST_MESSAGES:
+            return False
+        await _compact(self._strategy, conversation, plan, model=model, focus=focus, emit=emit)
+        self._failures = 0
+        return True
+
+    def _plan(self, turn: Turn) -> _Plan | None:
+        """Return what to leave out; None when nothing has to go, or nothing can."""
+        threshold = int(WINDOW_SHARE * turn.model.context_window)
+        if self._threshold_tokens and not turn.overflow:
+            threshold = self._threshold_tokens
+        tokens = measured_tokens(turn.conversation) or _estimate(turn)
+        if not turn.overflow and (self._strategy is None or tokens <= threshold):
+            return None
+        history = history_of(turn.conversation)
+        if _fixed(turn) + estimate_tokens(history.first) > threshold:
+            _refuse_overflow(turn)
+            return None
+        target = min(tokens, threshold) // 2
+        plan = _Plan(history, history.tail(self._tail_messages), tokens, target)
+        if turn.overflow and len(plan.middle) < LEAST_MESSAGES:
+            # Too large with the protected messages alone: protecting fewer beats being stuck.
+            plan = _Plan(history, history.tail(1), tokens, target)
+        enough = turn.overflow or estimate_tokens(plan.middle) >= LEAST_SHARE * threshold
+        return plan if enough and len(plan.middle) >= LEAST_MESSAGES else None
+
+    async def _summarized(self, turn: Turn, plan: _Plan) -> bool:
+        """Compact if that has not failed too often; return whether it worked."""
+        if self._strategy is None or self._failures >= MAX_FAILURES:
+            return False
+        try:
+            await _compact(
+                self._strategy,
+                turn.conversation,
+                plan,
+                model=turn.model,
+                focus="",
+                emit=turn.emit,
+            )
+        except ModelError as error:
+            self._failures += 1
+            off = f"; it failed {MAX_FAILURES} times and is not tried again, except by /compact"
+            more = off if self._failures == MAX_FAILURES else ""
+            turn.emit(Notice("warning", f"compaction did not work: {error}{more}"))
+            return False
+        self._failures = 0
+        return True
+
+
+async def _compact(
+    strategy: CompactionStrategy,
+    conversation: Conversation,
+    plan: _Plan,
+    *,
+    model: Model,
+    focus: str,
+    emit: EventSink,
+) -> None:
+    """Put a summary in place of the plan's middle.
+
+    Raises:
+        ModelError: There is none.
+    """
+    removed = plan.middle
+    emit(Notice("info", f"summarizing {len(removed)} older messages"))
+    summary = await strategy.summarize(removed, model=model, focus=focus, emit=emit)
+    conversation.add_usage(summary.usage)
+    emit(UsageChanged(summary.usage, conversation.usage))
+    if not summary.text:
+        raise ModelError("the model wrote no summary")
+    saved = estimate_tokens(removed) - estimate_tokens([UserMessage.of(summary.text)])
+    tokens = (plan.tokens, max(0, plan.tokens - saved))
+    conversation.compact(summary.text, plan.history.cut_id(plan.cut), tokens=tokens)
+    emit(Compacted(len(removed), *tokens))
+
+
+def _trim(turn: Turn, plan: _Plan) -> None:
+    """Leave out the oldest rounds up to the plan's cut, no more than its target needs."""
+    rounds = plan.history.rounds
+    saved = [0, *accumulate(estimate_tokens(each.messages) for each in rounds)]
+    cuts = [i for i in plan.history.cuts() if i <= plan.cut]
+    cut = next((i for i in cuts if plan.tokens - saved[i] <= plan.target), plan.cut)
+    removed = len(plan.history.before(cut))
+    turn.conversation.trim(plan.history.cut_id(cut), removed_messages=removed)
+    turn.emit(Notice("warning", f"left out the oldest {removed} messages to make room"))
+
+
+def _estimate(turn: Turn) -> int:
+    return _fixed(turn) + estimate_tokens(turn.conversation.context())
+
+
+def _fixed(turn: Turn) -> int:
+    return estimate_fixed(turn.system, [tool.spec for tool in turn.tools])
+
+
+def _refuse_overflow(turn: Turn) -> None:
+    """Raise `ContextOverflow` if the server refused the last request: no summary would help."""
+    if turn.overflow:
+        raise ContextOverflow(
+            "the system prompt, the tools and the first message alone fill the window of"
+            f" {turn.model.id} ({turn.model.context_window:,} tokens): begin anew with a shorter"
+            " message, switch off MCP servers, or choose a model with a larger window"
+        )

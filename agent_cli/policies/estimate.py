@@ -1,0 +1,63 @@
+"""How many tokens something is: by its characters, or by the API's own count where there is one."""
+
+import json
+from collections.abc import Iterable, Sequence
+
+from agent_cli.conversation import Conversation
+from agent_cli.messages import CustomMessage, Message
+from agent_cli.projection import last_reply, messages, shown
+from agent_cli.timeline import Block, CompactionOutput, ReplyOutput, TrimOutput
+from agent_cli.tooling import ToolSpec
+
+CHARS_PER_TOKEN = 4
+# What the largest image costs that a server does not scale down.
+IMAGE_TOKENS = 1_600
+
+
+def estimate_tokens(history: Iterable[Message]) -> int:
+    """Return the tokens of *history*: text, thinking, tool names, inputs and results, by four."""
+    contents = [message.content for message in history if not isinstance(message, CustomMessage)]
+    blocks = [block for content in contents for block in content]
+    images = sum(block["type"] == "image" for block in blocks)
+    return sum(map(_characters, blocks)) // CHARS_PER_TOKEN + images * IMAGE_TOKENS
+
+
+def estimate_fixed(system: Sequence[str], tools: Iterable[ToolSpec]) -> int:
+    """Return the tokens of what every request carries: the system prompt and the tools."""
+    defined = [_json([tool.name, tool.description, tool.input_schema]) for tool in tools]
+    return sum(map(len, (*system, *defined))) // CHARS_PER_TOKEN
+
+
+def measured_tokens(conversation: Conversation) -> int | None:
+    """Return the size of the next prompt from what the API counted for the last reply.
+
+    What came after that reply is estimated.
+
+    Returns:
+        None when nothing was counted, or the history was cut since.
+    """
+    outputs = shown(conversation.prompts)
+    for index in reversed(range(len(outputs))):
+        match outputs[index]:
+            case CompactionOutput() | TrimOutput():
+                return None
+            case ReplyOutput(usage=usage):
+                if not usage.prompt_tokens:
+                    return None
+                after = [*last_reply(outputs)[1], *messages(outputs[index + 1 :])]
+                return usage.prompt_tokens + usage.output_tokens + estimate_tokens(after)
+    return None
+
+
+def _characters(block: Block) -> int:
+    match block:
+        case {"type": "text", "text": str(text)} | {"type": "thinking", "thinking": str(text)}:
+            return len(text)
+        case {"type": "tool_use"}:
+            return len(str(block["name"])) + len(_json(block.get("input")))
+        case _:
+            return 0
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,92 @@
+"""The history in the parts that can be left out of it; a call and its result are never two parts.
+
+What is left out stays in the timeline: a cut is an entry that says where the history begins again
+behind the first user message (see `Conversation.trim` and `Conversation.compact`).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from agent_cli.conversation import Conversation
+from agent_cli.messages import Message
+from agent_cli.projection import entries, messages, shown
+from agent_cli.timeline import (
+    BlockOutput,
+    CompactionOutput,
+    Output,
+    ReplyOutput,
+    UserOutput,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A user message, or a reply with its results.
+
+    `cut_id` is the entry at which the history can begin again; None where it cannot, because the
+    message only stands in for something.
+    """
+
+    cut_id: str | None
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What the next request is made of: a cut keeps `first`, a trim `summary` too."""
+
+    first: tuple[Message, ...] = ()
+    summary: tuple[Message, ...] = ()
+    rounds: tuple[Round, ...] = ()
+
+    def cuts(self) -> list[int]:
+        """Return the indexes in `rounds` before which the history can be cut, oldest first."""
+        return [i for i, each in enumerate(self.rounds) if i and each.cut_id is not None]
+
+    def before(self, index: int) -> list[Message]:
+        """Return what a cut before round *index* leaves out, summary aside."""
+        return [message for each in self.rounds[:index] for message in each.messages]
+
+    def cut_id(self, index: int) -> str:
+        """Return the id that names a cut before round *index*, one of `cuts()`."""
+        found = self.rounds[index].cut_id
+        assert found is not None
+        return found
+
+    def tail(self, count: int) -> int:
+        """Return the latest cut that keeps the last *count* messages; 0 when there is none."""
+        kept = 0
+        for index in reversed(range(1, len(self.rounds))):
+            kept += len(self.rounds[index].messages)
+            if kept >= count and self.rounds[index].cut_id is not None:
+                return index
+        return 0
+
+
+def history_of(conversation: Conversation) -> History:
+    """Return the history of *conversation* as the model would be shown it now."""
+    recorded = list(entries(conversation.prompts))
+    summaries = {entry.id for entry in recorded if isinstance(entry, CompactionOutput)}
+    real = {entry.id for entry in recorded} - summaries
+    parts = list(_parts(shown(conversation.prompts)))
+    found = [Round(e[0].id if e[0].id in real else None, tuple(messages(e))) for e in parts]
+    if not found:
+        return History()
+    summarised = len(parts) > 1 and parts[1][0].id in summaries
+    head = 2 if summarised else 1
+    summary = found[1].messages if summarised else ()
+    return History(found[0].messages, summary, tuple(found[head:]))
+
+
+def _parts(outputs: Sequence[Output]) -> Iterator[list[Output]]:
+    """Yield the entries of each round; a reply's stand together and end with its mark."""
+    reply: list[Output] = []
+    for output in outputs:
+        match output:
+            case UserOutput():
+                yield [output]
+            case BlockOutput():
+                reply.append(output)
+            case ReplyOutput():
+                yield [*reply, output]
+                reply = []

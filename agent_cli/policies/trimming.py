@@ -1,0 +1,51 @@
+"""Keeps the number of messages in bounds: the oldest rounds are left out, without a summary."""
+
+from itertools import accumulate
+
+from agent_cli.conversation import Conversation
+from agent_cli.events import Notice
+from agent_cli.hooks import Turn
+from agent_cli.policies.rounds import history_of
+
+
+class Trimming:
+    """A `prepare` contributor; `max_messages` 0 is no limit."""
+
+    def __init__(self, *, max_messages: int) -> None:
+        self._max_messages = max_messages
+
+    def __call__(self, turn: Turn) -> None:
+        """Trim before the model is asked; one warning says how much went."""
+        if turn.conversation.open_calls():
+            return  # the turn only runs them; the model is not asked
+        removed = trim_history(turn.conversation, max_messages=self._max_messages)
+        if removed:
+            turn.emit(
+                Notice(
+                    "warning",
+                    f"left out the oldest {removed} messages: the conversation was longer than"
+                    f" max_conversation_messages = {self._max_messages}",
+                )
+            )
+
+
+def trim_history(conversation: Conversation, *, max_messages: int) -> int:
+    """Leave out the oldest rounds behind the first user message until the rest is small enough.
+
+    A round is never split, so the last one may exceed the limit; a summary stays.
+
+    Args:
+        max_messages: 0 is no limit.
+
+    Returns:
+        The number of messages left out.
+    """
+    history = history_of(conversation)
+    removed = [0, *accumulate(len(each.messages) for each in history.rounds)]
+    length = len(history.first) + len(history.summary) + removed[-1]
+    cuts = history.cuts()
+    if not max_messages or not cuts or length <= max_messages:
+        return 0
+    cut = next((i for i in cuts if length - removed[i] <= max_messages), cuts[-1])
+    conversation.trim(history.cut_id(cut), removed_messages=removed[cut])
+    return removed[cut]

@@ -1,0 +1,65 @@
+"""The last cap on a tool's result: what is too long for the history is cut, and says so."""
+
+from agent_cli.events import EventSink, Notice, ToolCall
+from agent_cli.timeline import Block
+from agent_cli.tooling import ToolResult
+
+DEFAULT_LIMIT_CHARS = 40_000
+
+
+def truncate_tool_result(text: str, tool_name: str, limit: int = DEFAULT_LIMIT_CHARS) -> str:
+    """Return *text*, or its first *limit* characters and a notice; 0 is no limit."""
+    if not limit or len(text) <= limit:
+        return text
+    return text[: _whole(text, limit)] + _notice(tool_name, limit, len(text))
+
+
+class Truncation:
+    """Fills `finish_result`: the text blocks of a result are one text, images stay as they are."""
+
+    def __init__(self, emit: EventSink, *, limit_chars: int = DEFAULT_LIMIT_CHARS) -> None:
+        self._emit = emit
+        self._limit = limit_chars
+
+    def __call__(self, call: ToolCall, result: ToolResult) -> ToolResult:
+        """Return *result* within the limit; one that was cut costs one warning."""
+        length = len(result.text)
+        if not self._limit or length <= self._limit:
+            return result
+        self._emit(
+            Notice(
+                "warning",
+                f"the result of {call.name} was cut to {self._limit:,} of {length:,} characters",
+            )
+        )
+        content = _cut(result.content, self._limit, _notice(call.name, self._limit, length))
+        return ToolResult(content, result.details, result.is_error)
+
+
+def _cut(content: tuple[Block, ...], limit: int, notice: str) -> tuple[Block, ...]:
+    """Put *notice* where the text reaches *limit*, and leave out the text behind it."""
+    kept: list[Block] = []
+    left, ended = limit, False
+    for block in content:
+        if block["type"] != "text":
+            kept.append(block)
+            continue
+        text = str(block.get("text", ""))
+        if len(text) <= left:
+            kept.append(block)
+        elif not ended:
+            kept.append({**block, "text": text[: _whole(text, left)] + notice})
+            ended = True
+        left = 0 if ended else left - len(text)
+    return tuple(kept)
+
+
+def _notice(tool_name: str, limit: int, length: int) -> str:
+    shown = f"Showing {limit:,} of {length:,} characters from {tool_name}"
+    return f"\n\n[OUTPUT TRUNCATED: {shown}]"
+
+
+def _whole(text: str, limit: int) -> int:
+    """Return *limit*, or one less where it would cut a surrogate pair in two."""
+    splits = "\ud800" <= text[limit - 1 : limit] <= "\udbff" and "\udc00" <= text[limit] <= "\udfff"
+    return limit - 1 if splits else limit

@@ -1,0 +1,142 @@
+"""Conversations of every shape, turns to hand to a policy, and a strategy that asks no model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from agent_cli.cancel import CancelToken
+from agent_cli.conversation import Conversation
+from agent_cli.errors import ModelError
+from agent_cli.events import Event, EventSink, Notice
+from agent_cli.hooks import LoopConfig, Turn
+from agent_cli.messages import CustomMessage, LlmMessage, Message, UserMessage
+from agent_cli.phase import ChatStateMachine
+from agent_cli.policies.compaction import Summary
+from agent_cli.projection import to_api
+from agent_cli.provider import Model, Reply
+from agent_cli.timeline import Block, FileOutput, Success, Usage, text_block
+from agent_cli.tooling import Tool
+from tests.fakes import MODEL, tool_use
+
+QUICK = settings(deadline=None, derandomize=True, max_examples=150)
+
+Step: TypeAlias = Literal["user", "steer", "trigger", "aborted", "refused", "note", "file"] | int
+"""Something that happened; a number is a reply with so many calls, each answered."""
+
+steps: st.SearchStrategy[Step] = st.one_of(
+    st.sampled_from(["user", "user", "steer", "trigger", "aborted", "refused", "note", "file"]),
+    st.integers(0, 3),
+    st.integers(0, 3),
+)
+histories = st.lists(steps, max_size=25)
+
+
+def conversation_with(happened: Sequence[Step], *, last: str | None = "last") -> Conversation:
+    """Return a conversation in which all that happened, and the user has just said *last*."""
+    conversation = Conversation()
+    for index, step in enumerate(happened):
+        _happen(conversation, step, f"{index} " + "word " * index)
+    if last:
+        conversation.begin(UserMessage.of(last))
+    return conversation
+
+
+def _happen(conversation: Conversation, step: Step, text: str) -> None:
+    match step:
+        case "user":
+            conversation.begin(UserMessage.of(text))
+        case "steer":
+            conversation.add_user(UserMessage.of(text))
+        case "trigger":
+            conversation.begin()
+        case "aborted" | "refused":
+            conversation.begin(UserMessage.of(text))
+            reason = "aborted" if step == "aborted" else "refusal"
+            conversation.discard_reply(text, reason)
+            conversation.complete()
+        case "note":
+            conversation.note(CustomMessage("note", {"text": text}))
+        case "file" | int():
+            calls = 1 if step == "file" else step
+            _reply(conversation, text, calls=calls, file=step == "file")
+
+
+def _reply(conversation: Conversation, text: str, *, calls: int, file: bool) -> None:
+    if not conversation.prompts:
+        conversation.begin()
+    blocks = [tool_use("look", {"at": text}, f"t{text}{n}") for n in range(calls)]
+    reason = "tool_use" if calls else "end_turn"
+    reply = Reply("msg", MODEL.id, (text_block(text), *blocks), reason)
+    for call in conversation.add_reply(reply):
+        if file:
+            output = FileOutput(text, 0, call.tool_call_id, "a.png", "image/png", "a picture")
+            conversation.attach(output)
+        conversation.settle_call(call.tool_call_id, Success((text_block(f"saw {text}"),)))
+
+
+def sent(conversation: Conversation) -> list[Block]:
+    """Return the messages of the next request as the API would get them."""
+    return to_api(llm(conversation.context()))
+
+
+def llm(messages: Sequence[Message]) -> list[LlmMessage]:
+    return [message for message in messages if not isinstance(message, CustomMessage)]
+
+
+@dataclass
+class Listener:
+    """An event sink that keeps what it hears."""
+
+    events: list[Event] = field(default_factory=list)
+
+    def __call__(self, event: Event) -> None:
+        self.events.append(event)
+
+    @property
+    def warnings(self) -> list[str]:
+        return [e.text for e in self.events if isinstance(e, Notice) and e.level == "warning"]
+
+
+def turn_of(
+    conversation: Conversation,
+    emit: EventSink | None = None,
+    *,
+    model: Model = MODEL,
+    system: str = "",
+    tools: Sequence[Tool] = (),
+    cancel: CancelToken | None = None,
+    overflow: bool = False,
+) -> Turn:
+    """Return a turn about to ask the model."""
+    return Turn(
+        config=LoopConfig(model=model, system_prompt=system, tools=tools),
+        conversation=conversation,
+        emit=emit or Listener(),
+        cancel=cancel or CancelToken(),
+        phase=ChatStateMachine(),
+        overflow=overflow,
+    )
+
+
+@dataclass
+class FixedStrategy:
+    """A strategy of somebody else's: the same summary each time, or a failure, or nothing."""
+
+    text: str = "what was"
+    usage: Usage = field(default_factory=Usage)
+    failures: int = 0
+    asked: list[list[Message]] = field(default_factory=list)
+    focus: str | None = None
+
+    async def summarize(
+        self, messages: Sequence[Message], *, model: Model, focus: str, emit: EventSink
+    ) -> Summary:
+        self.asked.append(list(messages))
+        self.focus = focus
+        if self.failures:
+            self.failures -= 1
+            raise ModelError("the server is gone")
+        return Summary(self.text, self.usage)

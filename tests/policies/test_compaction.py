@@ -1,0 +1,407 @@
+"""When older messages are summarized, what stays, and what happens when there is no summary."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_cli.errors import AgentCliError, ContextOverflow, ModelError
+from agent_cli.events import Compacted, Event, MessageStart, PromptOutput, PromptStarted
+from agent_cli.hooks import LoopConfig
+from agent_cli.messages import AssistantMessage, UserMessage
+from agent_cli.policies.compaction import Compaction
+from agent_cli.policies.estimate import estimate_tokens
+from agent_cli.policies.summarizer import Summarizer
+from agent_cli.policies.trimming import Trimming
+from agent_cli.projection import problems
+from agent_cli.provider import Model
+from agent_cli.timeline import TrimOutput, Usage
+from tests.fakes import (
+    MODEL,
+    ScriptedModel,
+    calls,
+    returns,
+    says,
+    scripted_agent,
+    tool,
+    tool_use,
+)
+from tests.policies.histories import (
+    QUICK,
+    FixedStrategy,
+    Listener,
+    Step,
+    conversation_with,
+    histories,
+    llm,
+    sent,
+    turn_of,
+)
+
+CHAT: list[Step] = ["user", 0] * 8
+TINY = Model("tiny", context_window=100)
+
+
+def compaction(strategy: FixedStrategy | None, *, threshold: int = 1, tail: int = 2) -> Compaction:
+    return Compaction(strategy, threshold_tokens=threshold, protected_tail_messages=tail)
+
+
+async def test_above_the_threshold_one_summary_is_written_and_at_it_none() -> None:
+    """S1-39: just below none, just above exactly one."""
+    conversation = conversation_with(CHAT)
+    tokens = estimate_tokens(conversation.context())
+    strategy = FixedStrategy()
+
+    await compaction(strategy, threshold=tokens)(turn_of(conversation))
+    assert strategy.asked == []
+
+    await compaction(strategy, threshold=tokens - 1)(turn_of(conversation))
+    assert len(strategy.asked) == 1
+
+
+async def test_without_a_threshold_it_is_80_percent_of_the_window() -> None:
+    """S1-39: it follows the model."""
+    conversation = conversation_with(CHAT)
+    tokens = estimate_tokens(conversation.context())
+    strategy = FixedStrategy()
+    policy = compaction(strategy, threshold=0)
+
+    large_enough = Model("m", context_window=-(-tokens * 10 // 8) + 1)
+    await policy(turn_of(conversation, model=large_enough))
+    assert strategy.asked == []
+
+    await policy(turn_of(conversation, model=Model("m", context_window=tokens)))
+    assert len(strategy.asked) == 1
+
+
+async def test_the_first_message_and_the_last_ones_stay_and_the_middle_is_summarized() -> None:
+    """S1-40, S1c-5: both byte-identical, a bracketed summary between them, roles alternate."""
+    conversation = conversation_with(CHAT)
+    before = conversation.context()
+    listener = Listener()
+    strategy = FixedStrategy("what was", Usage(70, 30, cost_microdollars=9))
+
+    await compaction(strategy, threshold=60, tail=5)(turn_of(conversation, listener))
+
+    after = llm(conversation.context())
+    assert (after[0], after[2:]) == (before[0], before[-5:])
+    assert after[1].text == "[Summary of the conversation up to here]\nwhat was"
+    assert strategy.asked == [before[1:-5]]
+    assert problems(sent(conversation)) == []
+    assert conversation.usage == Usage(70, 30, cost_microdollars=9)
+    [told] = [event for event in listener.events if isinstance(event, Compacted)]
+    assert told.removed_messages == 11
+    assert told.tokens_after < told.tokens_before == estimate_tokens(before)
+
+
+async def test_nothing_is_lost_for_good() -> None:
+    """S1-40: what was left out is in the timeline and comes back when the cut is taken back."""
+    conversation = conversation_with(CHAT)
+    before = conversation.context()
+    await compaction(FixedStrategy(), threshold=60)(turn_of(conversation))
+    assert conversation.context() != before
+
+    conversation.compact("", None)
+
+    assert conversation.context() == conversation.messages() == before
+
+
+async def test_the_next_summary_takes_in_the_one_before() -> None:
+    """S1-41: otherwise each compaction would forget what the last one kept."""
+    conversation = conversation_with(CHAT)
+    strategy = FixedStrategy()
+    await compaction(strategy, tail=8, threshold=60)(turn_of(conversation))
+
+    await compaction(strategy, tail=2, threshold=60)(turn_of(conversation))
+
+    assert "what was" in llm(strategy.asked[1])[0].text
+    assert sum("[Summary" in message.text for message in llm(conversation.context())) == 1
+
+
+async def test_facts_of_the_middle_are_known_after_it_is_gone() -> None:
+    """S1-41: the model reads planted facts in the summary, and the summarizer read them whole."""
+    facts = "we chose port 8443, see https://example.org/a?b=1, score 0.87"
+    conversation = conversation_with(["user", 0], last=f"Remember: {facts}")
+    conversation.add_reply(says("noted", usage=Usage()))
+    for number in range(6):
+        conversation.add_user(UserMessage.of(f"{number} " + "word " * 20))
+    model = ScriptedModel(says(f"- {facts}"))
+
+    policy = Compaction(Summarizer(model), threshold_tokens=60, protected_tail_messages=2)
+    await policy(turn_of(conversation))
+
+    assert facts in str(model.sent())
+    assert facts in llm(conversation.context())[1].text
+
+
+@pytest.mark.parametrize("strategy", [None, FixedStrategy("mine")])
+async def test_the_strategy_is_whoever_is_given_and_none_never_compacts(
+    strategy: FixedStrategy | None,
+) -> None:
+    """S1-38: an interface with two words in the settings."""
+    conversation = conversation_with(CHAT)
+    before = conversation.context()
+
+    await compaction(strategy, threshold=60)(turn_of(conversation))
+
+    assert (conversation.context() == before) == (strategy is None)
+
+
+@pytest.mark.parametrize(("happened", "asked"), [(["user", 0], 0), (["user", 0, 0], 1)])
+async def test_a_middle_of_one_message_is_not_summarized(happened: list[Step], asked: int) -> None:
+    """S1c-3: at least two messages."""
+    conversation = conversation_with(happened, last="x" * 20)
+    strategy = FixedStrategy()
+
+    await compaction(strategy, threshold=6, tail=1)(turn_of(conversation))
+
+    assert len(strategy.asked) == asked
+
+
+async def test_the_boundary_moves_so_that_no_pair_is_split() -> None:
+    """S1c-3: the protected end grows to the beginning of the reply it cuts into."""
+    conversation = conversation_with(["user", 0, "user", 3], last=None)
+    before = conversation.context()
+
+    await compaction(FixedStrategy(), threshold=6, tail=2)(turn_of(conversation))
+
+    assert conversation.context()[2:] == before[-4:]
+
+
+async def test_nothing_is_compacted_when_the_fixed_part_alone_is_too_large() -> None:
+    """S1c-3: no summary could help, and each turn would write one."""
+    strategy = FixedStrategy()
+    conversation = conversation_with(CHAT)
+
+    await compaction(strategy, threshold=60)(turn_of(conversation, system="s" * 400))
+
+    assert strategy.asked == []
+
+
+async def test_an_overflow_of_the_fixed_part_is_a_clear_error() -> None:
+    """S1c-3: the user must shorten something; the sentence says what."""
+    turn = turn_of(conversation_with(CHAT), model=TINY, system="s" * 400, overflow=True)
+
+    with pytest.raises(ContextOverflow, match=r"the first message alone fill the window of tiny"):
+        await compaction(FixedStrategy())(turn)
+
+
+async def test_a_middle_too_small_to_matter_waits_until_it_has_grown() -> None:
+    """S1-39: what fills the window is in the protected end; a summary a turn would not help."""
+    conversation = conversation_with(["user", 0, 0], last="x" * 4_000)
+    strategy = FixedStrategy()
+
+    await compaction(strategy, threshold=900, tail=1)(turn_of(conversation))
+
+    assert strategy.asked == []
+
+
+async def test_an_overflow_forces_a_compaction_below_the_threshold() -> None:
+    """S1-39: the server knows better than any estimate."""
+    conversation = conversation_with(CHAT)
+    strategy = FixedStrategy()
+
+    await compaction(strategy, threshold=99_999)(turn_of(conversation, overflow=True))
+
+    assert len(strategy.asked) == 1
+
+
+async def test_an_overflow_of_the_protected_end_protects_less_of_it() -> None:
+    """S1-40: a conversation that can never be sent again would be worse."""
+    conversation = conversation_with(["user", 0, 1, 1], last=None)
+    strategy = FixedStrategy()
+
+    await compaction(strategy, tail=99)(turn_of(conversation, overflow=True))
+
+    assert len(llm(conversation.context())) == 4
+    assert problems(sent(conversation)) == []
+
+
+@pytest.mark.parametrize("strategy", [FixedStrategy(failures=1), FixedStrategy(text=""), None])
+async def test_without_a_summary_whole_rounds_are_trimmed(strategy: FixedStrategy | None) -> None:
+    """S1c-6: a warning, and the turn goes on; the first message and the end stay."""
+    conversation = conversation_with(CHAT)
+    before = conversation.context()
+    listener = Listener()
+
+    await compaction(strategy, threshold=60)(turn_of(conversation, listener, overflow=True))
+
+    after = conversation.context()
+    assert (after[0], after[-2:]) == (before[0], before[-2:])
+    assert after[1:] == before[len(before) - len(after) + 1 :]
+    assert estimate_tokens(after) <= estimate_tokens(before) // 2
+    removed = len(before) - len(after)
+    assert listener.warnings[-1] == f"left out the oldest {removed} messages to make room"
+    assert len(listener.warnings) == (2 if strategy else 1)
+
+
+async def test_after_three_failures_in_a_row_nobody_is_asked_again() -> None:
+    """S1c-6: a circuit breaker; sessions were seen that failed hundreds of times."""
+    strategy = FixedStrategy(failures=99)
+    policy = compaction(strategy, threshold=60)
+    conversation = conversation_with(CHAT)
+    listener = Listener()
+
+    for _ in range(5):
+        conversation.compact("", None)  # as if the conversation had grown again
+        await policy(turn_of(conversation, listener))
+
+    assert len(strategy.asked) == 3
+    failed = [text for text in listener.warnings if "compaction did not work" in text]
+    assert failed[0] == "compaction did not work: the server is gone"
+    assert [text for text in failed if "not tried again" in text] == failed[2:]
+
+    await policy(turn_of(conversation_with(CHAT)))
+    assert len(strategy.asked) == 4
+
+
+async def test_a_success_closes_the_circuit() -> None:
+    """S1c-6: only failures in a row count; by hand it can be tried at any time."""
+    strategy = FixedStrategy(failures=2)
+    policy = compaction(strategy, threshold=60)
+    conversation = conversation_with(CHAT)
+    for _ in range(3):
+        conversation.compact("", None)
+        await policy(turn_of(conversation))
+    strategy.failures = 3
+    for _ in range(4):
+        conversation.compact("", None)
+        await policy(turn_of(conversation))
+    assert len(strategy.asked) == 6
+
+    conversation.compact("", None)
+    assert await policy.compact_now(conversation, MODEL, emit=Listener())
+    conversation.compact("", None)
+    await policy(turn_of(conversation))
+
+    assert len(strategy.asked) == 8
+
+
+async def test_by_hand_a_small_conversation_is_compacted_too() -> None:
+    """S1-38: the same code as in a run, below any threshold, with what the user wants kept."""
+    conversation = conversation_with(CHAT)
+    strategy = FixedStrategy()
+    policy = compaction(strategy, threshold=99_999)
+
+    done = await policy.compact_now(conversation, MODEL, emit=Listener(), focus="the port")
+
+    assert done
+    assert strategy.focus == "the port"
+    assert len(llm(conversation.context())) == 4
+
+
+async def test_by_hand_failures_are_the_callers_and_leave_everything_as_it_was() -> None:
+    """S1c-6: whoever typed it reads why it did not work."""
+    conversation = conversation_with(CHAT)
+    before = conversation.context()
+
+    with pytest.raises(ModelError, match="gone"):
+        await compaction(FixedStrategy(failures=1)).compact_now(
+            conversation, MODEL, emit=Listener()
+        )
+    with pytest.raises(AgentCliError, match="off"):
+        await compaction(None).compact_now(conversation, MODEL, emit=Listener())
+
+    assert conversation.context() == before
+    short = conversation_with([])
+    assert not await compaction(FixedStrategy()).compact_now(short, MODEL, emit=Listener())
+
+
+@QUICK
+@given(histories, st.lists(st.tuples(st.sampled_from("cft"), st.integers(1, 9)), max_size=4))
+async def test_whatever_happened_a_compacted_history_can_be_sent(
+    happened: list[Step], cuts: Sequence[tuple[str, int]]
+) -> None:
+    """S1c-3, S1c-5, S1-40: valid, first message and end unchanged, no pair split."""
+    conversation = conversation_with(happened)
+    before, recorded = conversation.context(), conversation.messages()
+
+    for kind, count in cuts:
+        if kind == "t":
+            Trimming(max_messages=count)(turn_of(conversation))
+        else:
+            strategy = FixedStrategy(failures=99 if kind == "f" else 0)
+            policy = compaction(strategy, tail=count)
+            await policy(turn_of(conversation, overflow=True))
+        after = llm(conversation.context())
+
+        assert problems(sent(conversation)) == []
+        assert after[0] == llm(before)[0]
+        tail = [message for message in after[1:] if "[Summary" not in message.text]
+        assert tail == llm(before)[len(llm(before)) - len(tail) :]
+        assert after[-1] == llm(before)[-1]
+
+    assert conversation.messages() == recorded
+    conversation.compact("", None)
+    assert conversation.context() == before
+
+
+def order_of(events: Sequence[Event]) -> list[str]:
+    """Return in which order messages were kept, compacted, trimmed and asked for."""
+    found = []
+    for event in events:
+        match event:
+            case PromptStarted():
+                found.append("append")
+            case Compacted():
+                found.append("compact")
+            case PromptOutput(output=TrimOutput()):
+                found.append("trim")
+            case MessageStart(message=AssistantMessage()):
+                found.append("stream")
+    return found
+
+
+async def test_a_turn_appends_compacts_trims_and_streams_in_that_order() -> None:
+    """S1-04, S1-10: for the user's message as for the tools' results."""
+    policies = (compaction(FixedStrategy(), threshold=60, tail=3), Trimming(max_messages=4))
+    agent, _, events = scripted_agent(
+        calls(tool_use("look")),
+        says("done"),
+        tools=[tool("look", returns("w" * 2_000))],
+        options=LoopConfig(prepare=policies),
+    )
+    agent.replace_messages(conversation_with(CHAT, last=None).messages())
+
+    result = await agent.prompt("go " * 40)
+
+    assert result.error is None
+    turn = ["compact", "trim", "stream"]
+    assert order_of(events) == ["append", *turn, *turn]
+
+
+async def test_a_huge_result_is_followed_by_a_compaction_before_the_next_request() -> None:
+    """S1-10: otherwise the next request would not fit."""
+    strategy = FixedStrategy()
+    policy = Compaction(strategy, threshold_tokens=250, protected_tail_messages=1)
+    agent, model, events = scripted_agent(
+        calls(tool_use("look", id="t1")),
+        calls(tool_use("look", id="t2")),
+        says("done"),
+        tools=[tool("look", returns("w" * 1_200))],
+        options=LoopConfig(prepare=[policy]),
+    )
+
+    result = await agent.prompt("go")
+
+    assert result.stop_reason == "end_turn"
+    assert order_of(events) == ["append", "stream", "stream", "compact", "stream"]
+    assert "what was" in str(model.sent())
+
+
+async def test_a_run_that_overflows_is_compacted_and_asked_again() -> None:
+    """S1-39: the loop says so once, and the compaction makes room."""
+    strategy = FixedStrategy()
+    agent, model, _ = scripted_agent(
+        ContextOverflow("too long"),
+        says("done"),
+        options=LoopConfig(prepare=[compaction(strategy, threshold=99_999)]),
+    )
+    agent.replace_messages(conversation_with(CHAT, last=None).messages())
+
+    result = await agent.prompt("go")
+
+    assert (result.stop_reason, result.error) == ("end_turn", None)
+    assert len(strategy.asked) == 1
+    assert len(model.requests[1].messages) < len(model.requests[0].messages)

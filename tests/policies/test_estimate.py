@@ -1,0 +1,92 @@
+"""Token counts: by characters, and by the API's own figures."""
+
+import json
+
+from agent_cli.conversation import Conversation
+from agent_cli.messages import (
+    AssistantMessage,
+    CustomMessage,
+    Message,
+    ToolResultMessage,
+    UserMessage,
+)
+from agent_cli.policies.estimate import estimate_fixed, estimate_tokens, measured_tokens
+from agent_cli.timeline import Block, Json, Success, Usage, text_block
+from agent_cli.tooling import ToolSpec
+from tests.fakes import calls, says, tool_use
+
+IMAGE: Block = {"type": "image", "source": {"type": "base64", "data": "A" * 90_000}}
+
+
+def test_an_estimate_is_a_quarter_of_the_characters_that_are_sent() -> None:
+    """S1c-2: text, tool names, inputs and results count; details and notes are not sent."""
+    given: Json = {"path": "é" * 30}
+    history: list[Message] = [
+        UserMessage.of("u" * 40),
+        AssistantMessage((text_block("a" * 80), tool_use("read", given))),
+        ToolResultMessage("t1", "read", (text_block("r" * 400),), details="d" * 999),
+        CustomMessage("note", "n" * 999),
+    ]
+
+    characters = 40 + 80 + len("read") + len(json.dumps(given, ensure_ascii=False)) + 400
+    assert estimate_tokens(history) == characters // 4
+
+
+def test_thinking_counts_and_an_image_costs_what_a_large_one_does() -> None:
+    """S1c-2: thinking is sent back; an image's base64 text says nothing about its tokens."""
+    thinking: Block = {"type": "thinking", "thinking": "t" * 400, "signature": "s" * 999}
+
+    assert estimate_tokens([AssistantMessage((thinking,))]) == 100
+    assert estimate_tokens([UserMessage.of("u" * 40, [IMAGE])]) == 10 + 1_600
+
+
+def test_nothing_is_nothing() -> None:
+    assert estimate_tokens([]) == estimate_fixed([], []) == 0
+
+
+def test_the_fixed_part_is_the_system_prompt_and_the_tools() -> None:
+    """S1c-2: names, descriptions and schemas are sent with every request."""
+    spec = ToolSpec("look", "d" * 400, {"type": "object"})
+    definition = json.dumps(["look", "d" * 400, {"type": "object"}])
+
+    assert estimate_fixed(["s" * 40, "c" * 40], [spec]) == (80 + len(definition)) // 4
+
+
+def test_the_count_of_the_last_reply_replaces_the_estimate_of_all_before_it() -> None:
+    """S1c-2: prompt, cached parts included, and reply as counted; what came after by four."""
+    conversation = Conversation()
+    conversation.begin(UserMessage.of("u" * 9_000))
+    reply = calls(tool_use("look"))
+    usage = Usage(100, 20, cache_read_tokens=3_000, cache_write_5m_tokens=400)
+    [call] = conversation.add_reply(type(reply)("m", "m", reply.content, "tool_use", usage))
+    conversation.settle_call(call.tool_call_id, Success((text_block("r" * 400),)))
+    conversation.add_user(UserMessage.of("u" * 40))
+
+    assert measured_tokens(conversation) == 100 + 20 + 3_000 + 400 + 100 + 10
+
+
+def test_there_is_no_count_before_a_reply_or_from_a_server_that_counts_nothing() -> None:
+    """S1c-2: then the estimate stands."""
+    conversation = Conversation()
+    conversation.begin(UserMessage.of("hi"))
+    assert measured_tokens(conversation) is None
+
+    conversation.add_reply(says("hello", usage=Usage()))
+
+    assert measured_tokens(conversation) is None
+
+
+def test_a_count_from_before_a_cut_is_void() -> None:
+    """S1c-2: it would call for the next compaction at once, and so on for ever."""
+    conversation = Conversation()
+    conversation.begin(UserMessage.of("hi"))
+    conversation.add_reply(says("hello", usage=Usage(90_000, 5)))
+    second = conversation.begin(UserMessage.of("more"))
+    assert second.input
+    assert measured_tokens(conversation) == 90_000 + 5 + 1
+
+    conversation.trim(second.input.id, removed_messages=1)
+    assert measured_tokens(conversation) is None
+
+    conversation.add_reply(says("yes", usage=Usage(50, 5)))
+    assert measured_tokens(conversation) == 55

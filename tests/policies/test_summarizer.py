@@ -1,0 +1,148 @@
+"""The request for a summary, and what its reply is worth."""
+
+import pytest
+
+from agent_cli.errors import ModelError
+from agent_cli.events import Retry
+from agent_cli.messages import (
+    AssistantMessage,
+    CustomMessage,
+    Message,
+    ToolResultMessage,
+    UserMessage,
+)
+from agent_cli.policies.compaction import Summary
+from agent_cli.policies.summarizer import MAX_INPUT_CHARS, Summarizer, summary_request
+from agent_cli.provider import Model, ReplyStart, Retrying, TextDelta
+from agent_cli.timeline import Block, Json, Usage, text_block
+from tests.fakes import MODEL, ScriptedModel, says, stream_of, tool_use
+from tests.policies.histories import Listener
+
+IMAGE: Block = {"type": "image", "source": {"type": "base64", "data": "A" * 9_000}}
+SMALL = Model("small-model")
+
+
+def input_of(messages: list[Message], focus: str = "") -> str:
+    [message] = summary_request(messages, model=MODEL, focus=focus).messages
+    return message.text
+
+
+def test_results_and_inputs_are_previewed_and_words_are_whole() -> None:
+    """S1c-4: results 500 head and 200 tail, inputs 200; what people and model said stays."""
+    given: Json = {"path": "p" * 400}
+    text = input_of(
+        [
+            UserMessage.of("u" * 2_000, [IMAGE]),
+            AssistantMessage((text_block("a" * 2_000), tool_use("read", given))),
+            ToolResultMessage("t1", "read", (text_block("h" * 600 + "t" * 300),), is_error=True),
+            ToolResultMessage("t2", "grep", (text_block("r" * 700),)),
+            CustomMessage("note", "not sent"),
+        ]
+    )
+
+    expected = (
+        f"<conversation>\nUser: {'u' * 2_000}\n[image]\n\n"
+        f"Assistant: {'a' * 2_000}\n"
+        f'[calls read with {{"path": "{"p" * 190} [… 212 characters …] ]\n\n'
+        f"Error of read: {'h' * 500} [… 200 characters …] {'t' * 200}\n\n"
+        f"Result of grep: {'r' * 700}\n</conversation>\n\nWrite the notes."
+    )
+    assert text == expected
+
+
+def test_the_whole_input_is_capped_and_both_ends_are_kept() -> None:
+    """S1c-4: at most 100,000 characters; an earlier summary stands first, current work last."""
+    messages: list[Message] = [UserMessage.of("FIRST " + "u" * 90_000)]
+    messages += [AssistantMessage((text_block("a" * 90_000 + " LAST"),))]
+
+    text = input_of(messages, focus="f" * 200_000)
+
+    assert len(text) <= MAX_INPUT_CHARS == 100_000
+    assert "FIRST" in text
+    assert "LAST" in text
+
+
+def test_the_request_is_small_has_no_tools_and_its_own_instructions() -> None:
+    """S1c-4, S1-41: 4096 tokens, no temperature a server would refuse; key facts asked for."""
+    request = summary_request([UserMessage.of("hi")], model=SMALL, focus="the port")
+
+    assert (request.model, request.max_tokens, request.tools) == (SMALL, 4096, ())
+    assert request.temperature is None
+    assert "The user asks to keep above all: the port" in str(request.messages)
+    for fact in ("decisions", "file paths", "URLs", "numbers", "scores", "open tasks"):
+        assert fact in request.system[0].lower().replace("urls", "URLs")
+
+
+@pytest.mark.parametrize(
+    ("accepted", "level"),
+    [
+        (frozenset[str](), "off"),
+        (frozenset({"enabled", "disabled"}), "off"),
+        (frozenset({"adaptive", "between_tools"}), "off"),
+        (frozenset({"adaptive"}), "minimal"),
+    ],
+)
+def test_the_summary_is_written_with_as_little_thinking_as_the_model_allows(
+    accepted: frozenset[str], level: str
+) -> None:
+    """Thinking is taken from the 4096 tokens; a model that cannot stop refuses to be told to."""
+    model = Model("m", thinking=accepted)
+
+    assert summary_request([UserMessage.of("hi")], model=model).thinking_level == level
+
+
+async def summary_of(*steps: object, model: Model | None = None) -> tuple[Summary, ScriptedModel]:
+    scripted = ScriptedModel(*steps)  # type: ignore[arg-type]  # any step of a script
+    strategy = Summarizer(scripted, model=model)
+    summary = await strategy.summarize(
+        [UserMessage.of("hi")], model=MODEL, focus="", emit=Listener()
+    )
+    return summary, scripted
+
+
+async def test_the_reply_is_the_summary_and_its_usage_is_handed_on() -> None:
+    """S1-41: the strategy `summarize`; without a model of its own it asks the run's."""
+    summary, scripted = await summary_of(says("  It was so.\n", usage=Usage(7, 3)))
+
+    assert summary == Summary("It was so.", Usage(7, 3))
+    assert scripted.requests[0].model == MODEL
+
+
+async def test_a_model_of_its_own_is_asked_instead_of_the_runs() -> None:
+    """A summary does not need the largest model."""
+    _, scripted = await summary_of(says("ok"), model=SMALL)
+
+    assert scripted.requests[0].model == SMALL
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        (says("So far", stop_reason="max_tokens"), "So far\n[The summary was cut off here.]"),
+        (says("I cannot", stop_reason="refusal"), ""),
+        (says("  "), ""),
+    ],
+)
+async def test_a_summary_cut_off_says_so_and_a_refusal_is_none(reply: object, text: str) -> None:
+    """S1c-6: a refusal put into the history would be taken for facts."""
+    summary, _ = await summary_of(reply)
+
+    assert summary.text == text
+
+
+async def test_a_stream_without_an_end_is_a_failure() -> None:
+    """S1c-6: half a summary is worse than none."""
+    with pytest.raises(ModelError, match="ended too early"):
+        await summary_of([ReplyStart("m"), TextDelta(0, "half")])
+
+
+async def test_waiting_for_a_retry_is_told() -> None:
+    """A minute of silence looks like a hang; nothing on the screen is taken back."""
+    listener = Listener()
+    steps = [Retrying(1, 5, 10.0, "rate limited", restarted=True), *stream_of(says("ok"))]
+
+    await Summarizer(ScriptedModel(steps)).summarize(
+        [UserMessage.of("hi")], model=MODEL, focus="", emit=listener
+    )
+
+    assert listener.events == [Retry(1, 5, 10.0, "rate limited", False)]

@@ -1,0 +1,165 @@
+"""Trimming by the number of messages: whole rounds, the first message protected."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_cli.hooks import LoopConfig
+from agent_cli.messages import Message, ToolResultMessage
+from agent_cli.policies.trimming import Trimming, trim_history
+from agent_cli.projection import problems
+from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use
+from tests.policies.histories import (
+    QUICK,
+    Listener,
+    Step,
+    conversation_with,
+    histories,
+    llm,
+    sent,
+    turn_of,
+)
+
+
+def first_words(messages: list[Message]) -> list[str]:
+    return [message.text.split()[0] for message in llm(messages)]
+
+
+def test_the_oldest_messages_behind_the_first_go() -> None:
+    """S1-32, S1-16, C7: the count is at the limit; the first user message stays; called alone."""
+    conversation = conversation_with(["user", 0, "user", 0, "user", 0])
+
+    removed = trim_history(conversation, max_messages=5)
+
+    assert removed == 2
+    assert first_words(conversation.context()) == ["0", "3", "4", "5", "last"]
+
+
+def test_a_round_is_never_split_even_if_the_limit_is_exceeded() -> None:
+    """C7: a result without its call is a 400; one round too many is not."""
+    conversation = conversation_with(["user", 1, 3], last=None)
+
+    removed = trim_history(conversation, max_messages=4)
+
+    assert removed == 2
+    assert [message.role for message in conversation.context()] == [
+        "user",
+        "assistant",
+        *["toolResult"] * 3,
+    ]
+
+
+@pytest.mark.parametrize(("limit", "removed"), [(0, 0), (8, 0), (7, 1), (1, 6)])
+def test_the_limit_counts_messages_and_0_is_none(limit: int, removed: int) -> None:
+    """S1-32: 8 messages: 4 of the user's, 2 answers, a call and its result."""
+    conversation = conversation_with(["user", 0, "user", 1, "user", 0])
+
+    assert len(conversation.context()) == 8
+    assert trim_history(conversation, max_messages=limit) == removed
+    assert len(conversation.context()) == 8 - removed
+
+
+def test_notes_nobody_sends_do_not_count() -> None:
+    """S1-32: only what the model reads is measured against the limit."""
+    conversation = conversation_with(["user", "note", "note", 0])
+
+    assert trim_history(conversation, max_messages=3) == 0
+
+
+def test_one_warning_names_the_number_removed_and_the_limit() -> None:
+    """S1-33: and none is there when nothing goes."""
+    listener = Listener()
+    conversation = conversation_with(["user", 0, "user", 0])
+
+    Trimming(max_messages=3)(turn_of(conversation, listener))
+    Trimming(max_messages=3)(turn_of(conversation, listener))
+
+    assert listener.warnings == [
+        "left out the oldest 2 messages: the conversation was longer than"
+        " max_conversation_messages = 3"
+    ]
+
+
+def test_a_summary_stays_when_what_follows_it_is_trimmed() -> None:
+    """C7: it stands for what is gone already; losing it would lose that twice."""
+    conversation = conversation_with(["user", 0, "user", 0, "user", 0])
+    kept = conversation.prompts[1].input
+    assert kept
+    conversation.compact("what was", kept.id)
+
+    trim_history(conversation, max_messages=4)
+
+    texts = [message.text for message in llm(conversation.context())]
+    assert "what was" in texts[1]
+    assert [text.split()[0] for text in texts] == ["0", "[Summary", "5", "last"]
+
+
+def test_a_cut_survives_the_failure_of_the_prompt_it_was_made_in() -> None:
+    """A prompt nobody typed stands in the history only while it runs; no cut may name it."""
+    conversation = conversation_with(["user", 0])
+    conversation.begin()
+
+    trim_history(conversation, max_messages=1)
+    conversation.complete()
+
+    assert first_words(conversation.context())[0] == "0"
+
+
+def test_nothing_is_trimmed_while_calls_are_open() -> None:
+    """The turn that resumes an approved batch asks no model."""
+    conversation = conversation_with(["user", 0, "user", 0], last="go")
+    conversation.add_reply(calls(tool_use("look")))
+
+    Trimming(max_messages=1)(turn_of(conversation))
+
+    assert len(conversation.context()) == 6
+
+
+@QUICK
+@given(histories, st.lists(st.integers(1, 30), min_size=1, max_size=3))
+def test_whatever_happened_a_trimmed_history_can_be_sent(
+    happened: list[Step], limits: list[int]
+) -> None:
+    """S1-32, C7: valid, first message and end unchanged, no pair split, nothing lost for good."""
+    conversation = conversation_with(happened)
+    before, recorded = conversation.context(), conversation.messages()
+    assert problems(sent(conversation)) == []
+
+    for limit in limits:
+        length = len(llm(conversation.context()))
+        removed = trim_history(conversation, max_messages=limit)
+        after = conversation.context()
+
+        assert problems(sent(conversation)) == []
+        assert after[0] == before[0] or llm(after)[0] == llm(before)[0]
+        assert llm(after)[1:] == llm(before)[len(llm(before)) - len(llm(after)) + 1 :]
+        assert len(llm(after)) == length - removed
+        assert removed == 0 or len(llm(after)) <= limit or _ends_with_one_round(llm(after))
+
+    assert conversation.messages() == recorded
+    conversation.compact("", None)
+    assert conversation.context() == before
+
+
+def _ends_with_one_round(messages: Sequence[Message]) -> bool:
+    """Whether nothing but the first message and one round is left."""
+    behind = [m for m in messages[1:] if not isinstance(m, ToolResultMessage)]
+    return len(behind) == 1
+
+
+async def test_in_a_run_the_history_is_trimmed_before_every_request() -> None:
+    """S1-04, S1-10: after tool results as well as at the start."""
+    agent, model, events = scripted_agent(
+        *[calls(tool_use("look", id=f"t{n}")) for n in range(4)],
+        says("done"),
+        tools=[tool("look", returns("a tree"))],
+        options=LoopConfig(prepare=[Trimming(max_messages=3)]),
+    )
+
+    await agent.prompt("go")
+
+    assert [len(request.messages) for request in model.requests] == [1, 3, 3, 3, 3]
+    assert all(request.messages[0] == model.requests[0].messages[0] for request in model.requests)
+    assert sum(event.type == "app.notice" for event in events) == 3

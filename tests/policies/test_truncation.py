@@ -1,0 +1,98 @@
+"""The cap on a tool's result: exact length, exact notice."""
+
+import pytest
+
+from agent_cli.events import Notice, ToolCall
+from agent_cli.hooks import LoopConfig
+from agent_cli.policies.truncation import Truncation, truncate_tool_result
+from agent_cli.timeline import Block, text_block
+from agent_cli.tooling import ToolResult
+from tests.fakes import calls, returns, says, scripted_agent, texts, tool, tool_use
+from tests.policies.histories import Listener
+
+IMAGE: Block = {"type": "image", "source": {"type": "base64", "media_type": "image/png"}}
+CALL = ToolCall("t1", "bash", {"command": "yes"})
+
+
+def test_the_notice_has_the_exact_words_of_the_specification() -> None:
+    """S1-35, S1-16: thousands separators, the tool's name, the real length; called alone."""
+    cut = truncate_tool_result("x" * 120_000, "bash")
+
+    notice = "[OUTPUT TRUNCATED: Showing 40,000 of 120,000 characters from bash]"
+    assert cut == "x" * 40_000 + "\n\n" + notice
+
+
+@pytest.mark.parametrize(("length", "limit"), [(40_000, 40_000), (5, 40_000), (0, 1), (90_000, 0)])
+def test_what_fits_is_untouched_and_0_is_no_limit(length: int, limit: int) -> None:
+    """S1-34: 40,000 exactly stays as it is."""
+    assert truncate_tool_result("x" * length, "bash", limit) == "x" * length
+
+
+def test_one_character_too_many_is_cut() -> None:
+    """S1-34: the limit counts characters, not bytes."""
+    assert truncate_tool_result("é" * 11, "read", 10).startswith("é" * 10 + "\n\n[OUTPUT")
+
+
+def test_a_surrogate_pair_is_never_split() -> None:
+    """S1-34: half a pair cannot be written as UTF-8, and the request would fail."""
+    assert truncate_tool_result("ab\ud83d\ude00cd", "bash", 3).startswith("ab\n\n[OUTPUT")
+    assert truncate_tool_result("ab\ud83d\ude00cd", "bash", 4).startswith("ab\ud83d\ude00\n\n[")
+
+
+def test_the_text_blocks_of_a_result_share_the_limit_and_images_stay() -> None:
+    """S1-34: otherwise a tool could return any amount in small blocks."""
+    listener = Listener()
+    blocks = (text_block("a" * 6), IMAGE, text_block("b" * 6), text_block("c" * 6), IMAGE)
+
+    result = Truncation(listener, limit_chars=10)(CALL, ToolResult(blocks, {"exit": 0}, True))
+
+    notice = "\n\n[OUTPUT TRUNCATED: Showing 10 of 18 characters from bash]"
+    kept = (text_block("a" * 6), IMAGE, text_block("bbbb" + notice), IMAGE)
+    assert result == ToolResult(kept, {"exit": 0}, True)
+
+
+def test_the_notice_is_there_when_the_limit_falls_between_two_blocks() -> None:
+    """S1-35: otherwise the model takes a part for the whole."""
+    blocks = (text_block("a" * 10), text_block("b"))
+
+    result = Truncation(Listener(), limit_chars=10)(CALL, ToolResult(blocks))
+
+    assert result.text.startswith("a" * 10 + "\n\n[OUTPUT TRUNCATED: Showing 10 of 11 ")
+
+
+def test_each_truncated_result_costs_one_warning() -> None:
+    """S1-36: one line per truncated result, none for the others."""
+    listener = Listener()
+    truncation = Truncation(listener, limit_chars=1_000)
+
+    truncation(CALL, ToolResult.of("x" * 1_000))
+    truncation(CALL, ToolResult((text_block("x" * 999), text_block("yy"))))
+
+    warning = "the result of bash was cut to 1,000 of 1,001 characters"
+    assert listener.events == [Notice("warning", warning)]
+
+
+@pytest.mark.parametrize("limit", [0, 40_000])
+def test_a_result_that_fits_is_the_same_object(limit: int) -> None:
+    """S1-34: 0 disables."""
+    result = ToolResult.of("x" * (50_000 if not limit else 40_000))
+
+    assert Truncation(Listener(), limit_chars=limit)(CALL, result) is result
+
+
+async def test_in_a_run_history_and_model_see_the_cut_result() -> None:
+    """S1-34, S1-36: in the place where results enter the history."""
+    listener = Listener()
+    agent, model, _ = scripted_agent(
+        calls(tool_use("look")),
+        says("done"),
+        tools=[tool("look", returns("x" * 50))],
+        options=LoopConfig(finish_result=Truncation(listener, limit_chars=20)),
+    )
+
+    await agent.prompt("go")
+
+    cut = "x" * 20 + "\n\n[OUTPUT TRUNCATED: Showing 20 of 50 characters from look]"
+    assert texts(agent.state.messages) == {"t1": cut}
+    assert texts(model.requests[1].messages) == {"t1": cut}
+    assert len(listener.warnings) == 1
