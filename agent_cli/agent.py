@@ -18,6 +18,7 @@ from agent_cli.intake import append, conversation_of
 from agent_cli.loop import Run
 from agent_cli.message_queue import MessageQueue, QueueMode
 from agent_cli.messages import CustomMessage, Message, UserMessage
+from agent_cli.model_call import stream_fn_of
 from agent_cli.provider import Model, ThinkingLevel
 from agent_cli.run_result import RunResult
 from agent_cli.timeline import Block
@@ -99,23 +100,21 @@ class Agent:
         return unsubscribe
 
     async def prompt(self, message: str | UserMessage, images: Sequence[Block] = ()) -> RunResult:
-        """Say something and run until nothing is left to do.
+        """Say something and run until nothing is left to do; a failure is the result's `error`.
 
         Args:
             message: Text, or a whole message.
             images: Image blocks to go with the text.
 
-        Returns:
-            What the run came to; a failure is its `error`, not an exception.
-
         Raises:
             AgentBusy: A run is going on.
-            ConversationError: A call waits for a decision.
+            ConversationError: It is empty, or a call waits for a decision.
+            NoStreamFunction, ProviderNotFound: No model can be asked.
         """
         if isinstance(message, str):
             message = UserMessage.of(message, images)
         self._require_idle()
-        self.conversation.require_no_question()
+        self.conversation.require_ready_for(message)
         return await self._run([message])
 
     async def trigger(self, *, visible: bool = True) -> RunResult:
@@ -163,10 +162,11 @@ class Agent:
         return await self._run(())
 
     async def _run(self, prompts: Sequence[UserMessage]) -> RunResult:
+        stream_fn_of(self._config)  # nobody to ask is the caller's mistake: it raises at once
         self._cancel = CancelToken()
         self._idle.clear()
-        run = Run(self.conversation, self._current_config, self.publish, self._cancel)
         try:
+            run = Run(self.conversation, self._current_config, self.publish, self._cancel)
             return await run.run(prompts)
         finally:
             self._steering.take_back()

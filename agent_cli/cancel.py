@@ -11,25 +11,26 @@ class CancelToken:
     """Set once, never cleared; a run gets a fresh one.
 
     Code that awaits does so inside `scope()`, which is interrupted when the token is set. Code
-    that blocks a thread polls `cancelled`.
+    that blocks a thread polls `cancelled`, True from the moment `cancel()` was called.
     """
 
     def __init__(self) -> None:
+        self.cancelled = False
         self._event = asyncio.Event()
-        self._scopes: set[asyncio.Timeout] = set()
-
-    @property
-    def cancelled(self) -> bool:
-        """True from the moment `cancel()` was called."""
-        return self._event.is_set()
+        self._scopes: dict[asyncio.Timeout, asyncio.AbstractEventLoop] = {}
 
     def cancel(self) -> None:
-        """Interrupt every open scope. From another thread, use `loop.call_soon_threadsafe`."""
-        if self.cancelled:
-            return
+        """Interrupt every open scope; may be called from any thread and any number of times."""
+        self.cancelled = True
+        for limit, loop in tuple(self._scopes.items()):
+            loop.call_soon_threadsafe(self._interrupt, limit)
+        if not self._scopes:
+            self._event.set()
+
+    def _interrupt(self, limit: asyncio.Timeout) -> None:
         self._event.set()
-        for limit in tuple(self._scopes):
-            limit.reschedule(asyncio.get_running_loop().time())
+        if limit in self._scopes and not limit.expired():
+            limit.reschedule(0)
 
     def check(self) -> None:
         """Raise `Aborted` if the token is set; for code that may not have awaited since."""
@@ -52,11 +53,11 @@ class CancelToken:
         limit = asyncio.timeout(None)
         try:
             async with limit:
-                self._scopes.add(limit)
+                self._scopes[limit] = asyncio.get_running_loop()
                 yield
         except TimeoutError:
             if limit.expired():
                 raise Aborted from None
             raise
         finally:
-            self._scopes.discard(limit)
+            self._scopes.pop(limit, None)

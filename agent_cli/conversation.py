@@ -99,8 +99,10 @@ class Conversation(Record):
         waiting = [(c, c.result) for c in self.open_calls() if isinstance(c.result, Pending)]
         return [call for call, held in waiting if held.why == "approval"]
 
-    def require_no_question(self) -> None:
-        """Raise `ConversationError` while a call waits for a decision."""
+    def require_ready_for(self, message: UserMessage | None) -> None:
+        """Raise `ConversationError` if *message* is empty, or while a call waits for a decision."""
+        if message and not projection.not_blank(message.content):
+            raise ConversationError("there is nothing to send: a message needs text or an image")
         if self.waiting:
             waiting = ", ".join(call.tool_call_id for call in self.questions())
             raise ConversationError(f"a decision is due first: approve or reject {waiting}")
@@ -141,7 +143,7 @@ class Conversation(Record):
         Raises:
             ConversationError: A call still waits for a decision.
         """
-        self.require_no_question()
+        self.require_ready_for(message)
         self.settle_open_calls(UNANSWERED)
         self.complete()
         at_ms = self._now()

@@ -72,6 +72,17 @@ def _local(begun: Start) -> Iterator[Finding]:
         missing = begun.environment.missing(*names)
         text = f"off: {', '.join(missing)} not set" if missing else "its secrets are set"
         yield Finding(tool, None, text)
+    yield from _plugins(begun)
+
+
+def _plugins(begun: Start) -> Iterator[Finding]:
+    problems: list[str] = []
+    plugins = wiring.plugins(begun, warn=problems.append, one_shot=False)
+    plugins.load()
+    for name, text in plugins.report():
+        yield Finding(f"plugin {name}", None, text)
+    for problem in problems:
+        yield Finding("plugins", False, problem)
 
 
 def _credentials(begun: Start) -> Finding:

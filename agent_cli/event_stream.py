@@ -18,6 +18,7 @@ from agent_cli.hooks import LoopConfig
 from agent_cli.intake import conversation_of
 from agent_cli.loop import Run
 from agent_cli.messages import AssistantMessage, Message, UserMessage
+from agent_cli.model_call import stream_fn_of
 from agent_cli.run_result import RunResult
 from agent_cli.tooling import Tool
 
@@ -49,6 +50,8 @@ class EventStream:
     _result: RunResult | None = None
 
     async def __aiter__(self) -> AsyncIterator[Event]:
+        if self._result:
+            raise ConversationError("the run is over, and its events can be read only once")
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
         self._conversation.publish = queue.put_nowait
         run = Run(self._conversation, lambda: self._config, queue.put_nowait, self.cancel)
@@ -79,7 +82,13 @@ class EventStream:
 def agent_loop(
     prompts: Sequence[UserMessage], context: AgentContext, config: LoopConfig
 ) -> EventStream:
-    """Run *prompts* on top of *context*."""
+    """Run *prompts* on top of *context*; without any, the same as `agent_loop_continue`.
+
+    Raises:
+        NoStreamFunction, ProviderNotFound: No model can be asked.
+    """
+    if not prompts:
+        return agent_loop_continue(context, config)
     return EventStream(conversation_of(context.messages), _with(context, config), prompts)
 
 
@@ -101,7 +110,7 @@ def reopen(conversation: Conversation) -> None:
         ConversationError: A call waits for a decision.
         NothingToContinue: It is empty or ends with an answer.
     """
-    conversation.require_no_question()
+    conversation.require_ready_for(None)
     history = conversation.context()
     if not history or isinstance(history[-1], AssistantMessage):
         raise NothingToContinue("nothing to continue: the conversation ends with an answer")
@@ -110,4 +119,5 @@ def reopen(conversation: Conversation) -> None:
 
 
 def _with(context: AgentContext, config: LoopConfig) -> LoopConfig:
+    stream_fn_of(config)  # nobody to ask is the caller's mistake: it raises at once
     return replace(config, system_prompt=context.system_prompt, tools=tuple(context.tools))

@@ -79,7 +79,7 @@ class Executor:
 
     async def _steered(self) -> bool:
         config = self._turn.config
-        if config.steering != "after_batch":
+        if config.steering != "after_batch" and not self.steering:
             self.steering += await queued(config.get_steering_messages)
         return bool(self.steering)
 

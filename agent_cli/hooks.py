@@ -6,7 +6,7 @@ with that sentence, anything else is a bug and is reported as one.
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypeVar
 
@@ -86,7 +86,7 @@ class LoopConfig:
     approval: Literal["defer", "batch"] = "defer"
     user_id: str = "local"
     services: Mapping[str, object] = field(default_factory=dict)
-    state: dict[str, Json] = field(default_factory=dict)
+    state: MutableMapping[str, Json] = field(default_factory=dict)
 
     prepare: Sequence["Callable[[Turn], Maybe[None]]"] = ()
     transform_context: (

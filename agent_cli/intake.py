@@ -37,7 +37,7 @@ def append(conversation: Conversation, message: Message) -> None:
     Raises:
         ConversationError: A tool result answers no open call, or a call waits for a decision.
     """
-    conversation.require_no_question()
+    conversation.require_ready_for(None)
     match message:
         case UserMessage():
             conversation.begin(message)

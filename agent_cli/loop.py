@@ -5,6 +5,7 @@ It knows no feature. What is switched on comes in through `LoopConfig` (hooks.py
 goes out through one event sink. Errors of the world become the run's stop reason; only bugs raise.
 """
 
+from asyncio import CancelledError
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
@@ -47,7 +48,8 @@ class Run:
         except AgentCliError as ending:
             return self._end(ending.stop_reason, str(ending) or None)
         except BaseException as bug:
-            self._end("error", repr(bug))
+            stopped = isinstance(bug, CancelledError)
+            self._end("aborted" if stopped else "error", None if stopped else repr(bug))
             raise
         return self._end(stop_reason)
 
@@ -56,7 +58,7 @@ class Run:
         while True:
             config = self._config()
             again, steering = await self._turn(config, incoming)
-            turns = 0 if steering else turns + 1  # who steers wants it to go on
+            turns += 1
             stop_reason = self._emit.message.stop_reason if self._emit.message else ""
             if self._conversation.waiting:
                 return "waiting_for_approval"

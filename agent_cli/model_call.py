@@ -4,6 +4,7 @@ A reply that breaks off is told, recorded as discarded and never kept by halves.
 provider's business; here a restart ends the turn, so that each turn has at most one reply.
 """
 
+from asyncio import CancelledError
 from collections.abc import AsyncIterator, Sequence
 
 from agent_cli.errors import ContextOverflow, ConversationError, ModelError, NoStreamFunction
@@ -17,7 +18,7 @@ from agent_cli.events import (
     TurnStart,
     UsageChanged,
 )
-from agent_cli.hooks import Turn, settled
+from agent_cli.hooks import LoopConfig, Turn, settled
 from agent_cli.messages import AssistantMessage, CustomMessage, LlmMessage, Message
 from agent_cli.phase import Phase
 from agent_cli.provider import (
@@ -64,7 +65,7 @@ async def ask(turn: Turn) -> str:
 
 
 async def _stream(turn: Turn) -> Reply:
-    stream_fn = _stream_fn(turn)
+    stream_fn = stream_fn_of(turn.config)
     request = await _request(turn)
     turn.cancel.check()
     if turn.phase.phase is not Phase.THINKING:
@@ -75,7 +76,7 @@ async def _stream(turn: Turn) -> Reply:
         async for event in events:
             _take(turn, processor, event)
     except BaseException as error:
-        reason = "aborted" if turn.cancel.cancelled else "error"
+        reason = "aborted" if isinstance(error, CancelledError) else "error"
         _discard(turn, processor, reason, str(error) or None)
         raise
     finally:
@@ -86,11 +87,16 @@ async def _stream(turn: Turn) -> Reply:
     return processor.reply
 
 
-def _stream_fn(turn: Turn) -> StreamFn:
-    if turn.config.stream_fn:
-        return turn.config.stream_fn
-    if turn.config.registry:
-        return turn.config.registry.find(turn.model).stream
+def stream_fn_of(config: LoopConfig) -> StreamFn:
+    """Return who is asked.
+
+    Raises:
+        NoStreamFunction, ProviderNotFound: Nobody can be asked.
+    """
+    if config.stream_fn:
+        return config.stream_fn
+    if config.registry and config.model:
+        return config.registry.find(config.model).stream
     raise NoStreamFunction("no model can be asked: give the agent a stream_fn or a registry")
 
 

@@ -216,9 +216,9 @@ def to_api(llm_messages: Sequence[LlmMessage]) -> list[Block]:
 def _role_and_content(message: LlmMessage) -> tuple[str, list[Json]]:
     match message:
         case UserMessage():
-            return "user", [*_not_blank(message.content)]
+            return "user", [*not_blank(message.content)]
         case ToolResultMessage():
-            content = _not_blank(message.content) or [text_block("(no output)")]
+            content = not_blank(message.content) or [text_block("(no output)")]
             block: Block = {
                 "type": "tool_result",
                 "tool_use_id": message.tool_call_id,
@@ -227,10 +227,11 @@ def _role_and_content(message: LlmMessage) -> tuple[str, list[Json]]:
             return "user", [block | {"is_error": True} if message.is_error else block]
         case AssistantMessage():
             complete = message.stop_reason not in INCOMPLETE
-            return "assistant", [*_not_blank(message.content)] if complete else []
+            return "assistant", [*not_blank(message.content)] if complete else []
 
 
-def _not_blank(content: Iterable[Block]) -> list[Block]:
+def not_blank(content: Iterable[Block]) -> list[Block]:
+    """Return *content* without text blocks that hold nothing but white space."""
     return [b for b in content if b["type"] != "text" or str(b.get("text", "")).strip()]
 
 

@@ -69,7 +69,7 @@ def _trust(workspace: Path, arguments: Arguments, *, may_ask: bool) -> tuple[boo
     if may_ask and _ask(workspace):
         store.trust(workspace)
         return True, ()
-    names = ", ".join(path.name for path in acting)
+    names = ", ".join(str(path.relative_to(workspace)) for path in acting)
     return False, (
         f"{names} ignored: this workspace is not trusted; `agent-cli trust` or --trust changes"
         " that",

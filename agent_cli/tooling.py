@@ -103,7 +103,8 @@ class ToolContext:
     """A call's connection to the run. Calling it streams an update: `on_update("12 of 40 files")`.
 
     `state` is shared between tools and plugins and is persisted; `services` are whatever the
-    program registered. `add_output` records a file or widget right behind the call's own entry.
+    program registered. `add_output` records a file or widget right behind the call's own entry;
+    one without an id gets one there.
     """
 
     tool_call_id: str = ""
@@ -117,6 +118,20 @@ class ToolContext:
     def __call__(self, partial: "ToolResult | str") -> None:
         """Show *partial* while the tool runs; it never reaches the model or the record."""
         self.update(ToolResult.of(partial) if isinstance(partial, str) else partial)
+
+    def display_widget(self, widget: str, data: Json, fallback: str) -> None:
+        """Show something to the user, right behind this call; the model never sees it.
+
+        Args:
+            widget: What to draw ("diff", "table", ...).
+            data: What it shows.
+            fallback: The text shown wherever this widget cannot be drawn.
+        """
+        self.add_output(WidgetOutput("", 0, self.tool_call_id, widget, data, fallback))
+
+    def add_file_output(self, path: str, media_type: str, summary: str) -> None:
+        """Hand a file to the user; the model reads *summary* at the end of the call's result."""
+        self.add_output(FileOutput("", 0, self.tool_call_id, path, media_type, summary))
 
 
 # The second argument is what `parameters` promises (an instance of it, or a dict for a JSON

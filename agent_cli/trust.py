@@ -15,6 +15,8 @@ from agent_cli.errors import SettingsError
 
 # Everything in a repository that changes what this program does or starts.
 ACTING_FILES = ("appsettings.json", "appsettings.toml", ".env", ".mcp.json")
+# Folders of skills: what one says, the model does.
+SKILL_FOLDERS = (".agent-cli/skills", ".claude/skills")
 
 
 class ActingFile(NamedTuple):
@@ -26,7 +28,10 @@ class ActingFile(NamedTuple):
 
 def acting_files(workspace: Path) -> tuple[Path, ...]:
     """Return the files that would act, without opening them."""
-    return tuple(workspace / name for name in ACTING_FILES if (workspace / name).is_file())
+    named = [workspace / name for name in ACTING_FILES]
+    for folder in SKILL_FOLDERS:
+        named += sorted((workspace / folder).glob("*/SKILL.md"))
+    return tuple(path for path in named if path.is_file())
 
 
 def what_would_act(workspace: Path) -> tuple[ActingFile, ...]:
@@ -123,7 +128,8 @@ def _fingerprint(workspace: Path) -> str:
         for path in acting_files(workspace):
             try:
                 with path.open("rb") as stream:
-                    yield f"{path.name} {hashlib.file_digest(stream, 'sha256').hexdigest()}\n"
+                    name = path.relative_to(workspace)
+                    yield f"{name} {hashlib.file_digest(stream, 'sha256').hexdigest()}\n"
             except OSError as error:
                 raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
 

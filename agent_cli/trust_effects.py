@@ -23,6 +23,8 @@ _SERVER_PREFIX = "mcp.servers."
 def effects_of(path: Path) -> tuple[str, ...]:
     """Return one sentence an effect; a file that cannot be understood says so instead."""
     try:
+        if path.name == "SKILL.md":
+            return (_plain(f"tells the model how to do {path.parent.name} (a skill)"),)
         if path.name == ".env":
             return tuple(_variables(path))
         if path.name == ".mcp.json":

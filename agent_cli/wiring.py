@@ -1,13 +1,22 @@
 """From settings to the values the parts of the program are made with. Starts nothing."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
+from agent_cli import paths
 from agent_cli.mcp_client import ServerConfig, ServerProblem, read_config_file, server_config
+from agent_cli.plugin_api import Plugin
+from agent_cli.plugins.contributor import Plugins
+from agent_cli.plugins.discovery import discover
+from agent_cli.plugins.project_instructions import project_instructions, workspace_root
+from agent_cli.plugins.reminders import reminders
+from agent_cli.plugins.skills import skills
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.retry_policy import RetryPolicy
 from agent_cli.startup import Start
+from agent_cli.trust import SKILL_FOLDERS
 
 
 def connection(begun: Start) -> Connection:
@@ -47,6 +56,37 @@ def system_prompt(begun: Start) -> str:
     if arguments.append_system_prompt:
         prompt = f"{prompt.rstrip()}\n\n{arguments.append_system_prompt}"
     return prompt.strip()
+
+
+def plugins(begun: Start, *, warn: Callable[[str], None], one_shot: bool) -> Plugins:
+    """Return the plugins that are switched on.
+
+    Args:
+        warn: Gets a sentence about each one that cannot be used.
+        one_shot: Nobody waits for a later prompt: no reminders.
+    """
+    wanted = begun.loaded.settings.plugins
+    if not wanted.enabled:
+        return Plugins((), warn=warn)
+    return Plugins(
+        tuple(_shipped_plugins(begun, warn, one_shot=one_shot)),
+        find=partial(discover, begun.workspace, disabled=wanted.disabled),
+        environment=begun.environment,
+        disabled=wanted.disabled,
+        warn=warn,
+    )
+
+
+def _shipped_plugins(
+    begun: Start, warn: Callable[[str], None], *, one_shot: bool
+) -> Iterator[Plugin]:
+    user_dir, workspace = paths.config_dir(), begun.workspace
+    root = workspace_root(workspace)
+    yield project_instructions(root, workspace, user_dir=user_dir, warn=warn)
+    project_folders = [workspace / folder for folder in SKILL_FOLDERS] if begun.trusted else []
+    yield skills([user_dir / "skills", *project_folders], warn=warn)
+    if not one_shot:
+        yield reminders()
 
 
 def mcp_servers(begun: Start) -> Iterator[ServerConfig | ServerProblem]:

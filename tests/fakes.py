@@ -1,9 +1,9 @@
 """A scripted model, small tools and ways to read what a run told, for tests without a network.
 
-    model = ScriptedModel(calls(tool_use("look", {}, "t1")), says("done"))
-    agent, events = listening(Agent(config(model, tools=[tool("look", returns("a tree"))])))
-    await agent.prompt("What do you see?")
-    assert outline(events) == [...]
+model = ScriptedModel(calls(tool_use("look", {}, "t1")), says("done"))
+agent, events = listening(Agent(config(model, tools=[tool("look", returns("a tree"))])))
+await agent.prompt("What do you see?")
+assert outline(events) == [...]
 """
 
 import asyncio
@@ -46,7 +46,7 @@ from agent_cli.timeline import Block, Json, Usage, text_block
 from agent_cli.tooling import Execute, Tool, ToolContext, ToolResult
 
 MODEL = Model("scripted-model", api="scripted", provider="nobody")
-LIMIT_S = 2.0
+LIMIT_S = 10.0
 """How long a test waits for something that should happen at once; never reached when it does."""
 
 NOT_THE_USERS = "the last message is not the user's"

@@ -1,14 +1,16 @@
 """The loop by its events and its requests: order, stop reasons, hooks, limits."""
 
 import asyncio
+import itertools
 import typing
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
+from agent_cli.agent import Agent
 from agent_cli.cancel import CancelToken
-from agent_cli.errors import LimitReached, ModelError
+from agent_cli.errors import LimitReached, ModelError, NoStreamFunction, ProviderNotFound
+from agent_cli.event_stream import AgentContext, agent_loop
 from agent_cli.events import (
     AgentEnd,
     CoreEvent,
@@ -35,10 +37,11 @@ from agent_cli.provider import (
     ReplyEnd,
     ReplyStart,
     Retrying,
+    StreamEvent,
     TextDelta,
     ToolCallStart,
 )
-from agent_cli.timeline import text_block
+from agent_cli.timeline import Json, text_block
 from tests.fakes import (
     LIMIT_S,
     MODEL,
@@ -48,6 +51,7 @@ from tests.fakes import (
     answer,
     calls,
     check_run,
+    listening,
     outline,
     partials,
     returns,
@@ -119,9 +123,7 @@ async def test_two_parallel_tools_start_and_report_in_call_order() -> None:
     held = Held()
     asks, end = calls(tool_use("held", {}, "t1"), tool_use("look", {}, "t2")), says("ok")
     agent, _, events = scripted_agent(asks, end, tools=[LOOK, tool("held", held)])
-    agent.subscribe(
-        lambda e: held.gate("t1").open() if e.type == "tool_execution_end" else None
-    )
+    agent.subscribe(lambda e: held.gate("t1").open() if e.type == "tool_execution_end" else None)
 
     await agent.prompt("go")
 
@@ -224,7 +226,7 @@ async def test_updates_grow_to_the_text_of_the_message() -> None:
     await agent.prompt("go")
 
     seen = partials(events)
-    assert all(after.startswith(before) for before, after in zip(seen, seen[1:], strict=False))
+    assert all(after.startswith(before) for before, after in itertools.pairwise(seen))
     deltas = [
         event.event.delta
         for event in events
@@ -237,7 +239,7 @@ async def test_updates_grow_to_the_text_of_the_message() -> None:
 
 async def test_a_tool_start_carries_the_arguments() -> None:
     """S0-13: id, name and the input as the model wrote it."""
-    given = {"path": "a/b", "deep": {"list": [1, None, True]}}
+    given: dict[str, Json] = {"path": "a/b", "deep": {"list": [1, None, True]}}
     agent, _, events = scripted_agent(calls(tool_use("look", given)), says("ok"), tools=[LOOK])
 
     await agent.prompt("go")
@@ -277,7 +279,11 @@ async def test_a_stream_that_fails_before_its_first_event_leaves_no_open_message
 async def test_a_stream_may_begin_with_any_event() -> None:
     """S0-41: message_start comes with the first event of the provider, whichever that is."""
     reply = calls(tool_use("look"))
-    stream = [ToolCallStart(0, "t1", "look"), BlockEnd(0, reply.content[0]), ReplyEnd(reply)]
+    stream: list[StreamEvent] = [
+        ToolCallStart(0, "t1", "look"),
+        BlockEnd(0, reply.content[0]),
+        ReplyEnd(reply),
+    ]
     agent, _, events = scripted_agent(stream, says("ok"), tools=[LOOK])
 
     await agent.prompt("go")
@@ -505,9 +511,11 @@ async def test_messages_are_transformed_then_converted_then_sent() -> None:
         calls(tool_use("look")), says("ok"), tools=[LOOK], options=options
     )
     agent.subscribe(
-        lambda e: order.append("request")
-        if e.type == "message_start" and getattr(e, "message").role == "assistant"  # noqa: B009
-        else None
+        lambda e: (
+            order.append("request")
+            if e.type == "message_start" and getattr(e, "message").role == "assistant"  # noqa: B009
+            else None
+        )
     )
 
     await agent.prompt("go")
@@ -519,14 +527,12 @@ async def test_messages_are_transformed_then_converted_then_sent() -> None:
 
 async def test_messages_of_other_kinds_need_a_converter() -> None:
     """S3-03: without one, a clear error that names the kind; no request."""
-    agent, model, _ = scripted_agent(says("ok"))
     note = CustomMessage("notification", {"text": "mail"})
 
     def keep(messages: Sequence[Message]) -> Sequence[Message]:
         return [*messages, note]
 
-    with_converter = replace(agent._current_config(), convert_to_llm=keep)  # noqa: SLF001
-    agent._config = with_converter  # noqa: SLF001
+    agent, model, _ = scripted_agent(says("ok"), options=LoopConfig(convert_to_llm=keep))
     result = await agent.prompt("go")
 
     assert (result.stop_reason, model.requests) == ("error", [])
@@ -534,28 +540,22 @@ async def test_messages_of_other_kinds_need_a_converter() -> None:
     assert "convert_to_llm" in str(result.error)
 
 
-async def test_an_abort_while_the_context_is_transformed_sends_nothing() -> None:
+@pytest.mark.parametrize("waits", [True, False])
+async def test_an_abort_while_the_context_is_transformed_sends_nothing(waits: bool) -> None:
     """S3-10: whether the transformation waits or not."""
-    for waits in (True, False):
-        gate = Gate()
 
-        async def transform(
-            messages: Sequence[Message],
-            cancel: CancelToken,
-            gate: Gate = gate,
-            waits: bool = waits,
-        ) -> Sequence[Message]:
-            agent.abort()
-            if waits:
-                await gate.pass_through()
-            return messages
+    async def transform(messages: Sequence[Message], cancel: CancelToken) -> Sequence[Message]:
+        agent.abort()
+        if waits:
+            await Gate().pass_through()
+        return messages
 
-        agent, model, events = scripted_agent(options=LoopConfig(transform_context=transform))
+    agent, model, events = scripted_agent(options=LoopConfig(transform_context=transform))
 
-        result = await asyncio.wait_for(agent.prompt("go"), LIMIT_S)
+    result = await asyncio.wait_for(agent.prompt("go"), LIMIT_S)
 
-        assert (result.stop_reason, model.requests) == ("aborted", [])
-        check_run(events)
+    assert (result.stop_reason, model.requests) == ("aborted", [])
+    check_run(events)
 
 
 async def test_the_key_is_asked_for_before_each_call() -> None:
@@ -644,8 +644,7 @@ class CountingProvider:
 async def test_a_registry_alone_is_enough() -> None:
     """S0-03, S3-12: the provider is found by the model's api."""
     provider: Provider = CountingProvider()
-    agent, _, _ = scripted_agent()
-    agent._config = LoopConfig(model=MODEL, registry=ProviderRegistry({"scripted": provider}))  # noqa: SLF001
+    agent = Agent(LoopConfig(model=MODEL, registry=ProviderRegistry({"scripted": provider})))
 
     result = await agent.prompt("go")
 
@@ -654,7 +653,7 @@ async def test_a_registry_alone_is_enough() -> None:
 
 
 async def test_the_stream_function_wins_over_the_registry() -> None:
-    """S0-04, S0-68: the registry's provider is not asked."""
+    """S0-04, S0-68, S0-69, S3-23: a proxy is a stream function; the provider is not asked."""
     provider = CountingProvider()
     options = LoopConfig(registry=ProviderRegistry({"scripted": provider}))
     agent, model, _ = scripted_agent(says("ok"), options=options)
@@ -665,28 +664,28 @@ async def test_the_stream_function_wins_over_the_registry() -> None:
 
 
 async def test_an_unknown_api_is_named() -> None:
-    """S0-05: and who is registered instead."""
-    registry = ProviderRegistry({"other": CountingProvider()})
-    agent, _, events = scripted_agent()
-    agent._config = LoopConfig(model=MODEL, registry=registry)  # noqa: SLF001
+    """S0-05: a typed error that also says who is registered; no event, no call."""
+    other = CountingProvider()
+    registry = ProviderRegistry({"other": other})
+    agent, events = listening(Agent(LoopConfig(model=MODEL, registry=registry)))
 
-    result = await agent.prompt("go")
+    with pytest.raises(ProviderNotFound, match=r"'scripted'.*other"):
+        await agent.prompt("go")
 
-    assert result.stop_reason == "error"
-    assert "'scripted'" in str(result.error) and "other" in str(result.error)
-    check_run(events)
+    assert (events, other.model.requests) == ([], [])
+    await asyncio.wait_for(agent.wait_for_idle(), LIMIT_S)
 
 
 async def test_nobody_to_ask_names_both_ways() -> None:
-    """S0-06, S0-39: before any request, inside a well-formed run."""
-    agent, _, events = scripted_agent()
-    agent._config = LoopConfig(model=MODEL)  # noqa: SLF001
+    """S0-06: a typed error before any request, at both levels."""
+    agent, events = listening(Agent(LoopConfig(model=MODEL)))
 
-    result = await agent.prompt("go")
+    with pytest.raises(NoStreamFunction, match=r"stream_fn.*registry"):
+        await agent.prompt("go")
+    with pytest.raises(NoStreamFunction):
+        agent_loop([UserMessage.of("go")], AgentContext(), LoopConfig(model=MODEL))
 
-    assert result.stop_reason == "error"
-    assert "stream_fn" in str(result.error) and "registry" in str(result.error)
-    check_run(events)
+    assert events == []
 
 
 # What the model reads.
@@ -740,7 +739,7 @@ async def test_phases_follow_the_document() -> None:
     changes = [(e.before, e.after) for e in events if isinstance(e, StateChanged)]
     tools = ["thinking", "planning_tools", "executing_tools"]
     path = ["idle", *tools, *tools, "thinking", "responding", "done", "idle"]
-    assert changes == list(zip(path, path[1:], strict=False))
+    assert changes == list(itertools.pairwise(path))
 
 
 async def test_a_failed_run_goes_through_error_to_idle() -> None:

@@ -1,6 +1,7 @@
 """What holds for every run, whatever the model, the tools and the user do."""
 
 import asyncio
+from collections.abc import Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -17,7 +18,7 @@ from agent_cli.messages import UserMessage
 from agent_cli.projection import problems, to_api
 from agent_cli.provider import Reply, ReplyStart, Retrying, TextDelta
 from agent_cli.run_result import RunResult
-from agent_cli.timeline import Block, text_block
+from agent_cli.timeline import Block, Json, text_block
 from agent_cli.tooling import Allow, Ask, Deny, Tool, ToolContext, ToolResult, Verdict
 from tests.fakes import (
     LIMIT_S,
@@ -41,8 +42,6 @@ from tests.fakes import (
 )
 
 QUICK = settings(deadline=None, derandomize=True, max_examples=120)
-
-# --- material: what a model may say and what a tool may do ---------------------------------------
 
 STOP_REASONS = [
     "end_turn",
@@ -79,7 +78,11 @@ async def behave(
 
 
 def behaving(name: str, *, parallel_safe: bool = True) -> Tool:
-    schema = {"type": "object", "required": ["do"], "properties": {"do": {"type": "string"}}}
+    schema: dict[str, Json] = {
+        "type": "object",
+        "required": ["do"],
+        "properties": {"do": {"type": "string"}},
+    }
     return replace(
         tool(name, behave, timeout_s=0.02, parallel_safe=parallel_safe, writes=_paths),
         parameters=schema,
@@ -92,7 +95,7 @@ def _paths(params: dict[str, str]) -> list[str]:
 
 TOOLS = [behaving("work"), behaving("alone", parallel_safe=False)]
 
-inputs = st.one_of(
+inputs: st.SearchStrategy[dict[str, Json]] = st.one_of(
     st.fixed_dictionaries(
         {
             "do": st.sampled_from(BEHAVIOURS),
@@ -111,7 +114,7 @@ def replies(draw: st.DrawFn) -> Reply:
     """Draw a reply; ids repeat from reply to reply, as some servers' do."""
     content: list[Block] = [text_block(draw(st.sampled_from(["", " ", "I see.", "One two."])))]
     for index, (name, given_input) in enumerate(draw(uses)):
-        content.append(tool_use(name, dict(given_input), f"t{index}"))
+        content.append(tool_use(name, {**given_input}, f"t{index}"))
     reason = draw(st.sampled_from([*STOP_REASONS, "tool_use", "tool_use"]))
     return Reply("msg", MODEL.id, tuple(content), reason)
 
@@ -221,7 +224,7 @@ def _act(agent: Agent, plan: Plan, event: Event) -> None:
             agent.abort()
 
 
-async def _run_of(plan: Plan, running: "asyncio._CoroutineLike[RunResult]") -> RunResult:
+async def _run_of(plan: Plan, running: Coroutine[object, object, RunResult]) -> RunResult:
     """Wait for a run and check what it told."""
     before = len(plan.events)
     result = await running
@@ -246,9 +249,6 @@ def _check_history(agent: Agent, events: list[Event]) -> None:
     assert agent.state.pending_tool_calls == frozenset()
     assert agent.state.stream_message is None
     assert not agent.state.is_streaming
-
-
-# --- one scripted run, stopped at every point of it -----------------------------------------------
 
 
 def _scenario() -> list[Step]:

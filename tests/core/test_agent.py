@@ -1,0 +1,838 @@
+"""The stateful level: state, queues, listeners, setters, abort and continue."""
+
+import asyncio
+import threading
+from typing import Literal
+
+import pytest
+
+from agent_cli.agent import Agent
+from agent_cli.agent_state import AgentState
+from agent_cli.cancel import CancelToken
+from agent_cli.errors import AgentBusy, ConversationError, ModelError, NothingToContinue
+from agent_cli.events import Event, ToolExecutionEnd, ToolExecutionStart
+from agent_cli.hooks import LoopConfig
+from agent_cli.messages import (
+    AssistantMessage,
+    CustomMessage,
+    Message,
+    ToolResultMessage,
+    UserMessage,
+)
+from agent_cli.provider import Model, ThinkingLevel
+from agent_cli.timeline import Block, text_block
+from agent_cli.tooling import ToolContext
+from tests.fakes import (
+    LIMIT_S,
+    MODEL,
+    Gate,
+    Held,
+    ScriptedModel,
+    answer,
+    calls,
+    check_run,
+    config,
+    listening,
+    outline,
+    returns,
+    said,
+    says,
+    scripted_agent,
+    stream_of,
+    texts,
+    tool,
+    tool_use,
+    users,
+)
+
+LOOK = tool("look", returns("a tree"))
+Mode = Literal["one_at_a_time", "all"]
+
+
+# State.
+
+
+def test_a_fresh_agent_has_the_documents_defaults() -> None:
+    """S0-31, S0-54, S3-14: the whole table."""
+    agent = Agent()
+
+    assert agent.state == AgentState(
+        system_prompt="",
+        model=None,
+        thinking_level="minimal",
+        tools=[],
+        messages=[],
+        is_streaming=False,
+        stream_message=None,
+        pending_tool_calls=frozenset(),
+        error=None,
+    )
+    assert not agent.has_queued_messages()
+
+
+async def test_the_initial_state_is_where_an_agent_starts() -> None:
+    """S0-54, S3-01, S3-09: prompt, model, level, tools and messages."""
+    model = ScriptedModel(says("ok"))
+    messages: list[Message] = [UserMessage.of("Hi"), AssistantMessage((text_block("Hello"),))]
+    state = AgentState("Be brief.", MODEL, "xhigh", [LOOK], messages)
+    agent = Agent(LoopConfig(stream_fn=model), initial_state=state)
+
+    await agent.prompt("go")
+
+    request = model.requests[0]
+    assert (request.system, request.model, request.tools) == (("Be brief.",), MODEL, (LOOK.spec,))
+    assert request.thinking_level == "xhigh"
+    assert users(request.messages) == ["Hi", "go"]
+
+
+async def test_changing_the_state_changes_nothing() -> None:
+    """S0-56: it is a copy."""
+    agent, _, _ = scripted_agent(says("ok"), tools=[LOOK])
+    await agent.prompt("go")
+
+    agent.state.messages.clear()
+    agent.state.tools.clear()
+
+    assert len(agent.state.messages) == 2
+    assert agent.state.tools == [LOOK]
+
+
+async def test_the_state_follows_every_event() -> None:
+    """S0-32, S0-33, S0-34: streaming, the partial and the pending calls, at each event."""
+    asks = calls(tool_use("look", {}, "t1"), tool_use("missing", {}, "t2"), text="I look.")
+    agent, _, events = scripted_agent(asks, says("ok"), tools=[LOOK])
+    expected_calls: set[str] = set()
+    in_reply = False
+    wrong: list[Event] = []
+
+    def compare(event: Event) -> None:
+        nonlocal in_reply
+        match event:
+            case ToolExecutionStart():
+                expected_calls.add(event.tool_call_id)
+            case ToolExecutionEnd():
+                expected_calls.discard(event.tool_call_id)
+        if event.type in ("message_start", "message_end"):
+            role = getattr(event, "message").role  # noqa: B009 - both kinds have one
+            in_reply = event.type == "message_start" and role == "assistant"
+        state = agent.state
+        if (
+            state.pending_tool_calls != expected_calls
+            or (state.stream_message is not None) != in_reply
+            or state.is_streaming == (event.type == "agent_end")
+        ):
+            wrong.append(event)
+
+    agent.subscribe(compare)
+    await agent.prompt("go")
+
+    assert wrong == []
+    assert len(events) > 20
+    assert not agent.state.is_streaming
+
+
+async def test_the_partial_message_grows_in_the_state() -> None:
+    """S0-33: what has been said so far can be read at any moment."""
+    gate = Gate()
+    stream = stream_of(says("Hello world"))
+    agent, _, _ = scripted_agent([*stream[:2], gate, *stream[2:]])
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(gate.reached.wait(), LIMIT_S)
+
+    partial = agent.state.stream_message
+
+    assert partial is not None
+    assert partial.text == "Hello "
+    gate.open()
+    await running
+    assert agent.state.stream_message is None
+
+
+async def test_the_error_stays_until_the_next_prompt_or_a_reset() -> None:
+    """S0-35, S0-42, S0-65: kept in the state, and cleared by both."""
+    agent, _, _ = scripted_agent(ModelError("gone"), says("ok"))
+
+    result = await agent.prompt("go")
+    assert (result.stop_reason, result.error, agent.state.error) == ("error", "gone", "gone")
+    assert not agent.state.is_streaming
+    await agent.prompt("again")
+    assert agent.state.error is None
+
+
+async def test_a_reset_clears_the_error() -> None:
+    """S0-35, S0-65: as a new prompt does."""
+    agent, _, _ = scripted_agent(ModelError("gone"))
+    await agent.prompt("go")
+
+    agent.reset()
+
+    assert agent.state.error is None
+
+
+# Prompts.
+
+
+async def test_a_prompt_has_three_forms() -> None:
+    """S3-15: text, text with images, a whole message."""
+    image: Block = {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": "aGk="},
+    }
+    agent, model, _ = scripted_agent(says("1"), says("2"), says("3"))
+
+    await agent.prompt("text")
+    await agent.prompt("look", [image])
+    await agent.prompt(UserMessage.of("message"))
+
+    mine = [message["content"] for message in model.sent() if message["role"] == "user"]
+    assert mine == [[text_block("text")], [text_block("look"), image], [text_block("message")]]
+
+
+async def test_the_users_message_is_kept_when_the_call_fails() -> None:
+    """S1-03: it is in the history before anything else happens, and valid on retry."""
+    agent, model, _ = scripted_agent(ModelError("gone"), says("ok"))
+
+    await agent.prompt("go")
+
+    assert users(agent.state.messages) == ["go"]
+    await agent.continue_()
+    assert model.sent() == [{"role": "user", "content": [text_block("go")]}]
+
+
+async def test_a_second_prompt_is_refused_while_a_run_goes_on() -> None:
+    """S0-62: the error names the ways out; the run is not disturbed."""
+    held = Held()
+    agent, _, events = scripted_agent(
+        calls(tool_use("held")), says("ok"), tools=[tool("held", held)]
+    )
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(held.gate("t1").reached.wait(), LIMIT_S)
+
+    for refused in (agent.prompt("too"), agent.continue_(), agent.trigger()):
+        with pytest.raises(AgentBusy, match=r"steer\(\) or follow_up\(\)"):
+            await refused
+    with pytest.raises(AgentBusy):
+        agent.append_message(UserMessage.of("too"))
+    with pytest.raises(AgentBusy):
+        agent.clear_messages()
+
+    held.gate("t1").open()
+    assert (await running).stop_reason == "end_turn"
+    check_run(events)
+
+
+# Steering and follow-ups.
+
+
+async def test_steering_during_the_first_tool_skips_the_rest() -> None:
+    """S0-40, S0-45, S0-46, S0-59, S3-19: one ok, two skipped, and the message comes next."""
+    held = Held()
+    asks = calls(*(tool_use("held", {}, f"t{n}") for n in (1, 2, 3)))
+    options = LoopConfig(tool_execution="sequential")
+    agent, model, events = scripted_agent(
+        asks, says("ok"), tools=[tool("held", held)], options=options
+    )
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(held.gate("t1").reached.wait(), LIMIT_S)
+
+    agent.queue_message(UserMessage.of("stop that"))
+    held.gate("t1").open()
+    result = await asyncio.wait_for(running, LIMIT_S)
+
+    assert held.started == ["t1"]
+    found = [m for m in result.messages if isinstance(m, ToolResultMessage)]
+    assert [(m.tool_call_id, m.is_error) for m in found] == [
+        ("t1", False),
+        ("t2", True),
+        ("t3", True),
+    ]
+    assert "Skipped" in found[1].text
+    assert users(model.requests[-1].messages) == ["go", "stop that"]
+    assert model.sent()[-1]["content"][-1] == text_block("stop that")  # type: ignore[index]  # a list
+    check_run(events)
+
+
+async def test_steering_skips_what_waits_for_a_free_place() -> None:
+    """C3, S0-22: in parallel the same holds for calls that have not started."""
+    held = Held()
+    asks = calls(*(tool_use("held", {}, f"t{n}") for n in (1, 2, 3)))
+    agent, model, events = scripted_agent(
+        asks, says("ok"), tools=[tool("held", held)], options=LoopConfig(concurrency=1)
+    )
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(held.gate("t1").reached.wait(), LIMIT_S)
+
+    agent.steer(UserMessage.of("stop that"))
+    held.gate("t1").open()
+    await asyncio.wait_for(running, LIMIT_S)
+
+    assert held.started == ["t1"]
+    assert users(model.requests[-1].messages)[-1] == "stop that"
+    check_run(events)
+
+
+@pytest.mark.parametrize("from_thread", [False, True])
+async def test_steering_may_cancel_what_runs(from_thread: bool) -> None:
+    """C3, S0-59: `cancel_running`; also from another thread, while everything waits."""
+    held = Held()
+    asks = calls(tool_use("held", {}, "t1"), tool_use("held", {}, "t2"))
+    options = LoopConfig(steering="cancel_running")
+    agent, model, events = scripted_agent(
+        asks, says("ok"), tools=[tool("held", held)], options=options
+    )
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(held.gate("t2").reached.wait(), LIMIT_S)
+
+    if from_thread:
+        thread = threading.Thread(target=agent.steer, args=[UserMessage.of("stop that")])
+        thread.start()
+        thread.join()
+    else:
+        agent.steer(UserMessage.of("stop that"))
+    result = await asyncio.wait_for(running, LIMIT_S)
+
+    assert held.cancelled == ["t1", "t2"]
+    assert all("user sent a message" in text for text in texts(result.messages).values())
+    assert users(model.requests[-1].messages)[-1] == "stop that"
+    check_run(events)
+
+
+async def test_steering_may_wait_for_the_batch() -> None:
+    """C3: `after_batch` skips nothing; the message is in the very next request."""
+    held = Held()
+    asks = calls(tool_use("held", {}, "t1"), tool_use("held", {}, "t2"))
+    options = LoopConfig(steering="after_batch", concurrency=1)
+    agent, model, _ = scripted_agent(asks, says("ok"), tools=[tool("held", held)], options=options)
+    held.gate("t2").open()
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(held.gate("t1").reached.wait(), LIMIT_S)
+
+    agent.steer(UserMessage.of("by the way"))
+    held.gate("t1").open()
+    await asyncio.wait_for(running, LIMIT_S)
+
+    assert held.ended == ["t1", "t2"]
+    assert users(model.requests[-1].messages)[-1] == "by the way"
+
+
+async def test_steering_during_the_final_answer_makes_one_more_turn() -> None:
+    """S0-40, S0-48: not lost; announced in the turn it belongs to; sent once."""
+    first, second = says("done"), says("also done")
+    agent, model, events = scripted_agent(first, second)
+    stop = agent.subscribe(
+        lambda e: agent.steer(UserMessage.of("and this")) if e.type == "message_update" else None
+    )
+    agent.subscribe(lambda e: stop() if e.type == "message_update" else None)
+
+    await agent.prompt("go")
+
+    assert outline(events) == [
+        "agent_start",
+        "turn_start",
+        *said("go"),
+        *answer(first),
+        "turn_end",
+        "turn_start",
+        *said("and this"),
+        *answer(second),
+        "turn_end",
+        "agent_end",
+    ]
+    assert users(model.requests[1].messages) == ["go", "and this"]
+
+
+@pytest.mark.parametrize(("mode", "turns"), [("all", 2), ("one_at_a_time", 4)])
+@pytest.mark.parametrize("queue", ["steering", "follow-ups", "alias"])
+async def test_a_queue_delivers_by_its_mode(queue: str, mode: Mode, turns: int) -> None:
+    """S0-36, S0-57, S3-11: all in one turn, or one a turn, first in first out."""
+    held = Held()
+    asks = calls(*(tool_use("held", {}, f"t{n}") for n in range(1, 6)))
+    agent, model, _ = scripted_agent(
+        asks, *[says("ok")] * 4, tools=[tool("held", held)], options=LoopConfig(concurrency=1)
+    )
+    for n in range(2, 6):
+        held.gate(f"t{n}").open()
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(held.gate("t1").reached.wait(), LIMIT_S)
+    {
+        "steering": agent.set_steering_mode,
+        "follow-ups": agent.set_follow_up_mode,
+        "alias": agent.set_queue_mode,
+    }[queue](mode)
+
+    for text in ("a", "b", "c"):
+        (agent.follow_up if queue == "follow-ups" else agent.steer)(UserMessage.of(text))
+    held.gate("t1").open()
+    await asyncio.wait_for(running, LIMIT_S)
+
+    assert users(model.requests[-1].messages) == ["go", "a", "b", "c"]
+    assert len(model.requests) == turns + (queue == "follow-ups")
+    assert not agent.has_queued_messages()
+
+
+async def test_a_follow_up_waits_until_the_agent_would_stop() -> None:
+    """S0-23, S0-50, S0-60: after the last tool turn, before agent_end."""
+    agent, model, events = scripted_agent(
+        calls(tool_use("look", {}, "t1")),
+        calls(tool_use("look", {}, "t2")),
+        says("done"),
+        says("more"),
+        tools=[LOOK],
+    )
+    agent.follow_up(UserMessage.of("then this"))
+
+    await agent.prompt("go")
+
+    sent = [users(request.messages) for request in model.requests]
+    assert sent == [["go"], ["go"], ["go"], ["go", "then this"]]
+    check_run(events)
+
+
+async def test_queues_can_be_cleared_and_looked_at() -> None:
+    """S0-61: what was taken back is not delivered."""
+    agent, model, _ = scripted_agent(says("ok"))
+    steering, follow_up = UserMessage.of("s"), UserMessage.of("f")
+
+    agent.steer(steering)
+    assert agent.has_queued_messages()
+    assert agent.clear_steering_queue() == [steering]
+    agent.follow_up(follow_up)
+    assert agent.has_queued_messages()
+    assert agent.clear_follow_up_queue() == [follow_up]
+    agent.steer(steering)
+    agent.follow_up(follow_up)
+    assert agent.clear_all_queues() == [steering, follow_up]
+    assert not agent.has_queued_messages()
+
+    await agent.prompt("go")
+    assert users(model.requests[-1].messages) == ["go"]
+
+
+async def test_own_sources_of_messages_may_return_nothing() -> None:
+    """S0-22, S0-23: None and an empty list both mean none; follow-ups are asked at the end only."""
+    polls: list[str] = []
+
+    def steering() -> None:
+        polls.append("steering")
+
+    async def follow_ups() -> list[UserMessage]:
+        polls.append("follow-ups")
+        return []
+
+    options = LoopConfig(get_steering_messages=steering, get_follow_up_messages=follow_ups)
+    agent, _, _ = scripted_agent(calls(tool_use("look")), says("ok"), tools=[LOOK], options=options)
+
+    await agent.prompt("go")
+
+    assert polls == ["steering", "steering", "steering", "follow-ups"]
+
+
+@pytest.mark.parametrize("ending", ["limit", "abort"])
+async def test_a_steered_message_is_never_lost(ending: str) -> None:
+    """S0-42, S0-48: if the run that skipped a batch for it ends first, it is queued again."""
+    held = Held()
+    asks = calls(tool_use("held", {}, "t1"), tool_use("held", {}, "t2"))
+    options = LoopConfig(concurrency=1, max_rounds=1)
+    agent, model, _ = scripted_agent(
+        asks, says("ok"), says("ok"), tools=[tool("held", held)], options=options
+    )
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(held.gate("t1").reached.wait(), LIMIT_S)
+    agent.steer(UserMessage.of("keep me"))
+    if ending == "abort":
+        agent.subscribe(lambda e: agent.abort() if e.type == "turn_end" else None)
+    held.gate("t1").open()
+    await asyncio.wait_for(running, LIMIT_S)
+
+    delivered = users(model.requests[-1].messages)[1:]
+    assert delivered + [message.text for message in agent.clear_all_queues()] == ["keep me"]
+    assert ending == "limit" or delivered == []
+
+
+# Continue.
+
+
+async def test_continue_adds_no_message() -> None:
+    """S0-38, S0-63, S3-06: from a user's message."""
+    reply = says("ok")
+    agent, _, events = scripted_agent(ModelError("gone"), reply)
+    await agent.prompt("go")
+    events.clear()
+
+    await agent.continue_()
+
+    assert outline(events) == [
+        "agent_start",
+        "turn_start",
+        *answer(reply),
+        "turn_end",
+        "agent_end",
+    ]
+
+
+async def test_continue_goes_on_from_tool_results() -> None:
+    """S0-63, S3-07: after the limit of rounds, for one."""
+    agent, model, _ = scripted_agent(
+        calls(tool_use("look")), says("ok"), tools=[LOOK], options=LoopConfig(max_rounds=1)
+    )
+    await agent.prompt("go")
+
+    result = await agent.continue_()
+
+    assert result.stop_reason == "end_turn"
+    assert users(model.requests[-1].messages) == ["go"]
+
+
+async def test_continue_needs_something_to_answer() -> None:
+    """S0-63, S3-07, C8: after an answer it delivers what is queued; otherwise a typed error."""
+    agent, model, _ = scripted_agent(says("ok"), says("steered"), says("followed"))
+    with pytest.raises(NothingToContinue):
+        await agent.continue_()
+    await agent.prompt("go")
+    with pytest.raises(NothingToContinue):
+        await agent.continue_()
+
+    agent.follow_up(UserMessage.of("later"))
+    agent.steer(UserMessage.of("first"))
+    await agent.continue_()
+
+    assert users(model.requests[-1].messages) == ["go", "first", "later"]
+
+
+# Abort, reset, idle.
+
+
+async def test_an_abort_closes_the_stream() -> None:
+    """S0-64, S0-66, S3-17: the half reply is not history; the model is told; the next one works."""
+    gate = Gate()
+    agent, model, events = scripted_agent([*stream_of(says("Hello world"))[:2], gate], says("ok"))
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(gate.reached.wait(), LIMIT_S)
+
+    agent.abort()
+    result = await asyncio.wait_for(running, LIMIT_S)
+
+    assert (result.stop_reason, agent.state.error, model.closed) == ("aborted", None, 1)
+    check_run(events)
+    await agent.prompt("again")
+    assert "Hello" not in str(model.sent())
+    assert "interrupted" in str(model.sent())
+
+
+async def test_each_run_has_a_fresh_token_that_its_tools_share() -> None:
+    """S0-18, S0-66: one abort reaches everybody; the next run is not born dead."""
+    tokens: list[CancelToken] = []
+    gate = Gate()
+
+    async def keep(
+        tool_call_id: str, params: object, cancel: CancelToken, on_update: ToolContext
+    ) -> str:
+        tokens.append(cancel)
+        await gate.pass_through()
+        return "ok"
+
+    agent, _, _ = scripted_agent(
+        calls(tool_use("keep", {}, "t1"), tool_use("keep", {}, "t2")),
+        calls(tool_use("keep", {}, "t3")),
+        says("ok"),
+        tools=[tool("keep", keep)],
+    )
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(gate.reached.wait(), LIMIT_S)
+    agent.abort()
+    await asyncio.wait_for(running, LIMIT_S)
+    gate.open()
+    await agent.prompt("again")
+
+    assert [token.cancelled for token in tokens] == [True, True, False]
+    assert tokens[0] is tokens[1]
+
+
+async def test_an_abort_while_idle_does_nothing() -> None:
+    """S0-64: and does not spoil the next run."""
+    agent, _, _ = scripted_agent(says("ok"))
+
+    agent.abort()
+
+    assert (await agent.prompt("go")).stop_reason == "end_turn"
+
+
+async def test_waiting_for_idle_ends_after_the_last_listener() -> None:
+    """S0-67, S3-17: at once when idle, otherwise after agent_end was heard by all."""
+    gate = Gate()
+    agent, _, events = scripted_agent([gate, *stream_of(says("ok"))])
+    await asyncio.wait_for(agent.wait_for_idle(), LIMIT_S)
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(gate.reached.wait(), LIMIT_S)
+    waiting = asyncio.ensure_future(agent.wait_for_idle())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+
+    gate.open()
+    await asyncio.wait_for(waiting, LIMIT_S)
+
+    assert events[-1].type == "agent_end"
+    await running
+
+
+async def test_reset_forgets_the_talk_and_keeps_the_set_up() -> None:
+    """S0-65, S3-16, C27: messages, queues, error; `all=True` also prompt, tools and model."""
+    agent, _, _ = scripted_agent(says("ok"), tools=[LOOK], options=LoopConfig(system_prompt="Hi"))
+    await agent.prompt("go")
+    agent.steer(UserMessage.of("x"))
+    agent.follow_up(UserMessage.of("y"))
+
+    agent.reset()
+
+    assert (agent.state.messages, agent.has_queued_messages()) == ([], False)
+    state = agent.state
+    assert (state.system_prompt, state.tools, state.model) == ("Hi", [LOOK], MODEL)
+    agent.reset(all=True)
+    assert agent.state == AgentState()
+
+
+# Listeners.
+
+
+async def test_listeners_are_called_in_order_and_may_leave_at_any_time() -> None:
+    """S0-55, S3-18: leaving twice is harmless."""
+    heard: list[str] = []
+    agent, _, _ = scripted_agent(says("ok"))
+
+    def first(event: Event) -> None:
+        heard.append("first")
+        leave()
+        leave()
+
+    leave = agent.subscribe(first)
+    agent.subscribe(lambda event: heard.append("second"))
+
+    await agent.prompt("go")
+
+    assert heard[:3] == ["first", "second", "second"]
+    assert heard.count("first") == 1
+
+
+async def test_two_listeners_hear_the_same() -> None:
+    """S4-25: a screen and a stream of JSON can be attached to one run."""
+    agent, _, events = scripted_agent(calls(tool_use("look")), says("ok"), tools=[LOOK])
+    _, others = listening(agent)
+
+    await agent.prompt("go")
+
+    assert len(events) > 10
+    assert events == others
+
+
+async def test_a_broken_listener_disturbs_nobody(logged: list[dict[str, object]]) -> None:
+    """S0-55: neither the run nor who listens after it."""
+    model = ScriptedModel(says("ok"))
+    agent = Agent(config(model))
+
+    def broken(event: Event) -> None:
+        raise RuntimeError("a renderer's bug")
+
+    agent.subscribe(broken)
+    _, events = listening(agent)
+
+    result = await agent.prompt("go")
+
+    assert result.stop_reason == "end_turn"
+    check_run(events)
+    assert {entry["event"] for entry in logged} == {"listener failed"}
+
+
+# Setters and messages.
+
+
+async def test_settings_count_from_the_next_call_on() -> None:
+    """S0-57, S3-16: changed while a tool runs, they are in the next request and no earlier."""
+    other = Model("other-model", api="scripted")
+    level: ThinkingLevel = "high"
+    agent, model, _ = scripted_agent(calls(tool_use("look")), says("ok"), tools=[LOOK])
+
+    def change(event: Event) -> None:
+        if event.type == "tool_execution_start":
+            agent.set_system_prompt("New.")
+            agent.set_model(other)
+            agent.set_thinking_level(level)
+            agent.set_tools([])
+
+    agent.subscribe(change)
+    result = await agent.prompt("go")
+
+    before, after = model.requests
+    assert (before.system, before.model, before.tools) == ((), MODEL, (LOOK.spec,))
+    assert (after.system, after.model, after.tools) == (("New.",), other, ())
+    assert after.thinking_level == "high"
+    assert texts(result.messages) == {"t1": "a tree"}
+
+
+@pytest.mark.parametrize("level", ["off", "minimal", "low", "medium", "high", "xhigh"])
+async def test_six_thinking_levels_reach_the_request(level: ThinkingLevel) -> None:
+    """S0-28, S3-09: what a provider makes of them is its own business."""
+    agent, model, _ = scripted_agent(says("ok"))
+
+    agent.set_thinking_level(level)
+    await agent.prompt("go")
+
+    assert model.requests[0].thinking_level == level
+
+
+async def test_messages_can_be_replaced_appended_and_cleared() -> None:
+    """S0-58, S3-16: the next request holds them."""
+    agent, model, _ = scripted_agent(says("ok"), says("ok"))
+
+    agent.replace_messages([UserMessage.of("a"), AssistantMessage((text_block("b"),))])
+    agent.append_message(UserMessage.of("c"))
+    await agent.prompt("d")
+    assert users(model.requests[-1].messages) == ["a", "c", "d"]
+    agent.clear_messages()
+    await agent.prompt("e")
+
+    assert users(model.requests[-1].messages) == ["e"]
+
+
+async def test_invalid_messages_are_repaired_or_refused() -> None:
+    """S0-58, C7: an unanswered call gets an answer, a stray answer is refused."""
+    asked = AssistantMessage((tool_use("look", {}, "t1"),), "tool_use")
+    agent, model, _ = scripted_agent(*[says("ok")] * 2, tools=[LOOK])
+
+    agent.replace_messages([UserMessage.of("a"), asked])
+    await agent.prompt("b")
+    assert "No result was recorded" in str(model.sent())
+    agent.append_message(AssistantMessage((tool_use("look", {}, "t2"),), "tool_use"))
+    agent.append_message(UserMessage.of("c"))
+    await agent.prompt("d")
+    assert str(model.sent()).count("No result was recorded") == 2
+    with pytest.raises(ConversationError, match="t9"):
+        agent.append_message(ToolResultMessage("t9", "look", ()))
+
+
+async def test_a_call_appended_without_its_result_is_answered_before_the_next_prompt() -> None:
+    """S0-58: whatever a caller left open, the request is valid."""
+    agent, model, _ = scripted_agent(says("ok"), says("ok"))
+    await agent.prompt("a")
+    agent.append_message(AssistantMessage((tool_use("look", {}, "t1"),), "tool_use"))
+
+    await agent.prompt("b")
+
+    assert "No result was recorded" in str(model.sent())
+
+
+async def test_messages_of_other_kinds_live_in_the_state_only() -> None:
+    """S3-02, S3-03, S3-20: the default converter leaves them out of the request."""
+    note = CustomMessage("notification", {"text": "mail"})
+    agent, model, _ = scripted_agent(says("ok"))
+
+    agent.append_message(note)
+    await agent.prompt("go")
+
+    kept = [m for m in agent.state.messages if isinstance(m, CustomMessage)]
+    assert [(m.role, m.data) for m in kept] == [("notification", {"text": "mail"})]
+    assert "mail" not in str(model.sent())
+
+
+async def test_timestamps_are_whole_and_never_run_backwards() -> None:
+    """S3-25: also when the first of two tools is done last; never sent."""
+    held = Held()
+    asks = calls(tool_use("held", {}, "t1"), tool_use("look", {}, "t2"))
+    agent, model, _ = scripted_agent(asks, says("ok"), tools=[LOOK, tool("held", held)])
+    agent.subscribe(lambda e: held.gate("t1").open() if e.type == "tool_execution_end" else None)
+    await agent.prompt("go")
+
+    times = [message.timestamp for message in agent.state.messages]
+
+    assert times == sorted(times)
+    assert all(isinstance(time, int) for time in times)
+    assert "timestamp" not in str(model.sent())
+
+
+async def test_a_run_that_nobody_typed_is_valid_too() -> None:
+    """S2-02, C23: a trigger has no input; the request begins with a user message all the same."""
+    agent, model, _ = scripted_agent(says("ok"))
+
+    await agent.trigger(visible=False)
+
+    assert model.sent()[0]["role"] == "user"
+    assert users(agent.state.messages) == []
+    assert not agent.conversation.prompts[0].visible
+
+
+async def test_a_bug_in_a_hook_is_raised_after_the_run_ended_in_order() -> None:
+    """C22: only programming errors raise; the agent can be used again."""
+
+    bugs = [KeyError("a bug")]
+
+    def buggy() -> None:
+        if bugs:
+            raise bugs.pop()
+
+    asks = calls(tool_use("look", {}, "t1"), tool_use("look", {}, "t2"))
+    options = LoopConfig(get_steering_messages=buggy)
+    agent, _, events = scripted_agent(asks, says("ok"), tools=[LOOK], options=options)
+
+    with pytest.raises(KeyError):
+        await agent.prompt("go")
+
+    check_run(events)
+    assert (await agent.prompt("again")).stop_reason == "end_turn"
+
+
+async def test_a_hook_may_end_the_run_with_a_sentence() -> None:
+    """C22: an error of ours raised between tools is the run's error, not an exception."""
+
+    def refuses() -> None:
+        raise ConversationError("the queue is gone")
+
+    options = LoopConfig(get_steering_messages=refuses)
+    agent, _, events = scripted_agent(calls(tool_use("look")), tools=[LOOK], options=options)
+
+    result = await agent.prompt("go")
+
+    assert (result.stop_reason, result.error) == ("error", "the queue is gone")
+    check_run(events)
+
+
+async def test_cancelling_the_caller_ends_the_run_in_order() -> None:
+    """S0-64: a program that gives up waiting leaves a whole history behind."""
+    held = Held()
+    agent, _, events = scripted_agent(
+        calls(tool_use("held")), says("ok"), tools=[tool("held", held)]
+    )
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(held.gate("t1").reached.wait(), LIMIT_S)
+
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    check_run(events)
+    assert held.cancelled == ["t1"]
+    await agent.prompt("again")
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+async def test_an_empty_prompt_is_refused(text: str) -> None:
+    """S1-02, S1-31: the API refuses blank text, so nothing would be left to send."""
+    agent, model, _ = scripted_agent(says("ok"))
+
+    with pytest.raises(ConversationError):
+        await agent.prompt(text)
+
+    assert model.requests == []
+
+
+async def test_a_run_whose_caller_was_cancelled_was_aborted() -> None:
+    """S0-64: nothing failed, so there is no error, and the model is told of the interruption."""
+    gate = Gate()
+    agent, _, _ = scripted_agent([*stream_of(says("Hello world"))[:2], gate])
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(gate.reached.wait(), LIMIT_S)
+
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert agent.state.error is None
+    assert "interrupted" in str(agent.conversation.context())

@@ -1,0 +1,387 @@
+"""Approvals are states of results: a run that needs a person ends; the decision resumes it."""
+
+import asyncio
+from dataclasses import replace
+from typing import Literal
+
+import pytest
+
+from agent_cli.agent import Agent
+from agent_cli.errors import ConversationError, NothingToContinue
+from agent_cli.events import ApprovalRequested, PromptOutput, PromptStateChanged, ToolCall
+from agent_cli.hooks import LoopConfig
+from agent_cli.messages import ToolResultMessage, UserMessage
+from agent_cli.timeline import Error, Json, Pending, Success, ToolOutput
+from agent_cli.tooling import Allow, Approval, Ask, Deny, RequireApproval, Tool, Verdict
+from tests.fakes import (
+    LIMIT_S,
+    MODEL,
+    Held,
+    ScriptedModel,
+    calls,
+    check_run,
+    does,
+    listening,
+    outline,
+    returns,
+    says,
+    scripted_agent,
+    texts,
+    tool,
+    tool_use,
+)
+
+
+def asking(name: str = "danger", rule: RequireApproval | None = None) -> tuple[Tool, list[str]]:
+    """Return a tool that asks first, and the list of calls that ran."""
+    ran: list[str] = []
+
+    async def body(on_update: object) -> str:
+        ran.append(getattr(on_update, "tool_call_id"))  # noqa: B009 - a ToolContext
+        return "boom"
+
+    rule = rule or Approval(required=True, reason="it may hurt")
+    return replace(tool(name, does(body)), require_approval=rule), ran
+
+
+async def test_a_call_that_needs_a_person_ends_the_run_before_it_runs() -> None:
+    """S2-27, S2-28, S2-29, S2-31, S2-47: recorded, then asked; the rest of the program is free."""
+    danger, ran = asking()
+    agent, _, events = scripted_agent(calls(tool_use("danger", {"a": 1})), tools=[danger])
+
+    result = await agent.prompt("go")
+
+    assert (result.stop_reason, ran) == ("waiting_for_approval", [])
+    check_run(events)
+    [request] = (event for event in events if isinstance(event, ApprovalRequested))
+    assert request.call == ToolCall("t1", "danger", {"a": 1}, "it may hurt")
+    kinds = [event.type for event in events]
+    assert kinds.index("app.prompt_state") < kinds.index("app.approval_requested")
+    assert agent.conversation.prompts[-1].state == "waiting_for_approval"
+    [call] = agent.conversation.questions()
+    assert call.result == Pending("approval", "it may hurt")
+    assert "tool_execution_start t1" not in outline(events)
+
+
+async def test_approval_runs_the_call_with_its_original_input() -> None:
+    """S2-32, S2-12, S2-51: in place, once; then the run goes on."""
+    danger, ran = asking()
+    agent, model, events = scripted_agent(
+        calls(tool_use("danger", {"a": 1})), says("done"), tools=[danger]
+    )
+    await agent.prompt("go")
+    before = [output.id for output in agent.conversation.prompts[0].output]
+    events.clear()
+
+    result = await agent.approve("t1")
+
+    check_run(events)
+    assert (result.stop_reason, ran) == ("end_turn", ["t1"])
+    call = agent.conversation.call("t1")
+    assert (call.input, call.decision) == ({"a": 1}, "approved")
+    assert isinstance(call.result, Success)
+    assert call.decided_at_ms is not None
+    assert [output.id for output in agent.conversation.prompts[0].output][: len(before)] == before
+    assert outline(events)[:6] == [
+        "agent_start",
+        "turn_start",
+        "tool_execution_start t1",
+        "tool_execution_end t1",
+        "message_start toolResult t1",
+        "message_end toolResult t1",
+    ]
+    assert [e.state for e in events if isinstance(e, PromptStateChanged)] == ["running"]
+    assert len(model.requests) == 2
+
+
+async def test_a_second_yes_does_nothing() -> None:
+    """S2-32: neither a run nor an event."""
+    danger, ran = asking()
+    agent, _, events = scripted_agent(calls(tool_use("danger")), says("done"), tools=[danger])
+    await agent.prompt("go")
+    await agent.approve("t1")
+    events.clear()
+
+    result = await agent.approve("t1")
+
+    assert (ran, events, result.iterations) == (["t1"], [], 0)
+
+
+@pytest.mark.parametrize("reason", [None, "not on a Friday"])
+async def test_rejection_answers_the_call_with_the_reason(reason: str | None) -> None:
+    """S2-33: the model reads it; there is a text of our own when the user gave none."""
+    danger, ran = asking()
+    agent, model, _ = scripted_agent(calls(tool_use("danger")), says("sorry"), tools=[danger])
+    await agent.prompt("go")
+
+    result = await (agent.reject("t1", reason) if reason else agent.reject("t1"))
+
+    assert ran == []
+    assert texts(result.messages)["t1"] == (reason or "The user declined this call.")
+    call = agent.conversation.call("t1")
+    assert isinstance(call.result, Error)
+    assert call.decision == "rejected"
+    assert "is_error" in str(model.sent()[-1])
+
+
+async def test_an_approval_blocks_what_comes_after_it() -> None:
+    """S2-30, S2-35, C4: safe before it ran, safe after it did not; results once, in call order."""
+    danger, ran = asking()
+    held = Held()
+    for id in ("t1", "t3"):
+        held.gate(id).open()
+    asks = calls(
+        tool_use("safe", {}, "t1"), tool_use("danger", {}, "t2"), tool_use("safe", {}, "t3")
+    )
+    agent, _, events = scripted_agent(asks, says("done"), tools=[danger, tool("safe", held)])
+
+    await agent.prompt("go")
+
+    assert (held.started, ran) == (["t1"], [])
+    assert agent.conversation.call("t3").result == Pending("deferred")
+    assert "message_start toolResult t1" not in outline(events)
+    events.clear()
+
+    await agent.approve("t2")
+
+    assert (held.started, ran) == (["t1", "t3"], ["t2"])
+    told = [name for name in outline(events) if name.startswith("message_start toolResult")]
+    assert told == [f"message_start toolResult t{n}" for n in (1, 2, 3)]
+
+
+async def test_a_deferred_call_may_ask_again() -> None:
+    """S2-34: two dangerous calls make two decisions, in order."""
+    danger, ran = asking()
+    asks = calls(tool_use("danger", {}, "t1"), tool_use("danger", {}, "t2"))
+    agent, _, _ = scripted_agent(asks, says("done"), tools=[danger])
+
+    await agent.prompt("go")
+    assert [call.tool_call_id for call in agent.conversation.questions()] == ["t1"]
+    second = await agent.approve("t1")
+    assert (second.stop_reason, ran) == ("waiting_for_approval", ["t1"])
+    assert [call.tool_call_id for call in agent.conversation.questions()] == ["t2"]
+    last = await agent.reject("t2")
+
+    assert (last.stop_reason, ran) == ("end_turn", ["t1"])
+
+
+async def test_in_a_batch_all_questions_come_first() -> None:
+    """C4: nothing runs before the last decision; then everything, at once."""
+    danger, ran = asking()
+    safe = tool("safe", returns("ok"))
+    asks = calls(
+        tool_use("safe", {}, "t1"), tool_use("danger", {}, "t2"), tool_use("danger", {}, "t3")
+    )
+    agent, _, events = scripted_agent(
+        asks, says("done"), tools=[danger, safe], options=LoopConfig(approval="batch")
+    )
+
+    await agent.prompt("go")
+    assert [call.tool_call_id for call in agent.conversation.questions()] == ["t2", "t3"]
+    assert "tool_execution_start t1" not in outline(events)
+    first = await agent.reject("t3", "no")
+    assert (first.stop_reason, ran) == ("waiting_for_approval", [])
+    last = await agent.approve("t2")
+
+    assert (last.stop_reason, ran) == ("end_turn", ["t2"])
+    assert texts(last.messages) == {"t1": "ok", "t2": "boom", "t3": "no"}
+
+
+async def test_a_tool_that_is_gone_when_approved_is_an_error() -> None:
+    """S2-36: the result says so."""
+    danger, _ = asking()
+    agent, _, _ = scripted_agent(calls(tool_use("danger")), says("ok"), tools=[danger])
+    await agent.prompt("go")
+    agent.set_tools([])
+
+    result = await agent.approve("t1")
+
+    assert "no longer available" in texts(result.messages)["t1"]
+
+
+async def test_a_check_that_fails_has_asked_for_a_person() -> None:
+    """S2-22: fail closed, for the tool's own rule and for the policy."""
+
+    def broken(params: object) -> Approval:
+        raise RuntimeError("no rules")
+
+    def policy(call: ToolCall, tool: Tool, params: object) -> Verdict:
+        raise RuntimeError("no rules")
+
+    by_rule, ran = asking(rule=broken)
+    agent, _, _ = scripted_agent(calls(tool_use("danger")), tools=[by_rule])
+    assert (await agent.prompt("go")).stop_reason == "waiting_for_approval"
+    by_policy, _, _ = scripted_agent(
+        calls(tool_use("safe")),
+        tools=[tool("safe", returns("ok"))],
+        options=LoopConfig(authorize_tool=policy),
+    )
+    assert (await by_policy.prompt("go")).stop_reason == "waiting_for_approval"
+    assert ran == []
+
+
+@pytest.mark.parametrize("form", ["plain", "function", "coroutine"])
+@pytest.mark.parametrize("path", ["/safe", "/etc"])
+async def test_a_tool_may_decide_by_its_input(
+    form: Literal["plain", "function", "coroutine"], path: str
+) -> None:
+    """S2-22, S2-23: a constant, a function of the input, or a coroutine function of it."""
+
+    def function(params: dict[str, Json]) -> Approval:
+        return Approval(required=params["path"] == "/etc", reason="system")
+
+    async def coroutine(params: dict[str, Json]) -> Approval:
+        return function(params)
+
+    rules: dict[str, RequireApproval] = {
+        "plain": Approval(required=path == "/etc", reason="system"),
+        "function": function,
+        "coroutine": coroutine,
+    }
+    danger, ran = asking(rule=rules[form])
+    agent, _, _ = scripted_agent(
+        calls(tool_use("danger", {"path": path})), says("ok"), tools=[danger]
+    )
+
+    result = await agent.prompt("go")
+
+    assert ran == ([] if path == "/etc" else ["t1"])
+    assert (result.stop_reason == "waiting_for_approval") == (path == "/etc")
+
+
+async def test_bad_input_is_refused_before_anybody_is_asked() -> None:
+    """S2-21: neither policy nor person sees it."""
+    seen: list[object] = []
+
+    def policy(call: ToolCall, tool: Tool, params: object) -> Verdict:
+        seen.append(call)
+        return Ask("sure?")
+
+    danger, ran = asking()
+    agent, _, _ = scripted_agent(
+        calls(tool_use("danger", "not an object")),
+        says("ok"),
+        tools=[danger],
+        options=LoopConfig(authorize_tool=policy),
+    )
+
+    result = await agent.prompt("go")
+
+    assert (result.stop_reason, seen, ran) == ("end_turn", [], [])
+
+
+@pytest.mark.parametrize("verdict", [Allow(), Deny("never on Sundays"), Ask("sure?")])
+async def test_a_policy_has_three_answers(verdict: Verdict) -> None:
+    """C19: run, refuse with a reason, ask."""
+    held = Held()
+    held.gate("t1").open()
+
+    async def policy(call: ToolCall, tool: Tool, params: object) -> Verdict:
+        return verdict
+
+    agent, _, _ = scripted_agent(
+        calls(tool_use("held")),
+        says("ok"),
+        tools=[tool("held", held)],
+        options=LoopConfig(authorize_tool=policy),
+    )
+    result = await agent.prompt("go")
+
+    assert held.started == (["t1"] if verdict == Allow() else [])
+    assert (result.stop_reason == "waiting_for_approval") == isinstance(verdict, Ask)
+    assert isinstance(verdict, Ask) or len(texts(result.messages)) == 1
+
+
+async def test_nothing_is_sent_while_a_decision_is_due() -> None:
+    """G15, S2-37: prompts, triggers, appended messages and continue are refused, whole."""
+    danger, _ = asking()
+    agent, model, _ = scripted_agent(calls(tool_use("danger")), says("ok"), tools=[danger])
+    await agent.prompt("go")
+    before = agent.state.messages
+
+    for refused in (agent.prompt("too"), agent.trigger(), agent.continue_()):
+        with pytest.raises(ConversationError, match="t1") as caught:
+            await refused
+        assert not isinstance(caught.value, NothingToContinue)
+    with pytest.raises(ConversationError, match="t1"):
+        agent.append_message(UserMessage.of("too"))
+
+    assert (agent.state.messages, len(model.requests)) == (before, 1)
+    assert (await agent.approve("t1")).stop_reason == "end_turn"
+
+
+async def test_a_continued_run_can_wait_for_an_approval_too() -> None:
+    """S2-37, S0-63: the prompt that failed is over; what continues it may have to wait."""
+    danger, ran = asking()
+    agent, _, events = scripted_agent(
+        RuntimeError(), calls(tool_use("danger")), says("ok"), tools=[danger]
+    )
+    with pytest.raises(RuntimeError):
+        await agent.prompt("go")
+
+    result = await agent.continue_()
+
+    assert result.stop_reason == "waiting_for_approval"
+    await agent.approve("t1")
+    assert ran == ["t1"]
+    check_run(events[-next(i for i, e in enumerate(events[::-1]) if e.type == "agent_start") - 1 :])
+
+
+async def test_another_process_can_decide() -> None:
+    """S2-31: everything a decision needs is in the record."""
+    danger, ran = asking()
+    first, _, _ = scripted_agent(calls(tool_use("danger", {"a": 1})), tools=[danger])
+    await first.prompt("go")
+
+    model = ScriptedModel(says("done"))
+    options = LoopConfig(model=MODEL, stream_fn=model, tools=[danger])
+    second, events = listening(Agent(options, conversation=first.conversation))
+    result = await second.approve("t1")
+
+    check_run(events)
+    assert (result.stop_reason, ran) == ("end_turn", ["t1"])
+
+
+async def test_a_decision_about_nothing_is_an_error() -> None:
+    """S2-32: a wrong id is a mistake of the caller."""
+    agent, _, _ = scripted_agent()
+
+    with pytest.raises(ConversationError, match="t9"):
+        await agent.approve("t9")
+
+
+async def test_every_step_of_a_call_is_published() -> None:
+    """S2-12, S2-24: one event for the entry, and one for each change in its place."""
+    danger, _ = asking()
+    agent, _, events = scripted_agent(calls(tool_use("danger")), says("ok"), tools=[danger])
+    await agent.prompt("go")
+    await agent.approve("t1")
+
+    steps = [
+        (event.index, event.replaced, event.output)
+        for event in events
+        if isinstance(event, PromptOutput) and isinstance(event.output, ToolOutput)
+    ]
+    assert {index for index, _, _ in steps} == {0}
+    assert [replaced for _, replaced, _ in steps] == [False, True, True, True, True]
+    why = [o.result.why for _, _, o in steps if isinstance(o.result, Pending)]
+    assert why == ["queued", "approval", "queued", "queued"]
+
+
+async def test_an_abort_after_the_yes_leaves_a_valid_history() -> None:
+    """S0-64: the approved call is answered like any other."""
+    held = Held()
+    danger = replace(tool("danger", held), require_approval=Approval(required=True))
+    agent, _, events = scripted_agent(calls(tool_use("danger")), says("ok"), tools=[danger])
+    await agent.prompt("go")
+    events.clear()
+    running = asyncio.ensure_future(agent.approve("t1"))
+    await asyncio.wait_for(held.gate("t1").reached.wait(), LIMIT_S)
+
+    agent.abort()
+    result = await asyncio.wait_for(running, LIMIT_S)
+
+    check_run(events)
+    [answer] = (m for m in result.messages if isinstance(m, ToolResultMessage))
+    assert (result.stop_reason, answer.is_error) == ("aborted", True)
+    assert (await agent.prompt("again")).stop_reason == "end_turn"

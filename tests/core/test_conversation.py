@@ -1,0 +1,229 @@
+"""The timeline's operations: whole replies, one result a call, published as it happens."""
+
+import itertools
+
+import pytest
+
+from agent_cli.conversation import Conversation
+from agent_cli.errors import ConversationError
+from agent_cli.events import Event, PromptCompleted, PromptOutput, PromptStarted
+from agent_cli.intake import append, conversation_of
+from agent_cli.messages import (
+    AssistantMessage,
+    CustomMessage,
+    Message,
+    ToolResultMessage,
+    UserMessage,
+)
+from agent_cli.projection import problems, to_api
+from agent_cli.timeline import (
+    Error,
+    FileOutput,
+    Output,
+    Pending,
+    Prompt,
+    PromptState,
+    Success,
+    ToolOutput,
+    Usage,
+    WidgetOutput,
+    text_block,
+)
+from tests.fakes import calls, says, tool_use
+
+OK = Success((text_block("ok"),))
+
+
+def asked(*ids: str) -> Conversation:
+    """Return a conversation with a reply whose calls are open."""
+    conversation = Conversation()
+    conversation.begin(UserMessage.of("go"))
+    conversation.add_reply(calls(*(tool_use("look", {}, id) for id in ids)))
+    return conversation
+
+
+def test_each_call_of_a_reply_is_open_until_it_is_settled() -> None:
+    """S2-10, S2-12: the first result stays; everything else keeps its place."""
+    conversation = asked("t1", "t2")
+    ids = [output.id for output in conversation.prompts[0].output]
+
+    assert [call.tool_call_id for call in conversation.open_calls()] == ["t1", "t2"]
+    conversation.settle_call("t2", OK)
+    conversation.settle_call("t2", Error((text_block("too late"),)))
+
+    assert [call.tool_call_id for call in conversation.open_calls()] == ["t1"]
+    assert conversation.call("t2").result == OK
+    assert [output.id for output in conversation.prompts[0].output] == ids
+
+
+def test_ids_that_were_used_before_are_replaced() -> None:
+    """S1-31: in one reply and across replies; a missing one is filled in."""
+    conversation = asked("t1", "t1")
+    conversation.settle_open_calls("skipped")
+
+    conversation.add_reply(calls(tool_use("look", {}, "t1"), tool_use("look", {}, "")))
+
+    ids = [
+        output.tool_call_id
+        for output in conversation.prompts[0].output
+        if isinstance(output, ToolOutput)
+    ]
+    assert ids[0] == "t1"
+    assert len(set(ids)) == 4
+    assert "" not in ids
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [*itertools.product(["running", "waiting_for_approval", "completed"], repeat=2)],
+)
+def test_a_prompt_changes_its_state_along_the_table_only(
+    before: PromptState, after: PromptState
+) -> None:
+    """S2-37: all nine pairs."""
+    conversation = Conversation([Prompt("p", "local", "normal", 1, state=before)])
+    allowed = {
+        ("running", "running"),
+        ("running", "waiting_for_approval"),
+        ("waiting_for_approval", "running"),
+        ("running", "completed"),
+    }
+
+    if (before, after) in allowed:
+        conversation.set_state(after)
+        assert conversation.prompts[0].state == after
+    else:
+        with pytest.raises(ConversationError, match=f"from {before} to {after}"):
+            conversation.set_state(after)
+        assert conversation.prompts[0].state == before
+
+
+def test_the_record_can_be_rebuilt_from_its_events() -> None:
+    """S2-24, S2-26, S2-45: each change is published, completion once."""
+    prompts: dict[str, list[Output]] = {}
+    completed: list[str] = []
+
+    def follow(event: Event) -> None:
+        match event:
+            case PromptStarted():
+                prompts[event.prompt.id] = []
+            case PromptOutput(replaced=True):
+                prompts[event.prompt_id][event.index] = event.output
+            case PromptOutput():
+                prompts[event.prompt_id].insert(event.index, event.output)
+            case PromptCompleted():
+                completed.append(event.prompt_id)
+
+    conversation = Conversation()
+    conversation.publish = follow
+    conversation.begin(UserMessage.of("go"))
+    conversation.add_reply(calls(tool_use("look", {}, "t1"), tool_use("look", {}, "t2")))
+    conversation.start_call("t1")
+    conversation.attach(FileOutput("f", 1, "t1", "/a", "text/plain", "a file"))
+    conversation.settle_call("t2", OK)
+    conversation.settle_call("t1", OK)
+    conversation.note(CustomMessage("note", 1))
+    conversation.complete()
+    conversation.complete()
+
+    assert prompts == {prompt.id: prompt.output for prompt in conversation.prompts}
+    assert completed == [conversation.prompts[0].id]
+
+
+def test_side_outputs_stand_behind_their_call_in_the_order_they_came() -> None:
+    """S2-39: whatever was appended since."""
+    conversation = asked("t1", "t2")
+    conversation.attach(FileOutput("f2", 1, "t2", "/b", "text/plain", "b"))
+    conversation.attach(FileOutput("f1", 1, "t1", "/a", "text/plain", "a"))
+    conversation.attach(WidgetOutput("w1", 1, "t1", "chart", None, "a chart"))
+
+    order = [output.id for output in conversation.prompts[0].output]
+
+    assert [id for id in order if len(id) == 2] == ["f1", "w1", "f2"]
+    assert [call.tool_call_id for call in conversation.open_calls()] == ["t1", "t2"]
+
+
+def test_usage_adds_up() -> None:
+    """S2-41: over replies and prompts; replies that were discarded cost as well."""
+    conversation = Conversation()
+    conversation.begin(UserMessage.of("a"))
+    conversation.add_reply(says("b", usage=Usage(1, 2, 3, 4, 5, 6)))
+    conversation.begin(UserMessage.of("c"))
+    conversation.discard_reply("d", "refusal", usage=Usage(10, 20, 30, 40, 50, 60))
+
+    assert conversation.usage == Usage(11, 22, 33, 44, 55, 66)
+
+
+def test_a_decision_counts_where_one_is_due() -> None:
+    """S2-32, S2-51: once; who waits behind it is not asked about."""
+    conversation = asked("t1", "t2")
+    conversation.pause({"t1": "sure?"})
+
+    assert [call.tool_call_id for call in conversation.questions()] == ["t1"]
+    assert conversation.waiting
+    assert not conversation.decide_call("t2", "approved")
+    assert conversation.decide_call("t1", "rejected", "no")
+    assert not conversation.decide_call("t1", "approved")
+
+    call = conversation.call("t1")
+    assert (call.decision, call.result) == ("rejected", Pending("queued", "no"))
+
+
+def test_a_new_prompt_answers_what_the_last_one_left_open() -> None:
+    """S0-58: a conversation can be sent whatever happened to it."""
+    conversation = asked("t1")
+
+    conversation.begin(UserMessage.of("never mind"))
+
+    context = [m for m in conversation.context() if not isinstance(m, CustomMessage)]
+    assert problems(to_api(context)) == []
+
+
+# A caller's own history.
+
+
+HISTORY: list[Message] = [
+    UserMessage.of("a"),
+    AssistantMessage((text_block("b"), tool_use("look", {}, "t1")), "tool_use"),
+    ToolResultMessage("t1", "look", (text_block("tree"),), details={"n": 1}),
+    AssistantMessage((text_block("c"),), "end_turn"),
+    CustomMessage("note", {"x": 1}),
+    UserMessage.of("d"),
+]
+
+
+def test_a_history_is_taken_in_as_it_is() -> None:
+    """S0-58, S3-16: and shown as it came."""
+    shown = conversation_of(HISTORY).messages()
+
+    assert [type(message) for message in shown] == [type(message) for message in HISTORY]
+    assert [getattr(m, "content", getattr(m, "data", None)) for m in shown] == [
+        getattr(m, "content", getattr(m, "data", None)) for m in HISTORY
+    ]
+
+
+@pytest.mark.parametrize("length", range(1, len(HISTORY) + 1))
+def test_every_beginning_of_a_history_is_valid(length: int) -> None:
+    """S0-58, C7: cut anywhere, also between a call and its result."""
+    conversation = conversation_of(HISTORY[:length])
+    append(conversation, UserMessage.of("next"))
+
+    context = [m for m in conversation.context() if not isinstance(m, CustomMessage)]
+
+    assert problems(to_api(context)) == []
+
+
+def test_a_history_may_begin_with_an_answer() -> None:
+    """S1-31: the API wants the user first; a stand-in goes before it."""
+    conversation = conversation_of([AssistantMessage((text_block("Welcome"),))])
+    append(conversation, UserMessage.of("Hi"))
+
+    context = [m for m in conversation.context() if not isinstance(m, CustomMessage)]
+
+    assert problems(to_api(context)) == []
+
+
+def test_an_answer_to_nothing_is_refused() -> None:
+    """S0-58: with its id and what is open."""
+    with pytest.raises(ConversationError, match=r"'t9'.*t1"):
+        conversation_of([*HISTORY[:2], ToolResultMessage("t9", "look", ())])

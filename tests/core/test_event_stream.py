@@ -1,0 +1,251 @@
+"""The stateless level: a run as an iterator of its events, with a result afterwards."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+import agent_cli
+from agent_cli import AgentContext, agent_loop, agent_loop_continue
+from agent_cli.errors import ConversationError, NothingToContinue
+from agent_cli.event_stream import EventStream
+from agent_cli.events import AgentEnd, Event
+from agent_cli.hooks import LoopConfig
+from agent_cli.messages import AssistantMessage, CustomMessage, Message, UserMessage
+from agent_cli.timeline import text_block
+from tests.fakes import (
+    LIMIT_S,
+    MODEL,
+    Gate,
+    Held,
+    ScriptedModel,
+    Step,
+    answer,
+    calls,
+    check_run,
+    config,
+    outline,
+    returns,
+    said,
+    says,
+    scripted_agent,
+    stream_of,
+    tool,
+    tool_use,
+    users,
+)
+
+LOOK = tool("look", returns("a tree"))
+
+
+async def events_of(stream: EventStream) -> list[Event]:
+    return [event async for event in stream]
+
+
+def script() -> list[Step]:
+    return [calls(tool_use("look"), text="I look."), says("A tree.")]
+
+
+def shape(messages: list[Message]) -> list[object]:
+    """Return messages without their times."""
+    return [replace(message, timestamp=0) for message in messages]
+
+
+async def test_both_levels_tell_the_same_story() -> None:
+    """S0-01, S0-70, S3-24: the same types of events, the same messages."""
+    agent, _, told_by_agent = scripted_agent(*script(), tools=[LOOK])
+    await agent.prompt("go")
+
+    model = ScriptedModel(*script())
+    stream = agent_loop([UserMessage.of("go")], AgentContext(tools=[LOOK]), config(model))
+    told_by_loop = await events_of(stream)
+
+    assert [event.type for event in told_by_loop] == [event.type for event in told_by_agent]
+    end = told_by_agent[-1]
+    assert isinstance(end, AgentEnd)
+    assert shape([*stream.result().messages]) == shape([*end.messages])
+    check_run(told_by_loop)
+
+
+async def test_the_result_comes_after_the_events() -> None:
+    """S0-07: messages, final message, and the number of model calls; before, a clear error."""
+    stream = agent_loop(
+        [UserMessage.of("go")], AgentContext(tools=[LOOK]), config(ScriptedModel(*script()))
+    )
+    with pytest.raises(ConversationError, match="iterate"):
+        stream.result()
+
+    await events_of(stream)
+
+    result = stream.result()
+    assert [message.role for message in result.messages] == [
+        "user",
+        "assistant",
+        "toolResult",
+        "assistant",
+    ]
+    assert result.final_message is result.messages[-1]
+    assert (result.iterations, result.stop_reason) == (2, "end_turn")
+
+
+async def test_the_context_is_left_as_it_was() -> None:
+    """S0-01, S0-30: stateless; what came of it is in the result."""
+    context = AgentContext("Be brief.", [UserMessage.of("Hi"), assistant("Hello")], [LOOK])
+    before = tuple(context.messages)
+    model = ScriptedModel(says("ok"))
+
+    stream = agent_loop([UserMessage.of("go")], context, config(model))
+    await events_of(stream)
+
+    assert tuple(context.messages) == before
+    assert model.requests[0].system == ("Be brief.",)
+    assert users(model.requests[0].messages) == ["Hi", "go"]
+    context.append(*stream.result().messages)
+    assert [message.role for message in context.messages] == ["user", "assistant"] * 2
+
+
+def assistant(text: str) -> AssistantMessage:
+    return AssistantMessage((text_block(text),))
+
+
+async def test_an_empty_context_is_usable() -> None:
+    """S0-30: a prompt is all that is needed."""
+    stream = agent_loop([UserMessage.of("go")], AgentContext(), config(ScriptedModel(says("ok"))))
+
+    await events_of(stream)
+
+    assert stream.result().final_message is not None
+
+
+async def test_several_prompts_are_announced_in_order() -> None:
+    """S0-37: before the first model call."""
+    reply = says("ok")
+    model = ScriptedModel(reply)
+    prompts = [UserMessage.of("a"), UserMessage.of("b")]
+
+    told = await events_of(agent_loop(prompts, AgentContext(), config(model)))
+
+    assert outline(told) == [
+        "agent_start",
+        "turn_start",
+        *said("a", "b"),
+        *answer(reply),
+        "turn_end",
+        "agent_end",
+    ]
+    assert users(model.requests[0].messages) == ["a", "b"]
+
+
+@pytest.mark.parametrize("tail", ["user", "toolResult"])
+async def test_continuing_adds_no_message(tail: str) -> None:
+    """S0-38, S3-06, S3-24: the first message is the assistant's."""
+    prompt = UserMessage.of("go")
+    messages: list[Message] = [prompt]
+    if tail == "toolResult":
+        once = replace(config(ScriptedModel(*script())), max_rounds=1)
+        first = agent_loop([prompt], AgentContext(tools=[LOOK]), once)
+        await events_of(first)
+        messages = [*first.result().messages]
+    reply = says("ok")
+    model = ScriptedModel(reply)
+
+    told = await events_of(agent_loop_continue(AgentContext(messages=messages), config(model)))
+
+    assert messages[-1].role == tail
+    assert outline(told) == [
+        "agent_start",
+        "turn_start",
+        *answer(reply),
+        "turn_end",
+        "agent_end",
+    ]
+
+
+@pytest.mark.parametrize("messages", [[], [UserMessage.of("go"), assistant("ok")]])
+async def test_continuing_needs_something_to_answer(messages: list[Message]) -> None:
+    """S3-07: a typed error before anything happens."""
+    with pytest.raises(NothingToContinue):
+        agent_loop_continue(AgentContext(messages=messages), LoopConfig(model=MODEL))
+
+
+async def test_messages_of_other_kinds_need_a_converter_here() -> None:
+    """S3-03: this level has no default; the error names the kind."""
+    context = AgentContext(messages=[CustomMessage("notification", "mail")])
+    model = ScriptedModel(says("ok"))
+
+    stream = agent_loop([UserMessage.of("go")], context, config(model))
+    await events_of(stream)
+
+    assert "notification" in str(stream.result().error)
+    assert model.requests == []
+
+
+async def test_a_token_stops_the_run_and_its_last_events_arrive() -> None:
+    """S0-25, S0-51, S0-66: agent_end is the last event; the iteration ends by itself."""
+    gate = Gate()
+    model = ScriptedModel([*stream_of(says("Hello world"))[:2], gate])
+    stream = agent_loop([UserMessage.of("go")], AgentContext(), config(model))
+    told: list[Event] = []
+
+    async for event in stream:
+        told.append(event)
+        if event.type == "message_update":
+            stream.cancel.cancel()
+
+    check_run(told)
+    assert (stream.result().stop_reason, model.closed) == ("aborted", 1)
+
+
+async def test_leaving_the_iteration_stops_the_run() -> None:
+    """S0-07: nobody reads on, so nothing goes on."""
+    held = Held()
+    context = AgentContext(tools=[tool("held", held)])
+    model = ScriptedModel(calls(tool_use("held")))
+    iteration = aiter(agent_loop([UserMessage.of("go")], context, config(model)))
+
+    async for event in iteration:
+        if event.type == "tool_execution_start":
+            await asyncio.wait_for(held.gate("t1").reached.wait(), LIMIT_S)
+            break
+    await asyncio.wait_for(iteration.aclose(), LIMIT_S)  # type: ignore[attr-defined]
+
+    assert held.cancelled == ["t1"]
+
+
+async def test_a_bug_is_raised_after_the_last_event() -> None:
+    """C22: the events are whole all the same."""
+    stream = agent_loop(
+        [UserMessage.of("go")], AgentContext(), config(ScriptedModel(ZeroDivisionError()))
+    )
+    told: list[Event] = []
+
+    with pytest.raises(ZeroDivisionError):
+        async for event in stream:
+            told.append(event)
+
+    check_run(told)
+
+
+def test_the_package_exports_both_levels() -> None:
+    """S0-02, S3-26: under the names of the documents."""
+    assert {"Agent", "agent_loop", "agent_loop_continue", "AgentContext", "EventStream"} <= set(
+        agent_cli.__all__
+    )
+
+
+async def test_the_events_of_a_run_can_be_read_once() -> None:
+    """S0-07: a second loop over them must not send the prompt again."""
+    model = ScriptedModel(says("ok"), says("ok"))
+    stream = agent_loop([UserMessage.of("go")], AgentContext(), config(model))
+    await events_of(stream)
+
+    with pytest.raises(ConversationError):
+        await events_of(stream)
+
+    assert len(model.requests) == 1
+
+
+async def test_nothing_to_say_to_an_empty_context_is_a_clear_error() -> None:
+    """C22: a mistake of the caller is told as one, before anything is sent."""
+    with pytest.raises(ConversationError):
+        await events_of(agent_loop([], AgentContext(), config(ScriptedModel(says("ok")))))

@@ -1,0 +1,491 @@
+"""A batch of calls: side by side or alone, in call order where order counts, within limits."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from pydantic import BaseModel
+
+from agent_cli.cancel import CancelToken
+from agent_cli.errors import ToolError
+from agent_cli.events import Event, ToolCall, ToolExecutionEnd, ToolExecutionUpdate
+from agent_cli.hooks import LoopConfig
+from agent_cli.messages import ToolResultMessage
+from agent_cli.timeline import FileOutput, Json, ToolOutput, WidgetOutput, text_block
+from agent_cli.tooling import Execute, Tool, ToolContext, ToolResult
+from tests.fakes import (
+    LIMIT_S,
+    Held,
+    calls,
+    check_run,
+    does,
+    outline,
+    raises,
+    returns,
+    says,
+    scripted_agent,
+    texts,
+    tool,
+    tool_use,
+)
+
+
+async def result_of(
+    body: Execute, *, options: LoopConfig | None = None, timeout_s: float | None = None
+) -> tuple[ToolResultMessage, Sequence[Event]]:
+    """Let the model call a tool with *body* once; the run goes on afterwards."""
+    agent, _, events = scripted_agent(
+        calls(tool_use("work", {"a": 1})),
+        says("ok"),
+        tools=[tool("work", body, timeout_s=timeout_s)],
+        options=options,
+    )
+    result = await asyncio.wait_for(agent.prompt("go"), LIMIT_S)
+    check_run(events)
+    assert result.stop_reason == "end_turn"
+    [message] = (m for m in result.messages if isinstance(m, ToolResultMessage))
+    return message, events
+
+
+# Side by side, alone, in order.
+
+
+async def test_all_calls_of_a_reply_run_at_once() -> None:
+    """S1-07, S2-48: three that wait for each other could not end one after another."""
+    together = asyncio.Barrier(3)
+
+    async def meet(on_update: ToolContext) -> str:
+        await together.wait()
+        return "met"
+
+    asks = calls(*(tool_use("meet", {}, f"t{n}") for n in range(3)))
+    agent, _, _ = scripted_agent(asks, says("ok"), tools=[tool("meet", does(meet))])
+
+    result = await asyncio.wait_for(agent.prompt("go"), LIMIT_S)
+
+    assert texts(result.messages) == {"t0": "met", "t1": "met", "t2": "met"}
+
+
+async def test_results_are_in_call_order_whoever_ends_first() -> None:
+    """S1-08: the slowest is the first."""
+    held = Held()
+    asks = calls(*(tool_use("held", {}, f"t{n}") for n in range(3)))
+    agent, model, _ = scripted_agent(asks, says("ok"), tools=[tool("held", held)])
+    held.gate("t2").open()
+    following = {"t2": "t1", "t1": "t0"}
+
+    def open_next(event: Event) -> None:
+        if isinstance(event, ToolExecutionEnd) and event.tool_call_id in following:
+            held.gate(following[event.tool_call_id]).open()
+
+    agent.subscribe(open_next)
+    result = await asyncio.wait_for(agent.prompt("go"), LIMIT_S)
+
+    assert held.ended == ["t2", "t1", "t0"]
+    assert list(texts(result.messages)) == ["t0", "t1", "t2"]
+    assert "'t0'" in str(model.sent()[-1]).split("tool_use_id")[1]
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+async def test_no_more_tools_run_at_once_than_allowed(concurrency: int) -> None:
+    """G6: the others have started for the user and wait for a place."""
+    running = most = 0
+
+    async def count(on_update: ToolContext) -> str:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        running -= 1
+        return "ok"
+
+    asks = calls(*(tool_use("count", {}, f"t{n}") for n in range(5)))
+    agent, _, events = scripted_agent(
+        asks,
+        says("ok"),
+        tools=[tool("count", does(count))],
+        options=LoopConfig(concurrency=concurrency),
+    )
+    await agent.prompt("go")
+
+    assert most == concurrency
+    check_run(events)
+
+
+async def test_a_tool_that_is_not_safe_beside_others_runs_alone() -> None:
+    """S1-44, C24: those before it are done, those after it have not begun."""
+    log: list[str] = []
+
+    def body(name: str) -> Execute:
+        async def work(on_update: ToolContext) -> str:
+            log.append(f"{name} starts")
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            log.append(f"{name} ends")
+            return "ok"
+
+        return does(work)
+
+    tools = [tool("safe", body("safe")), tool("alone", body("alone"), parallel_safe=False)]
+    names = ["safe", "safe", "alone", "safe"]
+    asks = calls(*(tool_use(name, {}, f"t{n}") for n, name in enumerate(names)))
+    agent, _, _ = scripted_agent(asks, says("ok"), tools=tools)
+    await agent.prompt("go")
+
+    assert log == [
+        *["safe starts"] * 2,
+        *["safe ends"] * 2,
+        *["alone starts", "alone ends"],
+        *["safe starts", "safe ends"],
+    ]
+
+
+def writer(held: Held) -> Tool:
+    """Return a tool that writes the paths its input names."""
+
+    def writes(params: dict[str, list[str]]) -> list[str]:
+        return params["paths"]
+
+    return tool("write", held, writes=writes)
+
+
+async def started_with(*paths: list[Json], open_first: Sequence[str] = ()) -> list[str]:
+    """Run a batch of writers of *paths*, opened in call order; return who started when."""
+    held = Held()
+    for id in open_first:
+        held.gate(id).open()
+    uses = [tool_use("write", {"paths": each}, f"t{n}") for n, each in enumerate(paths)]
+    agent, _, events = scripted_agent(calls(*uses), says("ok"), tools=[writer(held)])
+    log: list[str] = held.started
+    running = asyncio.ensure_future(agent.prompt("go"))
+    for n in range(len(paths)):
+        await asyncio.wait_for(held.gate(f"t{n}").reached.wait(), LIMIT_S)
+        log.append("|")
+        held.gate(f"t{n}").open()
+    await asyncio.wait_for(running, LIMIT_S)
+    check_run(events)
+    return [name for name in log if name != "|"] if open_first else log
+
+
+async def test_calls_that_write_one_path_run_in_call_order() -> None:
+    """C1: one after the other, while others run beside them."""
+    log = await started_with(["/a"], ["/a"], ["/b"], ["/a"])
+
+    assert log[:3] == ["t0", "t2", "|"]
+    assert [id for id in log if id.startswith("t")] == ["t0", "t2", "t1", "t3"]
+
+
+async def test_a_call_that_writes_two_paths_keeps_its_turn_for_both() -> None:
+    """C1: who asked later for the second path does not overtake it there."""
+    log = await started_with(["/a"], ["/a", "/b"], ["/b"])
+
+    assert [id for id in log if id.startswith("t")] == ["t0", "t1", "t2"]
+
+
+async def test_a_path_named_twice_is_one_path() -> None:
+    """C1: a call must not wait for itself."""
+    assert await started_with(["/a", "/a"], ["/a"]) == ["t0", "|", "t1", "|"]
+
+
+async def test_a_tool_that_cannot_name_its_paths_is_answered() -> None:
+    """S1-14: its bug is an error result; it does not run; the others do."""
+    held = Held()
+
+    def writes(params: dict[str, str]) -> list[str]:
+        return [params["path"]]
+
+    asks = calls(tool_use("write", {}, "t1"), tool_use("look", {}, "t2"))
+    tools = [tool("write", held, writes=writes), tool("look", returns("fine"))]
+    agent, _, events = scripted_agent(asks, says("ok"), tools=tools)
+    result = await agent.prompt("go")
+
+    check_run(events)
+    assert held.started == []
+    assert texts(result.messages)["t2"] == "fine"
+    assert "path" in texts(result.messages)["t1"]
+
+
+# Whatever a tool does is a result.
+
+
+async def test_a_tools_text_is_its_result() -> None:
+    """S0-17, S3-21: a plain string is enough."""
+    message, _ = await result_of(returns("42"))
+
+    assert (message.text, message.is_error) == ("42", False)
+
+
+async def test_details_and_images_go_where_they_belong() -> None:
+    """S0-17, C26: content reaches the model, details the end event only."""
+    image: dict[str, Json] = {"type": "image", "source": {"type": "base64", "data": "aGk="}}
+    given = ToolResult((text_block("see"), image), details={"secret": "for the screen"})
+
+    async def body(on_update: ToolContext) -> ToolResult:
+        return given
+
+    agent, model, events = scripted_agent(
+        calls(tool_use("work")), says("ok"), tools=[tool("work", does(body))]
+    )
+    await agent.prompt("go")
+
+    [end] = (event for event in events if isinstance(event, ToolExecutionEnd))
+    assert (end.result, end.is_error) == (given, False)
+    assert "for the screen" not in str(model.requests[-1]) or "details" in str(model.requests[-1])
+    assert "for the screen" not in str(model.sent())
+    assert "aGk=" in str(model.sent())
+
+
+async def test_an_exception_is_its_message(logged: list[dict[str, object]]) -> None:
+    """S0-53, S1-13, S1-14, S2-40: no traceback for the model; the log has it."""
+    message, _ = await result_of(raises(RuntimeError("the disk is full")))
+
+    assert (message.text, message.is_error) == ("the disk is full", True)
+    assert [(entry["event"], entry["exc_info"]) for entry in logged] == [("tool failed", True)]
+
+
+async def test_an_exception_without_words_is_named() -> None:
+    """S0-53: an empty result would tell the model nothing."""
+    message, _ = await result_of(raises(KeyError()))
+
+    assert message.text == "KeyError"
+
+
+async def test_a_tool_error_is_passed_on_as_it_is() -> None:
+    """S1-13: written for the model."""
+    message, _ = await result_of(raises(ToolError("There is no file 'a'; there are: b")))
+
+    assert (message.text, message.is_error) == ("There is no file 'a'; there are: b", True)
+
+
+@pytest.mark.parametrize("whose", ["tool", "run"])
+async def test_a_tool_that_takes_too_long_is_stopped(whose: str) -> None:
+    """S1-14, G5: by its own limit, or else by the run's."""
+    held = Held()
+    options = LoopConfig(tool_timeout_s=0.01 if whose == "run" else 60.0)
+    own = 0.01 if whose == "tool" else None
+
+    message, _ = await result_of(held, options=options, timeout_s=own)
+
+    assert message.is_error
+    assert "longer than 0.01 s" in message.text
+    assert held.cancelled == ["t1"]
+
+
+async def test_a_tools_own_timeout_error_is_not_the_limit() -> None:
+    """G5: the text must not blame a limit that was not reached."""
+    message, _ = await result_of(raises(TimeoutError("the server did not answer")))
+
+    assert message.text == "the server did not answer"
+
+
+async def test_no_time_limit_is_no_limit() -> None:
+    """G5: a tool that says 0 may take as long as it likes."""
+    message, _ = await result_of(
+        returns("ok"), options=LoopConfig(tool_timeout_s=0.0), timeout_s=0.0
+    )
+
+    assert message.text == "ok"
+
+
+async def test_a_tool_that_cancels_itself_is_answered() -> None:
+    """S1-14: and nobody else is blamed for it."""
+
+    async def body(on_update: ToolContext) -> str:
+        raise asyncio.CancelledError
+
+    message, _ = await result_of(does(body))
+
+    assert message.is_error
+    assert "cancelled from within" in message.text
+
+
+@pytest.mark.parametrize("value", [None, 42, {"text": "x"}])
+async def test_a_result_of_the_wrong_type_is_an_error(value: object) -> None:
+    """S1-14: a plugin's author may have forgotten the types."""
+
+    async def body(on_update: ToolContext) -> str:
+        return value  # type: ignore[return-value]  # the point of the test
+
+    message, _ = await result_of(does(body))
+
+    assert message.is_error
+    assert type(value).__name__ in message.text
+
+
+async def test_an_empty_result_is_valid() -> None:
+    """S1-31: the API refuses blank text; the request says there was none."""
+    agent, model, _ = scripted_agent(
+        calls(tool_use("work")), says("ok"), tools=[tool("work", returns(" "))]
+    )
+    await agent.prompt("go")
+
+    assert "(no output)" in str(model.sent()[-1])
+
+
+async def test_the_result_can_be_finished_before_it_is_recorded() -> None:
+    """S1-16, S1-34: the seam that caps results; record, event and request agree."""
+
+    async def finish(call: ToolCall, result: ToolResult) -> ToolResult:
+        return ToolResult.of(f"{call.name}: {result.text[:3]}")
+
+    message, events = await result_of(returns("abcdef"), options=LoopConfig(finish_result=finish))
+
+    assert message.text == "work: abc"
+    [end] = (event for event in events if isinstance(event, ToolExecutionEnd))
+    assert end.result.text == "work: abc"
+
+
+# Input.
+
+
+class Point(BaseModel):
+    x: int
+    label: str = "here"
+
+
+async def test_input_arrives_typed_and_bad_input_does_not_arrive() -> None:
+    """S2-21, S3-21: validated before anything runs; the fault is named with its path."""
+    seen: list[object] = []
+
+    async def body(
+        tool_call_id: str, params: Point, cancel: CancelToken, on_update: ToolContext
+    ) -> str:
+        seen.append((tool_call_id, params, cancel.cancelled))
+        return "ok"
+
+    point = replace(tool("point", body), parameters=Point)
+    asks = calls(
+        tool_use("point", {"x": 1}, "t1"),
+        tool_use("point", {"x": "far"}, "t2"),
+        tool_use("point", ["x"], "t3"),
+    )
+    agent, _, events = scripted_agent(asks, says("ok"), tools=[point])
+    result = await agent.prompt("go")
+
+    check_run(events)
+    assert seen == [("t1", Point(x=1), False)]
+    assert texts(result.messages)["t2"].startswith("Invalid input for point: x:")
+    assert "Invalid input" in texts(result.messages)["t3"]
+
+
+async def test_a_call_knows_who_and_what_it_works_for() -> None:
+    """S0-18, S2-23, S2-38: id, name, user, services and shared state."""
+    seen: list[ToolContext] = []
+    state: dict[str, Json] = {"count": 1}
+
+    async def body(on_update: ToolContext) -> str:
+        seen.append(on_update)
+        on_update.state["count"] = 2
+        return "ok"
+
+    options = LoopConfig(user_id="ann", services={"clock": 7}, state=state)
+    await result_of(does(body), options=options)
+
+    [context] = seen
+    assert (context.tool_call_id, context.tool_name, context.user_id) == ("t1", "work", "ann")
+    assert (context.services["clock"], state) == (7, {"count": 2})
+
+
+# Updates and side outputs.
+
+
+async def test_updates_are_told_between_start_and_end(logged: list[dict[str, object]]) -> None:
+    """S0-14, S0-19, S3-22: with id and name; not in the history; nothing after the end."""
+    late: list[ToolContext] = []
+
+    async def body(on_update: ToolContext) -> str:
+        late.append(on_update)
+        for part in ("1 of 3", "2 of 3"):
+            on_update(part)
+        on_update(ToolResult.of("3 of 3", details={"n": 3}))
+        return "done"
+
+    agent, model, events = scripted_agent(
+        calls(tool_use("work")), says("ok"), tools=[tool("work", does(body))]
+    )
+    agent.subscribe(lambda e: late[0]("too late") if e.type == "turn_end" else None)
+    await agent.prompt("go")
+
+    batch = [name for name in outline(events) if name.startswith("tool_execution")]
+    assert batch == [
+        "tool_execution_start t1",
+        *["tool_execution_update t1"] * 3,
+        "tool_execution_end t1",
+    ]
+    updates = [event for event in events if isinstance(event, ToolExecutionUpdate)]
+    assert [update.partial_result.text for update in updates] == ["1 of 3", "2 of 3", "3 of 3"]
+    assert {update.tool_name for update in updates} == {"work"}
+    assert "of 3" not in str(model.sent())
+    assert {entry["event"] for entry in logged} == {"tool update after its end"}
+
+
+async def test_updates_of_two_calls_can_be_told_apart() -> None:
+    """S0-14, G1: each carries its call's id."""
+    together = asyncio.Barrier(2)
+
+    async def body(on_update: ToolContext) -> str:
+        await together.wait()
+        on_update(f"from {on_update.tool_call_id}")
+        return "ok"
+
+    asks = calls(tool_use("work", {}, "t1"), tool_use("work", {}, "t2"))
+    agent, _, events = scripted_agent(asks, says("ok"), tools=[tool("work", does(body))])
+    await asyncio.wait_for(agent.prompt("go"), LIMIT_S)
+
+    updates = [event for event in events if isinstance(event, ToolExecutionUpdate)]
+    assert sorted((u.tool_call_id, u.partial_result.text) for u in updates) == [
+        ("t1", "from t1"),
+        ("t2", "from t2"),
+    ]
+
+
+async def test_side_outputs_stand_right_behind_their_call() -> None:
+    """S2-38, S2-39: also when the calls run side by side and the last one is first."""
+    turns = {"t1": asyncio.Event(), "t2": asyncio.Event()}
+
+    async def body(on_update: ToolContext) -> str:
+        id = on_update.tool_call_id
+        if id == "t1":
+            await turns["t2"].wait()
+        on_update.add_output(FileOutput(f"{id}-f", 1, id, "/a.png", "image/png", f"picture {id}"))
+        on_update.add_output(WidgetOutput(f"{id}-w", 1, id, "chart", {}, "a chart"))
+        turns[id].set()
+        return "ok"
+
+    asks = calls(tool_use("work", {}, "t1"), tool_use("work", {}, "t2"))
+    agent, model, _ = scripted_agent(asks, says("ok"), tools=[tool("work", does(body))])
+    await asyncio.wait_for(agent.prompt("go"), LIMIT_S)
+
+    entries = [
+        output.tool_call_id if isinstance(output, ToolOutput) else output.id
+        for output in agent.conversation.prompts[0].output
+        if isinstance(output, ToolOutput | FileOutput | WidgetOutput)
+    ]
+    assert entries == ["t1", "t1-f", "t1-w", "t2", "t2-f", "t2-w"]
+    assert "picture t1" in str(model.sent()[-1])
+    assert "a chart" not in str(model.sent()[-1])
+
+
+async def test_finished_calls_keep_their_times() -> None:
+    """S2-11: input, result, start and end."""
+    agent, _, _ = scripted_agent(
+        calls(tool_use("work", {"a": 1})), says("ok"), tools=[tool("work", returns("ok"))]
+    )
+    await agent.prompt("go")
+
+    call = agent.conversation.call("t1")
+    assert call.input == {"a": 1}
+    assert call.started_at_ms is not None and call.ended_at_ms is not None
+    assert call.at_ms <= call.started_at_ms <= call.ended_at_ms
+
+
+async def test_calls_with_one_id_are_told_apart() -> None:
+    """S1-31: some servers repeat ids; the request may not."""
+    asks = calls(tool_use("work", {}, "t1"), tool_use("work", {}, "t1"))
+    agent, _, events = scripted_agent(asks, says("ok"), tools=[tool("work", returns("ok"))])
+    result = await agent.prompt("go")
+
+    check_run(events)
+    assert len(texts(result.messages)) == 2

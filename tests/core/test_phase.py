@@ -1,0 +1,86 @@
+"""The state machine of document S4: all pairs, all guards."""
+
+import itertools
+
+import pytest
+
+from agent_cli.errors import ConversationError
+from agent_cli.phase import ChatStateMachine, Phase
+
+DOCUMENTED = {
+    ("idle", "thinking"),
+    ("thinking", "planning_tools"),
+    ("thinking", "responding"),
+    ("planning_tools", "executing_tools"),
+    ("executing_tools", "thinking"),
+    ("executing_tools", "responding"),
+    ("responding", "done"),
+    *((phase, "error") for phase in Phase),
+}
+ADDED = {
+    ("done", "idle"),  # a REPL goes on
+    ("error", "idle"),
+    ("idle", "planning_tools"),  # a run that resumes an approved batch
+    ("responding", "thinking"),  # a paused or steered answer goes on
+}
+
+
+def machine_in(phase: Phase) -> tuple[ChatStateMachine, list[tuple[str, str]]]:
+    changes: list[tuple[str, str]] = []
+    machine = ChatStateMachine(lambda before, after: changes.append((before, after)))
+    machine.phase = phase
+    return machine, changes
+
+
+def test_there_are_seven_phases_and_a_run_begins_idle() -> None:
+    """S4-04: the document's names."""
+    assert set(Phase) == {
+        "idle",
+        "thinking",
+        "planning_tools",
+        "executing_tools",
+        "responding",
+        "done",
+        "error",
+    }
+    assert ChatStateMachine().phase is Phase.IDLE
+
+
+@pytest.mark.parametrize(("before", "after"), [*itertools.product(Phase, Phase)])
+def test_a_phase_changes_along_the_table_only(before: Phase, after: Phase) -> None:
+    """Each of the 49 pairs; an accepted one is told once, with from and to.
+
+    S4-05, S4-06, S4-07, S4-08, S4-09, S4-10, S4-11, S4-12, S4-13, S4-24, C13.
+    """
+    machine, changes = machine_in(before)
+
+    if (before, after) in DOCUMENTED | ADDED:
+        assert machine.can_go(after)
+        machine.go(after)
+        assert (machine.phase, changes) == (after, [(before, after)])
+    else:
+        assert not machine.can_go(after)
+        with pytest.raises(ConversationError, match=f"from {before} to {after}"):
+            machine.go(after)
+        assert (machine.phase, changes) == (before, [])
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_guards_say_what_a_phase_allows(phase: Phase) -> None:
+    """S4-14, S4-15, S4-16: the three truth tables."""
+    machine, _ = machine_in(phase)
+
+    assert machine.can_stream_content == (phase == "responding")
+    assert machine.can_execute_tools == (phase == "executing_tools")
+    assert machine.can_show_thinking == (phase in ("thinking", "planning_tools"))
+
+
+@pytest.mark.parametrize("phase", ["thinking", "executing_tools", "responding"])
+def test_a_run_finishes_along_the_table(phase: str) -> None:
+    """S4-10, S4-11: also one that ends with its tools, at a limit."""
+    machine, changes = machine_in(Phase(phase))
+
+    machine.finish()
+
+    assert machine.phase is Phase.DONE
+    assert set(changes) <= DOCUMENTED

@@ -1,0 +1,241 @@
+"""From the timeline to messages and to what the API accepts; pure, stable, lossy on purpose."""
+
+import copy
+
+import pytest
+
+from agent_cli.conversation import Conversation
+from agent_cli.messages import (
+    AssistantMessage,
+    CustomMessage,
+    LlmMessage,
+    ToolResultMessage,
+    UserMessage,
+)
+from agent_cli.projection import context, messages, problems, to_api
+from agent_cli.timeline import (
+    Block,
+    FileOutput,
+    ReplyOutput,
+    Success,
+    ToolOutput,
+    UserOutput,
+    WidgetOutput,
+    text_block,
+)
+from tests.fakes import calls, says, tool_use
+
+
+def sent(conversation: Conversation) -> list[Block]:
+    return to_api([m for m in conversation.context() if not isinstance(m, CustomMessage)])
+
+
+def looked() -> Conversation:
+    """Return a conversation of one prompt, one call and an answer."""
+    conversation = Conversation()
+    conversation.begin(UserMessage.of("go"))
+    conversation.add_reply(calls(tool_use("look"), text="I look."))
+    conversation.settle_call("t1", Success((text_block("a tree"),), details={"seen": 1}))
+    conversation.add_reply(says("A tree.", thinking="Hm."))
+    return conversation
+
+
+def test_text_and_calls_become_messages_in_turn() -> None:
+    """S2-05, S2-06, S1-09: the whole request, as it is sent."""
+    assert sent(looked()) == [
+        {"role": "user", "content": [text_block("go")]},
+        {"role": "assistant", "content": [text_block("I look."), tool_use("look")]},
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "t1", "content": [text_block("a tree")]}
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "Hm.", "signature": "s"},
+                text_block("A tree."),
+            ],
+        },
+    ]
+
+
+def test_projecting_changes_nothing_and_always_gives_the_same() -> None:
+    """S2-09: a pure function of the record."""
+    conversation = looked()
+    before = copy.deepcopy(list(conversation.prompts))
+
+    first, second = sent(conversation), sent(conversation)
+
+    assert first == second
+    assert list(conversation.prompts) == before
+
+
+def test_what_is_appended_never_changes_what_was_sent() -> None:
+    """S2-14: prompt caches and signed thinking depend on it."""
+    conversation = looked()
+    before = sent(conversation)
+
+    conversation.begin(UserMessage.of("more"))
+    conversation.add_reply(says("ok"))
+
+    assert sent(conversation)[: len(before)] == before
+
+
+def test_widgets_and_notes_change_no_byte() -> None:
+    """S2-08, S3-02: for people only."""
+    conversation = looked()
+    before = sent(conversation)
+
+    conversation.attach(WidgetOutput("w", 1, "t1", "chart", {}, "a chart"))
+    conversation.note(CustomMessage("notification", "mail"))
+
+    assert sent(conversation) == before
+
+
+def test_a_file_is_its_summary_inside_the_tools_result() -> None:
+    """S2-07, C23: not a turn of its own."""
+    conversation = looked()
+    conversation.attach(FileOutput("f", 1, "t1", "/out.png", "image/png", "a green tree"))
+
+    assert sent(conversation)[2]["content"] == [
+        {
+            "type": "tool_result",
+            "tool_use_id": "t1",
+            "content": [
+                text_block("a tree"),
+                text_block("[file for the user: /out.png] a green tree"),
+            ],
+        }
+    ]
+
+
+def test_an_interrupted_reply_is_a_note_and_a_broken_one_nothing() -> None:
+    """S0-64: half a message is never sent."""
+    conversation = looked()
+    conversation.begin(UserMessage.of("more"))
+    conversation.discard_reply("half of", "error", error="gone")
+    assert sent(conversation)[-1]["content"] == [text_block("more")]
+    conversation.discard_reply("half of", "aborted")
+
+    assert sent(conversation)[-1]["content"] == [
+        text_block("more"),
+        text_block("[The user interrupted the reply here.]"),
+    ]
+
+
+def test_a_compaction_keeps_the_first_message_and_the_tail() -> None:
+    """S1-40, S1c-5: the middle becomes its summary."""
+    conversation = looked()
+    second = conversation.begin(UserMessage.of("second"))
+    conversation.add_reply(says("ok"))
+    conversation.begin(UserMessage.of("third"))
+    assert second.input is not None
+
+    conversation.compact("they looked", second.input.id)
+
+    assert [text for message in sent(conversation) for text in _texts(message)] == [
+        "go",
+        "[Summary of the conversation up to here]\nthey looked",
+        "second",
+        "ok",
+        "third",
+    ]
+    assert problems(sent(conversation)) == []
+
+
+def _texts(message: Block) -> list[str]:
+    content = message["content"]
+    assert isinstance(content, list)
+    return [str(b["text"]) for b in content if isinstance(b, dict) and b["type"] == "text"]
+
+
+def test_a_trim_leaves_the_first_message() -> None:
+    """C7, S1-32: whole rounds go, no pair is split; `context` is a function of prompts alone."""
+    conversation = looked()
+    conversation.begin(UserMessage.of("second"))
+    kept = conversation.prompts[-1].input
+    assert isinstance(kept, UserOutput)
+    conversation.trim(kept.id, removed_messages=3)
+
+    assert [m.text for m in context(conversation.prompts) if isinstance(m, UserMessage)] == [
+        "go",
+        "second",
+    ]
+    assert isinstance(conversation.prompts[0].output[1], ToolOutput)
+
+
+USER = UserMessage.of("a")
+ASKS = AssistantMessage((tool_use("look", {}, "t1"),), "tool_use")
+RESULT = ToolResultMessage("t1", "look", (text_block("ok"),))
+ANSWER = AssistantMessage((text_block("b"),))
+
+
+@pytest.mark.parametrize(
+    ("messages", "fault"),
+    [
+        ([USER], None),
+        ([USER, USER], None),
+        ([USER, ANSWER, USER], None),
+        ([USER, ASKS, RESULT], None),
+        ([USER, ASKS, RESULT, USER], None),
+        ([USER, ANSWER], "the last message is not the user's"),
+        ([ANSWER, USER], "the first message is not the user's"),
+        ([USER, ASKS, USER], "answers"),
+        ([USER, ASKS], "no results"),
+        ([USER, RESULT], "answers"),
+        ([USER, ASKS, RESULT, RESULT], "answers"),
+        ([USER, ASKS, USER, RESULT], "before its tool results"),
+        ([USER, ASKS, RESULT, ASKS, RESULT], "not unique"),
+    ],
+)
+def test_what_the_api_would_refuse_is_named(messages: list[LlmMessage], fault: str | None) -> None:
+    """S1-31: first is the user's, ids are paired and unique, results come first."""
+    found = problems(to_api(messages))
+
+    assert found == [] if fault is None else fault in "; ".join(found)
+
+
+def test_roles_alternate_and_no_message_is_empty() -> None:
+    """S1-31: the validator checks what `to_api` already takes care of."""
+    found = problems(
+        [
+            {"role": "user", "content": [text_block("a")]},
+            {"role": "user", "content": []},
+        ]
+    )
+
+    assert found == ["message 1 is empty", "messages 0 and 1 have the same role"]
+
+
+def test_errors_are_marked_and_blank_text_is_left_out() -> None:
+    """S1-31, S0-46: the API refuses blank text, and wants to be told of errors."""
+    failed = ToolResultMessage("t1", "look", (), is_error=True)
+    blank = AssistantMessage((text_block("  "), tool_use("look", {}, "t1")), "tool_use")
+
+    assert to_api([USER, blank, failed, UserMessage.of("")]) == [
+        {"role": "user", "content": [text_block("a")]},
+        {"role": "assistant", "content": [tool_use("look", {}, "t1")]},
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "t1",
+                    "content": [text_block("(no output)")],
+                    "is_error": True,
+                }
+            ],
+        },
+    ]
+
+
+def test_results_are_never_older_than_the_one_before() -> None:
+    """S3-25: they stand in call order; the one that was done last may be the first."""
+    first = ToolOutput("1", 1, "r", tool_use("look", {}, "t1"), Success(()), ended_at_ms=9)
+    second = ToolOutput("2", 1, "r", tool_use("look", {}, "t2"), Success(()), ended_at_ms=5)
+
+    told = messages([first, second, ReplyOutput("3", 1, "r", "m", "tool_use")])
+
+    assert [message.timestamp for message in told] == [1, 9, 9]
