@@ -1,0 +1,26 @@
+"""Sessions on disk: every change of a conversation in an append-only file, before its effect.
+
+store = SessionStore(paths.sessions_dir(), tell=...)
+session = store.create(conversation, workspace)         session, conversation = store.resume(id)
+the conversation's publisher calls session.record(event) before anybody else hears of it
+"""
+
+from agent_cli.session_store.export import export
+from agent_cli.session_store.listing import SessionInfo, overview
+from agent_cli.session_store.recorder import Recorder
+from agent_cli.session_store.session import Session
+from agent_cli.session_store.store import SessionStore
+from agent_cli.session_store.transcript import transcript
+from agent_cli.session_store.verify import Finding, verify
+
+__all__ = [
+    "Finding",
+    "Recorder",
+    "Session",
+    "SessionInfo",
+    "SessionStore",
+    "export",
+    "overview",
+    "transcript",
+    "verify",
+]

@@ -1,0 +1,109 @@
+"""Long strings (images, big outputs) beside the record, each once, named after what it holds.
+
+A record then has `{"$blob": name}` in the string's place, and says so with `"packed": true`. So
+that nobody's data can be taken for that, keys that begin with "$" are written with one more "$".
+"""
+
+import hashlib
+import re
+from pathlib import Path
+
+from agent_cli.paths import private_dir
+from agent_cli.session_store.codec import JsonObject
+from agent_cli.session_store.log_file import write_private
+
+BLOB_CHARS_MIN = 32_768
+_KEY = "$blob"
+_NAME = re.compile(r"[0-9a-f]{64}")
+
+
+class Blobs:
+    """A folder of long strings, created when the first one comes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def move_out(self, record: JsonObject) -> JsonObject:
+        """Return *record* with its long strings in files of their own.
+
+        Raises:
+            OSError: A file cannot be written.
+        """
+        if _is_plain(record):  # nearly all are: neither they nor their readers pay for the rest
+            return record
+        return {"packed": True, **{key: self._out(value) for key, value in record.items()}}
+
+    def bring_back(self, record: JsonObject) -> JsonObject:
+        """Return what `move_out` was given; where a file is gone or damaged, a note instead."""
+        if "packed" not in record:
+            return record
+        return {key: self._back(value) for key, value in record.items() if key != "packed"}
+
+    def missing(self, record: JsonObject) -> list[str]:
+        """Return the names of the files *record* needs that are gone or damaged."""
+        needed = _names(record) if "packed" in record else ()
+        return [name for name in needed if self._get(name) is None]
+
+    def _out(self, value: object) -> object:
+        if isinstance(value, str):
+            return {_KEY: self._put(value)} if len(value) >= BLOB_CHARS_MIN else value
+        if isinstance(value, dict):
+            return {_escaped(str(key)): self._out(part) for key, part in value.items()}
+        return [self._out(part) for part in value] if isinstance(value, list | tuple) else value
+
+    def _back(self, value: object) -> object:
+        if isinstance(value, list):
+            return [self._back(part) for part in value]
+        if not isinstance(value, dict):
+            return value
+        if _KEY in value:
+            name = str(value[_KEY])
+            text = self._get(name)
+            return f"[lost: {name[:12]} is missing or damaged]" if text is None else text
+        return {key.removeprefix("$"): self._back(part) for key, part in value.items()}
+
+    def _put(self, text: str) -> str:
+        data = text.encode("utf-8", "surrogatepass")
+        name = hashlib.sha256(data).hexdigest()
+        path = private_dir(self._folder) / name
+        if not path.exists():
+            write_private(path, [data])
+        return name
+
+    def _get(self, name: str) -> str | None:
+        if not _NAME.fullmatch(name):
+            return None
+        try:
+            data = (self._folder / name).read_bytes()
+        except OSError:
+            return None
+        if hashlib.sha256(data).hexdigest() != name:
+            return None
+        return data.decode("utf-8", "surrogatepass")
+
+
+def _is_plain(value: object) -> bool:
+    """Whether *value* can stand in a record as it is."""
+    if isinstance(value, str):
+        return len(value) < BLOB_CHARS_MIN
+    if isinstance(value, dict):
+        # A plugin without types may have keys that JSON has not.
+        plain = all(isinstance(key, str) and not key.startswith("$") for key in value)
+        return plain and all(map(_is_plain, value.values()))
+    return not isinstance(value, list | tuple) or all(map(_is_plain, value))
+
+
+def _escaped(key: str) -> str:
+    return f"${key}" if key.startswith("$") else key
+
+
+def _names(value: object) -> list[str]:
+    match value:
+        case {"$blob": str(name)}:
+            return [name]
+        case list():
+            return [name for part in value for name in _names(part)]
+        case dict():
+            return [name for part in value.values() for name in _names(part)]
+        case _:
+            return []

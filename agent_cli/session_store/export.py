@@ -1,0 +1,148 @@
+"""A session for others: Markdown, one HTML file that needs nothing else, or JSON.
+
+Secrets are taken out here, and only here: the record itself must replay exactly.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Literal, TypeAlias
+
+from agent_cli.projection import entries
+from agent_cli.session_store.codec import output_to_json, prompt_to_json, usage_to_json
+from agent_cli.session_store.history import History
+from agent_cli.session_store.transcript import (
+    call_line,
+    content_text,
+    entry_text,
+    result_line,
+    result_text,
+)
+from agent_cli.terminal.sanitize import clean
+from agent_cli.timeline import Output, TextOutput, ToolOutput, UserOutput
+
+Format: TypeAlias = Literal["md", "html", "json"]
+Redact: TypeAlias = Callable[[str], str]
+_BACKTICKS = re.compile(r"`{3,}")
+
+
+def export(history: History, to: Format, *, redact: Redact) -> str:
+    """Return the session as text of the given format.
+
+    Args:
+        history: What the session holds.
+        to: "json" has everything, hidden prompts too; the others are for reading.
+        redact: Takes the secrets out of a string; called for every string there is.
+    """
+    match to:
+        case "json":
+            shown = _redacted(_document(history), redact)
+            return json.dumps(shown, indent=2, ensure_ascii=True, default=str) + "\n"
+        case "md":
+            return "\n\n".join(_markdown(_visible(history), redact)) + "\n"
+        case "html":
+            return _html(history, redact)
+
+
+def _document(history: History) -> dict[str, object]:
+    """Return the session as one object; the conversation refers to its prompts by their ids."""
+    header = history.header
+    return {
+        "conversation": {
+            "id": header.id if header else None,
+            "user_id": header.user_id if header else None,
+            "workspace": header.workspace if header else None,
+            "created_at_ms": header.created_at_ms if header else None,
+            "parent": header.parent if header else None,
+            "prompts": [prompt.id for prompt in history.prompts],
+            "shared": history.shared,
+        },
+        "prompts": {
+            prompt.id: {
+                **prompt_to_json(prompt),
+                "state": prompt.state,
+                "usage": usage_to_json(prompt.usage),
+                "output": [output_to_json(output) for output in prompt.output],
+            }
+            for prompt in history.prompts
+        },
+    }
+
+
+def _redacted(value: object, redact: Redact) -> object:
+    match value:
+        case str():
+            return redact(value)
+        case list() | tuple():
+            return [_redacted(part, redact) for part in value]
+        case dict():
+            return {key: _redacted(part, redact) for key, part in value.items()}
+        case _:
+            return value
+
+
+def _visible(history: History) -> Iterator[Output]:
+    return entries([prompt for prompt in history.prompts if prompt.visible])
+
+
+def _markdown(outputs: Iterator[Output], redact: Redact) -> Iterator[str]:
+    for output in outputs:
+        match output:
+            case UserOutput():
+                yield "## You"
+                yield _tidy(content_text(output.content), redact)
+            case TextOutput():
+                yield _tidy(str(output.block.get("text", "")), redact)
+            case ToolOutput():
+                yield _fenced(_tidy(_call(output), redact))
+            case _:
+                if text := _tidy(entry_text(output), redact):
+                    yield _fenced(text)
+
+
+def _call(call: ToolOutput) -> str:
+    return f"{call_line(call)}: {result_line(call)}\n{result_text(call)}".rstrip()
+
+
+def _fenced(text: str) -> str:
+    """Return *text* as a code block whose fence is longer than any in it."""
+    longest = max((len(found) for found in _BACKTICKS.findall(text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}text\n{text}\n{fence}"
+
+
+def _tidy(text: str, redact: Redact) -> str:
+    # Cleaned first: a secret with an escape sequence in its middle would not be recognised.
+    return redact(clean(text)).strip("\n")
+
+
+def _html(history: History, redact: Redact) -> str:
+    """Fill the page; everything that goes into it is escaped, and it loads nothing."""
+    page = Template((files("agent_cli.session_store") / "page.html").read_text(encoding="utf-8"))
+    title = f"Session {history.header.id}" if history.header else "Session"
+    body = "\n".join(_articles(list(_visible(history)), redact))
+    return page.substitute(title=escape(title), body=body)
+
+
+def _articles(outputs: Sequence[Output], redact: Redact) -> Iterator[str]:
+    for output in outputs:
+        match output:
+            case UserOutput():
+                yield _article("you", _tidy(content_text(output.content), redact))
+            case TextOutput():
+                yield _article("agent", _tidy(str(output.block.get("text", "")), redact))
+            case ToolOutput():
+                head, _, rest = _tidy(_call(output), redact).partition("\n")
+                yield (
+                    f"<details><summary>{escape(head)}</summary><pre>{escape(rest)}</pre></details>"
+                )
+            case _:
+                if text := _tidy(entry_text(output), redact):
+                    yield _article("note", text)
+
+
+def _article(kind: str, text: str) -> str:
+    return f'<article class="{kind}">{escape(text)}</article>'

@@ -1,0 +1,128 @@
+"""From records back to prompts: the same fold for resuming, listing, showing and verifying."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from agent_cli.errors import SessionError
+from agent_cli.session_store.blobs import Blobs
+from agent_cli.session_store.codec import Codec, JsonObject, usage_from_json
+from agent_cli.session_store.log_file import Line, Log, read_log, scan
+from agent_cli.session_store.records import Header
+from agent_cli.session_store.repair import repairs
+from agent_cli.timeline import Json, Output, Prompt
+
+
+class History:
+    """What a session's records come to. `damage` is the line after which nothing was read."""
+
+    def __init__(self, codec: Codec, damage: Line | None = None) -> None:
+        self.header: Header | None = None
+        self.prompts: list[Prompt] = []
+        self.shared: dict[str, Json] = {}
+        self.damage = damage
+        self._codec = codec
+
+    def apply(self, records: Iterable[JsonObject]) -> None:
+        """Fold *records* in; kinds nobody knows are passed over.
+
+        Raises:
+            SessionError: A newer version of this program wrote them, or something else did.
+        """
+        for record in records:
+            try:
+                self._apply(record)
+            except (LookupError, TypeError, ValueError) as error:
+                # Its checksum is right, so it was written so: by something that is not us.
+                what = f"{record.get('kind')} at {record.get('at')}"
+                raise SessionError(f"a record of the session makes no sense: {what}") from error
+
+    def _apply(self, record: JsonObject) -> None:
+        match record["kind"]:
+            case "session":
+                self.header = Header.of_record(record)
+            case "prompt":
+                self.prompts.append(self._codec.prompt(record))
+            case "output":
+                self._put(record)
+            case "state":
+                self._prompt(record["prompt"]).state = record["state"]
+            case "dropped":
+                prompt = self._prompt(record["prompt"])
+                prompt.output = [out for out in prompt.output if out.id not in record["outputs"]]
+            case "rewound":
+                del self.prompts[self.prompts.index(self._prompt(record["prompt"])) :]
+            case "shared":
+                self.shared = record["state"]
+        if "usage" in record:
+            prompt = self._prompt(record["prompt"]) if "prompt" in record else self.prompts[-1]
+            prompt.usage = usage_from_json(record["usage"])
+
+    def _put(self, record: JsonObject) -> None:
+        outputs = self._prompt(record["prompt"]).output
+        output = self._codec.output(record["output"])
+        if record.get("replaced"):
+            outputs[_place(outputs, output, record["index"])] = output
+        else:
+            outputs.insert(record["index"], output)
+
+    def _prompt(self, prompt_id: str) -> Prompt:
+        # From the end: nearly all records are about the last prompt.
+        for prompt in reversed(self.prompts):
+            if prompt.id == prompt_id:
+                return prompt
+        raise LookupError(prompt_id)
+
+
+def read_mended(path: Path, codec: Codec) -> History:
+    """Return what *path* holds up to the first damage, mended in memory; the file is not changed.
+
+    Raises:
+        SessionError: It cannot be read, or a newer version of this program wrote it.
+    """
+    log = read_records(path)
+    history = History(codec, log.damage)
+    history.apply(unpacked(log.records, path))
+    history.apply(repairs(history.prompts))
+    return history
+
+
+def read_records(path: Path) -> Log:
+    """Return the records of *path* up to the first damage.
+
+    Raises:
+        SessionError: It cannot be read.
+    """
+    try:
+        return read_log(path)
+    except OSError as error:
+        raise SessionError(f"{path}: {error.strerror}") from error
+
+
+def read_header(path: Path) -> Header | None:
+    """Return what the session at *path* is, or None if its file does not say."""
+    try:
+        with path.open("rb") as file:
+            first = next(scan(file.readline()), None)
+        known = first is not None and first.record.get("kind") == "session"
+        return Header.of_record(first.record) if first and known else None
+    except (OSError, SessionError):
+        return None
+
+
+def unpacked(records: Iterable[JsonObject], path: Path) -> Iterator[JsonObject]:
+    """Yield the records of *path* with their long strings back in place."""
+    blobs = Blobs(blobs_folder(path))
+    for record in records:
+        yield blobs.bring_back(record)
+
+
+def blobs_folder(path: Path) -> Path:
+    """Return where the long strings of the session at *path* are."""
+    return path.with_name("blobs")
+
+
+def _place(outputs: Sequence[Output], output: Output, index: int) -> int:
+    """Return where *output*'s namesake stands: at *index*, unless something was dropped."""
+    if index < len(outputs) and outputs[index].id == output.id:
+        return index
+    return [old.id for old in outputs].index(output.id)

@@ -1,0 +1,90 @@
+"""Sessions in a list, one line each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from agent_cli.errors import SessionError
+from agent_cli.projection import entries
+from agent_cli.session_store.codec import Codec
+from agent_cli.session_store.history import History, read_mended
+from agent_cli.terminal.sanitize import clean
+from agent_cli.timeline import Prompt, Usage, UserOutput, text_of
+
+_TITLE_CHARS_MAX = 80
+_NO_USAGE = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A session in a list.
+
+    `title` is the first thing the user said, on one line. `problem` says why it cannot be resumed;
+    then the rest may be incomplete.
+    """
+
+    id: str
+    path: Path
+    updated_at_ms: int
+    title: str = ""
+    workspace: str = ""
+    created_at_ms: int = 0
+    prompts: int = 0
+    usage: Usage = _NO_USAGE
+    waiting: bool = False
+    problem: str = ""
+
+
+def describe(path: Path, codec: Codec) -> SessionInfo:
+    """Return what a list says about the session at *path*."""
+    updated_at_ms = path.stat().st_mtime_ns // 1_000_000
+    try:
+        history = read_mended(path, codec)
+    except SessionError as error:
+        return SessionInfo(path.stem, path, updated_at_ms, problem=str(error))
+    shown = [prompt for prompt in history.prompts if prompt.visible]
+    return SessionInfo(
+        path.stem,
+        path,
+        updated_at_ms,
+        _title(shown),
+        history.header.workspace if history.header else "",
+        history.header.created_at_ms if history.header else 0,
+        len(shown),
+        sum((prompt.usage for prompt in history.prompts), _NO_USAGE),
+        waiting=any(prompt.state == "waiting_for_approval" for prompt in history.prompts),
+        problem=_problem(history),
+    )
+
+
+def overview(infos: Sequence[SessionInfo]) -> str:
+    """Return a line for each session; times are local."""
+    return "".join(f"{_line(info)}\n" for info in infos) or "no sessions yet\n"
+
+
+def _line(info: SessionInfo) -> str:
+    used = datetime.fromtimestamp(info.updated_at_ms / 1000).strftime("%Y-%m-%d %H:%M")
+    cost = info.usage.cost_microdollars
+    parts = [
+        info.id,
+        used,
+        f"{info.prompts} prompt{'' if info.prompts == 1 else 's'}",
+        "cost unknown" if cost is None else f"${cost / 1e6:.2f}",
+        clean(info.workspace) or "-",
+        info.title or "-",
+    ]
+    marks = ["waits for a decision"] if info.waiting else []
+    marks += [f"damaged: {info.problem}"] if info.problem else []
+    return "  ".join([*parts, *(f"[{mark}]" for mark in marks)])
+
+
+def _title(prompts: list[Prompt]) -> str:
+    texts = (text_of(out.content) for out in entries(prompts) if isinstance(out, UserOutput))
+    words = " ".join(clean(next((text for text in texts if text.strip()), "")).split())
+    return words if len(words) <= _TITLE_CHARS_MAX else f"{words[: _TITLE_CHARS_MAX - 1]}…"
+
+
+def _problem(history: History) -> str:
+    damage = history.damage
+    return f"line {damage.number} {damage.problem}" if damage else ""

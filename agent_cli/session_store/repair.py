@@ -1,0 +1,90 @@
+"""What a program that ended at any moment leaves open is closed here, so that it can be sent.
+
+Pure: from prompts to the records that mend them. Nothing is run again by itself, and no record is
+rewritten: the mending is recorded like everything else.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from agent_cli.events import Event, PromptCompleted, PromptOutput, PromptStateChanged
+from agent_cli.session_store.codec import JsonObject
+from agent_cli.session_store.records import dropped, record_of
+from agent_cli.timeline import (
+    BlockOutput,
+    Error,
+    Pending,
+    Prompt,
+    ReplyOutput,
+    ToolOutput,
+    text_block,
+)
+
+UNKNOWN_OUTCOME = "outcome unknown after a crash; check before repeating"
+NEVER_STARTED = "not run: the program ended before its turn"
+
+
+def repairs(prompts: Sequence[Prompt], *, keep_questions: bool = True) -> list[JsonObject]:
+    """Return the records after which *prompts* can be gone on with; [] when they can be already.
+
+    Args:
+        prompts: As read from a session.
+        keep_questions: Let calls that wait for a person go on waiting; else they are settled.
+    """
+    found: list[JsonObject] = []
+    for prompt in prompts:
+        last = keep_questions and prompt is prompts[-1]
+        orphans = _orphans(prompt)
+        if orphans:
+            found.append(dropped(prompt.id, orphans))
+        for event in _closing(_without(prompt, orphans), keep_questions=last):
+            record = record_of(event)
+            assert record is not None
+            found.append(record[0])
+    return found
+
+
+def _orphans(prompt: Prompt) -> list[str]:
+    """Return the entries of replies whose end was not recorded: those never existed."""
+    complete = {out.reply_id for out in prompt.output if isinstance(out, ReplyOutput)}
+    return [
+        out.id
+        for out in prompt.output
+        if isinstance(out, BlockOutput) and out.reply_id not in complete
+    ]
+
+
+def _without(prompt: Prompt, orphans: Sequence[str]) -> Prompt:
+    return replace(prompt, output=[out for out in prompt.output if out.id not in orphans])
+
+
+def _closing(prompt: Prompt, *, keep_questions: bool) -> Iterator[Event]:
+    """Yield what settles a prompt's open calls and, unless a person is to decide, completes it."""
+    waits = keep_questions and _asks(prompt)
+    for index, call in enumerate(prompt.output):
+        if not isinstance(call, ToolOutput) or not isinstance(call.result, Pending):
+            continue
+        if call.started_at_ms is not None:
+            # Nobody saw it end, so ended_at_ms stays empty.
+            unknown = replace(call, result=Error((text_block(UNKNOWN_OUTCOME),)))
+            yield PromptOutput(prompt.id, index, unknown, replaced=True)
+        elif not waits:
+            unrun = replace(call, result=Error((text_block(NEVER_STARTED),)))
+            yield PromptOutput(prompt.id, index, unrun, replaced=True)
+    if waits and prompt.state == "running":
+        # The program ended between the question's record and the pause's.
+        yield PromptStateChanged(prompt.id, "waiting_for_approval")
+    if not waits and prompt.state != "completed":
+        yield PromptCompleted(prompt.id)
+
+
+def _asks(prompt: Prompt) -> bool:
+    """Whether a call of the last reply waits for a person."""
+    replies = [out.reply_id for out in prompt.output if isinstance(out, ReplyOutput)]
+    return any(
+        isinstance(out, ToolOutput)
+        and out.reply_id == replies[-1]
+        and isinstance(out.result, Pending)
+        and out.result.why == "approval"
+        for out in prompt.output
+    )

@@ -1,0 +1,150 @@
+"""One session: hears every change of its conversation and has it in its file before going on."""
+
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from copy import deepcopy
+from pathlib import Path
+
+from agent_cli.conversation import Conversation
+from agent_cli.errors import SessionError
+from agent_cli.events import Event, PromptStarted
+from agent_cli.messages import now_ms
+from agent_cli.paths import private_dir
+from agent_cli.session_store.blobs import Blobs
+from agent_cli.session_store.codec import JsonObject, usage_to_json
+from agent_cli.session_store.history import blobs_folder
+from agent_cli.session_store.log_file import LogFile
+from agent_cli.session_store.records import Header, record_of, retold, rewound, shared
+from agent_cli.timeline import Json, Prompt, Usage
+
+Tell = Callable[[str], None]
+
+
+class Session:
+    """The record of one conversation; give `record` to whatever publishes its changes, first.
+
+    The file is made with the first record. A disk that refuses is reported once through `tell`;
+    what could not be written is kept and written, in order, as soon as the disk takes it again.
+
+    Attributes:
+        header: What the session is.
+        path: Its file; it may not exist yet.
+        shared: What tools and plugins share (`LoopConfig.state`); saved whenever a prompt ends.
+    """
+
+    def __init__(
+        self,
+        header: Header,
+        path: Path,
+        tell: Tell,
+        *,
+        log: LogFile | None = None,
+        prompts: Iterable[Prompt] = (),
+        shared: MutableMapping[str, Json] | None = None,
+    ) -> None:
+        self.header = header
+        self.path = path
+        self.shared: MutableMapping[str, Json] = {} if shared is None else shared
+        self._tell = tell
+        self._log = log
+        self._blobs = Blobs(blobs_folder(path))
+        self._prompts = {prompt.id: prompt for prompt in prompts}
+        self._saved_usage = {prompt.id: prompt.usage for prompt in self._prompts.values()}
+        self._saved_shared = deepcopy(dict(self.shared))
+        self._unsaved: list[JsonObject] = []
+        self._refused = False
+
+    @property
+    def id(self) -> str:
+        """The session's id, which is the conversation's."""
+        return self.header.id
+
+    def record(self, event: Event) -> None:
+        """Save what *event* changed; events that change nothing are passed over. Never raises."""
+        found = record_of(event)
+        if found is None:
+            return
+        record, sync = found
+        if isinstance(event, PromptStarted):
+            self._prompts[event.prompt.id] = event.prompt
+        self._save([self._with_usage(record)], sync=sync)
+        if record["kind"] == "state":
+            self._save_shared()
+
+    def rewind(self, prompt_id: str) -> Conversation:
+        """Take a prompt and everything after it back; return the conversation before it.
+
+        The file keeps everything. The old conversation must not be used any more.
+
+        Raises:
+            SessionError: There is no such prompt.
+        """
+        if prompt_id not in self._prompts:
+            raise SessionError(f"session {self.id} has no prompt {prompt_id}")
+        kept = list(self._prompts)[: list(self._prompts).index(prompt_id)]
+        self._prompts = {id: self._prompts[id] for id in kept}
+        self._save([rewound(prompt_id)], sync=True)
+        return Conversation(self._prompts.values(), id=self.id, user_id=self.header.user_id)
+
+    def begin(self, prompts: Iterable[Prompt] = ()) -> None:
+        """Put the header first, into a file that has none, and what the conversation holds."""
+        self._unsaved.append(self.header.to_record())
+        records = []
+        for event in retold(prompts):
+            if isinstance(event, PromptStarted):
+                self._prompts[event.prompt.id] = event.prompt
+            found = record_of(event)
+            records += [self._with_usage(found[0])] if found else []
+        self.mend(records)
+
+    def mend(self, records: Sequence[JsonObject]) -> None:
+        """Save the records that close what an earlier process left open."""
+        if records:
+            self._save(records, sync=True)
+
+    def close(self) -> None:
+        """Save what is left and let others open the session."""
+        if self._log:
+            self._save_shared()
+        if self._refused:
+            self._save([], sync=True)
+        if self._log:
+            self._log.close()
+            self._log = None
+
+    def _with_usage(self, record: JsonObject) -> JsonObject:
+        """Add the prompt's usage if it has grown: not every cost has an event of its own."""
+        prompt_id = record["id"] if record["kind"] == "prompt" else record["prompt"]
+        usage = self._prompts[prompt_id].usage
+        if usage != self._saved_usage.get(prompt_id, Usage()):
+            self._saved_usage[prompt_id] = usage
+            return record | {"usage": usage_to_json(usage)}
+        return record
+
+    def _save_shared(self) -> None:
+        state = deepcopy(dict(self.shared))
+        if state != self._saved_shared:
+            self._saved_shared = state
+            self._save([shared(state)], sync=False)
+
+    def _save(self, records: Iterable[JsonObject], *, sync: bool) -> None:
+        self._unsaved += [{"at": now_ms(), **record} for record in records]
+        if self._refused and not sync:
+            return  # asking a full disk again for every entry would cost more than it brings
+        try:
+            self._write(sync=sync)
+        except OSError as error:
+            if not self._refused:
+                self._refused = True
+                self._tell(f"the session is no longer being saved: {error.strerror} ({self.path})")
+            return
+        if self._refused:
+            self._refused = False
+            self._tell("the session is being saved again, with all that was missing")
+
+    def _write(self, *, sync: bool) -> None:
+        if self._log is None:
+            private_dir(self.path.parent)
+            self._log = LogFile.create(self.path)
+        packed = [self._blobs.move_out(record) for record in self._unsaved]
+        self._log.append(packed, sync=sync)
+        self._unsaved = []

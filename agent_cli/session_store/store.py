@@ -1,0 +1,202 @@
+"""The folder all sessions live in: create, resume, fork, find and list them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from agent_cli.conversation import Conversation
+from agent_cli.errors import SessionError
+from agent_cli.messages import now_ms
+from agent_cli.record import new_id
+from agent_cli.session_store.audit import Question, questions
+from agent_cli.session_store.codec import Codec
+from agent_cli.session_store.history import (
+    History,
+    read_header,
+    read_mended,
+    read_records,
+    unpacked,
+)
+from agent_cli.session_store.listing import SessionInfo, describe
+from agent_cli.session_store.log_file import LogFile
+from agent_cli.session_store.records import Header
+from agent_cli.session_store.repair import repairs
+from agent_cli.session_store.session import Session, Tell
+from agent_cli.timeline import Output, Prompt
+
+
+class SessionStore:
+    """The sessions of one folder. Nothing is created before there is something to save."""
+
+    def __init__(
+        self, folder: Path, *, kinds: Iterable[type[Output]] = (), tell: Tell = lambda _text: None
+    ) -> None:
+        """Open a folder.
+
+        Args:
+            folder: Where the sessions are; it need not exist.
+            kinds: Kinds of entries beyond the built-in ones that can be read back.
+            tell: Gets a sentence for the user when a session can no longer be saved.
+        """
+        self._folder = folder
+        self._codec = Codec(kinds)
+        self._tell = tell
+
+    def create(
+        self,
+        conversation: Conversation,
+        workspace: Path,
+        *,
+        parent: str | None = None,
+        parent_at: str | None = None,
+    ) -> Session:
+        """Return a new session for *conversation*; what it already holds is saved at once."""
+        header = Header(
+            conversation.id,
+            str(workspace),
+            now_ms(),
+            conversation.user_id,
+            parent=parent,
+            parent_at=parent_at,
+        )
+        session = Session(header, self._path(conversation.id), self._tell)
+        session.begin(conversation.prompts)
+        return session
+
+    def resume(self, id: str) -> tuple[Session, Conversation]:
+        """Open a session to go on with it; what a crash left open is closed and recorded.
+
+        Raises:
+            SessionError: There is no such session, another process has it open, or it is damaged.
+        """
+        path = self.find(id)
+        try:
+            log_file, log = LogFile.open(path)
+        except OSError as error:
+            raise SessionError(f"{path}: {error.strerror}") from error
+        try:
+            history = History(self._codec)
+            history.apply(unpacked(log.records, path))
+            mending = repairs(history.prompts)
+            history.apply(mending)
+        except BaseException:
+            log_file.close()
+            raise
+        header = history.header or Header(path.stem, "", now_ms())
+        session = Session(
+            header,
+            path,
+            self._tell,
+            log=log_file,
+            prompts=history.prompts,
+            shared=history.shared,
+        )
+        if history.header is None:
+            session.begin()
+        session.mend(mending)
+        return session, Conversation(history.prompts, id=header.id, user_id=header.user_id)
+
+    def fork(self, id: str, *, at: str | None = None) -> tuple[Session, Conversation]:
+        """Begin a new session with a copy of another one; that one may be open or damaged.
+
+        Args:
+            id: The session to copy.
+            at: The id of a prompt or entry, the last one to copy; None copies everything.
+
+        Raises:
+            SessionError: There is no such session, or nothing in it has the id *at*.
+        """
+        history = self.read(id)
+        header = history.header or Header(id, "", now_ms())
+        prompts = [*_up_to(history.prompts, at)] if at else history.prompts
+        copy = History(self._codec)
+        copy.prompts = prompts
+        # A question stays with the original: approved in both, its call would run twice.
+        copy.apply(repairs(prompts, keep_questions=False))
+        conversation = Conversation(copy.prompts, id=new_id(), user_id=header.user_id)
+        session = self.create(conversation, Path(header.workspace), parent=header.id, parent_at=at)
+        session.shared.update(history.shared)
+        return session, conversation
+
+    def read(self, id: str) -> History:
+        """Return what a session holds, mended in memory only; a damaged one up to the damage.
+
+        Raises:
+            SessionError: There is no such session, or it cannot be read.
+        """
+        return read_mended(self.find(id), self._codec)
+
+    def read_file(self, path: Path) -> History:
+        """Return what the session in the file *path* holds, wherever that is; like `read`.
+
+        Raises:
+            SessionError: It cannot be read, or is no session.
+        """
+        history = read_mended(path, self._codec)
+        if history.header is None:
+            raise SessionError(f"{path} is not a session of agent-cli")
+        return history
+
+    def questions(self, id: str) -> Sequence[Question]:
+        """Return who was asked about which calls in a session, and what was decided.
+
+        Raises:
+            SessionError: There is no such session, or it cannot be read.
+        """
+        path = self.find(id)
+        return questions(unpacked(read_records(path).records, path))
+
+    def find(self, id: str) -> Path:
+        """Return the file of the session whose id begins with *id*.
+
+        Raises:
+            SessionError: None does, or more than one.
+        """
+        found = [path for path in self._paths() if path.stem.startswith(id)]
+        exact = [path for path in found if path.stem == id]
+        if len(exact or found) != 1:
+            several = ", ".join(sorted(path.stem for path in found))
+            problem = f"matches several: {several}" if found else "does not exist"
+            raise SessionError(f"session {id!r} {problem}; `agent-cli sessions list` shows them")
+        return (exact or found)[0]
+
+    def latest(self, workspace: Path) -> str:
+        """Return the id of the session of *workspace* that was used last.
+
+        Raises:
+            SessionError: It has none.
+        """
+        for path in self._newest_first():
+            header = read_header(path)
+            if header and header.workspace == str(workspace):
+                return path.stem
+        raise SessionError(f"there is no session of {workspace} to continue yet")
+
+    def list(self, *, limit: int | None = None) -> Sequence[SessionInfo]:
+        """Return the sessions, the last used first; at most *limit*."""
+        return [describe(path, self._codec) for path in self._newest_first()[:limit]]
+
+    def _newest_first(self) -> Sequence[Path]:
+        return sorted(self._paths(), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+
+    def _paths(self) -> Iterator[Path]:
+        return self._folder.glob("*.jsonl")
+
+    def _path(self, id: str) -> Path:
+        return self._folder / f"{id}.jsonl"
+
+
+def _up_to(prompts: Sequence[Prompt], last_id: str) -> Sequence[Prompt]:
+    """Return *prompts* up to the prompt or entry *last_id*, which is the last one.
+
+    Raises:
+        SessionError: There is none with that id.
+    """
+    for number, prompt in enumerate(prompts):
+        if prompt.id == last_id:
+            return prompts[: number + 1]
+        for index, output in enumerate(prompt.output):
+            if output.id == last_id:
+                cut = replace(prompt, state="running", output=prompt.output[: index + 1])
+                return [*prompts[:number], cut]
+    raise SessionError(f"the session has no prompt or entry {last_id}; `sessions show` lists them")

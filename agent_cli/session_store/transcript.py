@@ -1,0 +1,119 @@
+"""A conversation as plain text: what `sessions show` and `replay` print, the same bytes each time.
+
+Pure: no clock, no terminal, no network. Hidden prompts are left out; control characters too.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+
+from agent_cli.terminal.sanitize import clean
+from agent_cli.timeline import (
+    Block,
+    BlockOutput,
+    CompactionOutput,
+    CustomOutput,
+    DiscardedOutput,
+    Error,
+    FileOutput,
+    Output,
+    Pending,
+    Prompt,
+    TextOutput,
+    ThinkingOutput,
+    ToolOutput,
+    TrimOutput,
+    UserOutput,
+    WidgetOutput,
+)
+
+_INDENT = "    "
+
+
+def transcript(prompts: Iterable[Prompt]) -> str:
+    """Return *prompts* as text, each entry with what it says; hidden ones are left out."""
+    shown = (part for prompt in prompts if prompt.visible for part in _parts(prompt))
+    return clean("\n\n".join(shown) + "\n")
+
+
+def call_line(call: ToolOutput) -> str:
+    """Return a call on one line, its input as JSON."""
+    return f"{call.name} {json.dumps(call.input, ensure_ascii=False, default=str)}"
+
+
+def result_line(call: ToolOutput) -> str:
+    """Return how a call ended, in a word or two, with the decision about it."""
+    match call.result:
+        case Pending(why="approval"):
+            outcome = "waits for a decision"
+        case Pending():
+            outcome = "has not run"
+        case Error():
+            outcome = "error"
+        case _:
+            outcome = "done"
+    return f"{call.decision}, {outcome}" if call.decision else outcome
+
+
+def result_text(call: ToolOutput) -> str:
+    """Return what a call answered, or why it waits."""
+    if isinstance(call.result, Pending):
+        return call.result.reason
+    return content_text(call.result.content)
+
+
+def content_text(content: Sequence[Block]) -> str:
+    """Return the text of *content*, and a word for each block that is none."""
+    texts = (
+        str(block.get("text", "")) if block["type"] == "text" else f"[{block['type']}]"
+        for block in content
+    )
+    return "\n".join(text for text in texts if text)
+
+
+def _parts(prompt: Prompt) -> Iterator[str]:
+    if prompt.input is not None:
+        yield _said(prompt.input)
+    for output in prompt.output:
+        part = entry_text(output)
+        if part:
+            yield part
+
+
+def entry_text(output: Output) -> str:
+    """Return one entry as text; "" for those that only mark something."""
+    match output:
+        case UserOutput():
+            return _said(output)
+        case TextOutput():
+            return str(output.block.get("text", "")).strip()
+        case ThinkingOutput():
+            thought = str(output.block.get("thinking", "")).strip()
+            return _indented("(thinking)", thought) if thought else ""
+        case ToolOutput():
+            return _indented(f"* {call_line(output)}: {result_line(output)}", result_text(output))
+        case BlockOutput():
+            return f"[{output.block['type']}]"
+        case FileOutput():
+            return f"[file] {output.path}: {output.summary}"
+        case WidgetOutput():
+            return _indented(f"[{output.widget}]", output.fallback)
+        case DiscardedOutput():
+            why = f"[reply not kept: {output.error or output.reason}]"
+            return f"{output.text}\n{why}" if output.text else why
+        case CompactionOutput():
+            return _indented("[older messages were replaced by a summary]", output.summary)
+        case TrimOutput():
+            return f"[{output.removed_messages} older messages are no longer sent]"
+        case CustomOutput():
+            return f"[{output.name}] {json.dumps(output.data, ensure_ascii=False, default=str)}"
+        case _:
+            return ""
+
+
+def _said(entry: UserOutput) -> str:
+    first, *rest = content_text(entry.content).split("\n")
+    return "\n".join([f"you> {first}", *(f"     {line}".rstrip() for line in rest)])
+
+
+def _indented(head: str, body: str) -> str:
+    return "\n".join([head, *(f"{_INDENT}{line}".rstrip() for line in body.splitlines())])

@@ -1,0 +1,51 @@
+"""Tells what is wrong with a session's file: which line, and what."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_cli.errors import SessionError
+from agent_cli.session_store.blobs import Blobs
+from agent_cli.session_store.history import blobs_folder
+from agent_cli.session_store.log_file import Line, scan
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something wrong with a line. A torn last line is no damage: resuming takes it away."""
+
+    line: int
+    problem: str
+    damage: bool = True
+
+    def __str__(self) -> str:
+        return f"line {self.line} {self.problem}"
+
+
+def verify(path: Path) -> list[Finding]:
+    """Return what is wrong with the session at *path*, in order; [] when all of it is as written.
+
+    Raises:
+        SessionError: It cannot be read.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise SessionError(f"{path}: {error.strerror}") from error
+    blobs = Blobs(blobs_folder(path))
+    lines = list(scan(data))
+    found = [finding for line in lines for finding in _check(line, blobs)]
+    if data and not data.endswith(b"\n"):
+        torn = "is torn: the program ended while it wrote it"
+        found.append(Finding(len(lines) + 1, torn, damage=False))
+    return found
+
+
+def _check(line: Line, blobs: Blobs) -> list[Finding]:
+    if line.problem:
+        return [Finding(line.number, line.problem)]
+    if line.number == 1 and line.record.get("kind") != "session":
+        return [Finding(1, "does not say which session this is")]
+    return [
+        Finding(line.number, f"needs blobs/{name}, which is missing or damaged")
+        for name in blobs.missing(line.record)
+    ]

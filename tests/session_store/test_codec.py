@@ -1,0 +1,99 @@
+"""Entries as JSON and back."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from hypothesis import given, settings
+
+from agent_cli import timeline
+from agent_cli.conversation import Conversation
+from agent_cli.session_store import SessionStore
+from agent_cli.session_store.codec import KINDS, Codec, UnknownOutput, output_to_json
+from agent_cli.timeline import Block, Output, TextOutput, WidgetOutput
+from agent_cli.tooling import ToolContext, ToolResult
+from tests.fakes import calls, does, says, tool, tool_use
+from tests.session_store.recordings import WORKSPACE, agent_with, faults, outputs
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressOutput(WidgetOutput):
+    """A kind of somebody else's."""
+
+    kind: ClassVar[str] = "progress"
+    percent: int
+
+
+@given(outputs)
+@settings(deadline=None, derandomize=True)
+def test_every_kind_of_entry_comes_back_as_it_was(output: Output) -> None:
+    """S2-43: through real JSON text, not only through dicts."""
+    text = json.dumps(output_to_json(output))
+
+    assert Codec().output(json.loads(text)) == output
+
+
+def test_every_kind_of_the_timeline_is_registered() -> None:
+    """S2-43: a kind that is added and forgotten here would come back unread."""
+    declared = {value for value in vars(timeline).values() if isinstance(value, type)}
+    ours = {cls for cls in declared if issubclass(cls, Output)} - {Output}
+
+    assert ours == set(KINDS)
+
+
+def test_a_kind_nobody_knows_is_kept_as_it_is() -> None:
+    """S2-04: a plugin that is not installed today may be tomorrow."""
+    data: Block = {"kind": "hologram", "id": "a1", "at_ms": 7, "beams": [1, {"of": "light"}]}
+
+    output = Codec().output(data)
+
+    assert output == UnknownOutput("a1", 7, data)
+    assert output_to_json(output) == data
+
+
+def test_a_field_a_newer_version_added_is_passed_over() -> None:
+    """A text stays a text: as an unknown entry it would be missing from the history."""
+    block: Block = {"type": "text", "text": "hi"}
+    data: Block = {
+        "kind": "text",
+        "id": "a",
+        "at_ms": 1,
+        "reply_id": "r",
+        "block": block,
+        "mood": "good",
+    }
+
+    assert Codec().output(data) == TextOutput("a", 1, "r", block)
+
+
+def test_a_kind_that_lacks_a_field_is_kept_unread() -> None:
+    data: Block = {"kind": "trim", "id": "a", "at_ms": 1}
+
+    assert Codec().output(data) == UnknownOutput("a", 1, data)
+
+
+async def test_a_registered_kind_goes_through_a_run_and_a_restart(tmp_path: Path) -> None:
+    """S2-04: the loop never heard of `progress`; without the plugin it survives a session too."""
+    progress = ProgressOutput("p1", 3, "t1", "bar", None, "42 %", 42)
+
+    async def work(context: ToolContext) -> ToolResult:
+        context.add_output(progress)
+        return ToolResult.of("done")
+
+    conversation = Conversation()
+    session = SessionStore(tmp_path).create(conversation, WORKSPACE)
+    script = [calls(tool_use("work", {}, "t1")), says("Finished.")]
+    agent = agent_with(conversation, session, *script, tools=[tool("work", does(work))])
+    await agent.prompt("Go")
+    session.close()
+
+    without, unread = SessionStore(tmp_path).resume(session.id)
+    without.close()
+    again, read = SessionStore(tmp_path, kinds=[ProgressOutput]).resume(session.id)
+    again.close()
+
+    assert isinstance(unread.prompts[0].output[1], UnknownOutput)
+    assert faults(unread) == []
+    assert read.prompts == conversation.prompts
+    assert read.prompts[0].output[1] == progress

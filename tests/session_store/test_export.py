@@ -1,0 +1,150 @@
+"""Sessions for others: escaped, without secrets, self-contained."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from agent_cli.conversation import Conversation
+from agent_cli.messages import UserMessage
+from agent_cli.redaction import Redactor
+from agent_cli.session_store import SessionStore, export
+from agent_cli.session_store.export import Format
+from agent_cli.session_store.history import History
+from agent_cli.timeline import Success, text_block
+from tests.fakes import calls, tool_use
+from tests.session_store.recordings import a_long_talk, recorded
+
+FORMATS: tuple[Format, ...] = ("md", "html", "json")
+
+
+def unchanged(text: str) -> str:
+    return text
+
+
+async def a_history(folder: Path) -> History:
+    """Return what a long session holds."""
+    store = SessionStore(folder)
+    session, _ = await a_long_talk(store)
+    session.close()
+    return store.read(session.id)
+
+
+def saying(folder: Path, text: str) -> History:
+    """Return a session in which everybody says *text*."""
+    store = SessionStore(folder)
+    session = recorded(store, conversation := Conversation())
+    conversation.begin(UserMessage.of(text))
+    conversation.add_reply(calls(tool_use("look", {"at": text}, "t1"), text=text))
+    conversation.settle_call("t1", Success((text_block(text),), {"deep": [text]}))
+    session.close()
+    return store.read(session.id)
+
+
+async def test_json_has_everything_and_refers_by_id(tmp_path: Path) -> None:
+    """S2-13, S2-49: prompts once, by id; hidden ones and what plugins share are in it."""
+    history = await a_history(tmp_path)
+
+    document = json.loads(export(history, "json", redact=unchanged))
+
+    ids = [prompt.id for prompt in history.prompts]
+    assert document["conversation"]["prompts"] == ids
+    assert document["conversation"]["shared"] == {"seen": "t2"}
+    assert document["conversation"]["user_id"] == "local"
+    assert [prompt["visible"] for prompt in document["prompts"].values()].count(False) == 1
+    kinds = [output["kind"] for output in document["prompts"][ids[0]]["output"]]
+    assert kinds == [
+        *("text", "tool", "tool", "file", "widget", "reply"),
+        *("thinking", "text", "reply"),
+    ]
+
+
+async def test_markdown_reads_like_the_talk(tmp_path: Path) -> None:
+    shown = export(await a_history(tmp_path), "md", redact=unchanged)
+
+    assert shown.startswith(
+        "## You\n\nWrite me\na file.\n\nWait.\n\n"
+        '```text\nlook {"at": "$ref"}: done\na tree\n```\n\n'
+    )
+    assert "Hidden." not in shown
+
+
+def test_a_fence_in_a_result_does_not_end_the_block(tmp_path: Path) -> None:
+    """What stands behind it would become Markdown: links, images."""
+    shown = export(saying(tmp_path, "````\n![x](http://x)"), "md", redact=unchanged)
+
+    assert re.search(r"^`````text\nlook .*?^`````$", shown, re.DOTALL | re.MULTILINE)
+
+
+class Page(HTMLParser):
+    """The tags and attributes of a page, and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: set[str] = set()
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_a_page_shows_what_was_said_and_obeys_nothing_of_it(tmp_path: Path) -> None:
+    evil = "</pre><script>alert(1)</script><img src=x onerror=alert(1)> & $title \x1b[31m"
+
+    page = export(saying(tmp_path, evil), "html", redact=unchanged)
+
+    parsed = Page(page)
+    assert {"script", "img", "link"}.isdisjoint(parsed.tags)
+    assert {"src", "href", "onerror"}.isdisjoint(parsed.attributes)
+    assert parsed.text.count(evil.removesuffix("\x1b[31m").strip()) == 4
+    assert "default-src 'none'" in page
+    assert "\x1b" not in page
+
+
+async def test_a_page_has_every_visible_entry(tmp_path: Path) -> None:
+    page = Page(export(await a_history(tmp_path), "html", redact=unchanged))
+
+    assert page.tags.count("details") == 7
+    for text in ("Write me", "I wrote it.", "out.txt", "1 | 2", "We wrote a file."):
+        assert text in page.text
+    assert "Hidden." not in page.text
+
+
+@pytest.mark.parametrize("to", FORMATS)
+def test_secrets_stay_at_home(tmp_path: Path, to: Format) -> None:
+    """The record keeps them, to replay exactly; what is handed on does not."""
+    history = saying(tmp_path, "the key is open-sesame-1234 ok")
+
+    shown = export(history, to, redact=Redactor(["open-sesame-1234"]).text)
+
+    assert "sesame" not in shown
+    assert "***" in shown
+    [path] = tmp_path.glob("*.jsonl")
+    assert "open-sesame-1234" in path.read_text()
+
+
+def test_a_secret_hidden_by_an_escape_sequence_is_found(tmp_path: Path) -> None:
+    """Without the sequence, which is taken out, it would stand there whole."""
+    store = SessionStore(tmp_path)
+    session = recorded(store, conversation := Conversation())
+    conversation.begin(UserMessage.of("the key is open-\x1b[1msesame-1234"))
+    session.close()
+
+    shown = export(store.read(session.id), "md", redact=Redactor(["open-sesame-1234"]).text)
+
+    assert shown == "## You\n\nthe key is ***\n"
+
+
+@pytest.mark.parametrize("to", FORMATS)
+async def test_an_export_is_the_same_each_time(tmp_path: Path, to: Format) -> None:
+    history = await a_history(tmp_path)
+
+    assert export(history, to, redact=unchanged) == export(history, to, redact=unchanged)

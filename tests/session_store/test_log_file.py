@@ -1,0 +1,142 @@
+"""Lines on a disk: what is written, what survives, who may write."""
+
+import errno
+import fcntl
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_cli.errors import SessionError
+from agent_cli.session_store.log_file import LogFile, read_log, write_private
+
+RECORDS = [{"kind": "a", "text": "one"}, {"kind": "b", "text": "zwölf"}]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "s.jsonl"
+
+
+def written(path: Path) -> bytes:
+    """Write two records and return the file."""
+    log = LogFile.create(path)
+    log.append(RECORDS, sync=True)
+    log.close()
+    return path.read_bytes()
+
+
+def test_the_format_of_a_line_is_fixed(path: Path) -> None:
+    """Files of earlier versions must stay readable: this is a wire format."""
+    assert written(path).decode() == (
+        '{"sum":"0bdb7e6c7f41b8c5140e1d5a0e36ed6a","prev":"00000000000000000000000000000000",'
+        '"kind":"a","text":"one"}\n'
+        '{"sum":"9c53355b79aac9728fb62e4820903c3e","prev":"0bdb7e6c7f41b8c5140e1d5a0e36ed6a",'
+        '"kind":"b","text":"zw\\u00f6lf"}\n'
+    )
+
+
+def test_appending_writes_only_what_is_new(path: Path) -> None:
+    """O(new): the bytes that were there are the first bytes of what is there."""
+    before = written(path)
+
+    log, _ = LogFile.open(path)
+    log.append([{"kind": "c"}], sync=False)
+    log.close()
+
+    after = path.read_bytes()
+    assert after.startswith(before)
+    assert after.count(b"\n") == 3
+
+
+def test_a_torn_last_line_is_cut_off_before_the_next_append(path: Path) -> None:
+    before = written(path)
+    path.write_bytes(before + before[:40])
+
+    log, found = LogFile.open(path)
+    log.append([{"kind": "c"}], sync=False)
+    log.close()
+
+    assert [record["kind"] for record in found.records] == ["a", "b"]
+    again = read_log(path)
+    assert ([record["kind"] for record in again.records], again.damage) == (["a", "b", "c"], None)
+
+
+def test_a_damaged_line_is_neither_read_nor_overwritten(path: Path) -> None:
+    """What is behind the damage may still be saved by hand."""
+    damaged = written(path).replace(b"one", b"two")
+    path.write_bytes(damaged)
+
+    with pytest.raises(SessionError, match="line 1 does not match its checksum; --fork s goes on"):
+        LogFile.open(path)
+
+    assert path.read_bytes() == damaged
+
+
+def test_one_process_at_a_time_writes(path: Path) -> None:
+    """A second one would tear the chain; it learns what it can do instead."""
+    log = LogFile.create(path)
+
+    with pytest.raises(SessionError, match=r"open in another agent-cli.*--fork s"):
+        LogFile.open(path)
+    log.close()
+    LogFile.open(path)[0].close()
+
+
+def test_a_refused_open_leaves_no_lock_behind(path: Path) -> None:
+    path.write_bytes(written(path).replace(b"one", b"two"))
+
+    with pytest.raises(SessionError):
+        LogFile.open(path)
+
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_only_the_owner_can_read(path: Path) -> None:
+    old = os.umask(0)
+    try:
+        written(path)
+        write_private(path.with_name("blob"), [b"x"])
+    finally:
+        os.umask(old)
+
+    modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
+    assert modes == {"s.jsonl": 0o600, "blob": 0o600}
+
+
+def test_a_file_that_cannot_be_put_in_place_leaves_no_draft(tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+
+    with pytest.raises(OSError, match="taken"):
+        write_private(tmp_path / "taken", [b"x"])
+
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+def test_a_line_that_is_not_json_is_damage_though_its_checksum_fits(path: Path) -> None:
+    body = b'"prev":"' + b"0" * 32 + b'",oops'
+    digest = hashlib.sha256(body).hexdigest()[:32].encode()
+    path.write_bytes(b'{"sum":"' + digest + b'",' + body + b"\n")
+
+    damage = read_log(path).damage
+
+    assert damage is not None
+    assert (damage.number, damage.problem) == (1, "is not JSON, whatever its checksum says")
+
+
+def test_a_folder_that_cannot_be_synced_leaves_no_empty_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next attempt would take it for somebody else's session."""
+
+    def refuse(_descriptor: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+
+    with pytest.raises(OSError, match="Input/output"):
+        LogFile.create(path)
+
+    assert not path.exists()

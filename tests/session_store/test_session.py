@@ -1,0 +1,301 @@
+"""The record as it is written: before the effect, with everything in it, on disks that refuse."""
+
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from agent_cli.agent import Agent
+from agent_cli.conversation import Conversation
+from agent_cli.errors import SessionError
+from agent_cli.events import ApprovalRequested, Event
+from agent_cli.hooks import LoopConfig
+from agent_cli.messages import UserMessage
+from agent_cli.provider import Reply
+from agent_cli.session_store import Session, SessionStore, verify
+from agent_cli.session_store.codec import JsonObject
+from agent_cli.session_store.log_file import read_log
+from agent_cli.timeline import Success, Usage, WidgetOutput, text_block
+from agent_cli.tooling import ToolContext, ToolResult
+from tests.fakes import MODEL, ScriptedModel, calls, does, says, tool, tool_use
+from tests.session_store.recordings import WORKSPACE, a_long_talk, agent_with, recorded
+
+
+def saved(session: Session) -> list[JsonObject]:
+    """Return the records on disk."""
+    return [*read_log(session.path).records]
+
+
+def resumed(session: Session) -> Conversation:
+    """Return what another process would go on with."""
+    again, conversation = SessionStore(session.path.parent).resume(session.id)
+    again.close()
+    return conversation
+
+
+async def test_the_state_is_rebuilt_from_the_events_alone(tmp_path: Path) -> None:
+    """S2-43, S2-45: all kinds of entries, inserted and replaced ones, usage and states."""
+    session, conversation = await a_long_talk(SessionStore(tmp_path))
+    session.close()
+
+    again = resumed(session)
+
+    assert again.prompts == conversation.prompts
+    assert again.context() == conversation.context()
+    assert (again.id, again.user_id) == (conversation.id, conversation.user_id)
+    assert again.usage == conversation.usage
+
+
+async def test_a_tool_runs_only_after_its_start_is_on_disk(tmp_path: Path) -> None:
+    """The tool itself looks: after a crash from here on its outcome is unknown, not "not run"."""
+    session = SessionStore(tmp_path).create(conversation := Conversation(), WORKSPACE)
+    seen: list[JsonObject] = []
+
+    async def look(context: ToolContext) -> ToolResult:
+        seen.append(saved(session)[-1])
+        return ToolResult.of("done")
+
+    script = [calls(tool_use("look", {}, "t1")), says("Done.")]
+    await agent_with(conversation, session, *script, tools=[tool("look", does(look))]).prompt("Go")
+    session.close()
+
+    [start] = seen
+    assert (start["output"]["block"]["id"], start["replaced"]) == ("t1", True)
+    assert start["output"]["started_at_ms"] is not None
+
+
+async def test_the_disk_is_waited_for_where_something_outside_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tool starts, a tool ended, a person is asked, a prompt is done; nowhere else."""
+    synced: list[JsonObject] = []
+    sync = os.fsync
+
+    def watched(descriptor: int) -> None:
+        sync(descriptor)
+        if session.path.exists() and os.fstat(descriptor).st_size and saved(session):
+            synced.append(saved(session)[-1])
+
+    session = SessionStore(tmp_path).create(conversation := Conversation(), WORKSPACE)
+    agent = agent_with(
+        conversation,
+        session,
+        calls(tool_use("look", {}, "t1"), tool_use("write", {}, "t2")),
+        says("Done."),
+    )
+    monkeypatch.setattr(os, "fsync", watched)
+    await agent.prompt("Go")
+    await agent.approve("t2")
+    monkeypatch.undo()
+    session.close()
+
+    assert [_short(record) for record in synced] == [
+        *("t1 started", "t1 ended", "t2 held", "waiting_for_approval"),
+        *("t2 held", "running", "t2 started", "t2 ended", "completed"),
+    ]
+
+
+def _short(record: JsonObject) -> str:
+    if record["kind"] == "state":
+        return str(record["state"])
+    call = record["output"]
+    ended, started = call["ended_at_ms"], call["started_at_ms"]
+    return f"{call['block']['id']} {'ended' if ended else 'started' if started else 'held'}"
+
+
+async def test_the_pause_is_saved_before_anybody_is_asked(tmp_path: Path) -> None:
+    """S2-28: whoever sees the question can already be answered by another process."""
+    session = SessionStore(tmp_path).create(conversation := Conversation(), WORKSPACE)
+    agent = agent_with(conversation, session, calls(tool_use("write", {}, "t1")))
+    at_question: list[JsonObject] = []
+
+    def look(event: Event) -> None:
+        if isinstance(event, ApprovalRequested):
+            at_question.extend(saved(session))
+
+    agent.subscribe(look)
+    await agent.prompt("Go")
+    session.close()
+
+    assert at_question[-1]["state"] == "waiting_for_approval"
+    assert at_question[-2]["output"]["result"]["why"] == "approval"
+
+
+async def test_the_record_holds_ids_and_not_copies(tmp_path: Path) -> None:
+    """S2-13: a prompt is written once; what follows refers to it. The shared state is kept too."""
+    session, conversation = await a_long_talk(SessionStore(tmp_path))
+    session.close()
+
+    records = saved(session)
+
+    assert records[0]["user_id"] == "local"
+    prompts = [record["id"] for record in records if record["kind"] == "prompt"]
+    assert prompts == [prompt.id for prompt in conversation.prompts]
+    assert {r["prompt"] for r in records if r["kind"] in ("output", "state")} == set(prompts)
+    assert [r["state"] for r in records if r["kind"] == "shared"] == [{"seen": "t2"}]
+    again, _ = SessionStore(tmp_path).resume(session.id)
+    again.close()
+    assert again.shared == {"seen": "t2"}
+
+
+def test_nothing_is_created_before_there_is_something_to_save(tmp_path: Path) -> None:
+    """Starting the program and leaving it again makes no session."""
+    session = recorded(SessionStore(tmp_path / "sessions"))
+    session.close()
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_long_strings_are_kept_beside_the_record(tmp_path: Path) -> None:
+    """An image is stored once however often it is shown, and the record stays small."""
+    session = recorded(SessionStore(tmp_path), conversation := Conversation())
+    image = {"type": "image", "source": {"type": "base64", "data": "QUJD" * 20_000}}
+    conversation.begin(UserMessage((image, image)))  # type: ignore[arg-type]  # nested JSON
+    session.close()
+
+    assert session.path.stat().st_size < 1000
+    [blob] = (tmp_path / "blobs").iterdir()
+    assert (blob.stat().st_size, blob.stat().st_mode & 0o777) == (80_000, 0o600)
+    assert resumed(session).prompts[0].input == conversation.prompts[0].input
+    blob.unlink()
+    [entry, _] = resumed(session).messages()[0].content  # type: ignore[union-attr]  # the user's
+    assert "lost" in str(entry)
+
+
+def test_data_that_json_does_not_know_is_kept_as_text(tmp_path: Path) -> None:
+    """A plugin without types must not end the record for everybody."""
+    session = recorded(SessionStore(tmp_path), conversation := Conversation())
+    conversation.begin(UserMessage.of("Hi"))
+    conversation.add_reply(calls(tool_use("look", {}, "t1")))
+    conversation.attach(WidgetOutput("w", 1, "t1", "x", {(1, 2): Path("/a")}, ""))  # type: ignore[dict-item]
+    session.close()
+
+    widget = resumed(session).prompts[0].output[1]
+
+    assert isinstance(widget, WidgetOutput)
+    assert widget.data == {"(1, 2)": "/a"}
+
+
+def three_prompts(session: Session, conversation: Conversation) -> None:
+    for text in ("one", "two", "three"):
+        conversation.begin(UserMessage.of(text))
+        conversation.add_reply(Reply("m", "model", (text_block("ok"),), "end_turn", Usage(1, 1)))
+    conversation.complete()
+
+
+def test_rewinding_goes_back_and_keeps_everything(tmp_path: Path) -> None:
+    """S2-53: the conversation is as before the prompt; the record still has what was said."""
+    session = recorded(SessionStore(tmp_path), conversation := Conversation())
+    three_prompts(session, conversation)
+    second = conversation.prompts[1].id
+
+    earlier = session.rewind(second)
+    earlier.publish = session.record
+    earlier.begin(UserMessage.of("other"))
+    session.close()
+
+    said = [prompt.input.content for prompt in resumed(session).prompts if prompt.input]
+    assert said == [(text_block("one"),), (text_block("other"),)]
+    assert "three" in session.path.read_text()
+    assert earlier.id == conversation.id
+    assert verify(session.path) == []
+
+
+def test_rewinding_to_a_prompt_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    session = recorded(SessionStore(tmp_path))
+
+    with pytest.raises(SessionError, match="has no prompt nowhere"):
+        session.rewind("nowhere")
+
+
+@contextmanager
+def full_disk(path: Path, *, free: int) -> Iterator[None]:
+    """Let files grow to *free* bytes more than *path* has: a write beyond is cut, then refused."""
+    old, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + free, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (old, hard))
+
+
+@pytest.mark.parametrize("free", [0, 1, 150, 700])
+def test_a_full_disk_is_told_once_and_damages_nothing(tmp_path: Path, free: int) -> None:
+    """The run goes on; when there is room again, all that was missing is saved in order."""
+    told: list[str] = []
+    session = recorded(SessionStore(tmp_path, tell=told.append), conversation := Conversation())
+    conversation.begin(UserMessage.of("before"))
+    whole = saved(session)
+
+    with full_disk(session.path, free=free):
+        three_prompts(session, conversation)
+        assert saved(session)[: len(whole)] == whole
+    assert len(told) == 1
+    assert told[0].startswith("the session is no longer being saved: File too large")
+
+    conversation.begin(UserMessage.of("after"))
+    conversation.complete()
+    session.close()
+
+    assert told[1:] == ["the session is being saved again, with all that was missing"]
+    assert verify(session.path) == []
+    assert resumed(session).prompts == conversation.prompts
+
+
+async def test_a_folder_that_cannot_be_written_does_not_stop_the_run(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file where a folder should be")
+    told: list[str] = []
+    store = SessionStore(tmp_path / "state" / "sessions", tell=told.append)
+    session = store.create(conversation := Conversation(), WORKSPACE)
+    agent = agent_with(conversation, session, calls(tool_use("look", {}, "t1")), says("Done."))
+
+    result = await agent.prompt("Go")
+    session.close()
+
+    assert result.final_message and result.final_message.text == "Done."
+    assert len(told) == 1
+    assert told[0].startswith("the session is no longer being saved: ")
+
+
+async def test_no_key_is_in_the_record(tmp_path: Path) -> None:
+    """The key goes to the model's server with each request, and nowhere else."""
+    session = SessionStore(tmp_path).create(conversation := Conversation(), WORKSPACE)
+    model = ScriptedModel(says("Done."))
+    options = LoopConfig(model=MODEL, stream_fn=model, get_api_key=lambda _provider: "sk-sesame")
+    agent = Agent(options, conversation=conversation)
+    agent.subscribe(session.record)
+
+    await agent.prompt("Go")
+    session.close()
+
+    assert model.requests[0].api_key == "sk-sesame"
+    assert "sesame" not in session.path.read_text()
+
+
+def test_costs_beside_the_replies_are_kept(tmp_path: Path) -> None:
+    """A summary's cost has no entry of its own."""
+    session = recorded(SessionStore(tmp_path), conversation := Conversation())
+    three_prompts(session, conversation)
+    conversation.begin(UserMessage.of("four"))
+    conversation.add_usage(Usage(100, 100, cost_microdollars=None))
+    conversation.settle_open_calls("")
+    conversation.complete()
+    session.close()
+
+    assert resumed(session).usage == Usage(103, 103, cost_microdollars=None)
+
+
+def test_events_that_change_nothing_are_passed_over(tmp_path: Path) -> None:
+    session = recorded(SessionStore(tmp_path), conversation := Conversation())
+    conversation.begin(UserMessage.of("Hi"))
+    conversation.add_reply(calls(tool_use("look", {}, "t1")))
+    conversation.settle_call("t1", Success(()))
+    before = session.path.read_bytes()
+
+    session.record(ApprovalRequested(None))  # type: ignore[arg-type]  # not looked at
+    session.close()
+
+    assert session.path.read_bytes() == before

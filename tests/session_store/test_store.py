@@ -1,0 +1,390 @@
+"""The folder of sessions: find, list, continue, fork."""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_cli.conversation import Conversation
+from agent_cli.errors import SessionError
+from agent_cli.messages import UserMessage
+from agent_cli.projection import entries
+from agent_cli.provider import Reply
+from agent_cli.session_store import Session, SessionStore, overview
+from agent_cli.session_store.codec import JsonObject
+from agent_cli.session_store.log_file import LogFile, read_log
+from agent_cli.session_store.repair import NEVER_STARTED
+from agent_cli.timeline import (
+    Error,
+    FileOutput,
+    Output,
+    Success,
+    ToolOutput,
+    Usage,
+    text_block,
+)
+from tests.fakes import calls, says, tool_use
+from tests.session_store.recordings import WORKSPACE, a_long_talk, agent_with, faults, recorded
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SessionStore:
+    return SessionStore(tmp_path / "sessions")
+
+
+def short_session(store: SessionStore, text: str, *, at: Path = WORKSPACE) -> Session:
+    """Return a closed session of one prompt."""
+    conversation = Conversation()
+    session = store.create(conversation, at)
+    conversation.publish = session.record
+    conversation.begin(UserMessage.of(text))
+    conversation.add_reply(Reply("m", "x", (text_block("ok"),), "end_turn", Usage(2, 3)))
+    conversation.complete()
+    session.close()
+    return session
+
+
+def used_in_this_order(*sessions: Session) -> None:
+    """Set the times of the files: a fast machine writes several in one tick."""
+    for second, session in enumerate(sessions, start=1_000_000):
+        os.utime(session.path, (second, second))
+
+
+def test_sessions_are_listed_the_last_used_first(store: SessionStore) -> None:
+    first = short_session(store, "the first one")
+    second = short_session(store, "\x1b[31m fix\n\n  the   bug " + "x" * 100)
+    used_in_this_order(second, first)
+
+    found = store.list()
+
+    assert [info.id for info in found] == [first.id, second.id]
+    assert found[1].title == f"fix the bug {'x' * 67}…"
+    assert (found[0].title, found[0].workspace) == ("the first one", str(WORKSPACE))
+    assert (found[0].prompts, found[0].usage) == (1, Usage(2, 3))
+    assert (found[0].updated_at_ms, found[0].problem) == (1_000_001_000, "")
+    assert [info.id for info in store.list(limit=1)] == [first.id]
+
+
+async def test_a_list_says_what_waits_and_counts_only_what_is_shown(store: SessionStore) -> None:
+    """S2-49: the hidden prompt is in the record and in no count."""
+    session, conversation = await a_long_talk(store)
+    session.close()
+
+    [info] = store.list()
+
+    assert len(conversation.prompts) == info.prompts + 1
+    assert info.waiting
+
+
+def test_a_list_names_what_cannot_be_opened(store: SessionStore) -> None:
+    """One bad file must not hide the others, nor itself."""
+    damaged, newer, fine = (short_session(store, text) for text in ("damaged", "newer", "fine"))
+    damaged.path.write_bytes(damaged.path.read_bytes().replace(b'"ok"', b'"no"'))
+    log = LogFile.create(newer.path.with_name("later.jsonl"))
+    header = {"kind": "session", "format": 99, "id": "later", "program": "agent-cli 9"}
+    log.append([header], sync=False)
+    log.close()
+
+    problems = {info.id: info.problem for info in store.list()}
+
+    assert problems[damaged.id] == "line 3 does not match its checksum"
+    assert problems["later"].endswith("update agent-cli to open it")
+    assert problems[fine.id] == ""
+
+
+def test_a_list_for_people_says_what_matters(store: SessionStore) -> None:
+    used = datetime.fromtimestamp(1_000_000).strftime("%Y-%m-%d %H:%M")
+    session = short_session(store, "fix the bug")
+    used_in_this_order(session)
+    [info] = store.list()
+
+    broken = replace(info, usage=Usage(cost_microdollars=None), waiting=True, problem="line 2 is")
+
+    assert overview([info, broken]) == (
+        f"{session.id}  {used}  1 prompt  $0.00  /somewhere/project  fix the bug\n"
+        f"{session.id}  {used}  1 prompt  cost unknown  /somewhere/project  fix the bug"
+        "  [waits for a decision]  [damaged: line 2 is]\n"
+    )
+    assert overview([]) == "no sessions yet\n"
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"kind": "state", "prompt": "nobody", "state": "completed"},
+        {"kind": "output", "prompt": "p", "index": 0},
+        {"kind": "rewound"},
+        {"no": "kind"},
+    ],
+)
+def test_a_record_that_makes_no_sense_is_an_error(store: SessionStore, record: JsonObject) -> None:
+    """A checksum tells damage, not authors: a session may come from somebody else."""
+    session = short_session(store, "a")
+    log, _ = LogFile.open(session.path)
+    log.append([record], sync=False)
+    log.close()
+
+    with pytest.raises(SessionError, match="makes no sense"):
+        store.resume(session.id)
+    assert "makes no sense" in store.list()[0].problem
+
+
+def test_a_session_is_found_by_the_beginning_of_its_id(store: SessionStore) -> None:
+    session = short_session(store, "hello")
+
+    assert store.find(session.id[:6]) == session.path
+    assert store.find(session.id) == session.path
+    for none in ("zzz", "../x"):
+        with pytest.raises(SessionError, match=r"does not exist; `agent-cli sessions list`"):
+            store.find(none)
+
+
+def test_an_id_that_fits_several_is_not_guessed(store: SessionStore) -> None:
+    for session in (short_session(store, "a"), short_session(store, "b")):
+        session.path.rename(session.path.with_name(f"same-{session.id}.jsonl"))
+
+    with pytest.raises(SessionError, match="matches several: same-"):
+        store.find("same")
+
+
+def test_an_id_that_begins_another_is_still_its_own(store: SessionStore) -> None:
+    session = short_session(store, "a")
+    longer = session.path.with_name(f"{session.id}0.jsonl")
+    longer.write_bytes(session.path.read_bytes())
+
+    assert store.find(session.id) == session.path
+
+
+def test_the_latest_session_is_that_of_this_workspace(store: SessionStore) -> None:
+    """`--continue` in one project must not open the talk about another."""
+    here = [short_session(store, text, at=Path("/here")) for text in ("old", "new")]
+    there = short_session(store, "elsewhere", at=Path("/there"))
+    used_in_this_order(*here, there)
+
+    assert store.latest(Path("/here")) == here[1].id
+    with pytest.raises(SessionError, match="no session of /nowhere"):
+        store.latest(Path("/nowhere"))
+
+
+def test_a_session_is_open_in_one_place_only(store: SessionStore) -> None:
+    session = short_session(store, "hello")
+    first, _ = store.resume(session.id)
+
+    with pytest.raises(SessionError, match="open in another agent-cli"):
+        store.resume(session.id)
+    first.close()
+    store.resume(session.id)[0].close()
+
+
+async def test_going_on_appends_to_the_same_file(store: SessionStore) -> None:
+    session, before = await a_long_talk(store)
+    session.close()
+    old = session.path.read_bytes()
+
+    again, conversation = store.resume(session.id)
+    agent = agent_with(conversation, again, says("Done."))
+    await agent.reject("t6", "no")
+    again.close()
+
+    assert session.path.read_bytes().startswith(old)
+    last, _ = store.resume(session.id)[::-1]
+    assert last.prompts == conversation.prompts
+    assert len(last.prompts) == len(before.prompts)
+
+
+def test_files_are_private(store: SessionStore, tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        session = short_session(store, "x" * 40_000)
+    finally:
+        os.umask(old)
+
+    modes = {p.name: p.stat().st_mode & 0o777 for p in (tmp_path / "sessions").iterdir()}
+    assert modes == {session.path.name: 0o600, "blobs": 0o700}
+    assert (tmp_path / "sessions").stat().st_mode & 0o777 == 0o700
+
+
+async def test_a_fork_at_any_entry_is_a_valid_history(store: SessionStore) -> None:
+    """S2-53: prompts too; the original is not touched, the copy says where it is from."""
+    session, conversation = await a_long_talk(store)
+    session.close()
+    before = session.path.read_bytes()
+    places = [output.id for prompt in conversation.prompts for output in prompt.output]
+
+    for place in [*places, *(prompt.id for prompt in conversation.prompts)]:
+        copy, forked = store.fork(session.id, at=place)
+        copy.close()
+        again, resumed = store.resume(copy.id)
+        again.close()
+
+        assert faults(forked) == []
+        assert resumed.prompts == forked.prompts
+        assert (again.header.parent, again.header.parent_at) == (session.id, place)
+        assert [p.id for p in forked.prompts] == [
+            p.id for p in conversation.prompts[: len(forked.prompts)]
+        ]
+    assert session.path.read_bytes() == before
+
+
+async def test_a_fork_takes_everything_but_the_open_question(store: SessionStore) -> None:
+    """Approved in both, a call would run twice."""
+    session, conversation = await a_long_talk(store)
+
+    copy, forked = store.fork(session.id)
+    copy.close()
+    session.close()
+
+    assert conversation.waiting
+    assert not forked.waiting
+    texts = [o.result for o in entries(forked.prompts) if isinstance(o, ToolOutput)]
+    assert texts[-1] == texts[-2] == Error((text_block(NEVER_STARTED),))
+    assert store.read(copy.id).shared == {"seen": "t2"}
+    assert forked.prompts[:-1] == conversation.prompts[:-1]
+
+
+def test_a_fork_of_a_damaged_session_has_what_is_before_the_damage(store: SessionStore) -> None:
+    session = recorded(store, conversation := Conversation())
+    for text in ("one", "two"):
+        conversation.begin(UserMessage.of(text))
+        conversation.add_reply(says("ok"))
+    session.close()
+    session.path.write_bytes(session.path.read_bytes().replace(b'"two"', b'"2wo"'))
+
+    with pytest.raises(SessionError, match=f"--fork {session.id}"):
+        store.resume(session.id)
+    copy, forked = store.fork(session.id)
+    copy.close()
+
+    assert [prompt.input for prompt in forked.prompts] == [conversation.prompts[0].input]
+
+
+def test_a_fork_behind_nothing_is_an_error(store: SessionStore) -> None:
+    session = short_session(store, "a")
+
+    with pytest.raises(SessionError, match="no prompt or entry nowhere"):
+        store.fork(session.id, at="nowhere")
+
+
+def test_a_conversation_that_exists_already_is_saved_whole(store: SessionStore) -> None:
+    conversation = Conversation()
+    conversation.begin(UserMessage.of("one"))
+    conversation.add_reply(says("ok", usage=Usage(1, 2)))
+
+    session = store.create(conversation, WORKSPACE)
+    session.close()
+
+    assert store.read(session.id).prompts[0].output == conversation.prompts[0].output
+    assert store.read(session.id).prompts[0].usage == Usage(1, 2)
+
+
+def test_a_record_of_a_kind_nobody_knows_is_passed_over(store: SessionStore) -> None:
+    """A newer version of the same format may say more than this one reads."""
+    session = short_session(store, "a")
+    log, _ = LogFile.open(session.path)
+    log.append([{"kind": "mood", "at": 1, "text": "good"}], sync=False)
+    log.close()
+
+    again, conversation = store.resume(session.id)
+    conversation.publish = again.record
+    conversation.begin(UserMessage.of("b"))
+    again.close()
+
+    kinds = [record["kind"] for record in read_log(session.path).records]
+    assert kinds == ["session", "prompt", "output", "output", "state", "mood", "prompt"]
+
+
+def test_a_file_that_is_no_session_is_refused(store: SessionStore, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text(json.dumps({"hello": 1}))
+
+    with pytest.raises(SessionError, match="is not a session of agent-cli"):
+        store.read_file(tmp_path / "notes.txt")
+    with pytest.raises(SessionError, match="No such file"):
+        store.read_file(tmp_path / "none")
+
+
+# What a person, a model and the program may do, one letter each; what does not fit is left out.
+Step = Callable[[Conversation], object]
+STEPS: dict[str, Step] = {
+    "say": lambda c: c.begin(UserMessage.of("hello")),
+    "steer": lambda c: c.add_user(UserMessage.of("wait")),
+    "reply": lambda c: c.add_reply(says("fine", thinking="hm")),
+    "call": lambda c: c.add_reply(calls(tool_use("a", {}, "t1"), tool_use("b", {}, "t2"))),
+    "start": lambda c: c.start_call(c.open_calls()[0].tool_call_id),
+    "settle": lambda c: c.settle_call(c.open_calls()[0].tool_call_id, Success(())),
+    "pause": lambda c: c.pause({c.open_calls()[-1].tool_call_id: "sure?"}),
+    "approve": lambda c: c.decide_call(c.questions()[0].tool_call_id, "approved"),
+    "go on": lambda c: c.set_state("running"),
+    "file": lambda c: c.attach(_file(c)),
+    "abort": lambda c: (c.settle_open_calls("stopped"), c.discard_reply("I w", "aborted")),
+    "compact": lambda c: c.compact("so far", _some_entry(c).id),
+    "trim": lambda c: c.trim(_some_entry(c).id, removed_messages=1),
+    "complete": lambda c: c.complete(),
+}
+
+
+def _file(conversation: Conversation) -> FileOutput:
+    call = conversation.open_calls()[0]
+    return FileOutput(f"f{call.id}", call.at_ms, call.tool_call_id, "a.txt", "text/plain", "a")
+
+
+def _some_entry(conversation: Conversation) -> Output:
+    """Return the last entry a cut may begin with: what a user said."""
+    return [out for out in entries(conversation.prompts) if out.kind == "user"][-1]
+
+
+def fits(conversation: Conversation, step: str) -> bool:
+    """Whether the loop could do *step* now."""
+    if not conversation.prompts:
+        return step == "say"
+    state, is_open = conversation.prompts[-1].state, bool(conversation.open_calls())
+    match step:
+        case "start" | "settle" | "pause" | "file":
+            return is_open and state == "running"
+        case "approve":
+            return conversation.waiting and bool(conversation.questions())
+        case "abort":
+            return state == "running"
+        case "go on":
+            return conversation.waiting and not conversation.questions()
+        case _:
+            return (state == "running" and not is_open) or (step == "say" and state == "completed")
+
+
+@given(st.lists(st.sampled_from([*STEPS, "reload", "fork", "rewind"]), max_size=40))
+@settings(deadline=None, derandomize=True, max_examples=60)
+def test_whatever_happens_the_record_tells_it(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[str]
+) -> None:
+    """S2-43: any run of steps, cut short by restarts, forks and rewinds, comes back as it was."""
+    store = SessionStore(tmp_path_factory.mktemp("s"))
+    conversation = Conversation()
+    session = store.create(conversation, WORKSPACE)
+    conversation.publish = session.record
+    for step in steps:
+        if step in ("reload", "fork") and session.path.exists():
+            session.close()
+            again = store.resume if step == "reload" else store.fork
+            session, conversation = again(session.id)
+        elif step == "rewind" and conversation.prompts:
+            conversation = session.rewind(conversation.prompts[-1].id)
+        elif step in STEPS and fits(conversation, step):
+            STEPS[step](conversation)
+        conversation.publish = session.record
+        assert faults(conversation) == []
+    session.close()
+    if not session.path.exists():
+        return
+    first, once = store.resume(session.id)
+    first.close()
+    second, twice = store.resume(session.id)
+    second.close()
+    assert once.prompts == twice.prompts
+    assert faults(once) == []
+    settled = [p for p in conversation.prompts if p.state == "completed"]
+    assert [p for p in once.prompts if p.id in {s.id for s in settled}] == settled

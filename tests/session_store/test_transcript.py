@@ -1,0 +1,124 @@
+"""What people read: the same bytes each time, and nothing a terminal would obey."""
+
+from pathlib import Path
+
+from agent_cli.session_store import SessionStore, transcript
+from agent_cli.timeline import (
+    BlockOutput,
+    Error,
+    Output,
+    Prompt,
+    ReplyOutput,
+    Success,
+    TextOutput,
+    ThinkingOutput,
+    ToolOutput,
+    UserOutput,
+    text_block,
+)
+from tests.session_store.recordings import a_long_talk
+
+EXPECTED = """\
+you> Write me
+     a file.
+
+Wait.
+
+* look {"at": "$ref"}: done
+    a tree
+
+* write {}: approved, done
+    written
+
+[file] out.txt: two lines
+
+[table]
+    1 | 2
+
+(thinking)
+    Hm.
+
+I wrote it.
+
+you> And again?
+
+* missing {}: error
+    The tool 'missing' does not exist; there are: look, write.
+
+* look {}: done
+    a tree
+
+No.
+
+[note] {"by": "a plugin"}
+
+[older messages were replaced by a summary]
+    We wrote a file.
+
+you> Never mind
+
+I was
+[reply not kept: aborted]
+
+[2 older messages are no longer sent]
+
+you> Once more.
+
+* look {}: done
+    a tree
+
+* write {}: waits for a decision
+    write needs a yes
+
+* look {}: has not run
+"""
+
+
+async def test_a_session_reads_the_same_each_time(tmp_path: Path) -> None:
+    """S2-44, S2-49: replayed from the file, byte for byte; the hidden prompt is left out."""
+    session, conversation = await a_long_talk(SessionStore(tmp_path))
+    live = transcript(conversation.prompts)
+    session.close()
+
+    replayed = transcript(SessionStore(tmp_path).read_file(session.path).prompts)
+
+    assert live == EXPECTED
+    assert replayed == live
+
+
+def prompt_of(*outputs: Output) -> Prompt:
+    return Prompt("p", "local", "normal", 0, output=[*outputs])
+
+
+def test_a_terminal_obeys_nothing_of_it() -> None:
+    """A page that was fetched months ago could still write the clipboard."""
+    evil = "\x1b]52;c;aGk=\x07he\x1b[2Jllo"
+    call = ToolOutput("t", 0, "r", {"type": "tool_use", "id": "1", "name": evil, "input": evil})
+
+    shown = transcript([prompt_of(UserOutput("u", 0, (text_block(evil),)), call)])
+
+    assert "\x1b" not in shown
+    assert shown.startswith("you> hello\n")
+
+
+def test_every_block_says_that_it_was_there() -> None:
+    image = {"type": "image", "source": {"data": "QUJD"}}
+    call = {"type": "tool_use", "id": "1", "name": "shot", "input": {}}
+    shown = transcript(
+        [
+            prompt_of(
+                UserOutput("u", 0, (text_block("Look:"), image)),  # type: ignore[arg-type]  # nested
+                ThinkingOutput("h", 0, "r", {"type": "thinking", "thinking": " "}),
+                BlockOutput("b", 0, "r", {"type": "redacted_thinking"}),
+                TextOutput("x", 0, "r", text_block(" ")),
+                ToolOutput("t", 0, "r", call, Success((image,))),  # type: ignore[arg-type]  # nested
+                ToolOutput("v", 0, "r", call, Error(()), decision="rejected"),  # type: ignore[arg-type]
+                ReplyOutput("y", 0, "r", "m", "end_turn"),
+            )
+        ]
+    )
+
+    assert shown == (
+        "you> Look:\n     [image]\n\n[redacted_thinking]\n\n* shot {}: done\n    [image]\n\n"
+        "* shot {}: rejected, error\n"
+    )

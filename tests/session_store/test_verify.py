@@ -1,0 +1,86 @@
+"""Damage is named: which line, and what is wrong with it."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from agent_cli.conversation import Conversation
+from agent_cli.errors import SessionError
+from agent_cli.messages import UserMessage
+from agent_cli.session_store import Finding, SessionStore, verify
+from tests.session_store.recordings import a_long_talk, recorded
+
+
+@pytest.fixture
+async def talk(tmp_path: Path) -> Path:
+    """Return the file of a long session."""
+    session, _ = await a_long_talk(SessionStore(tmp_path))
+    session.close()
+    return session.path
+
+
+async def test_an_intact_session_has_no_findings(talk: Path) -> None:
+    assert verify(talk) == []
+
+
+async def test_a_flipped_bit_is_found_in_its_line(talk: Path) -> None:
+    """Every line once, at a random place, ends of lines too; the first finding names the line."""
+    chance = random.Random(4)
+    data = talk.read_bytes()
+    end = 0
+    for number, text in enumerate(data.splitlines(keepends=True), start=1):
+        for place in {0, len(text) - 1, chance.randrange(len(text))}:
+            damaged = bytearray(data)
+            damaged[end + place] ^= 1 << chance.randrange(8)
+            talk.write_bytes(damaged)
+
+            first = verify(talk)[0]
+
+            assert first.line == number, (place, first)
+        end += len(text)
+
+
+async def test_a_line_that_was_taken_out_is_missed(talk: Path) -> None:
+    lines = talk.read_bytes().splitlines(keepends=True)
+    talk.write_bytes(b"".join(lines[:3] + lines[4:]))
+
+    assert verify(talk) == [Finding(4, "does not follow the line before it")]
+
+
+async def test_a_line_that_was_put_in_is_found(talk: Path) -> None:
+    lines = talk.read_bytes().splitlines(keepends=True)
+    talk.write_bytes(b"".join([*lines[:3], b"hello\n", *lines[3:]]))
+
+    assert [str(finding) for finding in verify(talk)] == ["line 4 is not a record"]
+
+
+async def test_a_torn_last_line_is_told_but_is_no_damage(talk: Path) -> None:
+    lines = talk.read_bytes().splitlines(keepends=True)
+    talk.write_bytes(b"".join(lines[:-1]) + lines[-1][:-1])
+
+    [finding] = verify(talk)
+
+    assert (finding.line, finding.damage) == (len(lines), False)
+
+
+@pytest.mark.parametrize("damage", ["gone", "changed"])
+def test_a_missing_side_file_is_named_with_its_line(tmp_path: Path, damage: str) -> None:
+    conversation = Conversation()
+    session = recorded(SessionStore(tmp_path), conversation)
+    conversation.begin(UserMessage.of("x" * 40_000))
+    session.close()
+    [blob] = (tmp_path / "blobs").iterdir()
+    if damage == "gone":
+        blob.unlink()
+    else:
+        blob.write_text("y")
+
+    assert verify(session.path) == [
+        Finding(2, f"needs blobs/{blob.name}, which is missing or damaged")
+    ]
+
+
+def test_a_file_that_is_not_there_is_an_error_and_not_a_finding(tmp_path: Path) -> None:
+    with pytest.raises(SessionError, match="No such file"):
+        verify(tmp_path / "none.jsonl")
