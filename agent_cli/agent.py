@@ -235,23 +235,25 @@ class Agent:
         """Set the tools; this starts a new cache prefix."""
         self._config = replace(self._config, tools=tuple(tools))
 
+    def adopt(self, conversation: Conversation) -> None:
+        """Go on with *conversation* in place of the one so far; raises `AgentBusy` in a run."""
+        self._require_idle()
+        self.conversation = conversation
+        conversation.publish = self.publish
+
     def replace_messages(self, messages: Sequence[Message]) -> None:
         """Put *messages* in place of the conversation.
 
         Raises:
-            AgentBusy: A run is going on.
-            ConversationError: A tool result answers no call.
+            AgentBusy, ConversationError: In a run; a tool result answers no call.
         """
-        self._require_idle()
-        self.conversation = conversation_of(messages, user_id=self._config.user_id)
-        self.conversation.publish = self.publish
+        self.adopt(conversation_of(messages, user_id=self._config.user_id))
 
     def append_message(self, message: Message) -> None:
         """Append *message* as if it had happened.
 
         Raises:
-            AgentBusy: A run is going on.
-            ConversationError: A tool result answers no open call.
+            AgentBusy, ConversationError: In a run; a tool result answers no open call.
         """
         self._require_idle()
         append(self.conversation, message)

@@ -2,7 +2,8 @@
 
 Start (arguments, settings, environment)
   → provider, tools, MCP servers
-  → prepare: facts, MCP tools, budget, compaction, trimming        before every model call
+  → prepare: facts, plugins, MCP tools, budget, compaction,        before every model call
+             trimming; what a changed prefix costs
   → authorize_tool: permissions    finish_result: truncation       around every tool call
   → Agent; the front end subscribes to it
 """
@@ -18,6 +19,7 @@ from agent_cli.errors import AgentCliError
 from agent_cli.events import AgentStart, Event, Notice
 from agent_cli.hooks import LoopConfig, Turn
 from agent_cli.mcp_client import McpServers, Phase, ServerConfig, ServerState
+from agent_cli.plugins.prefix_watch import PrefixWatch
 from agent_cli.plugins.workspace_facts import workspace_facts
 from agent_cli.policies.budget import Budget
 from agent_cli.policies.compaction import Compaction
@@ -27,12 +29,16 @@ from agent_cli.policies.trimming import Trimming
 from agent_cli.policies.truncation import Truncation
 from agent_cli.provider import Model
 from agent_cli.providers.anthropic_messages import AnthropicMessages
-from agent_cli.providers.models import model_by_id
+from agent_cli.providers.models import cost_microdollars, model_by_id
 from agent_cli.redaction import Redactor
+from agent_cli.sessions import Sessions
 from agent_cli.startup import Start
 from agent_cli.tooling import Tool
 from agent_cli_tools import builtin_tools
 from agent_cli_tools.workspace import Workspace
+
+# Most are there at once; the first model call waits longer than the first prompt does.
+_PLUGINS_LIMIT_S = 1.0
 
 
 class App:
@@ -57,8 +63,10 @@ class App:
         self._provider = AnthropicMessages(wiring.connection(begun), wiring.retry_policy(begun))
         self._servers = McpServers(begun.environment, on_change=self._server_changed)
         self._mcp_tools: tuple[Tool, ...] = ()
-        self._early: list[str] | None = []
-        self._builtin_tools = builtin_tools(self._workspace)
+        self._early: list[Event] | None = []
+        self._plugins = wiring.plugins(begun, warn=self._warn, one_shot=one_shot)
+        self._sandbox = wiring.sandbox(begun)
+        self._builtin_tools = builtin_tools(self._workspace, self._sandbox)
         summarizer = Summarizer(self._provider.stream, model=self._model("small"))
         self._compaction = Compaction(
             summarizer if settings.compaction.strategy == "summarize" else None,
@@ -74,6 +82,7 @@ class App:
             deny=rules.deny,
         )
         self.agent = Agent(self._config())
+        self.sessions = Sessions(begun, self.agent, self._publish)
         self.agent.subscribe(self._freeze_tools)
 
     def _config(self) -> LoopConfig:
@@ -95,10 +104,12 @@ class App:
             approval=settings.approval,
             prepare=(
                 workspace_facts(self._workspace.root, begun.arguments.add_dirs),
+                self._plugins,
                 self._add_mcp_tools,
                 Budget(max_cost_usd=settings.max_cost_usd),
                 self._compaction,
                 Trimming(max_messages=settings.history.max_conversation_messages),
+                PrefixWatch(cost_microdollars),
             ),
             authorize_tool=self.permissions,
             finish_result=Truncation(
@@ -113,19 +124,31 @@ class App:
             Redactor.of(environment),
             verbose=self._begun.arguments.verbose,
         )
-        self._stack.callback(sinks.close)
-        self._stack.callback(self._workspace.close)
-        self._stack.push_async_callback(self._provider.aclose)
-        await self._stack.enter_async_context(self._servers)
-        self._provider.preload()
-        for text in (*self._begun.notices, *sinks.notices):
-            self._warn(text)
-        self._start_servers()
-        if self._one_shot:
-            await self._servers.wait_started(self._settings.mcp.startup_timeout_s)
+        async with AsyncExitStack() as stack:
+            stack.callback(sinks.close)
+            self.sessions.begin()
+            stack.callback(self.sessions.close)
+            stack.callback(self._sandbox.close)
+            stack.callback(self._workspace.close)
+            stack.push_async_callback(self._provider.aclose)
+            await stack.enter_async_context(self._servers)
+            await stack.enter_async_context(self._plugins)
+            await self._start(sinks.notices)
+            self._stack = stack.pop_all()
         # The front end subscribes as soon as it is in, before anything else gets its turn.
         asyncio.get_running_loop().call_soon(self._tell_early)
         return self
+
+    async def _start(self, notices: Sequence[str]) -> None:
+        self._provider.preload()
+        self._sandbox.start()
+        for text in (*self._begun.notices, *notices):
+            self._warn(text)
+        self._start_servers()
+        self._plugins.start(self.agent)
+        await self._plugins.wait_loaded(_PLUGINS_LIMIT_S)
+        if self._one_shot:
+            await self._servers.wait_started(self._settings.mcp.startup_timeout_s)
 
     async def __aexit__(
         self,
@@ -136,14 +159,17 @@ class App:
         await self._stack.__aexit__(kind, error, traceback)
 
     @property
-    def session_id(self) -> str:
-        """The id of the conversation, in logs and results."""
-        return self.agent.conversation.id
+    def session_id(self) -> str | None:
+        """The session the conversation is kept in."""
+        return self.sessions.id
 
     @property
     def tools(self) -> Sequence[Tool]:
-        """All tools the model has at the moment, those of MCP servers included."""
-        return (*self._builtin_tools, *self._servers.tools())
+        """All tools the model has at the moment, those of plugins and MCP servers included."""
+        return (*self._own_tools(), *self._servers.tools())
+
+    def _own_tools(self) -> Sequence[Tool]:
+        return (*self._builtin_tools, *self._plugins.tools())
 
     @property
     def models(self) -> Mapping[str, str]:
@@ -155,12 +181,14 @@ class App:
         self.agent.set_model(self._model(name))
 
     def overview(self) -> Sequence[str]:
-        """Return lines for the start: tools, MCP servers, log sinks."""
+        """Return lines for the start: tools, sandbox, MCP servers, log sinks."""
         sinks = [sink.type for sink in self._settings.logging.sinks]
         servers = [state.name for state in self._servers.states()]
+        sandbox = self._sandbox.report
         return [
             f"{self._model().id} · {self._begun.workspace}",
-            f"tools: {', '.join(tool.name for tool in self._builtin_tools)}",
+            f"tools: {', '.join(tool.name for tool in self._own_tools())}",
+            f"sandbox: {sandbox.sentence if sandbox else 'being tried'}",
             f"MCP servers: {', '.join(servers) or 'none'} · logs: {', '.join(sinks) or 'none'}",
         ]
 
@@ -187,8 +215,9 @@ class App:
             raise AgentCliError("there is nothing to compact yet")
 
     def clear(self) -> None:
-        """Begin a new conversation."""
+        """Begin a new conversation, and a new session with it."""
         self.agent.reset()
+        self.sessions.follow()
 
     def _model(self, name: str | None = None) -> Model:
         return model_by_id(self._settings.model_id(name))
@@ -207,16 +236,12 @@ class App:
             self._warn(state.reason)
 
     def _warn(self, text: str) -> None:
-        """Tell the user; what is found before anybody listens waits for them."""
-        if self._early is None:
-            self._publish(Notice("warning", text))
-        else:
-            self._early.append(text)
+        self._publish(Notice("warning", text))
 
     def _tell_early(self) -> None:
         early, self._early = self._early, None
-        for text in early or ():
-            self._warn(text)
+        for event in early or ():
+            self._publish(event)
 
     def _freeze_tools(self, event: Event) -> None:
         """Take the servers' tools over when a run begins, so that none changes in the middle."""
@@ -227,4 +252,8 @@ class App:
         turn.tools += self._mcp_tools
 
     def _publish(self, event: Event) -> None:
-        self.agent.publish(event)
+        """Tell the listeners; what happens before there are any waits for them."""
+        if self._early is None:
+            self.agent.publish(event)
+        else:
+            self._early.append(event)

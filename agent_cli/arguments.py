@@ -97,6 +97,7 @@ _OPTIONS = {
     "--max-cost": _Option(_Takes.VALUE, setting="max_cost_usd"),
     "--mcp-config": _Option(_Takes.SEVERAL, setting="mcp.config"),
     "--no-mcp": _Option(_Takes.NOTHING, setting="mcp.enabled", constant=False),
+    "--no-plugins": _Option(_Takes.NOTHING, setting="plugins.enabled", constant=False),
     "--no-session": _Option(_Takes.NOTHING, setting="session.enabled", constant=False),
 }
 _SHORT = {"-p": "--print", "-h": "--help"}
@@ -118,7 +119,7 @@ _COMMANDS = {
     "trust": _Command("[DIR] [--revoke]", most=1, switches=("revoke",)),
     "sessions list": _Command(""),
     "sessions show": _Command("ID", 1, 1),
-    "sessions export": _Command("ID", 1, 1),
+    "sessions export": _Command("ID [md|html|json]", 1, 2),
     "sessions verify": _Command("[ID]", most=1),
     "permissions explain": _Command("TOOL INPUT", 2, 2),
     "replay": _Command("FILE", 1, 1),

@@ -18,13 +18,18 @@ if TYPE_CHECKING:
 def _repl(arguments: Arguments) -> int:
     from agent_cli import paths  # noqa: PLC0415 - each command pays only for itself
     from agent_cli.repl import repl  # noqa: PLC0415
+    from agent_cli.repl.look import Look  # noqa: PLC0415
 
     begun = _ready(arguments, may_ask=sys.stdin.isatty() and sys.stderr.isatty())
-    options = repl.ReplOptions(
-        history=paths.history_file(),
+    settings = begun.loaded.settings
+    look = Look(
         color=_may_color(),
-        streaming=begun.loaded.settings.streaming,
+        streaming=settings.streaming,
+        show_thinking=settings.ui.show_thinking,
+        chars_per_second=settings.ui.chars_per_second,
+        theme=settings.ui.theme,
     )
+    options = repl.ReplOptions(history=paths.history_file(), look=look)
     return asyncio.run(repl.run(options, _builder(begun, one_shot=False)))
 
 
@@ -107,6 +112,12 @@ def _trust(arguments: Arguments) -> int:
     return 0
 
 
+def _sessions(arguments: Arguments) -> int:
+    from agent_cli import session_commands  # noqa: PLC0415
+
+    return session_commands.COMMANDS[arguments.command](arguments)
+
+
 def _not_yet(arguments: Arguments) -> int:
     raise UsageError(f"{arguments.command} is not part of this version")
 
@@ -122,10 +133,10 @@ COMMANDS: dict[str, Callable[[Arguments], int]] = {
     "doctor": _doctor,
     "config show": _config_show,
     "trust": _trust,
-    "sessions list": _not_yet,
-    "sessions show": _not_yet,
-    "sessions export": _not_yet,
-    "sessions verify": _not_yet,
+    "sessions list": _sessions,
+    "sessions show": _sessions,
+    "sessions export": _sessions,
+    "sessions verify": _sessions,
+    "replay": _sessions,
     "permissions explain": _not_yet,
-    "replay": _not_yet,
 }

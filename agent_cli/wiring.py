@@ -15,8 +15,10 @@ from agent_cli.plugins.reminders import reminders
 from agent_cli.plugins.skills import skills
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.retry_policy import RetryPolicy
+from agent_cli.sandbox import Policy, Sandbox
 from agent_cli.startup import Start
 from agent_cli.trust import SKILL_FOLDERS
+from agent_cli_tools.secret_files import is_secret
 
 
 def connection(begun: Start) -> Connection:
@@ -87,6 +89,19 @@ def _shipped_plugins(
     yield skills([user_dir / "skills", *project_folders], warn=warn)
     if not one_shot:
         yield reminders()
+
+
+def sandbox(begun: Start) -> Sandbox:
+    """Return what holds the commands of this session; which sandbox that is, it finds out."""
+    settings = begun.loaded.settings.sandbox
+    policy = Policy(
+        (begun.workspace, *begun.arguments.add_dirs),
+        home=Path.home(),
+        own=(paths.config_dir(), paths.state_dir()),
+        is_secret=is_secret,
+        network=settings.network,
+    )
+    return Sandbox(policy, mode=settings.mode, state_dir=paths.state_dir())
 
 
 def mcp_servers(begun: Start) -> Iterator[ServerConfig | ServerProblem]:

@@ -31,7 +31,7 @@ OWNERS = {
     "tomllib": ("settings/", "trust_effects/", "providers/"),  # as above; the table of models
     "jsonschema": ("tooling/", "mcp_client/"),  # what the model sends; what a server declares
 }
-WRITERS_TO_STDOUT = ("repl/", "headless/", "stream_json/", "cli/", "commands/", "doctor/", "demo/")
+WRITERS_TO_STDOUT = ("repl/", "headless/", "stream_json/", "cli/", "commands/", "session_commands/", "doctor/", "demo/")
 CATCHERS_OF_EVERYTHING = {
     "agent/": "a broken listener must not stop the run it listens to",
     "preflight/": "a broken permission check becomes a question to the user",

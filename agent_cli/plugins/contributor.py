@@ -1,0 +1,232 @@
+"""One `prepare` contributor for all plugins, and what runs beside the conversation on their behalf.
+
+Tools and context are collected anew before every model call, in the order of the plugins: the
+shipped ones, then the installed ones by name.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+
+import structlog
+
+from agent_cli.agent import Agent
+from agent_cli.errors import AgentCliError
+from agent_cli.events import MessageEnd, MessageStart
+from agent_cli.hooks import Turn, settled
+from agent_cli.messages import UserMessage
+from agent_cli.plugin_api import Plugin, PluginContext, Watch
+from agent_cli.plugins.discovery import Found
+from agent_cli.plugins.states import PluginStates
+from agent_cli.projection import entries
+from agent_cli.terminal.background import in_background
+from agent_cli.timeline import UserOutput, text_of
+from agent_cli.tooling import Tool
+
+LOAD_LIMIT_S = 10.0
+_log = structlog.get_logger(__name__)
+
+
+class Plugins:
+    """The plugins that are there; `async with` ends whatever they started.
+
+    Installed plugins are imported in a thread from `start` on; the first model call waits for
+    them, but not for ever. Used without `start`, only the shipped ones are there.
+    """
+
+    def __init__(
+        self,
+        shipped: Sequence[Plugin],
+        *,
+        find: Callable[[], Found] = Found,
+        environment: Mapping[str, str] | None = None,
+        disabled: Collection[str] = (),
+        warn: Callable[[str], None],
+        load_limit_s: float = LOAD_LIMIT_S,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            shipped: Plugins that come first.
+            find: Imports the installed ones; called once, in a thread.
+            environment: Where the secrets are that plugins declare.
+            disabled: Names of plugins that are left out.
+            warn: Gets a sentence for each thing a plugin does wrong, once.
+            load_limit_s: How long a model call waits for plugins that are being imported.
+        """
+        self._plugins: list[Plugin] = []
+        self._find = find
+        self._environment = environment or {}
+        self._disabled = disabled
+        self._tell = warn
+        self._told: set[str] = set()
+        self._load_limit_s = load_limit_s
+        self._group = asyncio.TaskGroup()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._loaded = asyncio.Event()
+        self._loaded.set()
+        self._contributed: list[Tool] = []
+        self._add(shipped)
+
+    async def __aenter__(self) -> "Plugins":
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        # Not told of the body's error, which it would wrap in a group; no task is left.
+        await self._group.__aexit__(None, None, None)
+
+    def start(self, agent: Agent) -> None:
+        """Import the installed plugins and run what plugins let run beside *agent*."""
+        self._loaded.clear()
+        self._tasks.append(self._group.create_task(self._load(agent)))
+
+    def load(self) -> None:
+        """Import the installed plugins here and now, for somebody who wants the `report` only."""
+        self._take(self._find())
+
+    async def wait_loaded(self, limit_s: float) -> bool:
+        """Return whether the installed plugins are there, at the latest after *limit_s*."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await self._loaded.wait()
+        return self._loaded.is_set()
+
+    def tools(self) -> tuple[Tool, ...]:
+        """Return the tools plugins offer: the fixed ones, and those added in the last round."""
+        fixed = {tool.name: tool for plugin in self._active() for tool in plugin.tools}
+        return tuple((fixed | {tool.name: tool for tool in self._contributed}).values())
+
+    def report(self) -> tuple[tuple[str, str], ...]:
+        """Return each plugin's name and whether it is on, or what it lacks."""
+        return tuple((plugin.name, self._state(plugin)) for plugin in self._plugins)
+
+    async def __call__(self, turn: Turn) -> None:
+        """Let every plugin contribute to *turn*.
+
+        Raises:
+            AgentCliError: A plugin ends the run.
+        """
+        if not await self.wait_loaded(self._load_limit_s):
+            self._warn("plugins are still being imported; this reply is made without them")
+        active = list(self._active())
+        kinds = {plugin.name: plugin.state for plugin in active if plugin.state}
+        services = {name: each for plugin in active for name, each in plugin.services.items()}
+        turn.config = replace(
+            turn.config,
+            state=PluginStates(turn.conversation, kinds, turn.emit),
+            services={**turn.config.services, **services},
+        )
+        self._contributed = []
+        for plugin in active:
+            ctx = self._context(plugin, turn)
+            if await self._prepared(plugin, ctx):
+                self._contribute(plugin, ctx, turn)
+
+    async def _load(self, agent: Agent) -> None:
+        try:
+            self._take(await in_background(self._find))
+        except Exception as error:
+            _log.info("plugins not found", exc_info=True)
+            self._warn(f"no installed plugin is used: {type(error).__name__}: {error}")
+        finally:
+            self._loaded.set()
+        for plugin in self._active():
+            if plugin.watch:
+                watching = self._run_beside(plugin.name, plugin.watch, agent)
+                self._tasks.append(self._group.create_task(watching))
+
+    def _take(self, found: Found) -> None:
+        for problem in found.problems:
+            self._warn(problem)
+        self._add(found.plugins)
+
+    def _add(self, plugins: Sequence[Plugin]) -> None:
+        taken = {plugin.name for plugin in self._plugins}
+        for plugin in plugins:
+            if plugin.name in self._disabled:
+                continue
+            if plugin.name in taken:
+                self._warn(f"plugin {plugin.name!r} is left out: the name is taken")
+                continue
+            taken.add(plugin.name)
+            self._plugins.append(plugin)
+
+    def _active(self) -> Iterator[Plugin]:
+        return (plugin for plugin in self._plugins if not self._missing(plugin))
+
+    def _missing(self, plugin: Plugin) -> list[str]:
+        return [name for name in plugin.secrets if not self._environment.get(name)]
+
+    def _state(self, plugin: Plugin) -> str:
+        missing = self._missing(plugin)
+        return f"off: {', '.join(missing)} not set" if missing else plugin.version or "on"
+
+    def _context(self, plugin: Plugin, turn: Turn) -> PluginContext:
+        return PluginContext(
+            turn.conversation,
+            turn.config.state,
+            _latest_input(turn),
+            {name: self._environment[name] for name in plugin.secrets},
+            tools=list(plugin.tools),
+        )
+
+    async def _prepared(self, plugin: Plugin, ctx: PluginContext) -> bool:
+        """Let *plugin* prepare; False when it failed, and nothing of it may be used."""
+        try:
+            if plugin.prepare:
+                await settled(plugin.prepare(ctx))
+        except AgentCliError:
+            raise
+        except Exception as error:
+            _log.info("plugin failed", plugin=plugin.name, exc_info=True)
+            reason = f"{type(error).__name__}: {error}"
+            self._warn(f"plugin {plugin.name!r} failed and is left out of this reply: {reason}")
+            return False
+        return True
+
+    def _contribute(self, plugin: Plugin, ctx: PluginContext, turn: Turn) -> None:
+        taken = {tool.name for tool in turn.tools}
+        for tool in ctx.tools:
+            if tool.name in taken:
+                what = f"its tool {tool.name!r} is left out: there is one of that name"
+                self._warn(f"plugin {plugin.name!r}: {what}")
+                continue
+            taken.add(tool.name)
+            turn.tools.append(tool)
+            self._contributed.append(tool)
+        turn.system += [text for text in ctx.context if text.strip()]
+        for message in map(UserMessage.of, ctx.messages):
+            turn.conversation.add_user(message)
+            turn.emit(MessageStart(message))
+            turn.emit(MessageEnd(message))
+
+    async def _run_beside(self, name: str, watch: Watch, agent: Agent) -> None:
+        try:
+            await watch(agent)
+        except Exception as error:
+            # Raised, it would end the other plugins' tasks, and the program with them.
+            _log.info("plugin stopped", plugin=name, exc_info=True)
+            self._warn(f"plugin {name!r} stopped watching: {type(error).__name__}: {error}")
+
+    def _warn(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._tell(text)
+
+
+def _latest_input(turn: Turn) -> str:
+    for prompt in reversed(turn.conversation.prompts):
+        for output in reversed(list(entries([prompt]))):
+            if isinstance(output, UserOutput):
+                return text_of(output.content)
+    return ""

@@ -1,0 +1,82 @@
+"""Finds the plugins and tools that installed packages offer under our entry-point groups.
+
+A package that cannot be used costs one sentence that names it, and nothing else.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+import structlog
+
+from agent_cli.plugin_api import Plugin
+from agent_cli.tooling import Tool
+
+PLUGINS_GROUP = "agent_cli.plugins"
+TOOLS_GROUP = "agent_cli.tools"
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Plugins that can be used, by name, and a sentence about each that cannot."""
+
+    plugins: tuple[Plugin, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def discover(workspace: Path, *, disabled: Collection[str] = ()) -> Found:
+    """Import what installed packages offer; may take as long as their imports.
+
+    Args:
+        workspace: What factories are called with.
+        disabled: Names of entry points that are not even imported.
+    """
+    plugins: list[Plugin] = []
+    problems: list[str] = []
+    for group in (PLUGINS_GROUP, TOOLS_GROUP):
+        for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
+            if entry.name in disabled:
+                continue
+            try:
+                plugins.append(_plugin(entry, workspace))
+            # SystemExit too: a script that was registered by mistake would end the program.
+            except (Exception, SystemExit) as error:
+                _log.info("plugin not loaded", entry_point=entry.name, exc_info=True)
+                problems.append(_problem(entry, error))
+    return Found(tuple(plugins), tuple(problems))
+
+
+def _plugin(entry: EntryPoint, workspace: Path) -> Plugin:
+    """Return what *entry* offers; tools become a plugin of the entry point's name.
+
+    Raises:
+        TypeError: It offers something else.
+    """
+    # object: what a stranger's module holds under that name is found out here.
+    offered: object = entry.load()
+    if callable(offered):
+        offered = offered(workspace)
+    if entry.group == PLUGINS_GROUP:
+        if isinstance(offered, Plugin):
+            return offered
+        raise TypeError(f"it offers {type(offered).__name__}, not a Plugin")
+    several: Sequence[object] = offered if isinstance(offered, Sequence) else [offered]
+    tools = tuple(each for each in several if isinstance(each, Tool))
+    if len(tools) < len(several):
+        raise TypeError(f"it offers {type(offered).__name__}, not tools")
+    return Plugin(name=entry.name, version=_version(entry), tools=tools)
+
+
+def _version(entry: EntryPoint) -> str:
+    return entry.dist.version if entry.dist else ""
+
+
+def _problem(entry: EntryPoint, error: BaseException) -> str:
+    package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an unknown package"
+    reason = f"{type(error).__name__}: {error}"
+    return (
+        f"plugin {entry.name!r} of {package} is not used: {reason};"
+        f" update {package.partition(' ')[0]}, or add {entry.name!r} to plugins.disabled"
+    )

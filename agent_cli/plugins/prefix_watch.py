@@ -1,0 +1,89 @@
+"""Says what it costs when something changes that stands before the conversation in every request.
+
+Servers cache a request's beginning: tools, then system prompt, then messages. A change there makes
+the model read, and somebody pay for, all that follows.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from agent_cli.events import Notice
+from agent_cli.hooks import Turn
+from agent_cli.messages import CustomMessage
+from agent_cli.timeline import Usage
+from agent_cli.tooling import Tool, input_schema
+
+CHARS_PER_TOKEN = 4
+MICRODOLLARS = 1_000_000
+Price: TypeAlias = Callable[[str, Usage], int | None]
+"""(model id, usage) -> micro-dollars, None when no price is known."""
+
+
+class PrefixWatch:
+    """A `prepare` contributor; the last one, so that it sees what the others changed."""
+
+    def __init__(self, price: Price) -> None:
+        self._price = price
+        self._asked = ("", "")
+        self._tools: list[Tool] = []
+        self._system: list[str] = []
+
+    def __call__(self, turn: Turn) -> None:
+        """Tell what changed since the last call of this conversation, and its price."""
+        if turn.conversation.open_calls():
+            return  # the model is not asked
+        asked = (turn.conversation.id, turn.model.id)
+        if asked == self._asked:
+            self._compare(turn)
+        self._asked = asked
+        self._tools, self._system = list(turn.tools), list(turn.system)
+
+    def _compare(self, turn: Turn) -> None:
+        if _keys(turn.tools) != _keys(self._tools):
+            what = f"the tools changed ({_difference(self._tools, turn.tools)})"
+            characters = sum(map(_tool_characters, turn.tools)) + sum(map(len, turn.system))
+        elif turn.system != self._system:
+            same = _common(turn.system, self._system)
+            what = "the system prompt changed" if same == 0 else "the context of plugins changed"
+            characters = sum(map(len, turn.system[same:]))
+        else:
+            return
+        characters += _history_characters(turn)
+        tokens = characters // CHARS_PER_TOKEN
+        cost = self._price(turn.model.id, Usage(cache_write_5m_tokens=tokens))
+        dollars = "" if cost is None else f" (${cost / MICRODOLLARS:.4f})"
+        text = f"{what}: about {tokens:,} tokens are read anew instead of from the cache{dollars}"
+        turn.emit(Notice("info", text))
+
+
+def _keys(tools: Iterable[Tool]) -> list[object]:
+    """Return what the model sees of *tools*, comparable without building every schema."""
+    return [(tool.name, tool.description, tool.parameters) for tool in tools]
+
+
+def _difference(before: Iterable[Tool], now: Iterable[Tool]) -> str:
+    old, new = {tool.name for tool in before}, {tool.name for tool in now}
+    changes = [f"+{name}" for name in sorted(new - old)]
+    changes += [f"-{name}" for name in sorted(old - new)]
+    return ", ".join(changes) or "their order or definitions"
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return how many parts at the beginning are the same."""
+    for index, (left, right) in enumerate(zip(one, other, strict=False)):
+        if left != right:
+            return index
+    return min(len(one), len(other))
+
+
+def _tool_characters(tool: Tool) -> int:
+    return len(tool.name) + len(tool.description) + len(json.dumps(input_schema(tool.parameters)))
+
+
+def _history_characters(turn: Turn) -> int:
+    return sum(
+        len(json.dumps(message.content, ensure_ascii=False))
+        for message in turn.conversation.context()
+        if not isinstance(message, CustomMessage)
+    )

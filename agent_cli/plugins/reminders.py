@@ -1,0 +1,161 @@
+"""Reminders: the model asks to be woken, and a prompt without input begins when it is time.
+
+A reminder is delivered as a message at the end of the conversation. One that falls due while a
+run is going on comes into that run; after the program ended, it waits for the next session.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+from pydantic import BaseModel, Field, model_validator
+
+from agent_cli.agent import Agent
+from agent_cli.cancel import CancelToken
+from agent_cli.conversation import Conversation
+from agent_cli.errors import ConversationError, ToolError
+from agent_cli.events import AgentEnd, Event, PromptOutput
+from agent_cli.messages import now_ms
+from agent_cli.plugin_api import Plugin, PluginContext, PluginState
+from agent_cli.plugins.states import PluginStates
+from agent_cli.timeline import CustomOutput
+from agent_cli.tooling import Tool, ToolContext, ToolResult
+
+_WAITING_MAX: Final = 20
+_TEXT_CHARS_MAX: Final = 2_000
+_AHEAD_S_MAX: Final = 366 * 86_400.0
+# A clock that is set, or a laptop that sleeps, must not make us late by more than this.
+LOOK_AGAIN_S: Final = 60.0
+
+
+class Reminder(BaseModel):
+    """What to say, and from when on (Unix ms)."""
+
+    at_ms: int
+    text: str
+
+
+class Waiting(BaseModel):
+    """The reminders that were not delivered yet."""
+
+    waiting: list[Reminder] = Field(default_factory=list)
+
+
+WAITING = PluginState("reminders", Waiting)
+
+
+class RemindInput(BaseModel):
+    """What the tool takes: one of two ways to say when."""
+
+    text: str = Field(min_length=1, max_length=_TEXT_CHARS_MAX)
+    after_s: float | None = Field(None, ge=0, le=_AHEAD_S_MAX, description="Seconds from now")
+    at: datetime | None = Field(None, description="ISO 8601; local time without an offset")
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> "RemindInput":
+        if (self.after_s is None) == (self.at is None):
+            raise ValueError("give either after_s or at")
+        return self
+
+
+def reminders(clock: Callable[[], int] = now_ms, *, look_again_s: float = LOOK_AGAIN_S) -> Plugin:
+    """Return the plugin.
+
+    Args:
+        clock: Gives the time in Unix ms.
+        look_again_s: The longest wait between two looks at it.
+    """
+    timer = _Reminders(clock, look_again_s)
+    tool = Tool(
+        name="remind",
+        label="Remind",
+        description="Get a message later, while the program runs. The user need not be there.",
+        parameters=RemindInput,
+        execute=timer.remind,
+        parallel_safe=False,  # it writes state
+        summary=lambda params: params.text,
+    )
+    return Plugin(
+        name="reminders", tools=(tool,), prepare=timer.deliver, state=WAITING, watch=timer.watch
+    )
+
+
+class _Reminders:
+    """Sets, delivers and watches; what it knows is in the plugin's state."""
+
+    def __init__(self, clock: Callable[[], int], look_again_s: float) -> None:
+        self._clock = clock
+        self._look_again_s = look_again_s
+
+    async def remind(
+        self, _tool_call_id: str, params: RemindInput, _cancel: CancelToken, context: ToolContext
+    ) -> ToolResult:
+        """Remember what to say."""
+        state = WAITING.read(context.state)
+        if len(state.waiting) == _WAITING_MAX:
+            raise ToolError(f"{_WAITING_MAX} reminders wait already; no more can be set.")
+        if params.at is not None:
+            at_ms = round(params.at.timestamp() * 1000)
+        else:
+            at_ms = self._clock() + round((params.after_s or 0) * 1000)
+        state.waiting.append(Reminder(at_ms=at_ms, text=params.text))
+        WAITING.write(context.state, state)
+        when = datetime.fromtimestamp(at_ms / 1000).astimezone().isoformat(timespec="seconds")
+        return ToolResult.of(f"Reminder set for {when}.")
+
+    def deliver(self, ctx: PluginContext) -> None:
+        """Say what is due, each once."""
+        state = WAITING.read(ctx.state)
+        due = [each for each in state.waiting if each.at_ms <= self._clock()]
+        if not due or ctx.conversation.open_calls():
+            return
+        state.waiting = [each for each in state.waiting if each not in due]
+        WAITING.write(ctx.state, state)
+        for reminder in due:
+            ctx.add_message(f"[A reminder you set is due] {reminder.text}")
+
+    async def watch(self, agent: Agent) -> None:
+        """Start a prompt whenever something is due and nothing else is going on."""
+        changed = asyncio.Event()
+        unsubscribe = agent.subscribe(lambda event: changed.set() if _matters(event) else None)
+        # A prompt that could not begin must not be tried again and again.
+        tried: list[Reminder] = []
+        try:
+            while True:
+                # What falls due in a run is delivered there.
+                await agent.wait_for_idle()
+                changed.clear()
+                waiting = _waiting(agent.conversation)
+                due = [each for each in waiting if each.at_ms <= self._clock()]
+                if any(each not in tried for each in due):
+                    with contextlib.suppress(ConversationError):  # a person must decide first
+                        tried = due
+                        await agent.trigger()
+                        continue
+                    tried = []
+                times = [each.at_ms for each in waiting if each not in due]
+                await self._sleep(changed, until_ms=min(times, default=None))
+        finally:
+            unsubscribe()
+
+    async def _sleep(self, changed: asyncio.Event, *, until_ms: int | None) -> None:
+        """Return when it is time, when something changed, or to look at the clock again."""
+        left_s = self._look_again_s
+        if until_ms is not None:
+            left_s = min(left_s, max(until_ms - self._clock(), 0) / 1000)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(left_s):
+                await changed.wait()
+
+
+def _waiting(conversation: Conversation) -> list[Reminder]:
+    return WAITING.read(PluginStates(conversation, {}, lambda _event: None)).waiting
+
+
+def _matters(event: Event) -> bool:
+    """Whether *event* can change what is due, or end what was in the way."""
+    return isinstance(event, AgentEnd) or (
+        isinstance(event, PromptOutput) and isinstance(event.output, CustomOutput)
+    )

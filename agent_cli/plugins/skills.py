@@ -1,0 +1,124 @@
+"""Skills: instructions the model takes from a shelf when it needs them.
+
+The model always sees names and descriptions, and the whole text of a skill only after it asked. A
+skill's text is then part of the conversation; when a compaction takes it away, it is shown again.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pydantic import BaseModel, Field
+
+from agent_cli.cancel import CancelToken
+from agent_cli.errors import ToolError
+from agent_cli.messages import ToolResultMessage
+from agent_cli.plugin_api import Plugin, PluginContext, PluginState
+from agent_cli.plugins.skill_files import FILE, Skill, find_skills
+from agent_cli.tooling import Tool, ToolContext, ToolResult
+
+_INTRODUCTION = "Skills, to be read with the tool `skill` before doing what they describe:"
+
+
+class ActiveSkills(BaseModel):
+    """Skill name → id of the call that last brought its text into the conversation."""
+
+    active: dict[str, str] = Field(default_factory=dict)
+
+
+ACTIVE = PluginState("skills", ActiveSkills)
+
+
+class SkillInput(BaseModel):
+    """What the tool takes."""
+
+    name: str
+    file: str = Field(FILE, description="Another file of the skill")
+
+
+def skills(folders: Sequence[Path], *, warn: Callable[[str], None]) -> Plugin:
+    """Return the plugin; without a skill in *folders* it contributes nothing.
+
+    Args:
+        folders: Where skills are; those in earlier ones win.
+        warn: Gets a sentence for each skill that cannot be used.
+    """
+    return Plugin(name="skills", prepare=_Shelf(folders, warn).prepare, state=ACTIVE)
+
+
+class _Shelf:
+    """The skills of one conversation: looked for when it begins, so that the prompt stays."""
+
+    def __init__(self, folders: Sequence[Path], warn: Callable[[str], None]) -> None:
+        self._folders = folders
+        self._warn = warn
+        self._conversation_id = ""
+        self._skills: dict[str, Skill] = {}
+
+    def prepare(self, ctx: PluginContext) -> None:
+        """Add the names, the tool, and active skills the conversation no longer shows."""
+        if ctx.conversation.id != self._conversation_id:
+            self._conversation_id = ctx.conversation.id
+            self._skills, problems = find_skills(self._folders)
+            for problem in problems:
+                self._warn(problem)
+        if not self._skills:
+            return
+        lines = [f"- {skill.name}: {skill.description}" for skill in self._skills.values()]
+        ctx.add_context("\n".join([_INTRODUCTION, *lines]))
+        ctx.add_tool(self._tool())
+        self._show_forgotten(ctx)
+
+    def _show_forgotten(self, ctx: PluginContext) -> None:
+        active = ACTIVE.read(ctx.state).active
+        if not active:
+            return
+        open_ids = {call.tool_call_id for call in ctx.conversation.open_calls()}
+        for message in ctx.conversation.context():
+            if isinstance(message, ToolResultMessage):
+                open_ids.add(message.tool_call_id)
+        for name in sorted(name for name, id in active.items() if id not in open_ids):
+            if name in self._skills:
+                ctx.add_context(_text(self._skills[name], FILE))
+
+    def _tool(self) -> Tool:
+        return Tool(
+            name="skill",
+            label="Skill",
+            description="Read a skill, or another file of its folder.",
+            parameters=SkillInput,
+            execute=self._read,
+            parallel_safe=False,  # it writes state
+            changes=False,
+            summary=lambda params: params.name,
+        )
+
+    async def _read(
+        self, tool_call_id: str, params: SkillInput, _cancel: CancelToken, context: ToolContext
+    ) -> ToolResult:
+        skill = self._skills.get(params.name)
+        if skill is None:
+            known = ", ".join(self._skills)
+            raise ToolError(f"There is no skill {params.name!r}; there are: {known}.")
+        text = _text(skill, params.file)
+        if params.file == FILE:
+            state = ACTIVE.read(context.state)
+            state.active[skill.name] = tool_call_id
+            ACTIVE.write(context.state, state)
+        return ToolResult.of(text)
+
+
+def _text(skill: Skill, file: str) -> str:
+    """Return a file of *skill*; below its main file stand the names of the others.
+
+    Raises:
+        ToolError: It cannot be read.
+    """
+    try:
+        text = skill.read(file)
+        others = skill.files() if file == FILE else []
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ToolError(f"{file} of the skill {skill.name!r} cannot be read: {reason}.") from error
+    listed = f"\n\nOther files of this skill: {', '.join(others)}" if others else ""
+    where = f"[skill {skill.name}, folder {skill.folder}]\n" if file == FILE else ""
+    return f"{where}{text}{listed}"

@@ -1,0 +1,122 @@
+"""The state of all plugins, as the conversation's own record has it.
+
+Because it is nowhere else, a conversation that is resumed, forked or rewound has the state it had
+at that point, and nobody has to see to that.
+"""
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+from agent_cli.conversation import Conversation
+from agent_cli.errors import PluginError
+from agent_cli.events import EventSink, Notice
+from agent_cli.messages import CustomMessage
+from agent_cli.plugin_api import PluginState
+from agent_cli.timeline import CustomOutput, Json
+
+ENTRY = "plugin_state"
+_UNTYPED = 0
+
+
+class _Recorded(NamedTuple):
+    """A state as it was written: the last entry of a plugin counts."""
+
+    version: int
+    value: Json
+
+
+class PluginStates(MutableMapping[str, Json]):
+    """Plugin name → state. Every write is checked, and recorded if it changes anything.
+
+    Names no plugin owns are free for tools to share; nobody checks those. What a plugin left that
+    is not there any more stays as it is.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        kinds: Mapping[str, PluginState[Any]],  # Any: as in Plugin.state
+        tell: EventSink,
+    ) -> None:
+        self._conversation = conversation
+        self._kinds = kinds
+        recorded = _recorded(conversation)
+        self._values = {name: found.value for name, found in recorded.items()}
+        for name, found in recorded.items():
+            if name in kinds and found.value is not None:
+                self._restore(kinds[name], found, tell)
+
+    def __getitem__(self, name: str) -> Json:
+        value = self._values.get(name)
+        if value is None:
+            raise KeyError(name)
+        # A copy: what is changed in place would be recorded nowhere.
+        return deepcopy(value)
+
+    def __setitem__(self, name: str, value: Json) -> None:
+        """Check and record *value*.
+
+        Raises:
+            PluginError: It does not fit the shape its plugin declared.
+        """
+        kind = self._kinds.get(name)
+        if kind is not None and value is not None:
+            value = kind.check(value).model_dump(mode="json")
+        if self._values.get(name) != value:
+            self._record(name, kind.version if kind else _UNTYPED, value)
+
+    def __delitem__(self, name: str) -> None:
+        if self._values.get(name) is None:
+            raise KeyError(name)
+        self._record(name, _UNTYPED, None)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, value in self._values.items() if value is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _record(self, name: str, version: int, value: Json) -> None:
+        self._values[name] = deepcopy(value)
+        data: Json = {"plugin": name, "version": version, "state": deepcopy(value)}
+        self._conversation.note(CustomMessage(ENTRY, data))
+
+    def _restore(self, kind: PluginState[Any], found: _Recorded, tell: EventSink) -> None:
+        """Bring a recorded state to today's version, or reset it."""
+        try:
+            if found.version == kind.version:
+                self[kind.plugin] = found.value
+            else:
+                value = kind.check(_migrated(kind, found)).model_dump(mode="json")
+                self._record(kind.plugin, kind.version, value)
+        except PluginError as error:
+            self._record(kind.plugin, kind.version, None)
+            tell(Notice("warning", f"{error}; what was kept of version {found.version} is reset"))
+
+
+def _recorded(conversation: Conversation) -> dict[str, _Recorded]:
+    found: dict[str, _Recorded] = {}
+    for prompt in conversation.prompts:
+        for output in prompt.output:
+            match output:
+                case CustomOutput(
+                    name=name,
+                    data={"plugin": str(plugin), "version": int(version), "state": value},
+                ) if name == ENTRY:
+                    found[plugin] = _Recorded(version, value)
+    return found
+
+
+def _migrated(kind: PluginState[Any], found: _Recorded) -> Json:
+    """Return a value that was recorded under another version in today's.
+
+    Raises:
+        PluginError: The plugin cannot read it.
+    """
+    if kind.migrate is None or not isinstance(found.value, dict):
+        raise PluginError(f"plugin {kind.plugin!r} cannot read its state of another version")
+    try:
+        return kind.migrate(deepcopy(found.value), found.version)
+    except Exception as error:
+        raise PluginError(f"plugin {kind.plugin!r} could not migrate its state: {error}") from error

@@ -1,0 +1,87 @@
+"""Agents whose `prepare` is a set of plugins, for the tests of this folder."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from agent_cli.agent import Agent
+from agent_cli.conversation import Conversation
+from agent_cli.events import Event, MessageEnd, Notice
+from agent_cli.hooks import LoopConfig
+from agent_cli.messages import ToolResultMessage
+from agent_cli.plugin_api import Plugin
+from agent_cli.plugins.contributor import Plugins
+from agent_cli.plugins.discovery import Found
+from agent_cli.plugins.prefix_watch import PrefixWatch, Price
+from agent_cli.timeline import Usage
+from agent_cli.tooling import Tool
+from tests.fakes import LIMIT_S, MODEL, ScriptedModel, Step, listening
+
+PATIENCE_S = 10 * LIMIT_S
+"""How long a test waits for threads and timers, which a busy machine may starve."""
+
+
+def two_dollars_a_million(_model_id: str, usage: Usage) -> int:
+    return usage.prompt_tokens * 2
+
+
+class Contributing:
+    """An agent with plugins, what its model was asked, what it told and what was warned of."""
+
+    def __init__(
+        self,
+        plugins: Sequence[Plugin],
+        *script: Step,
+        tools: Sequence[Tool] = (),
+        environment: Mapping[str, str] | None = None,
+        conversation: Conversation | None = None,
+        find: Callable[[], Found] = Found,
+        load_limit_s: float = PATIENCE_S,
+        price: Price = two_dollars_a_million,
+        options: LoopConfig | None = None,
+    ) -> None:
+        self.warnings: list[str] = []
+        self.model = ScriptedModel(*script)
+        self.plugins = Plugins(
+            plugins,
+            find=find,
+            environment=environment,
+            warn=self.warnings.append,
+            load_limit_s=load_limit_s,
+        )
+        config = replace(
+            options or LoopConfig(),
+            model=MODEL,
+            stream_fn=self.model,
+            system_prompt="You are an agent.",
+            tools=tools,
+            prepare=(self.plugins, PrefixWatch(price)),
+        )
+        self.agent, self.events = listening(Agent(config, conversation=conversation))
+
+    async def prompt(self, text: str = "go") -> None:
+        """Say *text* and let the run end without an error."""
+        result = await self.agent.prompt(text)
+        assert result.error is None
+
+    def offered(self) -> list[list[str]]:
+        """Return the names of the tools of each request."""
+        return [[tool.name for tool in request.tools] for request in self.model.requests]
+
+    def contexts(self) -> list[list[str]]:
+        """Return what each request's system prompt has behind its stable part."""
+        assert all(request.system[0] == "You are an agent." for request in self.model.requests)
+        return [list(request.system[1:]) for request in self.model.requests]
+
+    def notices(self) -> list[str]:
+        """Return the notices of all runs."""
+        return notices_in(self.events)
+
+
+def notices_in(events: Sequence[Event]) -> list[str]:
+    return [event.text for event in events if isinstance(event, Notice)]
+
+
+def tool_results(run: Contributing) -> list[str]:
+    """Return the texts of all tool results, in order."""
+    ends = [event.message for event in run.events if isinstance(event, MessageEnd)]
+    return [end.text for end in ends if isinstance(end, ToolResultMessage)]

@@ -1,0 +1,78 @@
+"""What the entry points of this package name: a plugin that needs secrets, and a lone tool."""
+
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from agent_cli import CancelToken, Tool, ToolContext
+from agent_cli.plugin_api import Plugin, PluginContext
+
+
+class SearchInput(BaseModel):
+    """What the mail tool takes."""
+
+    query: str
+
+
+class Mailbox:
+    """The mailbox of whoever the credentials belong to."""
+
+    def __init__(self) -> None:
+        self._account = ""
+
+    def prepare(self, ctx: PluginContext) -> None:
+        """Take the credentials, and say what they are good for."""
+        self._account = ctx.secrets["GOOGLE_CLIENT_ID"]
+        ctx.add_context("The user's mail can be searched.")
+
+    async def search(
+        self, tool_call_id: str, params: SearchInput, cancel: CancelToken, context: ToolContext
+    ) -> str:
+        """Find nothing, as an empty mailbox would."""
+        return f"no mail about {params.query} for {self._account}"
+
+
+def mail(_workspace: Path) -> Plugin:
+    """Return the plugin; while one of its secrets is not set, it is off."""
+    mailbox = Mailbox()
+    tool = Tool(
+        name="mail_search",
+        label="Search mail",
+        description="Search the user's mail.",
+        parameters=SearchInput,
+        execute=mailbox.search,
+        changes=False,
+    )
+    return Plugin(
+        name="mail",
+        version="1.2.0",
+        tools=(tool,),
+        prepare=mailbox.prepare,
+        secrets=("GOOGLE_CLIENT_ID", "GOOGLE_CLIENT_SECRET"),
+    )
+
+
+class WordCountInput(BaseModel):
+    """What the word counter takes."""
+
+    path: str
+
+
+def word_count_tools(workspace: Path) -> list[Tool]:
+    """Return the tools of this workspace."""
+
+    async def count(
+        tool_call_id: str, params: WordCountInput, cancel: CancelToken, context: ToolContext
+    ) -> str:
+        return f"{len((workspace / params.path).read_text().split())} words"
+
+    return [
+        Tool(
+            name="word_count",
+            label="Count words",
+            description="Count the words of a file.",
+            parameters=WordCountInput,
+            execute=count,
+            changes=False,
+        )
+    ]

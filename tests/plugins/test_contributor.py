@@ -1,0 +1,411 @@
+"""Plugins in a run: what they add, when it vanishes, and what they may do wrong."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+from pydantic import BaseModel
+
+from agent_cli.agent import Agent
+from agent_cli.errors import AgentCliError
+from agent_cli.plugin_api import Plugin, PluginContext, PluginState
+from agent_cli.plugins.contributor import Plugins
+from agent_cli.plugins.discovery import Found
+from agent_cli.plugins.states import PluginStates
+from agent_cli.tooling import ToolContext
+from tests.fakes import Gate, calls, does, returns, says, tool, tool_use
+from tests.plugins.contributing import PATIENCE_S, Contributing
+
+
+class Switch(BaseModel):
+    on: bool = False
+
+
+SWITCH = PluginState("switch", Switch)
+
+
+async def test_every_plugin_prepares_before_every_model_call() -> None:
+    """S2-15, S2-16: n calls, n times each plugin, in their order, before the model is asked."""
+    order: list[str] = []
+
+    async def second(ctx: PluginContext) -> None:
+        await asyncio.sleep(0)
+        order.append("b")
+
+    run = Contributing(
+        [Plugin(name="a", prepare=lambda ctx: order.append("a")), Plugin(name="b", prepare=second)],
+        calls(tool_use("look")),
+        says("done"),
+        tools=[tool("look", does(lambda _ctx: _note(order, "tool")))],
+    )
+    await run.prompt()
+
+    assert order == ["a", "b", "tool", "a", "b"]
+    assert len(run.model.requests) == 2
+
+
+async def _note(order: list[str], what: str) -> str:
+    order.append(what)
+    return what
+
+
+async def test_nothing_but_state_is_left_in_the_next_round() -> None:
+    """S2-16: a tool and a context item that are not added again are gone."""
+    rounds: list[int] = []
+
+    def once(ctx: PluginContext) -> None:
+        rounds.append(len(rounds))
+        if rounds == [0]:
+            ctx.add_tool(tool("early", returns("hi")))
+            ctx.add_context("early words")
+
+    run = Contributing([Plugin(name="p", prepare=once)], calls(tool_use("early")), says("done"))
+    await run.prompt()
+
+    assert run.offered() == [["early"], []]
+    assert run.contexts() == [["early words"], []]
+
+
+async def test_a_tool_that_state_activates_is_there_in_the_next_round_and_goes_again() -> None:
+    """S2-17: what a tool of round 1 switches on is offered in round 2, until it is off again."""
+
+    def prepare(ctx: PluginContext) -> None:
+        if SWITCH.read(ctx.state).on:
+            ctx.add_tool(tool("off", does(lambda context: _switch(context, on=False))))
+
+    on = tool("on", does(lambda context: _switch(context, on=True)))
+    run = Contributing(
+        [Plugin(name="switch", tools=[on], prepare=prepare, state=SWITCH)],
+        calls(tool_use("on", id="t1")),
+        calls(tool_use("off", id="t2")),
+        says("done"),
+    )
+    await run.prompt()
+
+    assert run.offered() == [["on"], ["on", "off"], ["on"]]
+    assert [each.name for each in run.plugins.tools()] == ["on"]
+
+
+async def _switch(context: ToolContext, *, on: bool) -> str:
+    SWITCH.write(context.state, Switch(on=on))
+    return "switched"
+
+
+async def test_context_comes_behind_the_stable_part_in_plugin_order() -> None:
+    """S2-18, C10: the stable block stays first; blank items are left out."""
+
+    def adds(*texts: str) -> Callable[[PluginContext], None]:
+        def prepare(ctx: PluginContext) -> None:
+            for text in texts:
+                ctx.add_context(text)
+
+        return prepare
+
+    run = Contributing(
+        [Plugin(name="z", prepare=adds("one", " ")), Plugin(name="a", prepare=adds("two"))],
+        says("done"),
+    )
+    await run.prompt()
+
+    assert run.contexts() == [["one", "two"]]
+
+
+async def test_a_plugin_sees_in_the_same_round_what_one_before_it_wrote() -> None:
+    """S2-19: the order of the plugins is the order of their writes; each may write shared state."""
+
+    def write(ctx: PluginContext) -> None:
+        ctx.state["shared"] = {"seen": ctx.latest_input}
+
+    run = Contributing(
+        [
+            Plugin(name="before", prepare=lambda ctx: ctx.add_context(str(dict(ctx.state)))),
+            Plugin(name="a", prepare=write),
+            Plugin(name="after", prepare=lambda ctx: ctx.add_context(str(ctx.state["shared"]))),
+        ],
+        says("done"),
+    )
+    await run.prompt("hello")
+
+    assert run.contexts() == [["{}", "{'seen': 'hello'}"]]
+
+
+async def test_a_retrieval_plugin_searches_once_for_each_input() -> None:
+    """S2-20: what is found for the latest input is kept in state and reused in later rounds."""
+
+    class Hits(BaseModel):
+        query: str = ""
+        text: str = ""
+
+    hits = PluginState("retrieval", Hits)
+    searches: list[str] = []
+
+    def prepare(ctx: PluginContext) -> None:
+        found = hits.read(ctx.state)
+        if found.query != ctx.latest_input:
+            searches.append(ctx.latest_input)
+            found = Hits(query=ctx.latest_input, text=f"about {ctx.latest_input}")
+            hits.write(ctx.state, found)
+        ctx.add_context(found.text)
+
+    run = Contributing(
+        [Plugin(name="retrieval", prepare=prepare, state=hits)],
+        calls(tool_use("look")),
+        says("done"),
+        says("again"),
+        tools=[tool("look", returns("a tree"))],
+    )
+    await run.prompt("trees")
+    await run.prompt("cats")
+
+    assert searches == ["trees", "cats"]
+    assert run.contexts() == [["about trees"], ["about trees"], ["about cats"]]
+
+
+async def test_a_tool_gets_user_input_state_and_services() -> None:
+    """S2-23, S2-38, S2-50: everything a tool may need comes with the call."""
+    seen: list[object] = []
+
+    async def look(context: ToolContext) -> str:
+        seen.extend([context.user_id, context.tool_name, context.services["db"]])
+        context.state["counter"] = 1
+        return "ok"
+
+    database = object()
+    run = Contributing(
+        [Plugin(name="p", tools=[tool("look", does(look))], services={"db": database})],
+        calls(tool_use("look")),
+        says("done"),
+    )
+    await run.prompt()
+
+    assert seen == ["local", "look", database]
+    [prompt] = run.agent.conversation.prompts
+    assert (prompt.user_id, run.agent.conversation.user_id) == ("local", "local")
+    assert [o.data for o in prompt.output if o.kind == "custom"] == [  # type: ignore[attr-defined]
+        {"plugin": "counter", "version": 0, "state": 1}  # what kind "custom" has, mypy cannot see
+    ]
+
+
+async def test_tools_that_write_state_do_so_in_call_order() -> None:
+    """C24: they are not `parallel_safe`, so a slow first one is not overtaken by the second."""
+    gates = {"t1": Gate(), "t2": Gate()}
+    gates["t2"].open()
+
+    async def add(context: ToolContext) -> str:
+        await gates[context.tool_call_id].pass_through()
+        earlier = context.state.get("order", [])
+        assert isinstance(earlier, list)
+        context.state["order"] = [*earlier, context.tool_call_id]
+        return "added"
+
+    run = Contributing(
+        [Plugin(name="p", tools=[tool("add", does(add), parallel_safe=False)])],
+        calls(tool_use("add", id="t1"), tool_use("add", id="t2")),
+        says("done"),
+    )
+    async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
+        group.create_task(run.prompt())
+        await gates["t1"].reached.wait()
+        assert not gates["t2"].reached.is_set()
+        gates["t1"].open()
+
+    state = PluginStates(run.agent.conversation, {}, run.events.append)
+    assert state["order"] == ["t1", "t2"]
+
+
+async def test_a_message_is_said_once_and_stays() -> None:
+    """It is appended to the conversation, so that no cached byte changes."""
+    said: list[str] = []
+
+    def prepare(ctx: PluginContext) -> None:
+        if not said:
+            said.append("once")
+            ctx.add_message("by the way")
+
+    run = Contributing([Plugin(name="p", prepare=prepare)], says("one"), says("two"))
+    await run.prompt("hi")
+    await run.prompt("again")
+
+    texts = [[block["text"] for block in m["content"]] for m in run.model.sent()]  # type: ignore[union-attr,index,call-overload]  # JSON
+    assert texts == [["hi", "by the way"], ["one"], ["again"]]
+    assert run.notices() == []
+
+
+async def test_a_plugin_without_its_secrets_contributes_nothing() -> None:
+    """S1-27, S1c-10: with all of them its tools are listed and sent; else neither, and why."""
+
+    def prepare(ctx: PluginContext) -> None:
+        ctx.add_context(" ".join(f"{name}={value}" for name, value in ctx.secrets.items()))
+
+    plugin = Plugin(
+        name="mail", tools=[tool("mail", returns(""))], prepare=prepare, secrets=("ID", "SECRET")
+    )
+    without = Contributing([plugin], says("done"), environment={"ID": "me", "SECRET": ""})
+    having = Contributing(
+        [plugin], says("done"), environment={"ID": "me", "SECRET": "s", "OTHER": "hidden"}
+    )
+    await without.prompt()
+    await having.prompt()
+
+    assert (without.offered(), without.contexts()) == ([[]], [[]])
+    assert without.plugins.tools() == ()
+    assert without.plugins.report() == (("mail", "off: SECRET not set"),)
+    assert (having.offered(), having.contexts()) == ([["mail"]], [["ID=me SECRET=s"]])
+    assert [each.name for each in having.plugins.tools()] == ["mail"]
+    assert having.plugins.report() == (("mail", "on"),)
+
+
+async def test_a_plugin_that_fails_costs_its_part_and_one_warning() -> None:
+    """S2-16: the others contribute, nothing half-done is sent, and the run goes on."""
+
+    def fail(ctx: PluginContext) -> None:
+        ctx.add_context("half")
+        raise RuntimeError("no network")
+
+    run = Contributing(
+        [
+            Plugin(name="bad", prepare=fail, tools=[tool("lost", returns(""))]),
+            Plugin(name="good", prepare=lambda ctx: ctx.add_context("fine")),
+        ],
+        says("one"),
+        says("two"),
+    )
+    await run.prompt()
+    await run.prompt()
+
+    assert (run.contexts(), run.offered()) == ([["fine"], ["fine"]], [[], []])
+    assert run.warnings == [
+        "plugin 'bad' failed and is left out of this reply: RuntimeError: no network"
+    ]
+
+
+async def test_a_plugin_may_end_the_run_with_a_sentence() -> None:
+    """As any contributor may: our own errors pass."""
+
+    def refuse(ctx: PluginContext) -> None:
+        raise AgentCliError("the quota of this team is used up")
+
+    run = Contributing([Plugin(name="quota", prepare=refuse)])
+    result = await run.agent.prompt("go")
+
+    assert (result.stop_reason, result.error) == ("error", "the quota of this team is used up")
+
+
+async def test_no_plugin_hides_a_tool_or_another_plugin() -> None:
+    """The first of a name counts; the second one costs a warning."""
+    mine, other = tool("look", returns("mine")), tool("look", returns("other"))
+    run = Contributing(
+        [Plugin(name="p", tools=[other]), Plugin(name="p", tools=[tool("x", returns(""))])],
+        calls(tool_use("look")),
+        says("done"),
+        tools=[mine],
+    )
+    await run.prompt()
+
+    assert run.offered() == [["look"], ["look"]]
+    assert "mine" in str(run.model.sent())
+    assert run.warnings == [
+        "plugin 'p' is left out: the name is taken",
+        "plugin 'p': its tool 'look' is left out: there is one of that name",
+    ]
+
+
+async def test_the_first_call_waits_for_plugins_that_are_being_imported() -> None:
+    """Tools that came later would change the prefix."""
+    imported = threading.Event()
+
+    def find() -> Found:
+        imported.wait(PATIENCE_S)
+        return Found((Plugin(name="late", prepare=lambda ctx: ctx.add_context("here")),))
+
+    run = Contributing([], says("done"), find=find)
+    async with run.plugins, asyncio.TaskGroup() as group:
+        run.plugins.start(run.agent)
+        group.create_task(run.prompt())
+        await asyncio.sleep(0)
+        assert run.model.requests == []
+        imported.set()
+
+    assert (run.contexts(), run.warnings) == ([["here"]], [])
+
+
+async def test_an_import_that_hangs_holds_no_reply_up_for_ever() -> None:
+    """The reply is made without the plugins, the user is told, and they come in later."""
+    imported = threading.Event()
+
+    def find() -> Found:
+        imported.wait(PATIENCE_S)
+        return Found((Plugin(name="late", prepare=lambda ctx: ctx.add_context("here")),))
+
+    run = Contributing([], says("one"), says("two"), find=find, load_limit_s=0.01)
+    async with run.plugins:
+        run.plugins.start(run.agent)
+        await run.prompt()
+        imported.set()
+        assert await run.plugins.wait_loaded(PATIENCE_S)
+        await run.prompt()
+
+    assert run.contexts() == [[], ["here"]]
+    assert run.warnings == ["plugins are still being imported; this reply is made without them"]
+
+
+async def test_a_search_for_plugins_that_fails_is_told() -> None:
+    """Damaged metadata of some package must not end the session."""
+
+    def find() -> Found:
+        raise UnicodeDecodeError("utf-8", b"", 0, 1, "damaged")
+
+    run = Contributing([], says("done"), find=find)
+    async with run.plugins:
+        run.plugins.start(run.agent)
+        await run.prompt()
+
+    [warning] = run.warnings
+    assert warning.startswith("no installed plugin is used: UnicodeDecodeError: ")
+
+
+async def test_a_watch_that_fails_is_told_and_one_that_runs_ends_with_the_program() -> None:
+    """No task is left, and one plugin's bug stops nobody else."""
+    watching, stopped = asyncio.Event(), asyncio.Event()
+    warned = asyncio.Event()
+    warnings: list[str] = []
+
+    async def fail(agent: Agent) -> None:
+        raise ValueError("no bell")
+
+    async def watch(agent: Agent) -> None:
+        watching.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    def warn(text: str) -> None:
+        warnings.append(text)
+        warned.set()
+
+    plugins = Plugins([Plugin(name="a", watch=fail), Plugin(name="b", watch=watch)], warn=warn)
+    async with plugins:
+        plugins.start(Agent())
+        async with asyncio.timeout(PATIENCE_S):
+            await watching.wait()
+            await warned.wait()
+        assert not stopped.is_set()
+
+    assert stopped.is_set()
+    assert warnings == ["plugin 'a' stopped watching: ValueError: no bell"]
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+async def test_a_disabled_plugin_is_not_there(name: str) -> None:
+    """`plugins.disabled` names shipped and installed ones alike."""
+    plugins = Plugins(
+        [Plugin(name="a")],
+        find=lambda: Found((Plugin(name="b"),)),
+        disabled=[name],
+        warn=lambda _text: None,
+    )
+    plugins.load()
+
+    assert [shown for shown, _ in plugins.report()] == [{"a": "b", "b": "a"}[name]]

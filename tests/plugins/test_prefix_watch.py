@@ -1,0 +1,124 @@
+"""What a change in front of the conversation costs is said, once for each change."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from agent_cli.plugin_api import Plugin, PluginContext
+from agent_cli.provider import Model
+from agent_cli.tooling import Tool
+from tests.fakes import calls, returns, says, tool, tool_use
+from tests.plugins.contributing import Contributing
+
+LONG = "x" * 40_000
+
+
+def in_turn(*rounds: Callable[[PluginContext], None]) -> Plugin:
+    """Return a plugin that does something else in each round; the last one again and again."""
+    left = list(rounds)
+
+    def prepare(ctx: PluginContext) -> None:
+        (left.pop(0) if len(left) > 1 else left[0])(ctx)
+
+    return Plugin(name="p", prepare=prepare)
+
+
+def nothing(_ctx: PluginContext) -> None:
+    pass
+
+
+def offers(*tools: Tool) -> Callable[[PluginContext], None]:
+    return lambda ctx: ctx.tools.extend(tools)
+
+
+def tells(text: str) -> Callable[[PluginContext], None]:
+    return lambda ctx: ctx.add_context(text)
+
+
+async def test_a_change_of_tools_is_told_once_with_its_price() -> None:
+    """C10: everything behind the tools is read anew; 40,000 characters are 10,000 tokens."""
+    look = tool("look", returns(""))
+    run = Contributing([in_turn(nothing, offers(look))], says("one"), says("two"), says("three"))
+    await run.prompt(LONG)
+    assert run.notices() == []
+    await run.prompt()
+    await run.prompt()
+
+    [notice] = run.notices()
+    assert notice.startswith("the tools changed (+look): about 10,0")
+    assert notice.endswith(" tokens are read anew instead of from the cache ($0.0201)")
+
+
+async def test_a_tool_whose_definition_changed_is_a_change_too() -> None:
+    """The model sees a description; a new one is a new prefix."""
+    look = tool("look", returns(""))
+    other = replace(look, description="Looks further")
+    run = Contributing([in_turn(offers(look), offers(other))], says("one"), says("two"))
+    await run.prompt()
+    await run.prompt()
+
+    [notice] = run.notices()
+    assert notice.startswith("the tools changed (their order or definitions): about ")
+
+
+async def test_changed_context_costs_what_comes_behind_it() -> None:
+    """C10: tools, the stable block and what did not change in front stay cached, not counted."""
+    huge = tool("huge", returns(""))
+    run = Contributing(
+        [Plugin(name="first", prepare=tells(LONG)), in_turn(tells("a"), tells("b" * 4_000))],
+        says("one"),
+        says("two"),
+        tools=[replace(huge, description=LONG)],
+    )
+    await run.prompt()
+    await run.prompt()
+
+    [notice] = run.notices()
+    assert notice.startswith("the context of plugins changed: about 1,0")
+
+
+async def test_a_contributor_that_touches_the_stable_prompt_is_told() -> None:
+    """C10: a new stable block is the dearest change there is."""
+    run = Contributing([], says("one"), says("two"))
+    await run.prompt()
+    run.agent.set_system_prompt("You are another agent.")
+    await run.prompt()
+
+    [notice] = run.notices()
+    assert notice.startswith("the system prompt changed: about ")
+
+
+async def test_without_a_price_there_are_tokens_only() -> None:
+    """An unknown model has no price, and none is made up."""
+    plugin = in_turn(tells("a"), tells("b"))
+    run = Contributing([plugin], says("one"), says("two"), price=lambda _id, _usage: None)
+    await run.prompt()
+    await run.prompt()
+
+    [notice] = run.notices()
+    assert notice.endswith("instead of from the cache")
+
+
+async def test_another_conversation_or_model_has_no_cached_prefix_to_break() -> None:
+    """What was never cached is not read anew."""
+    run = Contributing(
+        [in_turn(tells("a"), tells("b"), tells("c"))], says("one"), says("two"), says("three")
+    )
+    await run.prompt()
+    run.agent.reset()
+    await run.prompt()
+    run.agent.set_model(Model("other-model", api="scripted"))
+    await run.prompt()
+
+    assert run.notices() == []
+
+
+async def test_a_prefix_that_stays_is_no_news() -> None:
+    """Rounds with tools, equal tools built anew each time."""
+    run = Contributing(
+        [Plugin(name="p", prepare=lambda ctx: ctx.add_tool(tool("look", returns("a tree"))))],
+        calls(tool_use("look")),
+        says("done"),
+    )
+    await run.prompt()
+
+    assert run.notices() == []

@@ -1,0 +1,267 @@
+"""Reminders: set by a tool, delivered by a prompt nobody typed, or into a run that goes on."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from agent_cli.conversation import Conversation
+from agent_cli.errors import AgentCliError, ModelError
+from agent_cli.events import AgentEnd, AgentStart, MessageEnd, ToolExecutionEnd
+from agent_cli.plugin_api import Plugin, PluginContext
+from agent_cli.plugins.reminders import WAITING, Reminder, Waiting, reminders
+from agent_cli.plugins.states import PluginStates
+from agent_cli.timeline import Json
+from agent_cli.tooling import Approval, Tool
+from tests.fakes import Gate, Step, calls, returns, says, stream_of, tool, tool_use
+from tests.plugins.contributing import PATIENCE_S, Contributing, tool_results
+
+START_MS = 1_800_000_000_000
+
+
+class Clock:
+    """A clock that a test moves, and that tells when somebody looks at it."""
+
+    def __init__(self) -> None:
+        self.now_ms = START_MS
+        self._looked = asyncio.Event()
+
+    def __call__(self) -> int:
+        self._looked.set()
+        return self.now_ms
+
+    async def looked_at(self, times: int) -> None:
+        """Return when somebody has looked *times* more."""
+        for _look in range(times):
+            self._looked.clear()
+            await self._looked.wait()
+
+
+def with_reminders(clock: Clock, *script: Step, tools: list[Tool] | None = None) -> Contributing:
+    return Contributing([reminders(clock, look_again_s=0.005)], *script, tools=tools or [])
+
+
+@asynccontextmanager
+async def watching(run: Contributing) -> AsyncIterator[None]:
+    async with asyncio.timeout(PATIENCE_S), run.plugins:
+        run.plugins.start(run.agent)
+        yield
+
+
+async def runs(run: Contributing, count: int) -> None:
+    """Return when *count* runs have ended."""
+    ended = asyncio.Event()
+
+    def count_ends(_event: object) -> None:
+        if sum(isinstance(event, AgentEnd) for event in run.events) >= count:
+            ended.set()
+
+    unsubscribe = run.agent.subscribe(count_ends)
+    count_ends(None)
+    await ended.wait()
+    unsubscribe()
+    await run.agent.wait_for_idle()
+
+
+def remind(given: Json, id: str = "t1") -> Step:
+    return calls(tool_use("remind", given, id))
+
+
+def waiting(conversation: Conversation) -> list[Reminder]:
+    return WAITING.read(PluginStates(conversation, {}, lambda _event: None)).waiting
+
+
+def last_words(run: Contributing) -> list[str]:
+    """Return the texts of the last message sent."""
+    content = run.model.sent()[-1]["content"]
+    assert isinstance(content, list)
+    return [str(block.get("text")) for block in content if isinstance(block, dict)]
+
+
+async def test_a_reminder_starts_a_prompt_without_input() -> None:
+    """S2-20: due and idle, the agent is triggered; the text is said at the end, once."""
+    clock = Clock()
+    run = with_reminders(
+        clock, remind({"after_s": 60, "text": "check the oven"}), says("set"), says("checked")
+    )
+    async with watching(run):
+        await run.prompt()
+        assert [each.at_ms for each in waiting(run.agent.conversation)] == [START_MS + 60_000]
+        clock.now_ms += 60_000
+        await runs(run, 2)
+
+    first, second = run.agent.conversation.prompts
+    assert (first.input is None, second.input is None) == (False, True)
+    assert last_words(run) == ["(no input: go on)", "[A reminder you set is due] check the oven"]
+    assert waiting(run.agent.conversation) == []
+    assert run.notices() == []  # not a byte of the cached prefix has changed
+    assert run.warnings == []
+
+
+async def test_what_falls_due_in_a_run_comes_into_it() -> None:
+    """The next model call hears of it; no prompt of its own follows."""
+    clock = Clock()
+    run = with_reminders(clock, remind({"after_s": 0, "text": "now"}), says("heard"))
+    async with watching(run):
+        await run.prompt()
+        await runs(run, 1)
+
+    assert last_words(run)[-1] == "[A reminder you set is due] now"
+    assert len(run.model.requests) == 2
+
+
+async def test_a_reminder_waits_for_the_run_that_goes_on() -> None:
+    """Two runs at a time there are never."""
+    clock, gate = Clock(), Gate()
+    run = with_reminders(
+        clock,
+        remind({"after_s": 60, "text": "later"}),
+        says("set"),
+        [gate, *stream_of(says("busy"))],
+        says("reminded"),
+    )
+    async with watching(run):
+        await run.prompt()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(run.prompt("long work"))
+            await gate.reached.wait()
+            clock.now_ms += 60_000
+            gate.open()
+        await runs(run, 3)
+
+    shown = [type(event) for event in run.events if isinstance(event, AgentStart | AgentEnd)]
+    assert shown == [AgentStart, AgentEnd] * 3
+
+
+async def test_a_reminder_waits_while_a_person_has_to_decide() -> None:
+    """Nothing can be said before the question is answered."""
+    clock = Clock()
+    asking = replace(tool("drop", returns("dropped")), require_approval=Approval(True, "sure?"))
+    run = with_reminders(
+        clock,
+        remind({"after_s": 60, "text": "later"}),
+        calls(tool_use("drop", id="t2")),
+        says("dropped"),
+        tools=[asking],
+    )
+    async with watching(run):
+        await run.prompt()
+        clock.now_ms += 60_000
+        await clock.looked_at(3)
+        assert len(run.model.requests) == 2
+        await run.agent.approve("t2")
+
+    assert last_words(run)[-1] == "[A reminder you set is due] later"
+    told = [
+        event
+        for event in run.events
+        if isinstance(event, ToolExecutionEnd)
+        or (isinstance(event, MessageEnd) and "reminder" in str(event.message))
+    ]
+    # The run that goes on after a decision begins with the call that was decided about.
+    assert [type(event) for event in told[-2:]] == [ToolExecutionEnd, MessageEnd]
+
+
+async def test_a_reminder_outlives_the_program() -> None:
+    """S2-42: it is state of the conversation, and is delivered when that is resumed."""
+    clock = Clock()
+    before = with_reminders(clock, remind({"after_s": 60, "text": "later"}), says("set"))
+    async with watching(before):
+        await before.prompt()
+    clock.now_ms += 3_600_000
+
+    after = Contributing(
+        [reminders(clock, look_again_s=0.005)], says("done"), conversation=before.agent.conversation
+    )
+    async with watching(after):
+        await runs(after, 1)
+
+    assert last_words(after)[-1] == "[A reminder you set is due] later"
+
+
+async def test_a_reminder_whose_prompt_fails_is_not_tried_for_ever() -> None:
+    """It has been said: the next prompt, or "go on", answers it."""
+    clock = Clock()
+    run = with_reminders(
+        clock,
+        remind({"after_s": 60, "text": "later"}),
+        says("set"),
+        ModelError("the server is away"),
+        says("now I know"),
+    )
+    async with watching(run):
+        await run.prompt()
+        clock.now_ms += 60_000
+        await runs(run, 2)
+        await run.prompt("and?")
+
+    assert "[A reminder you set is due] later" in str(run.model.sent())
+    assert len(run.model.requests) == 4
+
+
+async def test_a_prompt_that_cannot_begin_is_not_begun_for_ever() -> None:
+    """A limit that ends each run at once would else end one after the other."""
+    clock = Clock()
+    used_up: list[str] = []
+
+    def refuse(_ctx: PluginContext) -> None:
+        if used_up:
+            raise AgentCliError(used_up[0])
+
+    run = Contributing(
+        [Plugin(name="quota", prepare=refuse), reminders(clock, look_again_s=0.005)],
+        remind({"after_s": 60, "text": "later"}),
+        says("set"),
+    )
+    async with watching(run):
+        await run.prompt()
+        used_up.append("nothing is left of the quota")
+        clock.now_ms += 60_000
+        await runs(run, 2)
+        await clock.looked_at(3)
+
+    assert sum(isinstance(event, AgentEnd) for event in run.events) == 2
+    assert len(waiting(run.agent.conversation)) == 1
+
+
+async def test_a_time_of_day_can_be_given() -> None:
+    """ISO 8601 with an offset; without one it is local time."""
+    clock = Clock()
+    at = datetime.fromtimestamp(START_MS / 1000 + 90, UTC).isoformat()
+    run = with_reminders(clock, remind({"at": at, "text": "later"}), says("set"))
+    await run.prompt()
+
+    assert waiting(run.agent.conversation) == [Reminder(at_ms=START_MS + 90_000, text="later")]
+    assert tool_results(run)[0].startswith("Reminder set for 20")
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"text": "x"}, "give either after_s or at"),
+        ({"text": "x", "after_s": 1, "at": "2030-01-01T00:00"}, "give either after_s or at"),
+        ({"text": "x", "after_s": -1}, "after_s: Input should be greater"),
+        ({"text": "", "after_s": 1}, "text: String should have at least"),
+    ],
+)
+async def test_the_model_reads_what_is_wrong_with_its_call(given: Json, fault: str) -> None:
+    """Nothing is set by half."""
+    run = with_reminders(Clock(), remind(given), says("oh"))
+    await run.prompt()
+
+    assert fault in tool_results(run)[0]
+    assert waiting(run.agent.conversation) == []
+
+
+async def test_there_is_an_end_to_what_can_be_set() -> None:
+    """A model in a loop must not fill the record."""
+    full = Waiting(waiting=[Reminder(at_ms=START_MS + 1, text="x")] * 20)
+    run = with_reminders(Clock(), remind({"after_s": 5, "text": "x"}), says("oh"))
+    kinds = {"reminders": WAITING}
+    WAITING.write(PluginStates(run.agent.conversation, kinds, lambda _event: None), full)
+    await run.prompt()
+
+    assert tool_results(run) == ["20 reminders wait already; no more can be set."]

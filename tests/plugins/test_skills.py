@@ -1,0 +1,139 @@
+"""Skills: found, listed, read on demand, and shown again when they were compacted away."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.plugins.skills import ACTIVE, skills
+from agent_cli.plugins.states import PluginStates
+from tests.fakes import calls, says, tool_use
+from tests.plugins.contributing import Contributing, tool_results
+
+
+def skill(folder: Path, name: str, text: str) -> Path:
+    (folder / name).mkdir(parents=True)
+    (folder / name / "SKILL.md").write_text(text)
+    return folder / name
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Path:
+    folder = tmp_path / "skills"
+    pdf = skill(folder, "pdf", "---\nname: pdf\ndescription: Fill in forms\n---\nUse the script.")
+    (pdf / "forms.md").write_text("All about forms")
+    skill(folder, "mail", '---\nname: "mail"\ndescription: >\n  Write\n  letters\n---\nDear X,')
+    return folder
+
+
+async def test_only_names_and_descriptions_are_shown_until_a_skill_is_asked_for(
+    shelf: Path,
+) -> None:
+    """S2-20: progressive disclosure; the text comes as the tool's result and stays there."""
+    run = Contributing(
+        [skills([shelf], warn=print)], calls(tool_use("skill", {"name": "pdf"})), says("done")
+    )
+    await run.prompt()
+
+    listed = (
+        "Skills, to be read with the tool `skill` before doing what they describe:\n"
+        "- mail: Write letters\n- pdf: Fill in forms"
+    )
+    assert run.contexts() == [[listed], [listed]]
+    assert run.offered() == [["skill"], ["skill"]]
+    assert tool_results(run) == [
+        f"[skill pdf, folder {shelf / 'pdf'}]\nUse the script.\n\n"
+        "Other files of this skill: forms.md"
+    ]
+    assert run.notices() == []
+
+
+async def test_another_file_of_a_skill_can_be_read_and_nothing_outside(shelf: Path) -> None:
+    """The third step of disclosure; the folder's border holds."""
+    (shelf.parent / "secret").write_text("private")
+    run = Contributing(
+        [skills([shelf], warn=print)],
+        calls(
+            tool_use("skill", {"name": "pdf", "file": "forms.md"}, "t1"),
+            tool_use("skill", {"name": "pdf", "file": "../../secret"}, "t2"),
+            tool_use("skill", {"name": "pdf", "file": "gone.md"}, "t3"),
+            tool_use("skill", {"name": "dance"}, "t4"),
+        ),
+        says("done"),
+    )
+    await run.prompt()
+
+    assert tool_results(run) == [
+        "All about forms",
+        "../../secret of the skill 'pdf' cannot be read: ../../secret is not in the folder of the"
+        " skill.",
+        "gone.md of the skill 'pdf' cannot be read: No such file or directory.",
+        "There is no skill 'dance'; there are: mail, pdf.",
+    ]
+
+
+async def test_an_active_skill_comes_back_after_a_compaction(shelf: Path) -> None:
+    """S2-17, S2-42: what is active is state; its text is shown only where it is missing."""
+    run = Contributing(
+        [skills([shelf], warn=print)],
+        calls(tool_use("skill", {"name": "pdf"})),
+        says("done"),
+        says("still"),
+    )
+    await run.prompt()
+    states = PluginStates(run.agent.conversation, {}, lambda _event: None)
+    assert ACTIVE.read(states).active == {"pdf": "t1"}
+    last = run.agent.conversation.prompts[-1].output[-1]
+    run.agent.conversation.compact("it was about forms", last.id)
+    await run.prompt()
+
+    [_first, _second, [_listed, shown]] = run.contexts()
+    assert shown.startswith(f"[skill pdf, folder {shelf / 'pdf'}]\nUse the script.")
+
+
+async def test_without_a_skill_there_is_neither_tool_nor_text(tmp_path: Path) -> None:
+    """Nobody pays for what is not there."""
+    run = Contributing([skills([tmp_path / "none"], warn=print)], says("done"))
+    await run.prompt()
+
+    assert (run.offered(), run.contexts()) == ([[]], [[]])
+
+
+async def test_a_skill_that_cannot_be_used_costs_one_sentence(tmp_path: Path, shelf: Path) -> None:
+    """The others are there; of two with one name the first counts, the user's."""
+    project = tmp_path / "project"
+    skill(project, "pdf", "---\nname: pdf\ndescription: Other\n---\n")
+    skill(project, "bare", "no front matter")
+    skill(project, "loud", "---\nname: LOUD!\ndescription: x\n---\n")
+    skill(project, "mute", "---\nname: mute\n---\n")
+    (tmp_path / "SKILL.md").write_text("---\nname: out\ndescription: x\n---\n")
+    (project / "out").symlink_to(tmp_path)
+    warnings: list[str] = []
+
+    run = Contributing([skills([shelf, project], warn=warnings.append)], says("a"), says("b"))
+    await run.prompt()
+    await run.prompt()
+
+    [context, _same] = run.contexts()
+    assert "- pdf: Fill in forms" in context[0]
+    assert "Other" not in context[0]
+    assert "- out" not in context[0]
+    assert [warning.removeprefix(f"skill {project}/") for warning in warnings] == [
+        "bare/SKILL.md is not used: it does not begin with front matter between two lines of ---",
+        "loud/SKILL.md is not used: its name 'LOUD!' must be of small letters, digits, - and _",
+        "mute/SKILL.md is not used: it has no description",
+        "out/SKILL.md is not used: it leads out of its folder",
+    ]
+
+
+async def test_a_description_is_capped_and_a_large_file_is_refused(tmp_path: Path) -> None:
+    """A shelf cannot fill the model's window."""
+    skill(tmp_path, "big", f"---\nname: big\ndescription: {'d' * 999}\n---\n{'x' * 70_000}")
+    run = Contributing(
+        [skills([tmp_path], warn=print)], calls(tool_use("skill", {"name": "big"})), says("done")
+    )
+    await run.prompt()
+
+    assert run.contexts()[0][0].count("d") < 330
+    assert tool_results(run) == [
+        "SKILL.md of the skill 'big' cannot be read: SKILL.md has more than 64 KB."
+    ]

@@ -1,0 +1,216 @@
+"""Plugins' state: typed, checked, kept in the conversation's own record."""
+
+import pytest
+from pydantic import BaseModel
+
+from agent_cli.conversation import Conversation
+from agent_cli.errors import PluginError
+from agent_cli.events import Event
+from agent_cli.messages import UserMessage
+from agent_cli.plugin_api import Plugin, PluginContext, PluginState
+from agent_cli.plugins.states import ENTRY, PluginStates
+from agent_cli.timeline import CustomOutput, Json, Prompt
+from agent_cli.tooling import ToolContext
+from tests.fakes import calls, does, says, tool, tool_use
+from tests.plugins.contributing import Contributing, notices_in, tool_results
+
+
+class Notes(BaseModel):
+    lines: list[str] = []
+    limit: int = 3
+
+
+NOTES = PluginState("notes", Notes)
+
+
+def states(
+    conversation: Conversation, kind: PluginState[Notes] = NOTES, events: list[Event] | None = None
+) -> PluginStates:
+    return PluginStates(conversation, {"notes": kind}, ([] if events is None else events).append)
+
+
+def written(conversation: Conversation) -> list[Json]:
+    """Return the entries of the record that hold state, in order."""
+    outputs = [output for prompt in conversation.prompts for output in prompt.output]
+    return [o.data for o in outputs if isinstance(o, CustomOutput) and o.name == ENTRY]
+
+
+def test_state_is_typed_and_starts_with_its_defaults() -> None:
+    """S2-42: a plugin reads and writes its own model."""
+    conversation = Conversation()
+    state = states(conversation)
+    assert NOTES.read(state) == Notes()
+
+    NOTES.write(state, Notes(lines=["a"]))
+
+    assert NOTES.read(state) == NOTES.read(states(conversation)) == Notes(lines=["a"])
+    assert dict(state) == {"notes": {"lines": ["a"], "limit": 3}}
+
+
+def test_an_invalid_write_names_plugin_and_field() -> None:
+    """S2-42: the write raises, and neither the state nor the record has changed."""
+    conversation = Conversation()
+    state = states(conversation)
+    notes = Notes()
+    notes.limit = "many"  # type: ignore[assignment]  # what a plugin without types would do
+
+    with pytest.raises(PluginError, match=r"plugin 'notes': .*limit: Input should be a valid int"):
+        NOTES.write(state, notes)
+    with pytest.raises(PluginError, match=r"'notes'.*lines\.0"):
+        state["notes"] = {"lines": [1]}
+
+    assert (NOTES.read(state), written(conversation)) == (Notes(), [])
+
+
+async def test_an_invalid_write_in_prepare_ends_the_run_with_that_sentence() -> None:
+    """S2-42: it is nothing a plugin could go on after unnoticed."""
+
+    def prepare(ctx: PluginContext) -> None:
+        ctx.state["notes"] = {"limit": "many"}
+
+    run = Contributing([Plugin(name="notes", prepare=prepare, state=NOTES)])
+    result = await run.agent.prompt("go")
+
+    assert result.stop_reason == "error"
+    assert "plugin 'notes': its state does not fit: limit" in (result.error or "")
+
+
+async def test_an_invalid_write_of_a_tool_becomes_its_error_result() -> None:
+    """S2-42: the model reads the sentence; the state stays as it was."""
+
+    async def spoil(context: ToolContext) -> str:
+        context.state["notes"] = {"limit": "many"}
+        return "never"
+
+    run = Contributing(
+        [Plugin(name="notes", tools=[tool("spoil", does(spoil))], state=NOTES)],
+        calls(tool_use("spoil")),
+        says("done"),
+    )
+    await run.prompt()
+
+    [result] = tool_results(run)
+    assert "plugin 'notes': its state does not fit: limit" in result
+    assert written(run.agent.conversation) == []
+
+
+def test_only_changes_are_recorded() -> None:
+    """The record does not grow with rounds in which a plugin writes what was there."""
+    conversation = Conversation()
+    for _round in range(3):
+        NOTES.write(states(conversation), Notes(lines=["a"]))
+
+    assert written(conversation) == [
+        {"plugin": "notes", "version": 1, "state": {"lines": ["a"], "limit": 3}}
+    ]
+
+
+def test_what_is_changed_in_place_counts_only_once_written() -> None:
+    """Else a change would be seen in this round and be gone after a restart."""
+    conversation = Conversation()
+    state = states(conversation)
+    state["free"] = {"n": 1}
+
+    copy = state["free"]
+    assert isinstance(copy, dict)
+    copy["n"] = 2
+
+    assert state["free"] == states(conversation)["free"] == {"n": 1}
+
+
+def test_a_fork_and_a_rewind_have_the_state_of_their_point() -> None:
+    """S2-42: state is part of the record, so whatever cuts the record cuts the state."""
+    conversation = Conversation()
+    for line in ("one", "two"):
+        conversation.begin(UserMessage.of(line))
+        NOTES.write(states(conversation), Notes(lines=[line]))
+        conversation.complete()
+
+    first: list[Prompt] = list(conversation.prompts[:1])
+
+    assert NOTES.read(states(Conversation(first))).lines == ["one"]
+    assert NOTES.read(states(conversation)).lines == ["two"]
+
+
+def test_state_can_be_deleted() -> None:
+    """What was deleted is gone for the next round and after a restart."""
+    conversation = Conversation()
+    state = states(conversation)
+    state["free"] = 1
+    del state["free"]
+
+    assert ("free" in state, len(state), "free" in states(conversation)) == (False, 0, False)
+    with pytest.raises(KeyError):
+        del state["free"]
+
+
+def older(value: Json, version: int = 1) -> Conversation:
+    """Return a conversation that holds *value* as the state of an older version."""
+    conversation = Conversation()
+
+    class Anything(BaseModel, extra="allow"):
+        pass
+
+    kinds = {"notes": PluginState("notes", Anything, version=version)}
+    PluginStates(conversation, kinds, lambda _event: None)["notes"] = value
+    return conversation
+
+
+def test_an_old_state_is_migrated_once() -> None:
+    """S2-42: the hook gets the old value and its version; the new one is recorded."""
+    conversation = older({"text": "a\nb"})
+    seen: list[object] = []
+
+    def migrate(old: dict[str, Json], version: int) -> dict[str, Json]:
+        seen.append((old, version))
+        return {"lines": [*str(old["text"]).splitlines()]}
+
+    kind = PluginState("notes", Notes, version=2, migrate=migrate)
+    events: list[Event] = []
+
+    for _load in range(2):
+        assert kind.read(states(conversation, kind, events)).lines == ["a", "b"]
+
+    assert seen == [({"text": "a\nb"}, 1)]
+    assert events == []
+
+
+def boom(_old: dict[str, Json], _version: int) -> dict[str, Json]:
+    raise LookupError("no such key")
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        (PluginState("notes", Notes, version=2), "cannot read its state of another version"),
+        (PluginState("notes", Notes, version=2, migrate=boom), "could not migrate its state: no"),
+        (
+            PluginState("notes", Notes, version=2, migrate=lambda old, _version: old),
+            "its state does not fit: limit",
+        ),
+        (PluginState("notes", Notes), "its state does not fit: limit"),
+    ],
+    ids=["no hook", "hook raises", "hook's value does not fit", "same version does not fit"],
+)
+def test_a_state_that_cannot_be_read_is_reset_with_one_notice(
+    kind: PluginState[Notes], why: str
+) -> None:
+    """S2-42: the plugin starts afresh; the user is told once, not at every round."""
+    conversation = older({"limit": "many"})
+    events: list[Event] = []
+
+    for _load in range(2):
+        assert kind.read(states(conversation, kind, events)) == Notes()
+
+    [notice] = notices_in(events)
+    assert why in notice
+    assert notice.endswith("; what was kept of version 1 is reset")
+
+
+def test_the_state_of_a_plugin_that_is_not_there_is_kept() -> None:
+    """Uninstalled for a day, it finds what it left."""
+    conversation = older({"limit": 9})
+
+    PluginStates(conversation, {}, lambda _event: None)["other"] = 1
+
+    assert NOTES.read(states(conversation)).limit == 9
