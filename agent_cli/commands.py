@@ -66,7 +66,10 @@ def _ready(arguments: Arguments, *, may_ask: bool) -> Start:
 
 def _builder(begun: Start, *, one_shot: bool) -> "Callable[[], App]":
     def build() -> "App":
-        from agent_cli.app import App  # noqa: PLC0415 - runs in a thread, behind the prompt
+        from agent_cli import logs  # noqa: PLC0415 - runs in a thread, behind the prompt
+
+        logs.mute()
+        from agent_cli.app import App  # noqa: PLC0415
 
         return App(begun, one_shot=one_shot)
 

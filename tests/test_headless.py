@@ -94,9 +94,25 @@ def test_a_terminal_on_stdin_is_not_read() -> None:
         def read(self, _size: int | None = -1) -> str:
             raise AssertionError("this would wait for a person")
 
-    assert read_prompt(" hello ", Keyboard()) == "hello"
+    warnings: list[str] = []
+
+    assert read_prompt(" hello ", Keyboard(), warnings.append) == "hello"
     with pytest.raises(UsageError, match="there is no prompt"):
-        read_prompt("-", Keyboard())
+        read_prompt("-", Keyboard(), warnings.append)
+    assert warnings == []
+
+
+def test_a_pipe_that_stays_silent_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Supervisors and CI leave stdin open and never write; the run must not wait for ever."""
+    monkeypatch.setattr("agent_cli.headless._STDIN_LIMIT_S", 0.05)
+    warnings: list[str] = []
+    reading, writing = os.pipe()
+
+    with os.fdopen(reading) as silent:
+        assert read_prompt("hello", silent, warnings.append) == "hello"
+
+    os.close(writing)
+    assert warnings == ["nothing came from stdin within 0.05 s; it is left out"]
 
 
 def test_json_is_one_object() -> None:

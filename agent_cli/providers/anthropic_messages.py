@@ -174,19 +174,19 @@ async def _payloads(opened: "OpenReply") -> AsyncGenerator[Mapping[str, Json], N
     try:
         async for chunk in opened.chunks:
             for event in decoder.feed(chunk):
-                yield _payload(event, opened.request_id)
+                yield _payload(event, opened)
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise BrokenReply(str(error)) from error
 
 
-def _payload(event: ServerSentEvent, request_id: str | None) -> Mapping[str, Json]:
+def _payload(event: ServerSentEvent, opened: "OpenReply") -> Mapping[str, Json]:
     if event.name == "error":
-        raise _error_in_stream(event.data, request_id)
+        raise _error_in_stream(opened.redact(event.data), opened.request_id)
     payload: Json = json.loads(event.data)
     if not isinstance(payload, dict):
         raise BrokenReply("an event is no object")
     if payload.get("type") == "error":
-        raise _error_in_stream(event.data, request_id)
+        raise _error_in_stream(opened.redact(event.data), opened.request_id)
     return payload
 
 

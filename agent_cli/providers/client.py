@@ -6,7 +6,7 @@ Only `anthropic_messages` imports it, in a thread, once the program has somethin
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +35,7 @@ class OpenReply:
     chunks: AsyncIterator[bytes]
     content_type: str
     request_id: str | None
+    redact: Callable[[str], str] = str
 
     async def finish(self) -> None:
         """Read what follows the last event, so that the connection serves the next request too."""
@@ -79,9 +80,13 @@ class Client:
             async with create(**parameters, stream=True) as response:
                 request_id = response.request_id
                 content_type = response.headers.get("content-type", "")
-                yield OpenReply(response.iter_bytes(), content_type, request_id)
+                yield OpenReply(
+                    response.iter_bytes(), content_type, request_id, self._connection.redact
+                )
         except anthropic.APIStatusError as error:
-            raise _status_failure(error, str(parameters["model"])) from error
+            raise _status_failure(
+                error, str(parameters["model"]), self._connection.redact
+            ) from error
         except anthropic.APIConnectionError as error:
             raise _connection_failure(error, self.base_url) from error
         except httpx2.TimeoutException as error:
@@ -147,15 +152,19 @@ def _http_client(connection: Connection) -> httpx2.AsyncClient | None:
     if connection.record is not None:
         # A transport of its own bypasses proxies from the environment: recordings are made direct.
         return anthropic.DefaultAsyncHttpxClient(
-            transport=RecordTransport(httpx2.AsyncHTTPTransport(), connection.record)
+            transport=RecordTransport(
+                httpx2.AsyncHTTPTransport(), connection.record, connection.redact
+            )
         )
     return None
 
 
-def _status_failure(error: anthropic.APIStatusError, model_id: str) -> CallFailed:
+def _status_failure(
+    error: anthropic.APIStatusError, model_id: str, redact: Callable[[str], str]
+) -> CallFailed:
     refusal = Refusal(
         status=error.status_code,
-        message=error.api_message or error.message,
+        message=redact(error.api_message or error.message),
         kind=error.type,
         code=error.error_code,
         request_id=error.request_id,

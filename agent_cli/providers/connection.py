@@ -1,5 +1,6 @@
 """Where the API is and how to get in: plain data, so that settings can make it without the SDK."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +18,7 @@ class Connection:
         compat: The server is not Anthropic's: send only the core of the API.
         record: Write the replies' bytes here.
         replay: Play a recording instead of asking a server.
+        redact: Takes secrets out of what the server says, before it is shown or recorded.
         replay_pace: Times the recorded pauses; 0 plays without any.
     """
 
@@ -28,3 +30,4 @@ class Connection:
     record: Path | None = None
     replay: Path | None = None
     replay_pace: float = 0.0
+    redact: Callable[[str], str] = str

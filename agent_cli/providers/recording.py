@@ -83,8 +83,14 @@ RECORDING_LINE: TypeAdapter[RecordingLine] = TypeAdapter(RecordingLine)
 class RecordTransport(httpx2.AsyncBaseTransport):
     """Passes everything through and writes down what came back, while it comes."""
 
-    def __init__(self, transport: httpx2.AsyncBaseTransport, path: Path) -> None:
+    def __init__(
+        self,
+        transport: httpx2.AsyncBaseTransport,
+        path: Path,
+        redact: Callable[[str], str] = str,
+    ) -> None:
         self._transport = transport
+        self._redact = redact
         self._path = path
         try:
             path.write_text("", encoding="utf-8")
@@ -105,6 +111,9 @@ class RecordTransport(httpx2.AsyncBaseTransport):
         await self._transport.aclose()
 
     def _write(self, line: dict[str, Json]) -> None:
+        if isinstance(line.get("text"), str):
+            # A server, or a gateway before it, may repeat the key that it refuses.
+            line = {**line, "text": self._redact(str(line["text"]))}
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 

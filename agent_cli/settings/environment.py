@@ -64,16 +64,6 @@ class Environment(Mapping[str, str]):
         """Return those of *names* that are not set or empty."""
         return tuple(name for name in names if not self.get(name))
 
-    def for_sdk(self) -> dict[str, str]:
-        """Return what only a `.env` sets and the model's SDK reads from the process itself."""
-        process = self._layers[0][1]
-        return {
-            name: value
-            for name, value in self.items()
-            if name not in process
-            and (name.startswith(("ANTHROPIC_", "SSL_CERT_")) or name.upper().endswith("_PROXY"))
-        }
-
 
 def load_environment(process: Mapping[str, str], *, workspace: Path, trusted: bool) -> Environment:
     """Read the user's `.env` and, in a trusted workspace, the project's.

@@ -54,6 +54,13 @@ class Terminal:
         return "\n".join(row.rstrip() for row in [*top, *self._screen.display]).rstrip("\n")
 
     @property
+    def transcript(self) -> str:
+        """All rows above the prompt: what stays when the session goes on."""
+        rows = self.text.split("\n")
+        prompt = max(at for at, row in enumerate(rows) if row.startswith("you>"))
+        return "\n".join(rows[:prompt])
+
+    @property
     def last_row(self) -> str:
         """The row the cursor is on, without what the emulator pads."""
         return str(self._screen.display[self._screen.cursor.y]).rstrip()

@@ -149,13 +149,3 @@ def test_optional_secrets_are_all_there_or_named() -> None:
         "admin": ("ANTHROPIC_ADMIN_API_KEY",),
         "web search": (),
     }
-
-
-def test_only_what_the_sdk_reads_itself_is_handed_to_the_process() -> None:
-    """Tools and MCP servers inherit the process; other secrets of a .env stay out of it."""
-    environment = Environment(
-        {"ANTHROPIC_API_KEY": "process"},
-        user={"ANTHROPIC_PROFILE": "p", "https_proxy": "q", "BRAVE_API_KEY": "s"},
-    )
-
-    assert environment.for_sdk() == {"ANTHROPIC_PROFILE": "p", "https_proxy": "q"}

@@ -1,0 +1,137 @@
+"""`agent-cli` as it is installed: run to its end, or started and watched, against a test server."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.messages_api import FakeMessagesApi
+from tests.messages_api.script import Payload
+
+AGENT_CLI = str(Path(sys.executable).with_name("agent-cli"))
+LIMIT_S = 60.0
+KEY = "sk-ant-canary-5d1f7c"
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What a run left: exit code and both streams."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def lines(self) -> list[Any]:  # Any: JSON
+        """What was printed, one JSON value a line."""
+        return [json.loads(line) for line in self.stdout.splitlines()]
+
+    @property
+    def result(self) -> Payload:
+        """The last line of the JSON formats."""
+        last: Payload = self.lines[-1]
+        assert last["type"] == "app.result"
+        return last
+
+
+def environment(api: FakeMessagesApi | None, more: dict[str, str | None]) -> dict[str, str]:
+    """Return the environment of a run: waits between attempts are short, *more* comes last."""
+    where = {"ANTHROPIC_BASE_URL": api.base_url} if api else {}
+    waits = {"AGENT_CLI_RETRY__BASE_S": "0.01", "AGENT_CLI_RETRY__OTHER_BASE_S": "0.01"}
+    wanted = {**os.environ, "ANTHROPIC_API_KEY": KEY, **where, **waits, **more}
+    return {name: value for name, value in wanted.items() if value is not None}
+
+
+def agent_cli(
+    *arguments: str, api: FakeMessagesApi | None = None, stdin: str = "", **more: str | None
+) -> Finished:
+    """Run the program to its end; *more* are variables of its environment, None is not set."""
+    ended = subprocess.run(
+        [AGENT_CLI, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        env=environment(api, more),
+        timeout=LIMIT_S,
+        check=False,
+    )
+    return Finished(ended.returncode, ended.stdout, ended.stderr)
+
+
+@contextmanager
+def started(
+    *arguments: str, api: FakeMessagesApi | None = None, **more: str | None
+) -> Iterator["subprocess.Popen[str]"]:
+    """Start the program with nothing to read; it is killed at the end if it still runs."""
+    process = subprocess.Popen(
+        [AGENT_CLI, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(api, more),
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def finished(process: "subprocess.Popen[str]") -> Finished:
+    """Wait for a started program's end."""
+    stdout, stderr = process.communicate(timeout=LIMIT_S)
+    return Finished(process.returncode, stdout, stderr)
+
+
+def until(condition: Callable[[], object], what: str, *, limit_s: float = 20.0) -> None:
+    """Wait until *condition* holds."""
+    deadline_s = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > deadline_s:
+            raise AssertionError(f"not within {limit_s:g} s: {what}")
+        time.sleep(0.01)
+
+
+def processes_with(text: str) -> list[str]:
+    """Return the command lines of this machine's processes that contain *text*."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue  # it has ended
+        if text in command:
+            found.append(f"{path.parent.name}: {command}")
+    return found
+
+
+def results_in(request: Payload) -> list[Payload]:
+    """Return the tool results in the last message of a request."""
+    content = request["messages"][-1]["content"]
+    return [block for block in content if block["type"] == "tool_result"]
+
+
+def text_of(result: Payload) -> str:
+    """Return the text of a tool result."""
+    content = result["content"]
+    if isinstance(content, str):
+        return content
+    return "".join(block.get("text", "") for block in content)
+
+
+def said_by_user(request: Payload) -> list[str]:
+    """Return the texts of a request's user messages."""
+    contents = [each["content"] for each in request["messages"] if each["role"] == "user"]
+    return [
+        block["text"]
+        for content in contents
+        for block in ([{"type": "text", "text": content}] if isinstance(content, str) else content)
+        if block["type"] == "text"
+    ]

@@ -1,0 +1,175 @@
+"""Everything that can go wrong between us and the API, through the whole program."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.program import Finished, agent_cli, said_by_user
+from tests.messages_api import (
+    FAULTS,
+    Answer,
+    FakeMessagesApi,
+    Gate,
+    broken,
+    error,
+    raw,
+    reply,
+    serve_in_thread,
+    tool_use,
+)
+
+RETRIED = ("drop", "reset", "stall", "eof", "error", "rate_limit", "error_text")
+RETRIED_JUNK = ("bad_json", "bad_utf8", "bad_index")
+HTML = raw(200, b"<html>Welcome</html>", content_type="text/html")
+JSON = raw(200, b'{"type": "message"}', content_type="application/json")
+EMPTY = raw(200)
+
+
+def session(*script: Answer, prompts: list[str]) -> tuple[Finished, FakeMessagesApi]:
+    with serve_in_thread(*script) as api:
+        run = agent_cli(
+            api=api,
+            stdin="".join(f"{prompt}\n" for prompt in prompts),
+            AGENT_CLI_PROVIDER__READ_TIMEOUT_S="1",
+        )
+    return run, api
+
+
+def test_every_fault_of_the_stream_is_repaired_by_asking_again() -> None:
+    """S1-22, S1-31: half a reply is never in the history; the next request is the same again."""
+    faults = [*RETRIED, *RETRIED_JUNK]
+    script = [
+        answer
+        for fault in faults
+        for answer in (
+            broken(reply("Half an answer that breaks", gate=held(fault), hold_at=5), fault),
+            reply(f"Whole after {fault}."),
+        )
+    ]
+
+    run, api = session(*script, prompts=faults)
+
+    assert run.code == 0
+    assert api.refusals == []
+    assert len(api.requests) == len(script)
+    for index, fault in enumerate(faults):
+        first, again = api.requests[2 * index : 2 * index + 2]
+        assert first.body["messages"] == again.body["messages"]
+        assert said_by_user(again.body) == faults[: index + 1]
+        assert f"Whole after {fault}." in run.stdout
+    assert "Half" not in str(api.requests[-1].body["messages"])
+    assert run.stderr.count("attempt 1/5") == len(faults)
+    assert run.stderr.count("[stream restarted]") == len(faults)
+
+
+def held(fault: str) -> Gate | None:
+    """A stall stands at the reply's gate; nothing else needs one."""
+    return Gate() if fault == "stall" else None
+
+
+def test_no_fault_is_forgotten_here() -> None:
+    """A fault the server learns belongs into this file."""
+    assert {*RETRIED, *RETRIED_JUNK, "invalid"} == set(FAULTS)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (error(401, "authentication_error", "invalid x-api-key"), "check ANTHROPIC_API_KEY"),
+        (error(403, "permission_error", "no access"), "check what the key"),
+        (error(404, "not_found_error", "model: x"), "check the model's id"),
+        (
+            error(429, "rate_limit_error", "spent", code="enforced_spend_limit_reached"),
+            "spending limit",
+        ),
+        (error(429, "rate_limit_error", "slow", headers={"retry-after": "900"}), "900"),
+        (HTML, "ANTHROPIC_BASE_URL"),
+        (JSON, "ANTHROPIC_BASE_URL"),
+        (EMPTY, "ANTHROPIC_BASE_URL"),
+        (broken(reply("Half an answer"), "invalid"), "broke the reply off"),
+    ],
+    ids=["401", "403", "404", "spent", "long wait", "html", "json", "empty", "invalid"],
+)
+def test_what_asking_again_cannot_repair_is_one_line_and_exit_code_1(
+    answer: Answer, words: str
+) -> None:
+    """S1-20, S1-46: asked once; the sentence says what to do."""
+    with serve_in_thread(answer, reply("never asked")) as api:
+        run = agent_cli("-p", "go", api=api)
+
+    [line] = run.stderr.strip().splitlines()
+    assert run.code == 1
+    assert words in line
+    assert run.stdout == ""
+    assert len(api.requests) == 1
+
+
+def test_after_errors_that_end_a_run_the_prompt_returns_and_the_history_is_valid() -> None:
+    """S1-30, S1-31: also when the error comes between a tool's result and the reply to it."""
+    read = reply("Let me look.", tool_use("glob", {"pattern": "*"}))
+    run, api = session(
+        error(400, "invalid_request_error", "bad"),
+        HTML,
+        read,
+        error(500, "api_error", "down", headers={"x-should-retry": "false"}),
+        broken(reply("Half"), "invalid"),
+        reply("Whole."),
+        prompts=["a", "b", "c", "d", "e"],
+    )
+
+    assert run.code == 0
+    assert api.refusals == []
+    assert run.stdout.endswith("Whole.\n")
+    assert said_by_user(api.requests[-1].body) == ["a", "b", "c", "d", "e"]
+
+
+def test_a_rate_limit_is_waited_out_and_told_on_stderr_only() -> None:
+    """S1-19, S1-21: five retries, the table's waits scaled by base_s; the sixth failure ends it."""
+    limited = error(429, "rate_limit_error", "slow down")
+    with serve_in_thread(*[limited] * 6, reply("never asked")) as api:
+        run = agent_cli("-p", "go", api=api, AGENT_CLI_RETRY__BASE_S="0.01")
+
+    told = [line.partition("attempt ")[2] for line in run.stderr.splitlines() if "attempt" in line]
+    waits = ["0.01", "0.02", "0.04", "0.08", "0.16"]
+    assert told == [f"{i}/5, waiting {wait} s" for i, wait in enumerate(waits, 1)]
+    assert run.stdout == ""
+    assert run.code == 1
+    assert len(api.requests) == 6
+
+
+def test_a_server_that_is_not_there_is_one_clear_line() -> None:
+    """C15: connection errors are tried again; then one sentence, and exit code 1."""
+    run = agent_cli("-p", "go", ANTHROPIC_BASE_URL="http://127.0.0.1:9", AGENT_CLI_RETRY__MAX="1")
+
+    assert run.code == 1
+    assert run.stdout == ""
+    assert run.stderr.count("attempt 1/1") == 1
+    assert len(run.stderr.strip().splitlines()) == 2
+    assert "Traceback" not in run.stderr
+
+
+def test_a_base_url_that_ends_in_v1_works() -> None:
+    """Other programs want it so; the version is not put in twice."""
+    with serve_in_thread(reply("Here.")) as api:
+        run = agent_cli("-p", "go", api=api, ANTHROPIC_BASE_URL=f"{api.base_url}/v1")
+
+    assert run.stdout == "Here.\n"
+
+
+def test_stop_reasons_each_have_a_path() -> None:
+    """A cut-off call is not run and asked for once more; a refused exchange is taken back."""
+    run, api = session(
+        reply("Cut", tool_use("bash", {"command": "touch ran"}), stop_reason="max_tokens"),
+        reply("Smaller."),
+        reply("No.", stop_reason="refusal"),
+        reply("Stopped", stop_reason="stop_sequence"),
+        prompts=["a", "b", "c"],
+    )
+
+    assert run.code == 0
+    assert api.refusals == []
+    assert len(api.requests) == 4
+    assert not Path("ran").exists()
+    assert said_by_user(api.requests[3].body) == ["a", "c"]
+    assert run.stdout.endswith("Stopped\n")
+    assert "the model refused" in run.stderr

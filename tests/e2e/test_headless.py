@@ -1,0 +1,270 @@
+"""One run without a REPL, as scripts see it: streams, formats, exit codes."""
+
+import json
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.program import agent_cli, finished, results_in, said_by_user, started, text_of, until
+from tests.messages_api import Answer, Gate, error, raw, reply, serve_in_thread, tool_use
+
+YOLO = ("--permission-mode", "yolo")
+JSON = ("--output-format", "json")
+STREAM = ("--output-format", "stream-json")
+RESULT_KEYS = ["type", "text", "stop_reason", "rounds", "usage", "cost_usd", "session_id"]
+CORE = {
+    "agent_start", "turn_start", "message_start", "message_update", "message_end",
+    "tool_execution_start", "tool_execution_end", "turn_end", "agent_end",
+}  # fmt: skip
+
+
+def bash(command: str) -> dict[str, Any]:
+    return tool_use("bash", {"command": command})
+
+
+def test_stdout_carries_only_the_answer() -> None:
+    """The final answer and a line's end; what was said on the way to a tool is not it."""
+    with serve_in_thread(reply("Looking.", bash("echo hi >&2")), reply("Done.")) as api:
+        run = agent_cli("-p", "go", *YOLO, api=api)
+
+    assert (run.code, run.stdout, run.stderr) == (0, "Done.\n", "")
+
+
+def test_json_is_one_object_at_the_end() -> None:
+    """The `app.result` object alone, with everything a script wants to know."""
+    with serve_in_thread(reply(bash("true")), reply("Done.")) as api:
+        run = agent_cli("-p", "go", *YOLO, *JSON, api=api)
+
+    [result] = run.lines
+    assert list(result) == [*RESULT_KEYS, "exit_code"]
+    assert (result["text"], result["stop_reason"], result["rounds"]) == ("Done.", "end_turn", 2)
+    assert result["usage"]["output_tokens"] > 0
+    assert result["cost_usd"] > 0
+    assert result["exit_code"] == run.code == 0
+
+
+def test_stream_json_is_one_event_a_line_and_a_result() -> None:
+    """Names are fixed; `type` comes first in every line."""
+    with serve_in_thread(reply("Looking.", bash("true")), reply("Done.")) as api:
+        run = agent_cli("-p", "go", *YOLO, *STREAM, api=api)
+
+    kinds = [line["type"] for line in run.lines]
+    assert set(kinds) >= CORE
+    assert all(kind in CORE or kind.startswith("app.") or "update" in kind for kind in kinds)
+    assert all(next(iter(line)) == "type" for line in run.lines)
+    assert kinds[0] == "agent_start"
+    assert kinds[-2:] == ["agent_end", "app.result"]
+    assert run.result["text"] == "Done."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answers", "code", "stop_reason"),
+    [
+        ((), [error(400, "invalid_request_error", "bad")], 1, "error"),
+        ((), [raw(200, b"<html>", content_type="text/html")], 1, "error"),
+        ((), [reply("No.", stop_reason="refusal")], 1, "refusal"),
+        (("--model", ""), [], 2, "error"),
+        (("--add-dir", "nowhere"), [], 2, "error"),
+        ((), [reply(bash("true")), reply("Without it.")], 3, "end_turn"),
+        (("--deny", "bash", *YOLO), [reply(bash("true")), reply("No.")], 0, "end_turn"),
+        (("--max-rounds", "1", *YOLO), [reply(bash("true"))], 4, "max_rounds"),
+        (("--max-cost", "0.000001", *YOLO), [reply(bash("true"))], 4, "max_cost"),
+        (("--replay", "nowhere.jsonl"), [], 1, "error"),
+    ],
+    ids=[
+        *("400", "html", "refusal", "settings", "usage", "approval", "denied by rule"),
+        *("max rounds", "max cost", "no recording"),
+    ],
+)
+def test_the_last_line_is_the_result_however_the_run_ends(
+    arguments: tuple[str, ...], answers: list[Answer], code: int, stop_reason: str
+) -> None:
+    """Exit codes as documented; the object says the same as the process."""
+    with serve_in_thread(*answers) as api:
+        run = agent_cli("-p", "go", *arguments, *STREAM, api=api)
+
+    assert run.code == code
+    assert run.result["exit_code"] == code
+    assert run.result["stop_reason"] == stop_reason
+    assert "Traceback" not in run.stderr
+    assert bool(run.stderr) == (code != 0)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_in_mid_stream_ends_with_a_result(number: signal.Signals, code: int) -> None:
+    """C18: the connection is closed at once, and the last line still comes."""
+    gate = Gate()
+    with (
+        serve_in_thread(reply("A long answer that stands still", gate=gate, hold_at=5)) as api,
+        started("-p", "go", *STREAM, api=api) as process,
+    ):
+        assert gate.reached.wait(20)
+        process.send_signal(number)
+        run = finished(process)
+        assert api.requests[0].disconnected.wait(5)
+
+    assert run.code == code
+    assert (run.result["stop_reason"], run.result["exit_code"]) == ("aborted", code)
+    assert "Traceback" not in run.stderr
+
+
+def test_a_signal_while_a_tool_runs_ends_the_tool() -> None:
+    """130, and the command does not go on in the background."""
+    with (
+        serve_in_thread(reply(bash("touch begun; sleep 60; touch ended"))) as api,
+        started("-p", "go", *YOLO, *JSON, api=api) as process,
+    ):
+        until(Path("begun").exists, "the command runs")
+        process.send_signal(signal.SIGINT)
+        run = finished(process)
+
+    assert (run.code, run.result["exit_code"]) == (130, 130)
+    assert not Path("ended").exists()
+
+
+def test_a_missing_key_is_one_line_exit_code_2_and_no_request() -> None:
+    """S1-26: also in the JSON formats, whose readers get their result."""
+    with serve_in_thread() as api:
+        plain = agent_cli("-p", "go", api=api, ANTHROPIC_API_KEY="")
+        stream = agent_cli("-p", "go", *STREAM, api=api, ANTHROPIC_API_KEY="")
+        repl = agent_cli(api=api, stdin="go\n", ANTHROPIC_API_KEY="")
+
+        assert api.requests == []
+    for run in (plain, stream, repl):
+        [line] = run.stderr.splitlines()
+        assert "ANTHROPIC_API_KEY is not set" in line
+        assert run.code == 2
+    assert plain.stdout == repl.stdout == ""
+    assert stream.result["exit_code"] == 2
+
+
+def test_piped_text_is_appended_or_is_the_prompt() -> None:
+    """`-p PROMPT` with a pipe, and `-p -`; neither is a usage error."""
+    with serve_in_thread(reply("1"), reply("2")) as api:
+        agent_cli("-p", "explain", api=api, stdin="some text\n")
+        agent_cli("-p", "-", api=api, stdin="all of it\n")
+        empty = agent_cli("-p", "-", api=api, stdin="  \n")
+
+    first, second = (said_by_user(request.body) for request in api.requests)
+    assert first == ["explain\n\nsome text"]
+    assert second == ["all of it"]
+    assert empty.code == 2
+    assert "there is no prompt" in empty.stderr
+
+
+def test_flags_reach_the_request() -> None:
+    """C12: aliases, tokens, effort, prompts and directories."""
+    Path("beside").mkdir()
+    with serve_in_thread(reply("1"), reply("2")) as api:
+        run = agent_cli(
+            *("-p", "go", "--model", "high", "--max-tokens", "77", "--effort", "low"),
+            *("--append-system-prompt", "Answer in rhymes.", "--add-dir", "beside"),
+            api=api,
+        )
+        agent_cli("-p", "go", "--system-prompt", "You are a lamp.", "--model", "x-1", api=api)
+
+    assert run.stderr == ""
+    first, second = (request.body for request in api.requests)
+    assert (first["model"], first["max_tokens"]) == ("claude-opus-5-5", 77)
+    assert first["output_config"] == {"effort": "low"}
+    assert "Answer in rhymes." in json.dumps(first["system"])
+    assert str(Path("beside").resolve()) in json.dumps(first["system"])
+    assert second["model"] == "x-1"
+    assert second["system"][0]["text"] == "You are a lamp."
+
+
+def test_rules_on_the_command_line_allow_and_deny() -> None:
+    """Allowed calls run without a person; a denial wins over everything."""
+    with serve_in_thread(
+        reply(bash("echo one > one"), bash("echo two > two"), bash("rm one")),
+        reply("Done."),
+    ) as api:
+        run = agent_cli(
+            *("-p", "go", "--allow", "bash(echo *)", "--allow", "bash", "--deny", "bash(rm *)"),
+            api=api,
+        )
+
+    results = results_in(api.requests[1].body)
+    assert run.code == 0
+    assert Path("one").exists()
+    assert Path("two").exists()
+    assert [bool(result.get("is_error")) for result in results] == [False, False, True]
+    assert "bash(rm *)" in text_of(results[2])
+
+
+def test_a_recorded_run_is_played_again_without_server_and_key() -> None:
+    """--record and --replay: the same answer, the same tools, and no key in the file."""
+    answers = [reply("Writing.", bash("echo x >> made")), reply("Made.")]
+    with serve_in_thread(*answers) as api:
+        first = agent_cli("-p", "go", *YOLO, "--record", "run.jsonl", api=api)
+    again = agent_cli("-p", "go", *YOLO, "--replay", "run.jsonl", ANTHROPIC_API_KEY="")
+
+    assert first.stdout == again.stdout == "Made.\n"
+    assert again.code == 0
+    assert Path("made").read_text() == "x\nx\n"
+
+
+def test_no_reader_is_no_disaster() -> None:
+    """`agent-cli -p ... | head -1`: it stops, and no traceback fills the terminal."""
+    with (
+        serve_in_thread(reply("word " * 20_000, chunk_chars=1_000)) as api,
+        started("-p", "go", *STREAM, api=api) as process,
+    ):
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        process.stdout = None
+        run = finished(process)
+
+    assert run.code == 141
+    assert "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--modle", "x"), "--model"),
+        (("-p",), "-p"),
+        (("frobnicate",), "frobnicate"),
+        (("-p", "x", "--output-format", "xml"), "text, json, stream-json"),
+        (("--max-rounds", "many", "-p", "x"), "max_rounds"),
+        (("trust", "/nowhere/at/all"), "/nowhere/at/all"),
+    ],
+)
+def test_a_wrong_command_line_is_one_sentence_and_exit_code_2(
+    arguments: tuple[str, ...], words: str
+) -> None:
+    """No usage screen, no traceback."""
+    run = agent_cli(*arguments)
+
+    assert (run.code, run.stdout) == (2, "")
+    assert re.match(r"agent-cli: .*\n$", run.stderr)
+    assert words in run.stderr
+
+
+def test_version_and_help() -> None:
+    """Both on stdout, both without a key, help naming every command."""
+    version, shown = agent_cli("--version"), agent_cli("--help")
+
+    assert re.fullmatch(r"agent-cli \d+\.\d+\.\d+\S*\n", version.stdout)
+    assert all(word in shown.stdout for word in ("demo", "doctor", "--print", "exit codes"))
+    assert (version.code, shown.code) == (0, 0)
+
+
+def test_a_bug_ends_with_a_result_and_nothing_else_on_stdout() -> None:
+    """A broken installation stands for any bug: one line, exit code 1, no traceback."""
+    Path("broken").mkdir()
+    Path("broken/pathspec.py").write_text("raise ZeroDivisionError('a bug')\n")
+    with serve_in_thread() as api:
+        run = agent_cli("-p", "go", *STREAM, api=api, PYTHONPATH=str(Path("broken").resolve()))
+
+    assert run.code == 1
+    assert run.result["exit_code"] == 1
+    assert len(run.lines) == 1
+    assert len(run.stderr.splitlines()) == 1
+    assert "a bug" in run.stderr

@@ -1,0 +1,200 @@
+"""What keeps a long conversation small: truncation, trimming, compaction, and rounds."""
+
+from typing import Any
+
+from tests.e2e.program import Finished, agent_cli, results_in, said_by_user, text_of
+from tests.messages_api import (
+    Answer,
+    FakeMessagesApi,
+    error,
+    reply,
+    serve_in_thread,
+    tool_use,
+)
+from tests.messages_api.script import Payload
+
+YOLO = ("--permission-mode", "yolo")
+THRESHOLD = 10_000
+LONG = "word " * 1_200
+SUMMARY = "Decided: sqlite. See https://example.invalid/42. Score 7."
+
+
+def compacting(
+    *script: Answer, prompts: list[str], **settings: str
+) -> tuple[Finished, FakeMessagesApi]:
+    with serve_in_thread(*script) as api:
+        run = agent_cli(
+            api=api,
+            stdin="".join(f"{prompt}\n" for prompt in prompts),
+            AGENT_CLI_COMPACTION__THRESHOLD_TOKENS=str(THRESHOLD),
+            AGENT_CLI_COMPACTION__PROTECTED_TAIL_MESSAGES="2",
+            **settings,
+        )
+    assert run.code == 0
+    assert api.refusals == []
+    return run, api
+
+
+def counted(text: str, tokens: int) -> Answer:
+    """A reply after which prompt and reply together were *tokens* long."""
+    return reply(text, usage={"input_tokens": tokens - 10, "output_tokens": 10})
+
+
+def summarising(api: FakeMessagesApi) -> list[Payload]:
+    """Return the requests for a summary: those without tools."""
+    return [request.body for request in api.requests if not request.body.get("tools")]
+
+
+def test_a_result_over_the_limit_is_cut_with_the_exact_notice() -> None:
+    """S1-34, S1-35, S1-36: the real length, thousands separators, the tool's name; one warning."""
+    with serve_in_thread(
+        reply(tool_use("bash", {"command": "printf 'x%.0s' $(seq 3000)"})), reply("Long.")
+    ) as api:
+        run = agent_cli("-p", "go", *YOLO, api=api, AGENT_CLI_HISTORY__MAX_TOOL_RESULT_CHARS="1500")
+
+    text = text_of(results_in(api.requests[1].body)[0])
+    shown, _, notice = text.partition("\n\n[")
+    assert len(shown) == 1500
+    assert notice.startswith("OUTPUT TRUNCATED: Showing 1,500 of 3,0")
+    assert notice.endswith(" characters from bash]")
+    assert len([line for line in run.stderr.splitlines() if "was cut to 1,500" in line]) == 1
+
+
+def test_old_messages_are_left_out_by_count_with_a_warning() -> None:
+    """S1-32, S1-33: at most the limit, the first stays, roles alternate; one line each time."""
+    prompts = ["first", "second", "third", "fourth"]
+    with serve_in_thread(*[reply(f"To {prompt}.") for prompt in prompts]) as api:
+        run = agent_cli(
+            api=api,
+            stdin="\n".join(prompts),
+            AGENT_CLI_HISTORY__MAX_CONVERSATION_MESSAGES="4",
+        )
+
+    assert api.refusals == []
+    assert [len(request.body["messages"]) <= 4 for request in api.requests] == [True] * 4
+    assert said_by_user(api.requests[-1].body)[0] == "first"
+    assert said_by_user(api.requests[-1].body)[-1] == "fourth"
+    warnings = [line for line in run.stderr.splitlines() if "left out the oldest" in line]
+    assert warnings
+    assert all("max_conversation_messages = 4" in line for line in warnings)
+
+
+def test_at_the_threshold_nothing_is_compacted() -> None:
+    """S1-39: not above means not; "go" is too short to count as a token."""
+    _, api = compacting(
+        *[counted("ok", 1_000)] * 2,
+        counted("ok", THRESHOLD),
+        reply("Here."),
+        prompts=[*[f"{LONG}{number}" for number in range(3)], "go"],
+    )
+
+    assert summarising(api) == []
+
+
+def test_above_the_threshold_there_is_exactly_one_summary() -> None:
+    """S1-38, S1-39, S1-40, S1-41, S1c-3, S1c-4, S1c-5: first and last messages are untouched."""
+    prompts = [f"{LONG}{number}" for number in range(3)]
+    run, api = compacting(
+        *[counted(f"ok {number}", 1_000) for number in range(2)],
+        counted("ok 2", THRESHOLD + 1),
+        reply(SUMMARY),
+        counted("ok 3", 1_000),
+        prompts=[*prompts, "go"],
+    )
+
+    [asked] = summarising(api)
+    last = api.requests[-1].body
+    contents = [message["content"] for message in last["messages"]]
+    assert asked["max_tokens"] == 4096
+    assert len(str(asked["messages"])) <= 101_000
+    assert all(word in str(asked["system"]).lower() for word in ("decision", "url"))
+    assert texts(contents[0])[0].startswith(prompts[0].strip())
+    assert SUMMARY in str(contents[0]) or SUMMARY in str(contents[1])
+    assert texts(contents[-1]) == ["go"]
+    assert texts(contents[-2]) == ["ok 2"]
+    assert prompts[1] not in str(contents)
+    assert "compacted" in run.stderr
+
+
+def texts(content: Any) -> list[str]:  # Any: a string, or a list of blocks
+    return [content] if isinstance(content, str) else [block.get("text", "") for block in content]
+
+
+def test_a_huge_result_triggers_compaction_before_the_next_request_then_trimming() -> None:
+    """S1-04, S1-10: append, compact, trim, stream; the same between tools as between prompts."""
+    listing = tool_use("bash", {"command": "printf 'word %.0s' $(seq 8000)"})
+    with serve_in_thread(
+        reply("ok 0"),
+        reply("ok 1"),
+        reply(listing, usage={"input_tokens": 3_000, "output_tokens": 10}),
+        reply(SUMMARY),
+        reply("Seen."),
+    ) as api:
+        run = agent_cli(
+            *YOLO,
+            api=api,
+            stdin=f"{LONG}0\n{LONG}1\n{LONG}2\n",
+            AGENT_CLI_COMPACTION__THRESHOLD_TOKENS=str(THRESHOLD),
+            AGENT_CLI_COMPACTION__PROTECTED_TAIL_MESSAGES="2",
+            AGENT_CLI_HISTORY__MAX_CONVERSATION_MESSAGES="3",
+        )
+
+    kinds = ["tools" in request.body for request in api.requests]
+    assert api.refusals == []
+    assert run.stdout == "ok 0\nok 1\nSeen.\n"
+    assert kinds == [True, True, True, False, True]
+    assert len(results_in(api.requests[-1].body)) == 1
+
+
+def test_a_compaction_that_fails_falls_back_to_trimming_and_stops_trying() -> None:
+    """S1c-6: a warning each time, the turn goes on, and three failures are enough."""
+    full = counted("ok", THRESHOLD + 1_000)
+    broken = error(400, "invalid_request_error", "no summary today")
+    calls = 0
+
+    def answer(request: Any) -> Answer:  # Any: ReceivedRequest
+        nonlocal calls
+        if request.body.get("tools"):
+            return full
+        calls += 1
+        return broken
+
+    with serve_in_thread(answer=answer) as api:
+        run = agent_cli(
+            api=api,
+            stdin="".join(f"{LONG}{number}\n" for number in range(8)),
+            AGENT_CLI_COMPACTION__THRESHOLD_TOKENS=str(THRESHOLD),
+            AGENT_CLI_COMPACTION__PROTECTED_TAIL_MESSAGES="2",
+        )
+
+    assert run.stdout == "ok\n" * 8
+    assert api.refusals == []
+    assert calls == 3
+    assert run.stderr.count("compaction did not work") == 3
+    assert "left out the oldest" in run.stderr
+
+
+def test_compaction_can_be_switched_off() -> None:
+    """S1-38: strategy none."""
+    _, api = compacting(
+        *[counted("ok", THRESHOLD + 1)] * 3,
+        prompts=[f"{LONG}{number}" for number in range(3)],
+        AGENT_CLI_COMPACTION__STRATEGY="none",
+    )
+
+    assert summarising(api) == []
+
+
+def test_compact_by_command_and_usage_say_what_they_did() -> None:
+    """The slash commands work through the program; /compact takes what to keep."""
+    run, api = compacting(
+        *[reply("ok")] * 3,
+        reply(SUMMARY),
+        reply("Yes."),
+        prompts=["one", "two", "three", "/compact the score", "/usage", "four"],
+    )
+
+    [asked] = summarising(api)
+    assert "the score" in str(asked["messages"])
+    assert SUMMARY in str(api.requests[-1].body["messages"])
+    assert "input" in run.stderr

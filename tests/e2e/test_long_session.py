@@ -1,0 +1,68 @@
+"""Twenty turns with tools: what is sent again is what was sent, and the cache serves it."""
+
+import json
+from pathlib import Path
+
+from tests.e2e.program import agent_cli
+from tests.messages_api import ReceivedRequest, reply, serve_in_thread, thinking, tool_use
+from tests.messages_api.prompt_cache import PromptCache, canonical
+
+TURNS = 20
+FIRST_REQUEST_TOKENS_MAX = 2_200
+
+
+def prompt_bytes(request: ReceivedRequest) -> bytes:
+    """Return what the model reads, in cache order, without markers and closing brackets."""
+    parts = [request.body[name] for name in ("tools", "system", "messages")]
+    return canonical(parts).removesuffix(b"]]")
+
+
+def test_each_request_begins_with_the_one_before_and_is_read_from_the_cache() -> None:
+    """S1-18: byte for byte; at least 95 % of what was sent before is a cache read."""
+    Path("text.txt").write_text("a line of text\n" * 50)
+    calls = [
+        tool_use("read", {"path": "text.txt", "limit": 20}),
+        tool_use("bash", {"command": "ls; date +%N"}),
+        tool_use("grep", {"pattern": "line", "path": "text.txt", "limit": 5}),
+        tool_use("edit", {"path": "text.txt", "edits": [{"old": "no such", "new": "text"}]}),
+    ]
+    script = [
+        answer
+        for turn in range(TURNS)
+        for answer in (
+            reply(thinking(f"Turn {turn}."), f"Step {turn}.", calls[turn % len(calls)]),
+            reply(thinking(f"Now {turn}."), f"Done {turn}."),
+        )
+    ]
+    with serve_in_thread(*script) as api:
+        run = agent_cli(
+            "--permission-mode",
+            "yolo",
+            api=api,
+            stdin="".join(f"Do step {turn}, please.\n" for turn in range(TURNS)),
+        )
+
+    assert run.code == 0
+    assert api.refusals == []
+    assert api.dropped_thinking == []
+    assert len(api.requests) == 2 * TURNS
+    cache, sent_before = PromptCache(), 0
+    for before, after in zip(api.requests, api.requests[1:], strict=False):
+        assert prompt_bytes(after).startswith(prompt_bytes(before))
+        assert {**after.body, "messages": []} == {**before.body, "messages": []}
+    for request in api.requests:
+        usage = cache.usage(request.body)
+        assert usage["cache_read_input_tokens"] >= 0.95 * sent_before
+        sent_before = sum(
+            usage[f"{kind}input_tokens"] for kind in ("", "cache_read_", "cache_creation_")
+        )
+
+
+def test_the_fixed_part_of_a_request_is_small() -> None:
+    """System prompt and tools: at most 2,200 tokens, by bytes / 4."""
+    with serve_in_thread(reply("Hi.")) as api:
+        agent_cli("-p", "hi", api=api)
+
+    body = api.requests[0].body
+    fixed = json.dumps([body["system"], body["tools"]], ensure_ascii=False).encode()
+    assert len(fixed) / 4 <= FIRST_REQUEST_TOKENS_MAX

@@ -1,0 +1,133 @@
+"""Nothing the program started outlives it, however it ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.program import AGENT_CLI, environment, finished, processes_with, started, until
+from tests.mcp_client.conftest import RAW_SERVER
+from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
+from tests.repl.terminal import Terminal
+
+# Found again in any process's command line, even one that lost its parent.
+SLEEP = f"sleep 1000.{os.getpid()}"
+COMMAND = tool_use("bash", {"command": f"({SLEEP} &) ; touch begun; {SLEEP}", "timeout": 600})
+YOLO = ("--permission-mode", "yolo", "--mcp-config", "servers.json")
+GONE_WITHIN_S = 2.0
+
+
+@pytest.fixture
+def server() -> str:
+    """Configure an MCP server whose child ignores SIGTERM; return what its command line holds."""
+    marker = f"pids-{os.getpid()}"
+    options = json.dumps({"pids": marker})
+    server = {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, options]}
+    Path("servers.json").write_text(json.dumps({"mcpServers": {"raw": server}}))
+    return marker
+
+
+def everything_runs(server: str) -> None:
+    """Wait until the command, what it put into the background, and the server are there."""
+    until(Path("begun").exists, "the command has begun")
+    until(Path(server).exists, "the server has begun")
+    assert processes_with(SLEEP)
+    assert processes_with(server)
+
+
+def nothing_runs(server: str) -> None:
+    """Wait until nothing of it is left, grandchildren included."""
+    pids = [Path("/proc", pid) for pid in Path(server).read_text().split()]
+
+    def gone() -> bool:
+        left = [*processes_with(SLEEP), *processes_with(server)]
+        return not left and not any(_lives(pid) for pid in pids)
+
+    until(gone, "no process is left", limit_s=GONE_WITHIN_S)
+
+
+def _lives(process: Path) -> bool:
+    try:
+        return bool((process / "cmdline").read_bytes())  # one that has ended has none
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130)]
+)
+def test_a_killed_run_leaves_nothing(number: signal.Signals, code: int, server: str) -> None:
+    """S1-42: kill -9 in the middle of a command, with a server up; gone within two seconds."""
+    with (
+        serve_in_thread(reply(COMMAND)) as api,
+        started("-p", "go", *YOLO, api=api) as process,
+    ):
+        everything_runs(server)
+        process.send_signal(number)
+        assert finished(process).code == code
+
+        nothing_runs(server)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_terminated_session_leaves_nothing(number: signal.Signals, server: str) -> None:
+    """C18: 128 + the signal's number, at the prompt's place in the middle of a command."""
+    with serve_in_thread(reply(COMMAND)) as api, in_terminal(api, *YOLO) as terminal:
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until(Path("begun").exists)
+        everything_runs(server)
+        terminal.child.kill(number)
+        assert terminal.exit_code() == 128 + number
+
+        nothing_runs(server)
+
+
+def test_a_session_that_is_left_leaves_nothing(server: str) -> None:
+    """Ctrl-C ends the command and returns to the prompt; exit ends the server."""
+    with (
+        serve_in_thread(reply(COMMAND), reply("Still here.")) as api,
+        in_terminal(api, *YOLO) as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until(Path("begun").exists)
+        everything_runs(server)
+        terminal.send("\x03")
+        terminal.until("interrupted")
+        until(lambda: not processes_with(SLEEP), "the command is gone", limit_s=GONE_WITHIN_S)
+        terminal.until_prompt()
+        terminal.send("and now?\r")
+        terminal.until("Still here.")
+        terminal.until_prompt()
+        terminal.send("exit\r")
+        assert terminal.exit_code() == 0
+
+        nothing_runs(server)
+    assert api.refusals == []
+
+
+def test_an_end_of_input_in_mid_session_leaves_nothing(server: str) -> None:
+    """A pipe that closes is a person who leaves: exit code 0, no server left."""
+    with serve_in_thread(reply("Hi.")) as api:
+        ended = subprocess.run(
+            [AGENT_CLI, *YOLO],
+            input="hi\n",
+            capture_output=True,
+            text=True,
+            env=environment(api, {}),
+            timeout=60,
+            check=False,
+        )
+
+    assert (ended.returncode, ended.stdout) == (0, "Hi.\n")
+    assert not processes_with(server)
+
+
+def in_terminal(api: FakeMessagesApi, *arguments: str) -> Terminal:
+    """Start the program in a terminal."""
+    return Terminal(AGENT_CLI, *arguments, **environment(api, {}))

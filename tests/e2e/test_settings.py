@@ -1,0 +1,180 @@
+"""Settings, secrets, trust, logs and the commands around them, as users meet them."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.program import KEY, agent_cli, results_in, text_of
+from tests.messages_api import error, reply, serve_in_thread, tool_use
+
+
+def user_config(name: str, text: str) -> Path:
+    path = Path(os.environ["XDG_CONFIG_HOME"], "agent-cli", name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_a_key_that_stands_only_in_the_users_env_file_works() -> None:
+    """S1-24: and one in the process's environment wins over it."""
+    user_config(".env", "ANTHROPIC_API_KEY=sk-ant-from-the-file\n")
+    with serve_in_thread(reply("1"), reply("2")) as api:
+        without = agent_cli("-p", "a", api=api, ANTHROPIC_API_KEY=None)
+        with_key = agent_cli("-p", "b", api=api)
+
+    keys = [str(dict(request.headers)) for request in api.requests]
+    assert (without.stdout, with_key.stdout) == ("1\n", "2\n")
+    assert "sk-ant-from-the-file" in keys[0]
+    assert KEY in keys[1]
+    assert "sk-ant-from-the-file" not in keys[1]
+
+
+def test_one_key_in_a_file_changes_only_that_and_an_unknown_one_is_a_warning() -> None:
+    """S1-25, C11: the warning names file, line, key and the nearest known one."""
+    path = user_config("appsettings.toml", 'max_tokens = 123\nmodle = "x"\n')
+    with serve_in_thread(reply("1")) as api:
+        run = agent_cli("-p", "a", api=api)
+
+    [line] = run.stderr.splitlines()
+    assert (run.code, api.requests[0].body["max_tokens"]) == (0, 123)
+    assert api.requests[0].body["model"] == "claude-sonnet-5-5"
+    assert all(word in line for word in (f"{path}:2", "modle", "model"))
+
+
+def test_a_wrong_value_names_file_key_and_what_is_allowed() -> None:
+    """Exit code 2 and one sentence, before anything is asked."""
+    path = user_config("appsettings.toml", 'max_tokens = "many"\n')
+    run = agent_cli("-p", "a")
+
+    [line] = run.stderr.splitlines()
+    assert (run.code, run.stdout) == (2, "")
+    assert all(word in line for word in (str(path), "max_tokens", "many"))
+
+
+def test_config_show_tells_where_each_value_comes_from() -> None:
+    """C11: layers in their order; secrets are masked."""
+    path = user_config("appsettings.toml", "max_tokens = 123\nmax_rounds = 9\n")
+    run = agent_cli("config", "show", "--origin", "--max-rounds", "5", AGENT_CLI_EFFORT="low")
+
+    lines = run.stdout.splitlines()
+    assert run.code == 0
+    assert any("max_tokens = 123" in line and str(path) in line for line in lines)
+    assert any("max_rounds = 5" in line and "--max-rounds" in line for line in lines)
+    assert any('effort = "low"' in line and "AGENT_CLI_EFFORT" in line for line in lines)
+    assert KEY not in run.stdout
+
+
+def test_trust_lets_a_projects_settings_act_until_they_change() -> None:
+    """The project's file is ignored with a notice, then acts, then is ignored again."""
+    settings = Path("appsettings.toml")
+    settings.write_text("max_tokens = 77\n")
+    with serve_in_thread(*[reply("ok")] * 3) as api:
+        before = agent_cli("-p", "a", api=api)
+        trusted = agent_cli("trust")
+        during = agent_cli("-p", "a", api=api)
+        settings.write_text("max_tokens = 78\n")
+        after = agent_cli("-p", "a", api=api)
+        revoked = agent_cli("trust", "--revoke")
+
+    sizes = [request.body["max_tokens"] for request in api.requests]
+    assert sizes == [32_000, 77, 32_000]
+    assert "appsettings.toml ignored" in before.stderr
+    assert "appsettings.toml ignored" in after.stderr
+    assert during.stderr == ""
+    assert (trusted.code, revoked.code) == (0, 0)
+
+
+def test_log_sinks_follow_the_settings() -> None:
+    """S1-43, S1c-8: level and path per sink; nothing of it on stdout."""
+    user_config(
+        "appsettings.toml",
+        "[logging]\nsinks = [{ type = 'file', level = 'info', path = 'own.log' },"
+        " { type = 'console', level = 'info' }]\n",
+    )
+    with serve_in_thread(reply("Hi.")) as api:
+        run = agent_cli("-p", "a", api=api)
+
+    records = [json.loads(line) for line in Path("own.log").read_text().splitlines()]
+    assert run.stdout == "Hi.\n"
+    assert "model replied" in run.stderr
+    assert any(record["event"] == "model replied" for record in records)
+
+
+def test_the_default_log_is_a_file_in_the_state_directory() -> None:
+    """S1c-8: and nothing of level info on the terminal."""
+    with serve_in_thread(reply("Hi.")) as api:
+        run = agent_cli("-p", "a", api=api)
+
+    assert run.stderr == ""
+    assert Path(os.environ["XDG_STATE_HOME"], "agent-cli/logs/agent.log").read_text()
+
+
+def test_no_secret_is_written_anywhere_or_shown() -> None:
+    """A tool that looks for the key, and every log at debug."""
+    user_config(
+        "appsettings.toml",
+        "[logging]\nlevel = 'debug'\nsinks = [{ type = 'file', level = 'debug' },"
+        " { type = 'console', level = 'debug' }]\n",
+    )
+    with serve_in_thread(
+        reply(tool_use("bash", {"command": "env; cat /proc/$PPID/environ | tr '\\0' '\\n'"})),
+        reply("Nothing found."),
+    ) as api:
+        run = agent_cli(
+            *("--permission-mode", "yolo", "--verbose"),
+            api=api,
+            stdin="look\n",
+        )
+
+    roots = [Path(os.environ["HOME"]), Path.cwd()]
+    files = [path for root in roots for path in root.rglob("*") if path.is_file()]
+    holding = [path for path in files if KEY.encode() in path.read_bytes()]
+    assert holding == []
+    assert KEY not in run.stderr
+    assert KEY not in run.stdout
+    assert KEY not in text_of(results_in(api.requests[1].body)[0])
+    assert "Nothing found." in run.stdout
+
+
+def test_a_key_that_the_server_repeats_is_not_shown() -> None:
+    """The error's own words pass through to stderr."""
+    with serve_in_thread(error(401, "authentication_error", f"invalid x-api-key: {KEY}")) as api:
+        run = agent_cli("-p", "go", api=api)
+
+    assert KEY not in run.stderr
+
+
+def test_a_recording_holds_no_key() -> None:
+    """Not even when a gateway repeats it in its error."""
+    with serve_in_thread(error(401, "authentication_error", f"invalid x-api-key: {KEY}")) as api:
+        agent_cli("-p", "go", "--record", "run.jsonl", api=api)
+
+    assert KEY not in Path("run.jsonl").read_text()
+
+
+def test_doctor_says_what_is_ready_and_what_is_not() -> None:
+    """S1-27, S1c-10: stdout is the report alone; a server that refuses the key is a failure."""
+    with serve_in_thread(reply("ok")) as api:
+        good = agent_cli("doctor", api=api)
+    with serve_in_thread(error(401, "authentication_error", "invalid x-api-key")) as api:
+        bad = agent_cli("doctor", api=api)
+
+    lines = good.stdout.splitlines()
+    assert (good.code, good.stderr) == (0, "")
+    assert lines[0].startswith("agent-cli ")
+    assert all(line[:4] in ("ok  ", "--  ") for line in lines[1:])
+    assert any("gmail" in line and "GOOGLE_CLIENT_ID" in line for line in lines)
+    assert bad.code == 1
+    assert any(line.startswith("FAIL  endpoint") for line in bad.stdout.splitlines())
+
+
+def test_the_demo_mends_its_project_offline() -> None:
+    """Neither key nor network; the banner says that the words are scripted."""
+    run = agent_cli("demo", ANTHROPIC_API_KEY="", ANTHROPIC_BASE_URL="http://127.0.0.1:9")
+
+    assert run.code == 0
+    assert "scripted" in run.stdout.splitlines()[1]
+    assert "you> The tests fail." in run.stdout
+    assert "Traceback" not in run.stderr

@@ -1,0 +1,139 @@
+"""The program in a real terminal."""
+
+import time
+from pathlib import Path
+
+from tests.e2e.program import AGENT_CLI, environment, said_by_user
+from tests.messages_api import (
+    FakeMessagesApi,
+    Gate,
+    broken,
+    error,
+    reply,
+    serve_in_thread,
+    tool_use,
+)
+from tests.repl.terminal import Terminal
+
+CTRL_C, CTRL_D = "\x03", "\x04"
+UNREAD_S = 0.5
+
+
+def in_terminal(api: FakeMessagesApi, *arguments: str, **more: str | None) -> Terminal:
+    return Terminal(AGENT_CLI, *arguments, **environment(api, dict(more)))
+
+
+def test_a_session_from_the_first_prompt_to_the_last() -> None:
+    """S1-05, S1-29, S1-30, S1c-9: streams as it arrives, survives an error, lists what is there."""
+    gate = Gate()
+    with (
+        serve_in_thread(
+            reply("First piece, second piece.", gate=gate, hold_at=3, chunk_chars=12),
+            error(400, "invalid_request_error", "refused", request_id="req_shown"),
+            reply("Back again."),
+        ) as api,
+        in_terminal(api) as terminal,
+    ):
+        terminal.until("tools: read, edit, write, bash, grep, glob")
+        terminal.until("logs: file, console")
+        terminal.until_prompt()
+        terminal.send("hello\r")
+        terminal.until("First piece,")
+        assert "second piece" not in terminal.text
+        gate.open()
+        terminal.until("second piece.")
+        terminal.until_prompt()
+        terminal.send("break\r")
+        terminal.until("req_shown")
+        terminal.until_prompt()
+        terminal.send("again\r")
+        terminal.until("Back again.")
+        terminal.until_prompt()
+        terminal.send(CTRL_D)
+        assert terminal.exit_code() == 0
+    assert api.refusals == []
+
+
+def test_ctrl_c_in_mid_stream_keeps_the_conversation() -> None:
+    """C18: the connection is closed, the prompt is back, and the next request is valid."""
+    gate = Gate()
+    with (
+        serve_in_thread(
+            reply("Never ending story", gate=gate, hold_at=4), reply("Short story.")
+        ) as api,
+        in_terminal(api) as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("long\r")
+        terminal.until("Never")
+        terminal.send(CTRL_C)
+        terminal.until("interrupted")
+        assert api.requests[0].disconnected.wait(5)
+        terminal.until_prompt()
+        terminal.send("short\r")
+        terminal.until("Short story.")
+    assert api.refusals == []
+    said = said_by_user(api.requests[1].body)
+    assert (said[0], said[-1]) == ("long", "short")
+
+
+def test_ctrl_c_ends_the_wait_before_another_attempt() -> None:
+    """A wait of minutes must not hold the terminal."""
+    with (
+        serve_in_thread(error(429, "rate_limit_error", "slow"), reply("Now.")) as api,
+        in_terminal(api, AGENT_CLI_RETRY__BASE_S="50") as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until("attempt 1/5, waiting 50 s")
+        terminal.send(CTRL_C)
+        terminal.until("interrupted")
+        terminal.until_prompt()
+        terminal.send("again\r")
+        terminal.until("Now.")
+    assert api.refusals == []
+
+
+def test_a_write_asks_first_and_the_answer_counts() -> None:
+    """No leaves the file alone and the model knows; yes writes it."""
+    write = tool_use("write", {"path": "a.txt", "content": "text\n"})
+    with (
+        serve_in_thread(reply(write), reply("Understood."), reply(write), reply("Written.")) as api,
+        in_terminal(api) as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("one\r")
+        terminal.until("allow?")
+        answer(terminal, "n")
+        terminal.until("Understood.")
+        assert not Path("a.txt").exists()
+        terminal.until_prompt()
+        terminal.send("two\r")
+        terminal.until(lambda: terminal.text.count("allow?") == 2)
+        answer(terminal, "y")
+        terminal.until("Written.")
+    assert Path("a.txt").read_text() == "text\n"
+    assert api.refusals == []
+
+
+def answer(terminal: Terminal, key: str) -> None:
+    """Press *key* once the question is old enough to have been read; earlier keys are dropped."""
+    shown_at_s = time.monotonic()
+    terminal.until(lambda: time.monotonic() - shown_at_s > UNREAD_S)
+    terminal.send(key)
+
+
+def test_a_stream_that_breaks_is_seen_to_begin_again() -> None:
+    """S1-22, C16: the person knows which half answer does not count."""
+    with (
+        serve_in_thread(
+            broken(reply("Half an answer"), "drop", after=4), reply("A whole answer.")
+        ) as api,
+        in_terminal(api) as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until("[stream restarted]")
+        terminal.until("A whole answer.")
+        terminal.until_prompt()
+    assert api.refusals == []
