@@ -1,0 +1,91 @@
+"""Commands that a person confirms each time, in every mode: what they do cannot be taken back."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePath
+from types import MappingProxyType
+
+from agent_cli.policies.shell.readings import Reading, base_name
+
+_DISK = frozenset({"wipefs", "fdisk", "parted", "sfdisk", "shred", "blkdiscard"})
+_POWER = frozenset({"shutdown", "reboot", "halt", "poweroff"})
+# Words that, found behind the program in this order, say what cannot be taken back.
+_LOSSES: Mapping[str, Sequence[tuple[str, ...]]] = MappingProxyType(
+    {
+        "git": (
+            *(("reset", "--hard"), ("branch", "-D"), ("stash", "drop"), ("stash", "clear")),
+            *(("checkout", "."), ("restore", "."), ("reflog", "expire"), ("update-ref", "-d")),
+            ("filter-branch",),
+        ),
+        "gh": (("release", "create"), ("release", "delete"), ("repo", "delete")),
+        **dict.fromkeys(("npm", "pnpm", "yarn", "bun", "lerna", "jsr"), (("publish",),)),
+        **dict.fromkeys(("uv", "poetry", "hatch", "flit", "pdm", "cargo"), (("publish",),)),
+        **dict.fromkeys(("docker", "podman", "gem", "nuget"), (("push",),)),
+        "twine": (("upload",),),
+        "mvn": (("deploy",),),
+    }
+)
+_GIT_PUSH = ("-f", "-d", "--force", "--mirror", "--delete", "--prune", "+", ":")
+_GIT_CLEAN = re.compile(r"-\w*f\w*|--force")
+
+
+def destruction(readings: Iterable[Reading], root: PurePath) -> str | None:
+    """Return what one of *readings* would destroy or publish, in words; None if none would."""
+    for reading in readings:
+        if not reading or reading[0] is None:
+            continue
+        found = _destruction(base_name(reading[0]), reading[1:], root)
+        if found:
+            return found
+    return None
+
+
+def _destruction(name: str, arguments: Reading, root: PurePath) -> str | None:
+    words = [word for word in arguments if word is not None]
+    if name == "rm":
+        return _removal(arguments, root)
+    for loss in _LOSSES.get(name, ()):
+        if _in_order(loss, words):
+            return f"{name} {' '.join(loss)} cannot be taken back"
+    if name == "git":
+        return _git_loss(words)
+    if name in _DISK or name.startswith("mkfs"):
+        return f"{name} overwrites disks or files for good"
+    if name == "dd" and any(word.startswith("of=/dev/") for word in words):
+        return "dd writes to a device"
+    if name in _POWER:
+        return f"{name} stops the machine"
+    return None
+
+
+def _removal(arguments: Reading, root: PurePath) -> str | None:
+    options = [word for word in arguments if word and word.startswith("-")]
+    recursive = any(
+        option == "--recursive" or (option[1:2] != "-" and {"r", "R"} & set(option))
+        for option in options
+    )
+    targets = [word for word in arguments if word is None or not word.startswith("-")]
+    if recursive and any(target is None or _is_vital(target, root) for target in targets):
+        return "rm -r of more than one folder of the workspace, or of what the text does not tell"
+    return None
+
+
+def _is_vital(target: str, root: PurePath) -> bool:
+    path = PurePath(target)
+    outside = target.startswith("~") or ".." in path.parts
+    if path.is_absolute():
+        outside = root not in path.parents
+    return outside or path.parts in ((), (".git",))
+
+
+def _in_order(wanted: Sequence[str], words: Sequence[str]) -> bool:
+    rest = iter(words)
+    return all(word in rest for word in wanted)
+
+
+def _git_loss(words: Sequence[str]) -> str | None:
+    if "push" in words and any(word.startswith(_GIT_PUSH) for word in words):
+        return "git push would overwrite or delete what others have"
+    if "clean" in words and any(map(_GIT_CLEAN.fullmatch, words)):
+        return "git clean deletes files for good"
+    return None

@@ -1,0 +1,98 @@
+"""The verdict about a script, and why: what `authorize_tool` and `permissions explain` show."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from agent_cli.policies.shell.destructive import destruction
+from agent_cli.policies.shell.place import Place
+from agent_cli.policies.shell.plain import SimpleCommand, Unknown, parse
+from agent_cli.policies.shell.read_only import objections
+from agent_cli.policies.shell.readings import readings, seen_commands
+from agent_cli.policies.shell.rules import CommandRule, strongest
+
+# "undecided": no rule and no knowledge of ours speaks; what happens is the mode's business.
+ShellVerdict: TypeAlias = Literal["deny", "ask", "allow", "undecided"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """A verdict and what it rests on.
+
+    Attributes:
+        reason: For a person: one clause, no full stop.
+        rule: The rule that decided, as written between the brackets; None when none did.
+        construct: What made the script unreadable, e.g. "redirect > out.txt"; None if it is plain.
+        read_only: Every command only reads what the workspace shows; plan mode may run it.
+        commands: The commands seen, in order; ? stands for words that the text does not tell.
+    """
+
+    verdict: ShellVerdict
+    reason: str
+    rule: str | None = None
+    construct: str | None = None
+    read_only: bool = False
+    commands: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRules:
+    """The user's rules about commands: what denies wins over what asks, that over what allows."""
+
+    allow: Sequence[CommandRule] = ()
+    ask: Sequence[CommandRule] = ()
+    deny: Sequence[CommandRule] = ()
+
+
+def judge(script: str, rules: CommandRules, place: Place) -> Judgement:
+    """Return what *rules*, and our own knowledge of commands, say about *script* at *place*."""
+    commands = parse(script)
+    construct = commands.construct if isinstance(commands, Unknown) else None
+    verdict, reason, rule, read_only = _forbidden(script, rules, place) or _permitted(
+        commands, rules, place
+    )
+    return Judgement(
+        verdict=verdict,
+        reason=reason,
+        rule=rule.written if rule else None,
+        construct=construct,
+        read_only=read_only,
+        commands=tuple(seen_commands(script)),
+    )
+
+
+_Finding: TypeAlias = tuple[ShellVerdict, str, CommandRule | None, bool]
+
+
+def _forbidden(script: str, rules: CommandRules, place: Place) -> _Finding | None:
+    """Return what speaks against *script* in every mode."""
+    seen = list(readings(script))
+    denied, deny = strongest(rules.deny, seen)
+    if deny and denied == "yes":
+        return "deny", f"the rule {deny.written} forbids it", deny, False
+    asked, ask = strongest(rules.ask, seen)
+    if ask and asked == "yes":
+        return "ask", f"the rule {ask.written} asks for it", ask, False
+    if found := destruction(seen, place.root):
+        return "ask", found, None, False
+    if maybe := deny or ask:
+        return "ask", f"it may run what the rule {maybe.written} is about", maybe, False
+    return None
+
+
+def _permitted(
+    commands: Sequence[SimpleCommand] | Unknown, rules: CommandRules, place: Place
+) -> _Finding:
+    """Return "allow" if each command only reads or is allowed by a rule."""
+    if isinstance(commands, Unknown):
+        return "undecided", commands.construct, None, False
+    used: CommandRule | None = None
+    for command, objection in zip(commands, objections(commands, place), strict=True):
+        if objection is None:
+            continue
+        used = next((rule for rule in rules.allow if rule.allows(command)), None)
+        if used is None:
+            return "undecided", objection, None, False
+    if used:
+        return "allow", f"the rule {used.written} allows it", used, False
+    return "allow", "it only reads", None, True

@@ -1,0 +1,157 @@
+"""Where a command would run: which files its operands name, and whether it may read them.
+
+All of it is looked up when the decision is made: symlinks are followed, patterns expanded, and
+folders that a program would search are searched for secrets first.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from agent_cli.policies.shell.words import Word
+
+MATCHES_MAX = 1_000
+SEARCHED_ENTRIES_MAX = 20_000
+
+_ALWAYS_READABLE = "/dev/null"
+
+
+class Objection(Exception):
+    """A command may do more than read what the workspace shows; the message says why."""
+
+
+def _no_secret(_path: PurePath) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A workspace as a command will find it.
+
+    Attributes:
+        root: Where the shell starts; absolute, links resolved.
+        extra_dirs: More folders that may be read; absolute, links resolved.
+        is_secret: Whether a path names what must not be read, judged by the path alone.
+        secrets_are_masked: The sandbox hides secrets, so folders need not be searched for them.
+        git_is_safe: Git runs in the sandbox and the workspace is trusted: its configuration, its
+            hooks and its filters are programs.
+        search_path: The PATH the shell will have.
+    """
+
+    root: Path
+    extra_dirs: Sequence[Path] = ()
+    is_secret: Callable[[PurePath], bool] = _no_secret
+    secrets_are_masked: bool = False
+    git_is_safe: bool = False
+    search_path: str = os.defpath
+
+    def check_program(self, name: str) -> None:
+        """Accept a program that is found by its name alone, and outside the workspace.
+
+        Raises:
+            Objection: It is not, or PATH depends on where the shell stands.
+        """
+        if "/" in name:
+            raise Objection(f"{name} is named by a path, so it may be any program")
+        if not all(folder.startswith("/") for folder in self.search_path.split(os.pathsep)):
+            raise Objection("PATH holds a folder that is not absolute")
+        found = shutil.which(name, path=self.search_path)
+        if found and (self._holds(found) or self._holds(os.path.realpath(found))):
+            raise Objection(f"{name} is a program of the workspace: {found}")
+
+    def check_path(self, text: str, folder: str) -> str:
+        """Return where *text*, seen from *folder*, leads to.
+
+        Raises:
+            Objection: That is outside the workspace, or a secret.
+        """
+        written = text if text.startswith("/") else f"{folder}/{text}"
+        real = os.path.realpath(written)
+        if real == written == _ALWAYS_READABLE:
+            return real
+        if not self._holds(real):
+            raise Objection(f"{text} is outside the workspace")
+        if any(map(self.is_secret, map(PurePath, (written, os.path.normpath(written), real)))):
+            raise Objection(f"{text} may hold secrets")
+        return real
+
+    def check_tree(self, text: str, folder: str) -> None:
+        """Accept *text* if nothing below it is a secret that a program reading all of it finds.
+
+        Raises:
+            Objection: There is one, or too much to look through.
+        """
+        real = self.check_path(text, folder)
+        if self.secrets_are_masked:
+            return
+        for count, path in enumerate(_entries(real)):
+            if self.is_secret(PurePath(path)):
+                raise Objection(
+                    f"{text} holds {os.path.relpath(path, real)}, which may hold secrets"
+                )
+            if count >= SEARCHED_ENTRIES_MAX:
+                raise Objection(f"{text} holds too many files to look for secrets among them")
+
+    def expand(self, word: Word, folder: str) -> Sequence[str]:
+        """Return what may stand in the place of *word*: the names a pattern matches, and itself.
+
+        Raises:
+            Objection: Too many, or one that a program would take for an option.
+        """
+        if not word.glob:
+            return [word.text]
+        found = [word.text]
+        for name in _matches(re.sub("/+", "/", word.text), folder):
+            if name.startswith("-"):
+                raise Objection(f"{word.text} matches {name}, which looks like an option")
+            if len(found) >= MATCHES_MAX:
+                raise Objection(f"{word.text} matches more than {MATCHES_MAX:,} names")
+            found.append(name)
+        return found
+
+    def _holds(self, path: str) -> bool:
+        return any(Path(path).is_relative_to(root) for root in (self.root, *self.extra_dirs))
+
+
+def _entries(top: str) -> Iterator[str]:
+    """Yield the path of everything below *top*, links not followed: searching programs do not."""
+    for folder, folders, files in os.walk(top):
+        for name in (*folders, *files):
+            yield f"{folder}/{name}"
+
+
+def _matches(pattern: str, folder: str) -> Iterator[str]:
+    """Yield at least what bash would put in the place of *pattern*, which has no // in it."""
+    head, slash, rest = pattern.partition("/")
+    if not head:
+        names: Sequence[str] = [""]
+        folder = "" if slash else folder
+    elif re.search(r"[*?\[]", head):
+        names = [name for name in _names(folder) if _could_match(head, name)]
+    else:
+        names = [head]
+    for name in names:
+        below = f"{folder}/{name}".rstrip("/") + "/"
+        if not slash:
+            yield name
+        elif Path(below).is_dir():
+            yield from (f"{name}/{each}" for each in _matches(rest, below))
+
+
+def _names(folder: str) -> Sequence[str]:
+    try:
+        return [".", "..", *sorted(entry.name for entry in os.scandir(folder))]
+    except OSError:
+        return []  # bash finds nothing there either
+
+
+def _could_match(pattern: str, name: str) -> bool:
+    if name.startswith(".") and not pattern.startswith("."):
+        return False
+    # What a bracket matches depends on the locale: everything from there on may.
+    known, bracket, _ = pattern.partition("[")
+    wanted = "".join({"*": ".*", "?": "."}.get(each, re.escape(each)) for each in known)
+    return bool(re.fullmatch(wanted + (".*" if bracket else ""), name, re.DOTALL))

@@ -1,0 +1,170 @@
+"""What programs may be given and still only read: a list of what is allowed, for each of them.
+
+Left out on purpose: what writes (sort -o), runs programs (rg --pre, rg -z, find -exec), follows
+links (grep -R, tree -l), takes names from a file (wc --files0-from, strings @file), waits for ever
+(tail -f), asks the network (hostname -i), shows the environment (env, ps e) or reads its options in
+a way of its own (xxd -ps IN OUT). A value that can only be joined to a short option is left out
+too (od -w16): read as the next word, a path would pass for it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from agent_cli.policies.shell.options import KnownOptions, known_options
+
+# What the operands are. "pattern": a pattern, then paths. "text": they name no files.
+Operands: TypeAlias = Literal["paths", "pattern", "text", "none"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """How a program may be called.
+
+    Attributes:
+        can_write: It has options or operands that write; no pattern may stand for its words.
+        no_folders: Given a folder it would choose files by itself.
+        searches: Options with which it reads all files below a folder; "" is "always".
+        instead_of_pattern: Options after which the first operand is a path too.
+        operands_max: None for as many as there are.
+    """
+
+    options: KnownOptions
+    operands: Operands = "paths"
+    operands_max: int | None = None
+    can_write: bool = False
+    no_folders: bool = False
+    searches: frozenset[str] = frozenset()
+    instead_of_pattern: frozenset[str] = frozenset()
+
+
+def _paths(
+    options: str = "", *, operands_max: int | None = None, can_write: bool = False
+) -> Program:
+    return Program(options=known_options(options), operands_max=operands_max, can_write=can_write)
+
+
+def _text(options: str = "", *, operands_max: int | None = None) -> Program:
+    return Program(options=known_options(options), operands="text", operands_max=operands_max)
+
+
+def _nothing(options: str = "") -> Program:
+    return Program(options=known_options(options), operands="none")
+
+
+_LS = (
+    "-aAbBcdfFgGhiklmnNopqQrRsStuUvxX1 -w= -I= -T= --all --almost-all --author --escape"
+    " --block-size= --color[=] --directory --classify[=] --file-type --format= --full-time"
+    " --group-directories-first --no-group --human-readable --si --hide= --indicator-style="
+    " --inode --ignore= --kibibytes --literal --numeric-uid-gid --quote-name --quoting-style="
+    " --reverse --recursive --size --sort= --time= --width= --zero"
+)
+_GREP = (
+    "-EFGPnHhilLcovwxsqrabzTUI -A= -B= -C= -m= -e= -NUMBER --extended-regexp --fixed-strings"
+    " --perl-regexp --basic-regexp --regexp= --ignore-case --no-ignore-case --word-regexp"
+    " --line-regexp --no-messages --invert-match --max-count= --line-number --with-filename"
+    " --no-filename --only-matching --quiet --silent --text --binary-files= --recursive"
+    " --include= --exclude= --exclude-dir= --files-without-match --files-with-matches --count"
+    " --initial-tab --null --before-context= --after-context= --context= --color[=] --colour[=]"
+)
+_RG = (
+    "-nNiSsFwxlcovHIUPq0p -A= -B= -C= -m= -e= -g= -t= -T= -r= -M= -d= -j= --files --regexp="
+    " --glob= --iglob= --type= --type-not= --type-list --line-number --no-line-number"
+    " --ignore-case --smart-case --case-sensitive --fixed-strings --word-regexp --line-regexp"
+    " --files-with-matches --files-without-match --count --count-matches --only-matching"
+    " --invert-match --with-filename --no-filename --no-heading --heading --column --multiline"
+    " --pcre2 --quiet --stats --trim --max-count= --max-depth= --max-columns= --max-filesize="
+    " --context= --after-context= --before-context= --color= --colors= --sort= --sortr= --json"
+    " --vimgrep --no-messages --no-config --threads= --replace= --null --passthru --encoding="
+)
+_DIFF = (
+    "-qsuybBwiaEZNtT -U= -C= -W= --brief --report-identical-files --unified[=] --context[=]"
+    " --side-by-side --width= --suppress-common-lines --ignore-case --ignore-all-space"
+    " --ignore-space-change --ignore-blank-lines --ignore-tab-expansion --text --color[=]"
+    " --minimal --label= --strip-trailing-cr --expand-tabs --normal"
+)
+_SORT = (
+    "-bdfginhMRrVsuczC -k= -t= --ignore-leading-blanks --dictionary-order --ignore-case"
+    " --general-numeric-sort --numeric-sort --human-numeric-sort --month-sort --random-sort"
+    " --reverse --version-sort --stable --unique --check[=] --key= --field-separator="
+    " --zero-terminated"
+)
+_CHECKSUM = _paths("-b -t -z --binary --text --tag --zero")
+
+PROGRAMS: Mapping[str, Program] = MappingProxyType(
+    {
+        "ls": _paths(_LS),
+        "cat": _paths("-AbeEnstTuv --show-all --number-nonblank --number --squeeze-blank"),
+        "tac": _paths("-b -r -s= --before --regex --separator="),
+        "nl": _paths("-p -b= -d= -f= -h= -i= -l= -n= -s= -v= -w= --body-numbering="),
+        "rev": _paths(),
+        "head": _paths("-qvz -n= -c= -NUMBER --lines= --bytes= --quiet --silent --verbose"),
+        "tail": _paths("-qvz -n= -c= -NUMBER --lines= --bytes= --quiet --silent --verbose"),
+        "wc": _paths("-clmwL --bytes --chars --lines --words --max-line-length --total="),
+        "cut": _paths(
+            "-nsz -b= -c= -d= -f= --bytes= --characters= --delimiter= --fields= --complement"
+            " --only-delimited --output-delimiter= --zero-terminated"
+        ),
+        "fold": _paths("-bs -w= --bytes --spaces --width="),
+        "fmt": _paths("-cstu -w= -g= --width="),
+        "paste": _paths("-sz -d= --delimiters= --serial"),
+        "column": _paths("-tx -s= -c= -o= --table --separator= --output-separator="),
+        "expand": _paths("-i -t= --initial --tabs="),
+        "unexpand": _paths("-a -t= --all --first-only --tabs="),
+        "comm": _paths("-123z --total --output-delimiter= --check-order --nocheck-order"),
+        "join": _paths("-iz -a= -e= -j= -o= -t= -v= -1= -2= --ignore-case --header"),
+        "cmp": _paths("-bls -i= -n= --print-bytes --verbose --silent --quiet --bytes="),
+        "od": _paths("-abcdfilosxv -A= -j= -N= -t= --address-radix= --format= --read-bytes="),
+        "hexdump": _paths("-bcCdovx -n= -s= -e="),
+        "base64": _paths("-di -w= --decode --ignore-garbage --wrap="),
+        "stat": _paths("-Lft -c= --dereference --file-system --terse --format= --printf="),
+        "file": _paths("-bhikLr0 --brief --mime --mime-type --mime-encoding --extension"),
+        "du": _paths(
+            "-abchklmsSx0 -d= -t= --all --apparent-size --bytes --total --human-readable"
+            " --max-depth= --summarize --si --separate-dirs --one-file-system --exclude= --inodes"
+        ),
+        "df": _paths("-ahHiklPT -t= --all --human-readable --si --inodes --print-type --total"),
+        "tree": Program(
+            options=known_options(
+                "-adfispughDFrtUvCnS -L= -P= -I= --noreport --dirsfirst --du --prune"
+                " --ignore-case --matchdirs --gitignore",
+                values_apart=True,
+            )
+        ),
+        "realpath": _paths("-eLmPqsz --canonicalize-existing --canonicalize-missing --logical"),
+        "readlink": _paths("-efmnqsvz --canonicalize --no-newline"),
+        "uniq": _paths(
+            "-cdDuiz -f= -s= -w= --count --repeated --unique --ignore-case --skip-fields="
+            " --skip-chars= --check-chars= --zero-terminated",
+            operands_max=1,
+            can_write=True,
+        ),
+        "sort": _paths(_SORT, can_write=True),
+        "diff": Program(options=known_options(_DIFF), no_folders=True),
+        **dict.fromkeys(("md5sum", "sha1sum", "sha256sum", "sha512sum", "cksum"), _CHECKSUM),
+        "grep": Program(
+            options=known_options(_GREP),
+            operands="pattern",
+            searches=frozenset({"-r", "--recursive"}),
+            instead_of_pattern=frozenset({"-e", "--regexp"}),
+        ),
+        "rg": Program(
+            options=known_options(_RG),
+            operands="pattern",
+            searches=frozenset({""}),
+            instead_of_pattern=frozenset({"-e", "--regexp", "--files", "--type-list"}),
+        ),
+        "tr": _text("-cCdst --complement --delete --squeeze-repeats --truncate-set1"),
+        "seq": _text("-w -f= -s= --equal-width --format= --separator="),
+        "basename": _text("-az -s= --multiple --suffix= --zero"),
+        "dirname": _text("-z --zero"),
+        "which": _text("-a"),
+        "uname": _nothing("-asnrvmpio --all --kernel-name --kernel-release --machine"),
+        "nproc": _nothing("--all"),
+        "arch": _nothing(),
+        "whoami": _nothing(),
+        "id": _nothing("-ugGnr --user --group --groups --name --real"),
+        **dict.fromkeys(("python", "python3"), _nothing("-V --version")),
+    }
+)

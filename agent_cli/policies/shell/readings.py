@@ -1,0 +1,143 @@
+"""All that a script might run, as far as its text shows, for the rules that forbid or ask.
+
+The opposite of `plain`: nothing is refused, every command in the script counts, also inside
+substitutions, functions and quoted scripts, and what is read twice is better than what is missed.
+A word that the text does not tell is None, and a command that it does not tell is (None,).
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, TypeAlias
+
+from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
+from agent_cli.policies.shell.words import likely_word
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+Reading: TypeAlias = tuple[str | None, ...]
+
+UNSEEN: Reading = (None,)
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish", "ash", "csh", "tcsh"})
+# Programs and shell words that run others named in their arguments.
+STARTERS = SHELLS | {
+    *("timeout", "time", "nice", "nohup", "stdbuf", "command", "builtin", "env", "xargs", "exec"),
+    *("sudo", "doas", "su", "pkexec", "runuser", "setsid", "flock", "watch", "parallel", "find"),
+    *("fd", "ionice", "chrt", "taskset", "chroot", "unshare", "nsenter", "bwrap", "firejail"),
+    *("strace", "ltrace", "gdb", "valgrind", "perf", "script", "unbuffer", "busybox", "toybox"),
+    *("eval", "trap", "source", ".", "coproc", "ssh", "docker", "podman", "kubectl", "entr"),
+    *("npx", "uvx", "pipx", "poetry", "uv", "hatch", "rye", "nix-shell", "direnv"),
+}
+_ADDS_ARGUMENTS = frozenset({"xargs", "parallel", "find", "fd", "entr"})
+_RUNS_TEXT = frozenset({"eval", "trap"})
+_DEPTH_MAX = 4
+_WORDS_MAX = 32  # Longer than any rule.
+
+_COMMANDS = frozenset({"command", "declaration_command", "unset_command"})
+_NOT_WORDS = frozenset({"variable_assignment", "herestring_redirect", "heredoc_redirect"})
+_STDIN = ("/dev/stdin", "/dev/fd/", "/proc/")
+_SCRIPT = re.compile(r"[\s;&|<>()`$]")
+_BREAKS = re.compile(r"[\s;&|<>()`{}'\"\\$]+")
+
+
+def readings(script: str, depth: int = 0) -> Iterator[Reading]:
+    """Yield every command that *script* might run, seen through what starts others."""
+    if depth > _DEPTH_MAX:
+        yield UNSEEN
+        return
+    tree = syntax_tree(script)
+    if tree.has_error:
+        yield UNSEEN
+        yield from _pieces(script)
+    for words in _commands(tree):
+        yield from _unwrapped(words, depth)
+
+
+def seen_commands(script: str) -> list[str]:
+    """Return the commands of *script* for a person, in order; ? stands for what is not told."""
+    return [
+        " ".join("?" if word is None else word for word in words)
+        for words in _commands(syntax_tree(script))
+    ]
+
+
+def base_name(program: str) -> str:
+    """Return the name of a program without its folder, in the case most systems use."""
+    return program.rpartition("/")[2].casefold()
+
+
+def _pieces(script: str) -> Iterator[Reading]:
+    """Yield what any word on could be, for a script whose structure is not known."""
+    words = [word for word in _BREAKS.split(script) if word]
+    for at in range(len(words)):
+        yield tuple(words[at : at + _WORDS_MAX])
+
+
+def _commands(tree: "Node") -> Iterator[Reading]:
+    for node in descendants(tree):
+        if node.type in _COMMANDS:
+            yield tuple(_words(node))
+        elif node.type == "redirected_statement":
+            # Words behind a redirect's destination belong to the command before it.
+            behind = tuple(
+                chain.from_iterable(
+                    _behind(child) for child in node.children if child.type == "file_redirect"
+                )
+            )
+            if behind:
+                body = node.children[0]
+                yield (*(_words(body) if body.type in _COMMANDS else ()), *behind)
+                yield behind
+
+
+def _words(command: "Node") -> Iterator[str | None]:
+    for child in command.children:
+        if child.type == "file_redirect":
+            yield from _behind(child)
+        elif child.type not in _NOT_WORDS:
+            yield likely_word(source(child))
+
+
+def _behind(redirect: "Node") -> Iterator[str | None]:
+    words = [child for child in redirect.children if child.is_named]
+    words = [word for word in words if word.type != "file_descriptor"]
+    return (likely_word(source(word)) for word in words[1:])
+
+
+def _unwrapped(words: Reading, depth: int) -> Iterator[Reading]:
+    """Yield *words* and, where they start another command, everything that could be it."""
+    yield from _without_options(words)
+    head = words[0] if words else None
+    if head is None or base_name(head) not in STARTERS:
+        return
+    for at in range(1, len(words)):
+        rest = words[at : at + _WORDS_MAX]
+        name = rest[0]
+        yield from _without_options(rest)
+        if base_name(head) in _ADDS_ARGUMENTS:
+            yield (*rest, None)
+        if name is not None and _SCRIPT.search(name):
+            yield from readings(name, depth + 1)
+    starters = [word for word in words if word and base_name(word) in SHELLS | _RUNS_TEXT]
+    if starters:
+        yield from _text_run(words, starters, depth)
+
+
+def _text_run(words: Reading, starters: Sequence[str], depth: int) -> Iterator[Reading]:
+    """Yield what shells and `eval` among *words* are told to run; UNSEEN if that is not here."""
+    behind = words[words.index(starters[0]) + 1 :]
+    operands = [word for word in behind if word is None or not word.startswith("-")]
+    told = [word for word in operands if word and not word.startswith(_STDIN)]
+    if not told or len(told) < len(operands) or "-s" in behind:
+        yield UNSEEN
+    if base_name(starters[0]) in _RUNS_TEXT:
+        yield from readings(" ".join(told), depth + 1)
+
+
+def _without_options(words: Reading) -> Iterator[Reading]:
+    """Yield *words* as they are and without the options behind the name: `git -C x push`."""
+    yield words[:_WORDS_MAX]
+    if len(words) > 1 and (words[1] or "").startswith("-"):
+        for at in range(2, min(len(words), _WORDS_MAX)):
+            yield (words[0], *words[at:_WORDS_MAX])

@@ -1,0 +1,84 @@
+"""Rules about commands: the words one begins with, `npm run *`, or all of them, `make test`."""
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from agent_cli.errors import SettingsError
+from agent_cli.policies.shell.plain import SimpleCommand
+from agent_cli.policies.shell.readings import Reading, base_name
+
+Match: TypeAlias = Literal["yes", "maybe", "no"]
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRule:
+    """A rule as written, and its words; `open_ended` when any words may follow them."""
+
+    written: str
+    words: tuple[str, ...]
+    open_ended: bool
+
+    def allows(self, command: SimpleCommand) -> bool:
+        """Return whether *command* is what this rule means, named exactly so."""
+        given = command.words
+        count = len(self.words)
+        fits = len(given) >= count if self.open_ended else len(given) == count
+        return fits and tuple(word.text for word in given[:count]) == self.words
+
+    def touches(self, reading: Reading) -> Match:
+        """Return whether *reading* is, or may become, what this rule means.
+
+        Programs are compared by their names alone: /bin/rm and ./rm are rm.
+        """
+        for at, wanted in enumerate(self.words):
+            if at >= len(reading):
+                return "no"
+            word = reading[at]
+            if word is None:
+                return "maybe"
+            if word != wanted and (at > 0 or base_name(word) != base_name(wanted)):
+                return "no"
+        rest = reading[len(self.words) :]
+        if self.open_ended or not rest:
+            return "yes"
+        # An expansion may become no word at all.
+        return "maybe" if all(word is None for word in rest) else "no"
+
+
+def command_rule(written: str | None) -> CommandRule:
+    """Return the rule that *written* is; None and * mean every command.
+
+    Raises:
+        SettingsError: Its quotes are not closed, or a * stands before the end.
+    """
+    text = (written or "*").strip()
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = ["*", ""]
+    open_ended = words[-1:] == ["*"]
+    if open_ended:
+        words.pop()
+    if "*" in words or not (words or open_ended):
+        raise SettingsError(
+            f"permissions: bash({written}) is not a rule: write the words a command begins with,"
+            " quotes closed, and a * only behind the last of them"
+        )
+    return CommandRule(text, tuple(words), open_ended)
+
+
+def strongest(
+    rules: Sequence[CommandRule], readings: Iterable[Reading]
+) -> tuple[Match, CommandRule | None]:
+    """Return the best match of any rule with any reading, and the first rule that has it."""
+    best: tuple[Match, CommandRule | None] = ("no", None)
+    for reading in readings:
+        for rule in rules:
+            match rule.touches(reading):
+                case "yes":
+                    return "yes", rule
+                case "maybe" if best[0] == "no":
+                    best = ("maybe", rule)
+    return best

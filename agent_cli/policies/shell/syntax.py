@@ -1,0 +1,37 @@
+"""The only place that knows the parser: text of a bash script in, its syntax tree out."""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+
+def syntax_tree(script: str) -> "Node":
+    """Return the root of the tree of *script*; what cannot be parsed is an ERROR node in it."""
+    # A lone surrogate is no character; "?" is what no whitelist knows.
+    return _parser().parse(script.encode(errors="replace")).root_node
+
+
+def source(node: "Node") -> str:
+    """Return the text that *node* stands for."""
+    return (node.text or b"").decode()
+
+
+def descendants(node: "Node") -> Iterator["Node"]:
+    """Yield *node* and everything below it, in the order of the text."""
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting.extend(reversed(node.children))
+
+
+@cache
+def _parser() -> "Parser":
+    # Loaded with the first command: a session without one does not pay for the grammar.
+    import tree_sitter_bash  # noqa: PLC0415
+    from tree_sitter import Language, Parser  # noqa: PLC0415
+
+    return Parser(Language(tree_sitter_bash.language()))

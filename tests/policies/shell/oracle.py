@@ -1,0 +1,107 @@
+"""Runs a command for real, in a namespace of its own under strace, and tells what it did."""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.policies.shell.workspaces import CANARY, Workspace
+
+_LIMIT_S = 20
+_CHANGES = frozenset(
+    {
+        *("rename", "renameat", "renameat2", "unlink", "unlinkat", "mkdir", "mkdirat", "rmdir"),
+        *("link", "linkat", "symlink", "symlinkat", "mknod", "mknodat", "truncate", "chmod"),
+        *("fchmodat", "chown", "lchown", "fchownat", "utime", "utimes", "utimensat"),
+        *("setxattr", "lsetxattr", "removexattr", "clock_settime", "settimeofday"),
+    }
+)
+_CALL = re.compile(
+    r"^(?:\d+ +)?(?P<name>\w+)\((?P<arguments>.*)\) += (?P<result>-?\d+)(?P<rest>.*)"
+)
+_OPENED = re.compile(r"<(?P<path>[^<>]*)>")
+_WRITING = re.compile(r"O_(?:WRONLY|RDWR|CREAT|TRUNC)")
+_HARMLESS = ("/dev/null", "/dev/tty", "/dev/pts/")
+_TRACED = "%file,%network,clock_settime,settimeofday"
+
+
+def can_observe() -> bool:
+    """Whether strace works inside bubblewrap here."""
+    if not (shutil.which("bwrap") and shutil.which("strace")):
+        return False
+    probe = ["bwrap", "--ro-bind", "/", "/", "--proc", "/proc", "--unshare-all", "strace", "true"]
+    return subprocess.run(probe, capture_output=True, check=False).returncode == 0
+
+
+def effects(command: str, workspace: Workspace, log: Path) -> list[str]:
+    """Return what *command* did beside reading what it may: nothing, if the policy is right.
+
+    The whole machine is read-only to it and the network is gone; what it tries is seen anyway.
+    """
+    before = _contents(workspace)
+    tree = str(workspace.root.parent)
+    arguments = [
+        *("bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+        *("--bind", tree, tree, "--bind", str(log.parent), str(log.parent)),
+        *("--unshare-all", "--die-with-parent", "--clearenv", "--chdir", str(workspace.root)),
+        *("--setenv", "PATH", os.environ["PATH"], "--setenv", "HOME", str(workspace.home)),
+        *("strace", "-f", "-y", "-qq", "-s", "256", "-e", f"trace={_TRACED}", "-o", str(log)),
+        *("bash", "-c", command),
+    ]
+    done = subprocess.run(
+        arguments, stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT_S, check=False
+    )
+    found = [
+        each
+        for line in log.read_text(errors="replace").splitlines()
+        if (each := _effect(line, workspace))
+    ]
+    if CANARY.encode() in done.stdout + done.stderr:
+        found.append("printed a secret")
+    if _contents(workspace) != before:
+        found.append("changed the tree")
+    return found
+
+
+def _contents(workspace: Workspace) -> dict[str, str]:
+    """Return path → what is there, for everything in the tree."""
+    found: dict[str, str] = {}
+    for folder, folders, files in os.walk(workspace.root.parent):
+        for path in (Path(folder, name) for name in (*folders, *files)):
+            status = path.lstat()
+            text = "" if path.is_dir() or path.is_symlink() else path.read_bytes()
+            digest = hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()
+            found[str(path)] = f"{status.st_mode:o} {status.st_mtime_ns} {digest}"
+    return found
+
+
+def _effect(line: str, workspace: Workspace) -> str | None:
+    call = _CALL.match(line)
+    if call is None:
+        return None
+    name, arguments = call["name"], call["arguments"]
+    if name == "socket" and not arguments.startswith("AF_UNIX"):
+        return f"opened a socket: {line}"
+    if name == "connect" and "/nscd/" not in arguments:  # libc looks up names of users there
+        return f"connected: {line}"
+    if call["result"].startswith("-"):
+        return None
+    if name in _CHANGES:
+        return f"changed a file: {line}"
+    if name == "execve" and str(workspace.root.parent) in arguments.partition("[")[0]:
+        return f"ran a program of the workspace: {line}"
+    if name.startswith("open") or name == "creat":
+        return _opened(line, arguments, call["rest"], workspace)
+    return None
+
+
+def _opened(line: str, arguments: str, rest: str, workspace: Workspace) -> str | None:
+    opened = _OPENED.search(rest)
+    path = opened["path"] if opened else ""
+    if _WRITING.search(arguments) and not path.startswith(_HARMLESS):
+        return f"opened for writing: {line}"
+    if Path(path) in workspace.secrets:
+        return f"opened a secret: {line}"
+    return None

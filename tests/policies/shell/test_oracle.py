@@ -1,0 +1,74 @@
+"""What the policy allows is run, watched by the kernel: does it do what the policy says it does?"""
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.policies.shell import CommandRules, judge
+from tests.policies.shell.corpus import BENIGN, DANGEROUS
+from tests.policies.shell.fuzzing import compose
+from tests.policies.shell.oracle import can_observe, effects
+from tests.policies.shell.workspaces import Workspace, make_workspace
+
+SAMPLE = range(200)
+ALL = range(2_000)
+
+observed = pytest.mark.skipif(not can_observe(), reason="needs bubblewrap and strace")
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    return make_workspace(tmp_path_factory.mktemp("tree"))
+
+
+def allowed(script: str, workspace: Workspace) -> bool:
+    return judge(script, CommandRules(), workspace.place()).verdict == "allow"
+
+
+def surprises(scripts: list[str], workspace: Workspace, log: Path) -> dict[str, list[str]]:
+    """Run *scripts*; return those that did more than read, and what."""
+    found = {script: effects(script, workspace, log) for script in scripts}
+    return {script: did for script, did in found.items() if did}
+
+
+@observed
+def test_the_oracle_sees_what_commands_do(workspace: Workspace, tmp_path: Path) -> None:
+    """Else the tests below could not fail."""
+    tree = make_workspace(tmp_path / "tree")  # its own: these commands do change it
+    log = tmp_path / "log"
+
+    assert effects("touch new.txt", tree, log)
+    assert effects("cat .env >/dev/null", tree, log)
+    assert effects("cat links/environment >/dev/null", tree, log)
+    assert effects("echo > /dev/tcp/127.0.0.1/9", tree, log)
+    assert effects("bin/ls", tree, log)
+    assert effects("cat README.md; ls -la", tree, log) == []
+
+
+@observed
+def test_allowed_commands_of_the_corpus_only_read(workspace: Workspace, tmp_path: Path) -> None:
+    """No file changed, no secret read, no socket opened."""
+    corpus = [*BENIGN, *(command for commands in DANGEROUS.values() for command in commands)]
+    scripts = [script for script in corpus if allowed(script, workspace)]
+
+    assert len(scripts) >= 17
+    assert surprises(scripts, workspace, tmp_path / "log") == {}
+
+
+@observed
+def test_allowed_commands_of_the_sample_only_read(workspace: Workspace, tmp_path: Path) -> None:
+    """200 composed commands: quotes, redirects, substitutions, wrappers, options, paths."""
+    scripts = [script for script in map(compose, SAMPLE) if allowed(script, workspace)]
+
+    assert len(scripts) >= 20
+    assert surprises(scripts, workspace, tmp_path / "log") == {}
+
+
+@pytest.mark.slow
+@observed
+def test_allowed_commands_of_the_whole_fuzz_only_read(workspace: Workspace, tmp_path: Path) -> None:
+    """2,000 composed commands."""
+    scripts = [script for script in map(compose, ALL) if allowed(script, workspace)]
+
+    assert len(scripts) >= 200
+    assert surprises(scripts, workspace, tmp_path / "log") == {}

@@ -1,0 +1,231 @@
+"""Operands and options: the same program reads or writes, here or elsewhere."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_cli.policies.shell import CommandRules, Judgement, Place, judge, place
+from tests.policies.shell.workspaces import Workspace, is_secret, make_workspace
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return make_workspace(tmp_path)
+
+
+def reads(script: str, place: Place) -> bool:
+    return judge(script, CommandRules(), place).read_only
+
+
+def reason(script: str, place: Place) -> str:
+    return judge(script, CommandRules(), place).reason
+
+
+def test_a_command_that_only_reads_is_allowed_and_said_to(workspace: Workspace) -> None:
+    """Plan mode runs it too."""
+    assert judge("cat data.txt", CommandRules(), workspace.place()) == Judgement(
+        verdict="allow", reason="it only reads", read_only=True, commands=("cat data.txt",)
+    )
+
+
+def test_paths_are_resolved_before_they_are_compared(workspace: Workspace) -> None:
+    """Threats 1 and 2: .., absolute, prefix siblings, links in the middle and at the end."""
+    root = workspace.root
+    inside = ("./data.txt", "src/../data.txt", str(root / "data.txt"), "links/../data.txt", "new")
+    outside = (
+        *("..", "../workspace-evil/secret.txt", f"{root}-evil/secret.txt", "/", "//etc/passwd"),
+        *("links/passwd", "links/outside", "links/outside/../home", "src/../../home"),
+    )
+
+    assert [path for path in inside if not reads(f"cat {path}", workspace.place())] == []
+    assert [path for path in outside if reads(f"ls {path}", workspace.place())] == []
+
+
+def test_another_folder_may_be_opened(workspace: Workspace) -> None:
+    """What --add-dir names."""
+    (workspace.outside / "public.txt").write_text("x")
+    opened = Place(
+        root=workspace.root, extra_dirs=[workspace.outside], search_path=os.environ["PATH"]
+    )
+
+    assert reads("cat ../workspace-evil/public.txt", opened)
+    assert not reads("cat ../workspace-evil/public.txt", workspace.place())
+
+
+def test_a_search_through_folders_looks_for_secrets_first(workspace: Workspace) -> None:
+    """Threat 4: `grep -r` reads .env, and nobody named it."""
+    assert reason("grep -r x .", workspace.place()) == ". holds .env, which may hold secrets"
+    assert reads("grep -r x src", workspace.place())
+    assert reads("grep -r x .", workspace.place(secrets_are_masked=True))
+    assert not reads("cat .env", workspace.place(secrets_are_masked=True))
+
+
+def test_a_folder_too_large_to_look_through_asks(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit fails to a question."""
+    monkeypatch.setattr(place, "SEARCHED_ENTRIES_MAX", 1)
+
+    assert reason("grep -r x src", workspace.place()) == (
+        "src holds too many files to look for secrets among them"
+    )
+
+
+def test_patterns_are_expanded_when_the_decision_is_made(workspace: Workspace) -> None:
+    """A link or a secret among the matches counts as if it were named."""
+    assert reads("cat src/*.py", workspace.place())
+    assert reads("cat *.txt no-such-*", workspace.place())
+
+    (workspace.root / "src/linked.py").symlink_to(workspace.outside / "secret.txt")
+
+    assert reason("cat src/*.py", workspace.place()) == "src/linked.py is outside the workspace"
+    assert reason("cat src//*.py", workspace.place()) == "src/linked.py is outside the workspace"
+
+
+def test_a_file_that_is_named_like_an_option_asks(workspace: Workspace) -> None:
+    """The pattern would put the option there."""
+    assert reason("cd odd && cat *", workspace.place()) == (
+        "* matches --output=owned.txt, which looks like an option"
+    )
+    assert reads("cat odd/*", workspace.place())
+    assert not reads("sort odd/*", workspace.place())
+
+
+def test_a_pattern_of_hidden_names_finds_the_folder_above(tmp_path: Path) -> None:
+    """Bash before 5.2 puts .. among what .* matches."""
+    (tmp_path / ".hidden").touch()
+    empty = Place(root=tmp_path.resolve(), search_path=os.environ["PATH"])
+
+    assert reason("ls .*", empty) == ".. is outside the workspace"
+
+
+def test_a_pattern_with_too_many_matches_asks(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place, "MATCHES_MAX", 2)
+
+    assert reason("cat src/*", workspace.place()) == "src/* matches more than 2 names"
+
+
+def test_cd_is_followed_where_it_is_certain(workspace: Workspace) -> None:
+    """And links are left by .. as bash leaves them: in the text."""
+    allowed = (
+        *("cd src && cat main.py", "cd src; cd ..; cat data.txt", "cd src\ncat ../data.txt"),
+        "cd links/outside/.. && cat new",  # bash ends up in links, not next to the workspace
+    )
+    asks = (
+        *("cd src && cat ../.env", "cd src && cat ../../x", "cd nowhere; cat main.py", "cd"),
+        *("cd -", "cd src | cat", "cat x && cd src", "cd src || cat x", "cd -P src", "cd s*"),
+        *("cd data.txt; ls", "time cd src", "cd links/outside; cat ../x"),
+    )
+
+    assert [script for script in allowed if not reads(script, workspace.place())] == []
+    assert [script for script in asks if reads(script, workspace.place())] == []
+
+
+def test_a_program_of_the_workspace_is_not_the_one_that_is_known(workspace: Workspace) -> None:
+    """Threat 13: a PATH that leads into the repository, or depends on where the shell stands."""
+    for search_path in (f"{workspace.root}/bin:/usr/bin:/bin", ".:/usr/bin", ":/usr/bin"):
+        planted = Place(root=workspace.root, is_secret=is_secret, search_path=search_path)
+
+        assert not reads("ls", planted)
+        assert reads("echo x", planted)
+
+
+def test_git_reads_only_where_it_is_safe(workspace: Workspace) -> None:
+    """Threat 11: its configuration names programs, and `git status` runs them."""
+    safe = workspace.place(git_is_safe=True)
+    allowed = (
+        *("git status", "git --no-pager log --oneline -5", "git diff HEAD~1 -- src/main.py"),
+        *("git show HEAD:src/main.py", "git branch -a", "git blame src/main.py", "git ls-files"),
+    )
+    asks = (
+        *("git diff --output=x", "git diff --outp=x", "git log --ext-diff", "git branch new"),
+        *("git show HEAD:.env", "git diff --no-index a b", "git diff a ../../x", "git tag v1"),
+        *("git -c a=b status", "git -C src status", "cd src && git status", "git config -l"),
+        *("git diff -- '.e*'", "git show HEAD -- ':(top).env'", "git log --show-signature"),
+        *("git", "git commit", "git stash", "git diff .env", "git ls-files *", "git remote add"),
+    )
+
+    assert [script for script in allowed if not reads(script, safe)] == []
+    assert [script for script in asks if reads(script, safe)] == []
+    assert [script for script in allowed if reads(script, workspace.place())] == []
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "head -qn 3 data.txt",
+        "head --lines=3 data.txt",
+        "head --lines 3 data.txt",
+        "grep -A2 -e x -- data.txt",
+        "grep -rn x --include=*.py src",
+        "ls --color",
+        "ls --color=never",
+        "date +%s -u",
+        "date --iso-8601=seconds",
+        "find -P src ! -name 'x' -a '(' -type f -o -type d ')'",
+        "sed -nE '/def/,$p;1q' src/main.py",
+        "printf '%-5s|%03d%%\\n' a 1",
+        "test a = b",
+        "command -v python3",
+        "timeout 1.5s cat data.txt",
+        "nice cat data.txt",
+        "tree -L 2 src",
+        "rg --files src",
+        "cat -",
+        "echo [a-z]*",
+        "tr a-z A-Z",
+        "uname -a",
+    ],
+)
+def test_options_of_the_list_are_read_as_getopt_reads_them(
+    workspace: Workspace, script: str
+) -> None:
+    assert reads(script, workspace.place())
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "head --line=3 data.txt",
+        "head -n",
+        "head -n * data.txt",
+        "ls --all=x",
+        "ls -*",
+        "ls --*=x",
+        "cd " + "x" * 5_000,
+        "sleep *",
+        "grep *x data.txt",
+        "grep -r",
+        "find src -name *.py",
+        "find src -name",
+        "uname x",
+        "date 01010000",
+        "date *",
+        "sed",
+        "sed *",
+        "printf",
+        "printf -v x y",
+        "printf '%*d' 1 2",
+        "test -f *",
+        "test a -a b",
+        "command ./hook.sh",
+        "command",
+        "timeout 5",
+        "timeout x ls",
+        "time",
+        "time -p ls",
+        "nice -n 5 ls",
+        "type -x ls",
+        "pwd x",
+        "echo ../*",
+        "tr a ../*",
+        "uniq data.txt notes.md",
+        "uniq *",
+    ],
+)
+def test_what_is_not_on_the_list_asks(workspace: Workspace, script: str) -> None:
+    """Abbreviations, missing values and patterns in the place of options among them."""
+    assert not reads(script, workspace.place())

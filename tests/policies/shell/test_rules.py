@@ -1,0 +1,238 @@
+"""What rules about commands reach: allow needs to understand all, deny looks everywhere."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.errors import SettingsError
+from agent_cli.policies.shell import CommandRules, Judgement, Place, command_rule, judge
+
+
+def judged(script: str, *, allow: str = "", ask: str = "", deny: str = "") -> Judgement:
+    """Judge *script* in an empty place; rules of one kind are separated by commas."""
+    each = [
+        [command_rule(text.strip()) for text in rules.split(",") if text]
+        for rules in (allow, ask, deny)
+    ]
+    rules = CommandRules(allow=each[0], ask=each[1], deny=each[2])
+    return judge(script, rules, Place(root=Path("/nowhere")))
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "npm run build",
+        "npm run",
+        "/usr/bin/npm run build",
+        "'npm' \"run\" x",
+        "n\\pm run x",
+        "npm --silent run x",
+        "npm --prefix web run x",
+        "ls && npm run x",
+        "ls | npm run x",
+        "ls & npm run x",
+        "if true; then npm run x; fi",
+        "for i in 1; do npm run x; done",
+        "f() { npm run x; }; f",
+        "(cd web; npm run x)",
+        "echo $(npm run x)",
+        "echo `npm run x`",
+        'echo "${y:-$(npm run x)}"',
+        "cat <(npm run x)",
+        "cat <<E\n$(npm run x)\nE",
+        "A=1 npm run x",
+        "timeout -s KILL 5 npm run x",
+        "time nice -n 5 nohup stdbuf -o0 npm run x",
+        "command npm run x",
+        "builtin command npm run x",
+        "env -i A=1 npm run x",
+        "env -S 'npm run x'",
+        "sudo -u root npm run x",
+        "xargs -n1 npm run",
+        "find . -exec npm run {} ';'",
+        "bash -c 'npm run x'",
+        "bash -xc 'cd web; npm run x'",
+        "sh -c \"bash -c 'npm run x'\"",
+        "eval 'npm run x'",
+        "eval npm run x",
+        "eval npm 'run x'",
+        "trap 'npm run x' EXIT",
+        "watch 'npm run x'",
+        "2>/dev/null npm run x",
+        "npm > out.txt run x",
+        "npm 2>/dev/null run x",
+        "npm run x; ls 'a",
+        'ls "a; npm run x',
+        "while npm run x; do",
+        "ls; " * 3_000 + "npm run x",
+        "; ".join(["ls"] * 60) + "; npm run x",
+        "ls\u00a0; npm run x",
+    ],
+)
+def test_a_rule_that_denies_finds_the_command_wherever_it_stands(script: str) -> None:
+    """However deep, behind whatever, and with no limit that skips the rest."""
+    assert judged(script, deny="npm run *").verdict == "deny"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "$x run build",
+        "npm $x build",
+        'npm "$x"',
+        "npm r*n x",
+        "$(echo npm) run x",
+        "$'npm' run x",
+        "/usr/bin/n?m run x",
+        "{npm,run,x}",
+        "echo npm run x | sh",
+        "bash < script",
+        "bash <<E\nnpm run x\nE",
+        'bash -c "$x"',
+        "bash /dev/stdin",
+        "eval $x",
+        "echo run x | xargs npm",
+        "ls 'a",
+    ],
+)
+def test_what_a_rule_that_denies_cannot_see_asks_in_every_mode(script: str) -> None:
+    """Unreadable with such a rule is a question, never a yes, even if another rule allows it."""
+    judgement = judged(script, allow="*", deny="npm run *")
+
+    assert judgement.verdict == "ask"
+    assert judgement.rule == "npm run *"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "npm runner",
+        "npm test",
+        "echo 'npm run x'",
+        "git commit -m 'npm run x'",
+        "grep 'npm run' README.md",
+        "python $file",
+        "[ -f package.json ] && npm test",
+    ],
+)
+def test_a_rule_that_denies_leaves_others_alone(script: str) -> None:
+    """A rule that stops too much is soon taken out."""
+    assert judged(script, deny="npm run *").verdict not in ("deny", "ask")
+
+
+@pytest.mark.parametrize(
+    ("script", "verdict"),
+    [
+        ("npm run build", "allow"),
+        ("npm run", "allow"),
+        ("npm run build 2>&1 | head -5", "allow"),
+        ("npm run a && npm run b", "allow"),
+        ("npm run *.js", "allow"),
+        ("npm run build; rm x", "undecided"),
+        ("npm run build > out.txt", "undecided"),
+        ("npm run $(rm x)", "undecided"),
+        ("npm run 'a", "undecided"),
+        ("npm run a & rm x", "undecided"),
+        ("npm runner", "undecided"),
+        ("npm r*n x", "undecided"),
+        ("./npm run build", "undecided"),
+        ("A=1 npm run build", "undecided"),
+        ("bash -c 'npm run build'", "undecided"),
+    ],
+)
+def test_a_rule_that_allows_needs_every_command_and_a_plain_script(
+    script: str, verdict: str
+) -> None:
+    """Exactly the words of the rule, by exactly that name."""
+    assert judged(script, allow="npm run *").verdict == verdict
+
+
+def test_a_rule_without_a_star_means_these_words_only() -> None:
+    assert judged("make test", allow="make test").verdict == "allow"
+    assert judged("make test x", allow="make test").verdict == "undecided"
+    assert judged("make test x", deny="make test").verdict == "undecided"
+    assert judged("make test $x", deny="make test").verdict == "ask"
+
+
+def test_deny_wins_over_ask_and_ask_over_allow() -> None:
+    """Deny is monotone: no rule that allows can open what another forbids."""
+    assert judged("a b", allow="a *", ask="a *", deny="a b").verdict == "deny"
+    assert judged("a c", allow="a *", ask="a c", deny="a b").verdict == "ask"
+    assert judged("a d", allow="a *", ask="a c", deny="a b").verdict == "allow"
+
+
+def test_the_judgement_names_rule_construct_and_commands() -> None:
+    """What `permissions explain` prints."""
+    judgement = judged("npm run x > $out && echo $y", ask="npm *")
+
+    assert judgement == Judgement(
+        verdict="ask",
+        reason="the rule npm * asks for it",
+        rule="npm *",
+        construct="simple expansion: $out",
+        commands=("npm run x", "echo ?"),
+    )
+
+
+@pytest.mark.parametrize("written", ["npm * run", "npm 'run", "* x"])
+def test_a_rule_that_cannot_be_read_is_refused(written: str) -> None:
+    with pytest.raises(SettingsError, match="is not a rule"):
+        command_rule(written)
+
+
+@pytest.mark.parametrize("written", [None, "*", ""])
+def test_a_rule_without_words_means_every_command(written: str | None) -> None:
+    rule = command_rule(written)
+    place = Place(root=Path("/nowhere"))
+
+    assert judge("$x", CommandRules(deny=[rule]), place).verdict == "deny"
+    assert judge("any x", CommandRules(allow=[rule]), place).verdict == "allow"
+    assert judge("any $x", CommandRules(allow=[rule]), place).verdict == "undecided"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "rm -rf /",
+        "rm -rf ~",
+        "rm -fr ~/x",
+        "rm -r --force ..",
+        "rm --recursive .",
+        "rm -rf /etc",
+        "rm -rf $HOME",
+        'rm -rf "$x"/',
+        "rm -rf *",
+        "rm -rf .git",
+        "rm -rf /nowhere",
+        "sudo rm -rf /",
+        "bash -c 'rm -rf /'",
+        "echo / | xargs rm -rf",
+        "git push -f",
+        "git push --force-with-lease origin main",
+        "git -C x push origin +main",
+        "git push origin :main",
+        "git reset --hard HEAD~1",
+        "git clean -fdx",
+        "git branch -D x",
+        "git checkout .",
+        "git stash drop",
+        "npm publish",
+        "cargo publish",
+        "twine upload dist/x",
+        "docker push x",
+        "gh release create v1",
+        "dd if=x of=/dev/sda",
+        "mkfs.ext4 /dev/sda",
+        "shutdown now",
+    ],
+)
+def test_what_cannot_be_taken_back_asks_whatever_is_allowed(script: str) -> None:
+    """Threat 19: even in the mode that asks nothing."""
+    assert judged(script, allow="*").verdict == "ask"
+
+
+@pytest.mark.parametrize(
+    "script", ["rm -rf build", "rm x", "git push", "git clean -n", "git reset", "npm test"]
+)
+def test_what_can_be_made_again_is_left_to_the_rules(script: str) -> None:
+    assert judged(script, allow="*").verdict == "allow"

@@ -1,0 +1,69 @@
+"""Words read without the parser: what bash would make of them, or that it cannot be told."""
+
+import pytest
+
+from agent_cli.policies.shell.words import NotLiteral, Word, likely_word, literal_word
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("a", Word("a")),
+        ("*.py", Word("*.py", glob=True)),
+        ("'*.py'", Word("*.py")),
+        ("'$x'", Word("$x")),
+        (r'"\$x"', Word("$x")),
+        ("a~b", Word("a~b")),
+        ("!", Word("!")),
+        ("é", Word("é")),
+    ],
+)
+def test_a_literal_word_is_what_the_program_gets(source: str, expected: Word) -> None:
+    assert literal_word(source) == expected
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"$x"',
+        '"`x`"',
+        "$x",
+        "`x`",
+        "~",
+        "a=~",
+        "a:~",
+        "a\\b",
+        "{a}",
+        "a!",
+        "#",
+        "'a",
+        '"a',
+        "'*'*",
+        "^a",
+    ],
+)
+def test_a_word_that_bash_would_expand_is_refused(source: str) -> None:
+    """Even where the parser lets it pass: both have to agree."""
+    with pytest.raises(NotLiteral):
+        literal_word(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (r"r\m", "rm"),
+        ("r''m", "rm"),
+        ('r"m"', "rm"),
+        ("r\\\nm", "rm"),
+        ("a*", None),
+        ("{a,b}", None),
+        ("$x", None),
+        ('"$x"', None),
+        ('"`x`"', None),
+        ("$'a'", None),
+        (r"\$x", "$x"),
+    ],
+)
+def test_a_likely_word_is_known_or_none(source: str, expected: str | None) -> None:
+    """For rules that forbid: None may be anything."""
+    assert likely_word(source) == expected

@@ -1,0 +1,82 @@
+"""A workspace with everything in it that a command must not reach, in a folder to throw away."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from agent_cli.policies.shell import Place
+
+CANARY = "CANARY-4711"
+_SECRETS = (".env", ".key", "id_rsa")
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """The tree: `root` is the workspace, `outside` lies next to it, `home` is the user's."""
+
+    root: Path
+    outside: Path
+    home: Path
+
+    @property
+    def secrets(self) -> list[Path]:
+        """Every file with a canary in it."""
+        return [
+            *(self.root / ".env", self.root / "certs/server.key"),
+            *(self.outside / "secret.txt", self.home / ".ssh/id_rsa"),
+        ]
+
+    def place(self, *, git_is_safe: bool = False, secrets_are_masked: bool = False) -> Place:
+        """Return the place a command would run in."""
+        return Place(
+            root=self.root,
+            is_secret=is_secret,
+            git_is_safe=git_is_safe,
+            secrets_are_masked=secrets_are_masked,
+            search_path=os.environ["PATH"],
+        )
+
+
+def is_secret(path: PurePath) -> bool:
+    """Judge by the path alone, in any case, as the tools do."""
+    name = path.name.casefold()
+    return name.endswith(_SECRETS) or ".ssh" in path.parts
+
+
+def make_workspace(folder: Path) -> Workspace:
+    """Create the tree below *folder*."""
+    folder = Path(os.path.realpath(folder))
+    workspace = Workspace(folder / "workspace", folder / "workspace-evil", folder / "home")
+    files = {
+        "README.md": "# Read me\n",
+        "data.txt": "b\na\nb\n",
+        "notes.md": "a\nc\n",
+        "src/main.py": "import util\n\ndef main():  # TODO\n    pass\n",
+        "src/util.py": "import os\n",
+        "odd/--output=owned.txt": "x\n",
+        "odd/plain.txt": "x\n",
+        "hook.sh": "touch hooked.txt\n",
+        "hook.py": "open('hooked.txt', 'w')\n",
+        "bin/ls": "#!/bin/sh\ntouch hooked.txt\n",
+        ".git/HEAD": "ref: refs/heads/main\n",
+        ".git/config": "[core]\n\tfsmonitor = ./hook.sh\n\tpager = ./hook.sh\n",
+        ".git/objects/info/packs": "",
+        ".git/refs/heads/.keep": "",
+    }
+    for name, text in files.items():
+        _write(workspace.root / name, text)
+    for path in workspace.secrets:
+        _write(path, f"KEY={CANARY}\n")
+    for name in ("hook.sh", "bin/ls"):
+        (workspace.root / name).chmod(0o755)
+    links = workspace.root / "links"
+    links.mkdir()
+    (links / "passwd").symlink_to("/etc/passwd")
+    (links / "environment").symlink_to("../.env")
+    (links / "outside").symlink_to(workspace.outside)
+    return workspace
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
