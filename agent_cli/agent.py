@@ -242,11 +242,7 @@ class Agent:
         conversation.publish = self.publish
 
     def replace_messages(self, messages: Sequence[Message]) -> None:
-        """Put *messages* in place of the conversation.
-
-        Raises:
-            AgentBusy, ConversationError: In a run; a tool result answers no call.
-        """
+        """Put *messages* in place of the conversation; raises as `append_message` does."""
         self.adopt(conversation_of(messages, user_id=self._config.user_id))
 
     def append_message(self, message: Message) -> None:

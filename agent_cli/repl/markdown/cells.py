@@ -1,0 +1,126 @@
+"""How many cells of a terminal text takes, and where it breaks."""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Final
+
+from prompt_toolkit.utils import get_cwidth
+
+# One cell each in every terminal: Latin, Greek, common punctuation, arrows, lines. Most text is
+# this, and its width is its length.
+_NARROW: Final = re.compile(
+    r"[ -~\xa0-\xac\xae-\u02ff\u0370-\u0377\u2010-\u2027\u2030-\u205e"
+    r"\u2190-\u21ff\u2500-\u25fc]*"
+)
+# They belong to the character before them.
+_NEVER_FIRST: Final = frozenset(
+    "、。，．：；！？）」』】〉》〕”’…ー\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
+)
+_JOINER: Final = "\u200d"
+# A longer word is broken by us; a shorter one is left to the terminal, so that a copied address
+# has no newline in it.
+_WORD_CELLS_MAX: Final = 2048
+
+
+def is_narrow(text: str) -> bool:
+    """Whether each character takes one cell for certain."""
+    return _NARROW.fullmatch(text) is not None
+
+
+@lru_cache(maxsize=4096)
+def _cell(character: str) -> int:
+    return max(get_cwidth(character), 0)
+
+
+def cells(text: str) -> int:
+    """Return the number of cells of a text without tabs and newlines."""
+    return len(text) if is_narrow(text) else sum(map(_cell, text))
+
+
+def wrapped(text: str, width: int, *, breaks_words: bool = False) -> Iterator[tuple[int, int]]:
+    """Yield (start, end) of each row of one line: at most *width* cells, blanks around breaks gone.
+
+    Blanks at the end of the line stay in its last row: the line may go on after them.
+    A word wider than a row stands on a row of its own, unbroken unless *breaks_words*.
+    """
+    if is_narrow(text):
+        return _wrapped_narrow(text, width, breaks_words)
+    return _wrapped_wide(text, width, breaks_words)
+
+
+def _wrapped_narrow(text: str, width: int, breaks_words: bool) -> Iterator[tuple[int, int]]:
+    longest = _longest_word(width, breaks_words)
+    length = len(text.rstrip(" "))
+    start = _after_blanks(text, 0)
+    while length - start > width:
+        end = text.rfind(" ", start, start + width + 1)
+        if end < 0:
+            end = text.find(" ", start, min(start + longest + 1, length))
+        if end < 0:
+            end = start + longest
+        if end >= length:
+            break
+        yield start, end
+        start = _after_blanks(text, end)
+    yield start, len(text)
+
+
+def _wrapped_wide(text: str, width: int, breaks_words: bool) -> Iterator[tuple[int, int]]:
+    longest = _longest_word(width, breaks_words)
+    sizes = [_cell(character) for character in text]
+    start = index = end = _after_blanks(text, 0)
+    used = 0
+    while index < len(text):
+        size = sizes[index]
+        is_blank = text[index] == " "
+        if is_blank or (index > start and _may_break(text, index, sizes)):
+            end = index
+        if not is_blank and used + size > width and (end > start or used + size > longest):
+            row_end = end if end > start else index
+            yield start, row_end
+            start = end = _after_blanks(text, row_end)
+            index = max(index, start)
+            used = sum(sizes[start:index])
+        else:
+            used += size
+            index += 1
+    yield start, len(text)
+
+
+def _longest_word(width: int, breaks_words: bool) -> int:
+    return width if breaks_words else max(_WORD_CELLS_MAX // width, 1) * width
+
+
+def _after_blanks(text: str, start: int) -> int:
+    while start < len(text) and text[start] == " ":
+        start += 1
+    return start
+
+
+def _may_break(text: str, index: int, sizes: Sequence[int]) -> bool:
+    """Whether a row may end before *index*, no blank needed, as in Chinese and Japanese."""
+    if sizes[index] == 1 and sizes[index - 1] == 1:
+        return False
+    return (
+        sizes[index] > 0
+        and 2 in (sizes[index], sizes[index - 1])
+        and text[index] not in _NEVER_FIRST
+        and text[index - 1] != _JOINER
+    )
+
+
+def folded(text: str, width: int) -> Iterator[tuple[int, int]]:
+    """Yield (start, end) of each row a terminal makes of a line that is wider than it."""
+    if is_narrow(text):
+        for start in range(0, max(len(text), 1), width):
+            yield start, min(start + width, len(text))
+        return
+    start = used = 0
+    for index, character in enumerate(text):
+        size = _cell(character)
+        if used + size > width and index > start:
+            yield start, index
+            start, used = index, 0
+        used += size
+    yield start, len(text)

@@ -1,0 +1,157 @@
+"""Pygments' lexers, made to take one line at a time. Nothing else here imports pygments."""
+
+import re
+from collections.abc import Callable, Hashable, Iterator
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+# pygments ships no types; what is taken from it is given a type where it is used.
+from pygments.lexer import (  # type: ignore[import-untyped]
+    ExtendedRegexLexer,
+    Lexer,
+    RegexLexer,
+)
+from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
+from pygments.token import Comment, String, _TokenType  # type: ignore[import-untyped]
+from pygments.util import ClassNotFound  # type: ignore[import-untyped]
+
+from agent_cli.repl.markdown.highlight import Lines
+
+# Of states nested deeper than this the outer ones are forgotten: the stack is copied often.
+_STATES_MAX: Final = 100
+_COMMENT: Final = "Comment.Multiline"
+_Target: TypeAlias = int | str | tuple[str, ...] | None
+# What a rule made of the text; its action: a kind of token, or what splits the match further.
+_Action: TypeAlias = Callable[[RegexLexer, re.Match[str]], Iterator[tuple[int, Hashable, str]]]
+_Rule: TypeAlias = tuple[re.Match[str] | None, _Action | None, _Target]
+
+
+def lines_of(name: str) -> Callable[[], Lines] | None:
+    """Return what makes a fresh splitter for a language, or None if pygments does not know it."""
+    try:
+        lexer = get_lexer_by_name(name)
+    except ClassNotFound:
+        return None
+    # A lexer with an algorithm or a context of its own has no state that could be kept.
+    if not isinstance(lexer, RegexLexer) or isinstance(lexer, ExtendedRegexLexer):
+        return lambda: _Stateless(lexer)
+    has_c_comments = any(
+        kind in Comment and text.startswith("/*")
+        for _, kind, text in lexer.get_tokens_unprocessed("/* x */")
+    )
+    return lambda: _Stateful(lexer, has_c_comments=has_c_comments)
+
+
+class _Stateless:
+    """Each line on its own: right for JSON and the like, a guess for templates."""
+
+    def __init__(self, lexer: Lexer) -> None:
+        self._lexer = lexer
+
+    def tokens(self, line: str) -> Iterator[tuple[str, str]]:
+        for _, kind, text in self._lexer.get_tokens_unprocessed(line + "\n"):
+            yield _name(kind), text.rstrip("\n")
+
+    def copy(self) -> "_Stateless":
+        return self
+
+
+class _Stateful:
+    """The lexer's stack of states lives on from line to line.
+
+    Comments of the C family are one pattern in most lexers and would end with their first line;
+    they are followed here.
+    """
+
+    def __init__(
+        self,
+        lexer: RegexLexer,
+        *,
+        has_c_comments: bool,
+        stack: tuple[str, ...] = ("root",),
+        inside_comment: bool = False,
+    ) -> None:
+        self._lexer = lexer
+        self._has_c_comments = has_c_comments
+        self._stack = list(stack)
+        self._inside_comment = inside_comment
+
+    def tokens(self, line: str) -> Iterator[tuple[str, str]]:
+        start = 0
+        if self._inside_comment:
+            end = line.find("*/")
+            start = len(line) if end < 0 else end + 2
+            yield _COMMENT, line[:start]
+            if end < 0:
+                return
+            self._inside_comment = False
+        yield from self._from(line, start)
+
+    def _from(self, line: str, start: int) -> Iterator[tuple[str, str]]:
+        """Split from *start* on, as `RegexLexer` does, and keep the stack it ends with."""
+        text = line + "\n"
+        position = start
+        while position < len(text):
+            match, action, target = self._rule(text, position)
+            if self._opens_comment(line, position, match, action):
+                self._inside_comment = True
+                yield _COMMENT, line[position:]
+                return
+            if match is None:
+                yield "Error", text[position].rstrip("\n")
+                position += 1
+                continue
+            if isinstance(action, _TokenType):
+                yield _name(action), match[0].rstrip("\n")
+            elif action is not None:
+                for _, kind, found in action(self._lexer, match):
+                    yield _name(kind), found.rstrip("\n")
+            position = match.end()
+            self._enter(target)
+        del self._stack[1:-_STATES_MAX]
+
+    def _rule(self, text: str, position: int) -> _Rule:
+        """Return the first rule of the present state that fits."""
+        for matches, action, target in self._lexer._tokens[self._stack[-1]]:
+            if match := matches(text, position):
+                return match, action, target
+        if text[position] == "\n":
+            self._stack = ["root"]
+        return None, None, None
+
+    def _enter(self, target: _Target) -> None:
+        if isinstance(target, int):
+            # At most down to the first state, however much a lexer asks to leave.
+            del self._stack[max(len(self._stack) + target, 1) :]
+        elif target == "#push":
+            self._stack.append(self._stack[-1])
+        elif target is not None:
+            for state in target:
+                if state == "#pop":
+                    del self._stack[max(len(self._stack) - 1, 1) :]
+                else:
+                    self._stack.append(self._stack[-1] if state == "#push" else state)
+
+    def _opens_comment(
+        self, line: str, at: int, match: re.Match[str] | None, action: object
+    ) -> bool:
+        """Whether a comment begins at *at* that does not end on this line."""
+        return (
+            self._has_c_comments
+            and line.startswith("/*", at)
+            and "*/" not in line[at + 2 :]
+            and (match is None or action is None or not match[0] or action not in String)
+        )
+
+    def copy(self) -> "_Stateful":
+        return _Stateful(
+            self._lexer,
+            has_c_comments=self._has_c_comments,
+            stack=tuple(self._stack),
+            inside_comment=self._inside_comment,
+        )
+
+
+@lru_cache(maxsize=1024)
+def _name(kind: Hashable) -> str:
+    return str(kind).removeprefix("Token.")

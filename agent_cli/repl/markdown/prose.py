@@ -1,0 +1,182 @@
+"""Paragraphs and headings: text with marks in it, wrapped at the width of the terminal."""
+
+import copy
+import re
+from typing import Final, Self
+
+from agent_cli.repl.markdown.cells import wrapped
+from agent_cli.repl.markdown.inline import parse_inline
+from agent_cli.repl.markdown.leaf import Prefix
+from agent_cli.repl.markdown.pieces import PIECE_CHARS, Piece
+from agent_cli.repl.markdown.spans import Spans, cut, plain, split_lines
+from agent_cli.repl.markdown.theme import Theme
+
+# A paragraph longer than this is finished in parts, where no mark is open.
+_PART_CHARS: Final = PIECE_CHARS
+# A mark that is still open after so much text is none.
+_OPEN_CHARS_MAX: Final = 4 * PIECE_CHARS
+_CHECK_EVERY_CHARS: Final = PIECE_CHARS // 4
+_BLANK: Final = re.compile(r"[ \n\u3000-\u9fff\uac00-\ud7af\uff00-\uff60]")
+_MARK: Final = re.compile(r"\\.|`+|\*+|_+|~~+|\[|\]\(|[\])]")
+
+
+class Prose:
+    """Text that is wrapped seamlessly although it is finished in parts.
+
+    The last row of a part is not finished: it is carried over and filled by what comes next.
+    """
+
+    def __init__(
+        self, prefix: Prefix, theme: Theme, *, style: str = "", heading: bool = False
+    ) -> None:
+        self.is_heading = heading
+        self._prefix = prefix
+        self._theme = theme
+        self._style = style
+        self._text = ""
+        self._carried: Spans = []
+        self._checked_chars = 0
+        self._begins_line = True
+        self._has_lines = False
+        self._has_parts = False
+        self._has_rows = False
+
+    def add(self, piece: Piece, width: int) -> list[Spans]:
+        """Take more text; a new line of it begins on a new row."""
+        text = piece.text.replace("\t", " ")
+        if piece.starts_line:
+            text = text.lstrip(" ")
+            self._text += "\n" + text if self._has_lines else text
+            self._has_lines = True
+        else:
+            self._text += text
+        if len(self._text) < max(_PART_CHARS, self._checked_chars + _CHECK_EVERY_CHARS):
+            return []
+        self._checked_chars = len(self._text)
+        end = safe_end(self._text)
+        return self._part(end, width) if end else []
+
+    def close(self, width: int, *, tail_rows: int | None = None) -> list[Spans]:
+        """Return the rest of the text."""
+        provisional = tail_rows is not None
+        spans = self._parsed(self._text, provisional=provisional)
+        self._text = ""
+        if provisional and not spans and not self._carried:
+            return []
+        rows = self._wrapped(self._carried + spans, width)
+        self._carried = []
+        return self._prefixed(rows, width)
+
+    def copy(self) -> Self:
+        """Return the same text once more."""
+        return copy.copy(self)
+
+    def becomes_heading(self, style: str) -> bool:
+        """Make this a heading, if no part of it is finished."""
+        if self._has_parts:
+            return False
+        self._style = style
+        return True
+
+    def last_line(self) -> str | None:
+        """Return the last line, unless the beginning of it is finished."""
+        _, newline, line = self._text.rpartition("\n")
+        return line if newline or self._begins_line else None
+
+    def without_last_line(self, width: int) -> list[Spans]:
+        """Close without the last line, which turned out to be something else."""
+        self._text = self._text.rpartition("\n")[0]
+        if self._text or self._carried:
+            return self.close(width)
+        has_mark = not self._has_rows and self._prefix.first != self._prefix.rest
+        return [self._prefix.before([], width, first=True)] if has_mark else []
+
+    def _part(self, end: int, width: int) -> list[Spans]:
+        spans = self._carried + self._parsed(self._text[:end])
+        self._begins_line = self._text[end - 1] == "\n"
+        self._text = self._text[end:]
+        self._checked_chars = 0
+        self._has_parts = True
+        *rows, self._carried = self._wrapped(spans, width)
+        return self._prefixed(rows, width)
+
+    def _parsed(self, text: str, *, provisional: bool = False) -> Spans:
+        return parse_inline(text, self._theme, base=self._style, provisional=provisional)
+
+    def _wrapped(self, spans: Spans, width: int) -> list[Spans]:
+        inner = width - self._prefix.cells(width)
+        return [
+            row for line in split_lines(spans) for row in cut(line, wrapped(plain(line), inner))
+        ]
+
+    def _prefixed(self, rows: list[Spans], width: int) -> list[Spans]:
+        prefixed = []
+        for row in rows:
+            prefixed.append(self._prefix.before(row, width, first=not self._has_rows))
+            self._has_rows = True
+        return prefixed
+
+
+def heading_style(level: int, theme: Theme) -> str:
+    """Return how a heading of *level* looks."""
+    return {1: theme.title, 2: theme.heading}.get(level, theme.strong)
+
+
+def safe_end(text: str) -> int:
+    """Return where a part of *text* can end: after a blank where no mark is open; 0 for nowhere.
+
+    Too much text with an open mark ends anyhow. A last line that may turn out to be the head of a
+    table stays whole.
+    """
+    last_line = text.rfind("\n") + 1
+    whole_line = "|" in text[last_line:] and len(text) - last_line < _OPEN_CHARS_MAX // 2
+    limit = last_line if whole_line else len(text)
+    end = 0
+    for start, stop in _closed_stretches(text, limit):
+        end = max(end, _after_last_blank(text, start, stop))
+    if end == 0 and len(text) >= _OPEN_CHARS_MAX:
+        return _after_last_blank(text, 0, limit) or len(text)
+    return end
+
+
+def _after_last_blank(text: str, start: int, stop: int) -> int:
+    """Return where a word may end, as late as possible; Chinese may be cut anywhere."""
+    match = _BLANK.search(text[start:stop][::-1])
+    return stop - match.start() if match else 0
+
+
+def _closed_stretches(text: str, limit: int) -> list[tuple[int, int]]:
+    """Return the (start, end) of all text where no mark is open, by a rough count of them."""
+    stretches: list[tuple[int, int]] = []
+    opened: set[str] = set()
+    code = ""
+    brackets = 0
+    closed_since: int | None = 0
+    for match in _MARK.finditer(text, 0, limit):
+        mark = match[0]
+        if code or mark[0] == "`":
+            code = "" if mark == code else code or mark
+        elif mark[0] == "[":
+            brackets += 1
+        elif mark in ("]", ")"):
+            brackets -= brackets > 0
+        elif mark[0] in "*_~":
+            _toggle(opened, mark, text, match)
+        is_open = bool(opened or code) or brackets > 0
+        if is_open and closed_since is not None:
+            stretches.append((closed_since, match.start()))
+            closed_since = None
+        elif not is_open and closed_since is None:
+            closed_since = match.end()
+    if closed_since is not None:
+        stretches.append((closed_since, limit))
+    return stretches
+
+
+def _toggle(opened: set[str], mark: str, text: str, match: re.Match[str]) -> None:
+    before = text[match.start() - 1 : match.start()] or " "
+    after = text[match.end() : match.end() + 1] or " "
+    if mark in opened:
+        opened.discard(mark)
+    elif not after.isspace() and not (mark[0] == "_" and before.isalnum()):
+        opened.add(mark)

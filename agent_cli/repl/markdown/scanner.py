@@ -1,0 +1,252 @@
+"""Markdown's blocks, line by line: each line is looked at once and finishes what it can.
+
+A part of CommonMark and of GitHub's tables. Reference definitions and HTML are text like any
+other, and there is no looking back: what a line means never depends on a later one, but for the
+line under a heading or under the head of a table.
+"""
+
+import re
+from typing import Final, Self
+
+from agent_cli.repl.markdown.code import Code, Fence
+from agent_cli.repl.markdown.containers import indent_of, list_mark, opened
+from agent_cli.repl.markdown.highlight import highlighter
+from agent_cli.repl.markdown.leaf import Leaf
+from agent_cli.repl.markdown.page import Page
+from agent_cli.repl.markdown.pieces import Piece
+from agent_cli.repl.markdown.prose import Prose, heading_style
+from agent_cli.repl.markdown.table import Table, alignments, split_cells
+
+_CODE_INDENT: Final = 4
+# Deeper quotes and lists are nobody's; their marks are shown as text.
+_DEPTH_MAX: Final = 24
+_FENCE: Final = re.compile(r"(?P<mark>`{3,})(?P<info>[^`]*)\Z|(?P<tildes>~{3,})(?P<note>.*)\Z")
+_HEADING: Final = re.compile(r"(?P<mark>#{1,6})(?: +|\Z)")
+_HEADING_END: Final = re.compile(r"(?:\A| +)#+ *\Z")
+_RULE: Final = re.compile(r"([-*_])(?: *\1){2,} *\Z")
+_UNDERLINE: Final = re.compile(r"(?:=+|-+) *\Z")
+_DELIMITERS: Final = re.compile(r"\|? *:?-+:? *(?:\| *:?-+:? *)*\|? *\Z")
+
+
+class Scanner:
+    """The open block, and the page it stands on; finished rows are found on that."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self._leaf: Leaf | None = None
+        self._tail_rows: int | None = None
+
+    def look_ahead(self, tail_rows: int) -> Self:
+        """Return a scanner that goes on from here to show what is not finished."""
+        other = type(self)(self.page.next_page())
+        other._leaf = self._leaf.copy() if self._leaf else None
+        other._tail_rows = tail_rows
+        return other
+
+    @property
+    def is_in_code(self) -> bool:
+        """Whether the next line belongs to fenced code, unless it ends it."""
+        return isinstance(self._leaf, Code) and self._leaf.fence is not None
+
+    def feed(self, piece: Piece) -> None:
+        """Take the next piece of the text."""
+        if not piece.starts_line:
+            self._go_on(piece)
+            return
+        text = piece.text
+        if "\t" in text[: len(text) - len(text.lstrip())]:
+            rest = text.lstrip()
+            text = text[: len(text) - len(rest)].expandtabs(4) + rest
+        line = piece.with_text(text)
+        if not self._in_fence(line):
+            self._line(line)
+
+    def finish(self) -> None:
+        """End everything that is open."""
+        self._close_from(0)
+
+    def _go_on(self, piece: Piece) -> None:
+        """Take the rest of a long line."""
+        if self._leaf is None:
+            if not piece.text.strip():
+                return
+            self._leaf = Prose(self.page.take_prefix(), self.page.theme)
+        self._add(piece)
+
+    def _add(self, piece: Piece) -> None:
+        if self._leaf:
+            self.page.emit(self._leaf.add(piece, self.page.width))
+            if piece.ends_line and isinstance(self._leaf, Prose) and self._leaf.is_heading:
+                self._close_leaf()
+
+    def _in_fence(self, piece: Piece) -> bool:
+        """Take a line of fenced code, if it is one."""
+        leaf = self._leaf
+        if not isinstance(leaf, Code) or leaf.fence is None:
+            return False
+        text = self.page.code_line(piece.text)
+        if text is None:
+            return False
+        if piece.ends_line and leaf.fence.is_closed_by(text):
+            self._close_leaf()
+            self._fence_row(text)
+        else:
+            self._add(piece.with_text(text))
+        return True
+
+    def _line(self, piece: Piece) -> None:
+        matched, text = self.page.matched(piece.text)
+        if not text.strip() and piece.ends_line:
+            self._blank(matched)
+            return
+        if matched < len(self.page.containers):
+            if self._is_lazy(text):
+                self._add(piece.with_text(text))
+                return
+            self._close_from(matched)
+        text, has_opened = self._open_containers(text)
+        rest = piece.with_text(text)
+        if not text.strip() and piece.ends_line:
+            return
+        if not has_opened and self._continues(rest):
+            return
+        self._begin(rest)
+
+    def _blank(self, matched: int) -> None:
+        if not self.page.quotes_are_open_in(matched):
+            self._close_from(matched)
+        if isinstance(self._leaf, Code):
+            self.page.emit(self._leaf.add(Piece(""), self.page.width))
+            return
+        self._close_leaf()
+        self.page.leave_space()
+
+    def _is_lazy(self, text: str) -> bool:
+        """Whether *text* goes on with a paragraph although it lacks the marks around it."""
+        if not isinstance(self._leaf, Prose) or self._leaf.is_heading:
+            return False
+        line = text.lstrip(" ")
+        begins = (
+            line.startswith(">")
+            or list_mark(line)
+            or any(pattern.match(line) for pattern in (_FENCE, _HEADING, _RULE))
+        )
+        return not begins or indent_of(text) >= _CODE_INDENT
+
+    def _open_containers(self, text: str) -> tuple[str, bool]:
+        has_opened = False
+        while len(self.page.containers) < _DEPTH_MAX and not _RULE.match(text.lstrip(" ")):
+            interrupts = isinstance(self._leaf, Prose) and not has_opened
+            found = opened(text, interrupts=interrupts)
+            if found is None:
+                break
+            self._close_leaf()
+            container, text = found
+            self.page.containers.append(container)
+            has_opened = True
+        return text, has_opened
+
+    def _continues(self, piece: Piece) -> bool:
+        """Take a line that goes on with the open leaf, or that changes what it is."""
+        line = piece.text.strip(" ")
+        leaf = self._leaf
+        if isinstance(leaf, Prose):
+            if piece.ends_line and (self._underlined(leaf, line) or self._headed(leaf, line)):
+                return True
+            goes_on = indent_of(piece.text) >= _CODE_INDENT or not self._is_start(piece)
+        elif isinstance(leaf, Table):
+            goes_on = "|" in line and not self._is_start(piece)
+        else:
+            goes_on = isinstance(leaf, Code) and indent_of(piece.text) >= _CODE_INDENT
+            piece = piece.with_text(piece.text[_CODE_INDENT:])
+        if goes_on:
+            self._add(piece)
+        return goes_on
+
+    def _is_start(self, piece: Piece) -> bool:
+        line = piece.text.lstrip(" ")
+        if _HEADING.match(line):
+            return True
+        return piece.ends_line and bool(_FENCE.match(line) or _RULE.match(line))
+
+    def _underlined(self, leaf: Prose, line: str) -> bool:
+        """Make the paragraph a heading if *line* is what stands under one."""
+        level = 1 if line.startswith("=") else 2
+        style = heading_style(level, self.page.theme)
+        if not _UNDERLINE.match(line) or not leaf.becomes_heading(style):
+            return False
+        self.page.leave_space_unless_beside_mark()
+        self._close_leaf()
+        if self.page.theme.keeps_marks:
+            self.page.emit([self.page.take_prefix().before([(line, "")], self.page.width)])
+        return True
+
+    def _headed(self, leaf: Prose, line: str) -> bool:
+        """Begin a table if *line* is what stands under the head of one."""
+        head = leaf.last_line() if "|" in line and _DELIMITERS.match(line) else None
+        if head is None or "|" not in head:
+            return False
+        columns = alignments(line)
+        if len(split_cells(head)) != len(columns):
+            return False
+        self.page.emit(leaf.without_last_line(self.page.width))
+        self._leaf = None
+        self._leaf = Table(self.page.take_prefix(), self.page.theme, head, columns)
+        return True
+
+    def _begin(self, piece: Piece) -> None:
+        """Begin the block that *piece* is the first line of."""
+        self._close_leaf()
+        indent = indent_of(piece.text)
+        line = piece.text.lstrip(" ")
+        if indent >= _CODE_INDENT:
+            self._begin_code(None, "")
+            self._add(piece.with_text(piece.text[_CODE_INDENT:]))
+        elif heading := _HEADING.match(line):
+            self._begin_heading(piece, line, heading)
+        elif piece.ends_line and _RULE.match(line):
+            before = self.page.take_prefix()
+            rule = self.page.theme.rule * (self.page.width - before.cells(self.page.width))
+            self.page.emit(
+                [before.before([(rule, self.page.theme.faint)], self.page.width, first=True)]
+            )
+        elif piece.ends_line and (fence := _FENCE.match(line)):
+            mark = fence["mark"] or fence["tildes"]
+            info = (fence["info"] or fence["note"] or "").strip()
+            self._begin_code(Fence(mark[0], len(mark)), info)
+            self._fence_row(line)
+        else:
+            self._leaf = Prose(self.page.take_prefix(), self.page.theme)
+            self._add(piece.with_text(line))
+
+    def _begin_heading(self, piece: Piece, line: str, match: re.Match[str]) -> None:
+        text = line[match.end() :]
+        if piece.ends_line:
+            text = _HEADING_END.sub("", text)
+        self.page.leave_space_unless_beside_mark()
+        if self.page.theme.keeps_marks:
+            text = f"{match['mark']} {text}"
+        style = heading_style(len(match["mark"]), self.page.theme)
+        self._leaf = Prose(self.page.take_prefix(), self.page.theme, style=style, heading=True)
+        self._add(piece.with_text(text))
+
+    def _fence_row(self, line: str) -> None:
+        row = self.page.bars().before([(line.strip(), self.page.theme.faint)], self.page.width)
+        self.page.emit([row])
+
+    def _begin_code(self, fence: Fence | None, info: str) -> None:
+        self.page.show_marks()
+        self._leaf = Code(self.page.bars(), highlighter(info, self.page.theme), fence)
+
+    def _close_from(self, number: int) -> None:
+        """Close the open leaf and the containers from *number* on."""
+        self._close_leaf()
+        self.page.close_from(number)
+
+    def _close_leaf(self) -> None:
+        leaf, self._leaf = self._leaf, None
+        if leaf is None:
+            return
+        self.page.emit(leaf.close(self.page.width, tail_rows=self._tail_rows))
+        if isinstance(leaf, Code) and leaf.ends_blank():
+            self.page.leave_space()

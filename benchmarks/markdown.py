@@ -1,0 +1,52 @@
+"""Markdown in 20-byte deltas at 20 frames a second: is the work linear, and what is written?
+
+Bars: ten times the text, at most 11 times the CPU time; bytes written at most 4 times the text.
+260 deltas a second arrive, so a frame shows 13 of them.
+"""
+
+import time
+
+from agent_cli.repl.markdown import THEMES, MarkdownStream
+from tests.repl.markdown.documents import SINGLES, deltas, mixed, single
+from tests.repl.markdown.painter import play
+
+WIDTH = 100
+
+
+def measure(text: str, width: int = WIDTH) -> tuple[float, int]:
+    """Return CPU seconds and bytes written."""
+    written = 0
+
+    def write(frame: str) -> None:
+        nonlocal written
+        written += len(frame.encode())
+
+    pieces = deltas(text)
+    begun = time.process_time()
+    play(MarkdownStream(width, THEMES["dark"]), pieces, write, width=width)
+    return time.process_time() - begun, written
+
+
+def show(name: str, small: str, large: str) -> None:
+    small_s = min(measure(small)[0] for _ in range(3))
+    large_s, written = min(measure(large) for _ in range(2))
+    share = written / len(large.encode())
+    print(
+        f"{name:10} 100 kB {small_s:5.2f} s   1 MB {large_s:5.2f} s   "
+        f"growth {large_s / small_s:4.1f} (bar: 11)   bytes {share:4.2f} x the text (bar: 4)"
+    )
+
+
+def main() -> None:
+    measure(mixed(20_000))  # imports
+    show("mixed", mixed(100_000), mixed(1_000_000))
+    for width in (40, 80, 200):
+        text = mixed(100_000)
+        share = measure(text, width)[1] / len(text.encode())
+        print(f"mixed, {width} columns: bytes {share:4.2f} x the text")
+    for kind in SINGLES:
+        show(kind, single(kind, 100_000), single(kind, 1_000_000))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""Widths, and where rows break."""
+
+import sys
+
+import pytest
+from prompt_toolkit.utils import get_cwidth
+
+from agent_cli.repl.markdown.cells import cells, folded, is_narrow, wrapped
+
+
+def rows(text: str, width: int, *, breaks_words: bool = False) -> list[str]:
+    return [text[a:b] for a, b in wrapped(text, width, breaks_words=breaks_words)]
+
+
+def test_what_counts_as_narrow_takes_one_cell() -> None:
+    """The short cut around the table of widths is right for every character it is taken for."""
+    narrow = [char for char in map(chr, range(sys.maxunicode + 1)) if is_narrow(char)]
+
+    assert [char for char in narrow if get_cwidth(char) != 1] == []
+    assert len(narrow) > 1_000
+
+
+@pytest.mark.parametrize(("text", "count"), [("", 0), ("abc", 3), ("日本", 4), ("e\u0301", 1)])
+def test_cells_are_counted_as_a_terminal_does(text: str, count: int) -> None:
+    assert cells(text) == count
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("one two three", ["one two", "three"]),
+        ("1234567890 a", ["1234567890", "a"]),
+        ("a   b", ["a   b"]),
+        ("  123456789   1  ", ["123456789 ", "1  "]),
+        ("a 123456789012 b", ["a", "123456789012", "b"]),
+        ("123456789012 ", ["123456789012 "]),
+        ("", [""]),
+        ("日本語日本語日", ["日本語日本", "語日"]),
+        ("日本語日本。語", ["日本語日", "本。語"]),
+        ("ab 日本語日本語", ["ab 日本語", "日本語"]),
+        ("日本 abcdefghijklm", ["日本", "abcdefghijklm"]),
+        ("öäü é one two", ["öäü é one", "two"]),
+    ],
+)
+def test_rows_break_at_blanks_and_between_wide_characters(text: str, expected: list[str]) -> None:
+    """A word longer than a row stays whole: the terminal wraps it, and it can be copied."""
+    assert rows(text, 10) == expected
+
+
+@pytest.mark.parametrize("text", ["x" * 25, "語" * 12 + "x", "ｘ" * 11])
+def test_words_are_broken_where_that_is_asked_for(text: str) -> None:
+    """In the columns of a table."""
+    found = rows(text, 10, breaks_words=True)
+
+    assert "".join(found) == text
+    assert max(map(cells, found)) <= 10
+
+
+@pytest.mark.parametrize("character", ["x", "\u0440\u0301"])
+def test_a_word_without_end_is_broken_in_the_end(character: str) -> None:
+    """At a multiple of the width, so that no row of the terminal is left half empty."""
+    found = rows(character * 5_000, 30)
+
+    assert "".join(found) == character * 5_000
+    assert cells(found[0]) == 2_040
+
+
+def test_a_terminal_folds_a_long_line_at_its_width() -> None:
+    """A wide character that does not fit goes to the next row."""
+    text = "ab日本語"
+
+    assert [text[a:b] for a, b in folded(text, 5)] == ["ab日", "本語"]
+    assert [*folded("abcdef", 3)] == [(0, 3), (3, 6)]
+    assert [*folded("", 3)] == [(0, 0)]

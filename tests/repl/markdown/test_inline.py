@@ -1,0 +1,88 @@
+"""Marks inside a paragraph."""
+
+import pytest
+
+from agent_cli.repl.markdown import THEMES, Theme
+from agent_cli.repl.markdown.inline import parse_inline
+from agent_cli.repl.markdown.spans import plain
+
+# Letters for styles, so that a test reads like the text.
+THEME = Theme(strong="S", emphasis="E", strike="X", code="C", url="U")
+
+
+def marked(text: str, *, provisional: bool = False) -> str:
+    """Return the text with each styled run as {style:text}."""
+    spans = parse_inline(text, THEME, provisional=provisional)
+    merged: list[tuple[str, str]] = []
+    for found, style in spans:
+        if merged and merged[-1][1] == style:
+            merged[-1] = merged[-1][0] + found, style
+        else:
+            merged.append((found, style))
+    return "".join(f"{{{style}:{found}}}" if style else found for found, style in merged)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a **b** c", "a {S:b} c"),
+        ("__b__ *c* _d_", "{S:b} {E:c} {E:d}"),
+        ("***b***", "{E;S:b}"),
+        ("**a *b* c**", "{S:a }{E;S:b}{S: c}"),
+        ("**a\nb**", "{S:a\nb}"),
+        ("**注意：**这是", "{S:注意：}这是"),
+        ("~~a~~ ~b~ ~5", "{X:a} ~b~ ~5"),
+        ("2 * 3 * 4", "2 * 3 * 4"),
+        ("snake_case_name __init__.py", "snake_case_name {S:init}.py"),
+        ("f(*args, **kwargs)", "f(*args, **kwargs)"),
+        ("**open", "**open"),
+        ("`a*b*` *c*", "{C:a*b*} {E:c}"),
+        ("`` a`b ``", "{C:a`b}"),
+        ("`open *c*", "`open {E:c}"),
+        (r"\*a\* \`b", "*a* `b"),
+        ("[t](http://x.y)", "t ({U:http://x.y})"),
+        ("[t](<a b>)", "t ({U:a b})"),
+        ('[t](u "title")', 't ({U:u "title"})'),
+        ("[http://x.y](http://x.y)", "{U:http://x.y}"),
+        ("[**b**](u)", "{S:b} ({U:u})"),
+        ("![alt](u)", "alt ({U:u})"),
+        ("[a](b(c)d)", "a ({U:b(c)d})"),
+        ("[x] [y][z] a](b)", "[x] [y][z] a](b)"),
+        ("<https://x.y/_a_> (http://z.w/_b_).", "{U:https://x.y/_a_} ({U:http://z.w/_b_})."),
+        ("&lt;b&gt; &amp;amp; &copy;", "<b> &amp; &copy;"),
+    ],
+)
+def test_marks_become_styles(text: str, expected: str) -> None:
+    assert marked(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a **b", "a {S:b}"),
+        ("a **b*", "a {S:b}"),
+        ("a *b", "a {E:b}"),
+        ("a `b", "a {C:b}"),
+        ("a ``b`", "a {C:b}"),
+        ("a **", "a "),
+        ("a [b](http://c", "a b ({U:http://c})"),
+        ("a ~~b **c", "a {X:b }{S;X:c}"),
+        ("a\\", "a"),
+    ],
+)
+def test_what_is_open_is_closed_for_the_time_being(text: str, expected: str) -> None:
+    """The tail of an answer shows no mark that is about to disappear."""
+    assert marked(text, provisional=True) == expected
+
+
+def test_no_control_character_comes_out_of_an_entity() -> None:
+    """The text was filtered before; decoding may not bring an escape sequence back."""
+    text = "&#27;[2J &#x1b;[2J &#155;2J &ESC; &NewLine;"
+
+    assert plain(parse_inline(text, THEME)) == text
+
+
+@pytest.mark.parametrize("text", ["**b** `c` *d* ~~e~~", r"\*a\*", "`` a`b ``"])
+def test_the_theme_without_styles_keeps_the_marks(text: str) -> None:
+    """They are all there is to see emphasis by."""
+    assert plain(parse_inline(text, THEMES["none"])) == text

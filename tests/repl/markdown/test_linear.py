@@ -1,0 +1,41 @@
+"""The work grows with the text and not faster: the benchmark's bars."""
+
+import pytest
+
+from benchmarks.markdown import measure
+from tests.repl.markdown.documents import SINGLES, mixed, single
+
+# A quadratic step takes a hundred times longer for ten times the text; the rest is a busy machine.
+GROWTH_MAX = 11
+SLACK = 1.5
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_at_most_four_bytes_are_written_for_one_of_text(width: int) -> None:
+    """Frames of 13 deltas, as at 20 frames a second."""
+    text = mixed(30_000)
+
+    assert measure(text, width)[1] <= 4 * len(text.encode())
+
+
+@pytest.mark.parametrize("kind", ["mixed", *SINGLES])
+def test_ten_times_the_text_takes_about_ten_times_the_work(kind: str) -> None:
+    """Small sizes, so that it always runs; what is quadratic shows here already."""
+    small, large = (mixed(n) if kind == "mixed" else single(kind, n) for n in (8_000, 80_000))
+    measure(small)
+
+    small_s = min(measure(small)[0] for _ in range(3))
+
+    assert measure(large)[0] <= GROWTH_MAX * SLACK * small_s + 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["mixed", *SINGLES])
+def test_a_megabyte_takes_eleven_times_a_tenth_of_it(kind: str) -> None:
+    """And one block without end is written as sparingly as a mixed answer, or nearly so."""
+    small, large = (mixed(n) if kind == "mixed" else single(kind, n) for n in (100_000, 1_000_000))
+    small_s = min(measure(small)[0] for _ in range(2))
+    large_s, written = measure(large)
+
+    assert large_s <= GROWTH_MAX * SLACK * small_s
+    assert written <= (4 if kind == "mixed" else 5) * len(large.encode())
