@@ -7,6 +7,8 @@
 
 PYTHON ?= python3
 SEED ?= 1
+# More would make tests that wait for a screen or a process slow on the machine they were made for.
+WORKERS ?= 2
 BIN := .venv/bin
 PINS := pyproject.toml constraints.txt
 
@@ -44,7 +46,7 @@ test: .venv/installed-test
 	@echo '==> lint-imports'
 	@$(BIN)/lint-imports --no-logo
 	@echo '==> pytest'
-	@$(BIN)/python -m pytest -m 'not slow'
+	@$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS)
 
 format: .venv/installed-test
 	@echo '==> ruff format, ruff check --fix'
@@ -58,7 +60,7 @@ soak: .venv/installed-test
 bench: .venv/installed-test
 	@for benchmark in benchmarks/[!_]*.py; do \
 	    echo "==> $$benchmark"; \
-	    $(BIN)/python "$$benchmark" || exit 1; \
+	    $(BIN)/python -m "benchmarks.$$(basename "$$benchmark" .py)" || exit 1; \
 	done
 
 # A virtual environment of its own, without the pins and the old versions they hold.

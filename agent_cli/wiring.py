@@ -1,18 +1,23 @@
 """From settings to the values the parts of the program are made with. Starts nothing."""
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.resources import files
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from agent_cli import paths
 from agent_cli.mcp_client import ServerConfig, ServerProblem, read_config_file, server_config
+from agent_cli.mcp_client.user_servers import user_file
 from agent_cli.plugin_api import Plugin
 from agent_cli.plugins.contributor import Plugins
 from agent_cli.plugins.discovery import discover
 from agent_cli.plugins.project_instructions import project_instructions, workspace_root
 from agent_cli.plugins.reminders import reminders
 from agent_cli.plugins.skills import skills
+from agent_cli.policies.permission_rules import KINDS, RuleSet, parse_rule
+from agent_cli.policies.permissions import Permissions
+from agent_cli.policies.shell import Place
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.retry_policy import RetryPolicy
 from agent_cli.redaction import Redactor
@@ -89,21 +94,77 @@ def _shipped_plugins(
     yield project_instructions(root, workspace, user_dir=user_dir, warn=warn)
     project_folders = [workspace / folder for folder in SKILL_FOLDERS] if begun.trusted else []
     yield skills([user_dir / "skills", *project_folders], warn=warn)
-    if not one_shot:
+    if begun.loaded.settings.plugins.reminders and not one_shot:
         yield reminders()
 
 
 def sandbox(begun: Start) -> Sandbox:
-    """Return what holds the commands of this session; which sandbox that is, it finds out."""
+    """Return what holds the commands of this session; which sandbox that is, it finds out.
+
+    Raises:
+        SettingsError: A permission rule cannot be read.
+    """
     settings = begun.loaded.settings.sandbox
+    rules, root = _rules(begun), _real(begun.workspace)
     policy = Policy(
         (begun.workspace, *begun.arguments.add_dirs),
         home=Path.home(),
-        own=(paths.config_dir(), paths.state_dir()),
-        is_secret=is_secret,
+        own=_own_dirs(),
+        is_secret=lambda path: is_secret(path) or rules.hides(path, root),
         network=settings.network,
     )
     return Sandbox(policy, mode=settings.mode, state_dir=paths.state_dir())
+
+
+def permissions(begun: Start, sandbox: Sandbox) -> Permissions:
+    """Return who decides about tool calls.
+
+    Raises:
+        SettingsError: A permission rule cannot be read.
+    """
+    settings = begun.loaded.settings
+    rules, root = _rules(begun), _real(begun.workspace)
+
+    def is_kept_back(path: PurePath) -> bool:
+        return is_secret(path) or rules.hides(path, root, kinds=("deny", "ask"))
+
+    def keep(allow: Sequence[str]) -> None:
+        from agent_cli.settings.permissions_file import add_project_rules  # noqa: PLC0415 - rare
+
+        add_project_rules(paths.permissions_file(), begun.workspace, allow)
+
+    return Permissions(
+        Place(
+            root=root,
+            extra_dirs=tuple(map(_real, begun.arguments.add_dirs)),
+            is_secret=is_kept_back,
+            search_path=os.environ.get("PATH", os.defpath),
+        ),
+        rules=rules,
+        mode=settings.permissions.mode,
+        auto_allow=settings.sandbox.auto_allow,
+        trusted=begun.trusted,
+        own_dirs=tuple(map(_real, _own_dirs())),
+        sandbox=sandbox.ready,
+        keep=keep,
+    )
+
+
+def _rules(begun: Start) -> RuleSet:
+    written = begun.loaded.rules
+    allow, ask, deny = (
+        tuple(parse_rule(rule.text, rule.origin) for rule in written if rule.kind == kind)
+        for kind in KINDS
+    )
+    return RuleSet(allow=allow, ask=ask, deny=deny)
+
+
+def _own_dirs() -> tuple[Path, Path]:
+    return paths.config_dir(), paths.state_dir()
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
 
 
 def mcp_servers(begun: Start) -> Iterator[ServerConfig | ServerProblem]:
@@ -122,7 +183,8 @@ def mcp_servers(begun: Start) -> Iterator[ServerConfig | ServerProblem]:
     for server in mcp.servers:
         entry = server._asdict()
         yield server_config(server.name, entry, begun.environment, source="settings", **limits)
-    for path in _mcp_files(begun):
+    # The first of a name counts: what is nearer to the work stands before the user's own file.
+    for path in (*_mcp_files(begun), user_file()):
         found = read_config_file(path, begun.environment, **limits)
         yield from found.servers
         yield from found.problems

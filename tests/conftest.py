@@ -18,6 +18,7 @@ SETTINGS_NAMES = (
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
     *("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLORTERM", "CI"),
     *("COLUMNS", "LINES", "EDITOR", "VISUAL", "PAGER"),
+    "PYTHONDONTWRITEBYTECODE",  # every program a test starts would compile us anew
 )
 CHILDREN_GRACE_S = 2.0
 

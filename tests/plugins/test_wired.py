@@ -78,7 +78,7 @@ def repl(api: FakeMessagesApi) -> Iterator[tuple["subprocess.Popen[str]", Callab
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=environment(api, {}),
+        env=environment(api, REMINDERS),
     ) as program:
 
         def types(line: str) -> None:
@@ -92,6 +92,7 @@ def repl(api: FakeMessagesApi) -> Iterator[tuple["subprocess.Popen[str]", Callab
             program.kill()
 
 
+REMINDERS: dict[str, str | None] = {"AGENT_CLI_PLUGINS__REMINDERS": "true"}
 REMIND = tool_use("remind", {"after_s": 0.3, "text": "look at the oven"})
 
 
@@ -135,6 +136,6 @@ def test_what_is_typed_while_a_reminder_runs_comes_after_it() -> None:
 def test_one_run_without_a_repl_offers_no_reminders() -> None:
     """Nobody is there when one falls due."""
     with serve_in_thread(reply("one")) as api:
-        agent_cli("-p", "go", api=api)
+        agent_cli("-p", "go", api=api, **REMINDERS)
 
     assert tools(api) == ["read", "edit", "write", "bash", "grep", "glob"]
