@@ -2,8 +2,8 @@
 
 Start (arguments, settings, environment)
   → provider, tools, MCP servers
-  → prepare: facts, plugins, MCP tools, budget, compaction,        before every model call
-             trimming; what a changed prefix costs
+  → prepare: facts, plugins, MCP tools, plan mode, budget,         before every model call
+             compaction, trimming; what a changed prefix costs
   → authorize_tool: permissions    finish_result: truncation       around every tool call
   → Agent; the front end subscribes to it
 """
@@ -23,7 +23,6 @@ from agent_cli.plugins.prefix_watch import PrefixWatch
 from agent_cli.plugins.workspace_facts import workspace_facts
 from agent_cli.policies.budget import Budget
 from agent_cli.policies.compaction import Compaction
-from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.summarizer import Summarizer
 from agent_cli.policies.trimming import Trimming
 from agent_cli.policies.truncation import Truncation
@@ -35,7 +34,6 @@ from agent_cli.sessions import Sessions
 from agent_cli.startup import Start
 from agent_cli.tooling import Tool
 from agent_cli_tools import builtin_tools
-from agent_cli_tools.workspace import Workspace
 
 # Most are there at once; the first model call waits longer than the first prompt does.
 _PLUGINS_LIMIT_S = 1.0
@@ -59,7 +57,7 @@ class App:
         self._settings = settings
         self._one_shot = one_shot
         self._stack = AsyncExitStack()
-        self._workspace = Workspace(begun.workspace, extra_dirs=begun.arguments.add_dirs)
+        self._workspace = wiring.workspace(begun)
         self._provider = AnthropicMessages(wiring.connection(begun), wiring.retry_policy(begun))
         self._servers = McpServers(begun.environment, on_change=self._server_changed)
         self._mcp_tools: tuple[Tool, ...] = ()
@@ -73,14 +71,7 @@ class App:
             threshold_tokens=settings.compaction.threshold_tokens,
             protected_tail_messages=settings.compaction.protected_tail_messages,
         )
-        rules = settings.permissions
-        self.permissions = Permissions(
-            root=begun.workspace,
-            mode=rules.mode,
-            allow=rules.allow,
-            ask=rules.ask,
-            deny=rules.deny,
-        )
+        self.permissions = wiring.permissions(begun, self._sandbox)
         self.agent = Agent(self._config())
         self.sessions = Sessions(begun, self.agent, self._publish)
         self.agent.subscribe(self._freeze_tools)
@@ -106,6 +97,7 @@ class App:
                 workspace_facts(self._workspace.root, begun.arguments.add_dirs),
                 self._plugins,
                 self._add_mcp_tools,
+                self.permissions.offer_tools,
                 Budget(max_cost_usd=settings.max_cost_usd),
                 self._compaction,
                 Trimming(max_messages=settings.history.max_conversation_messages),
@@ -202,6 +194,13 @@ class App:
             lines += [f"  {note}" for note in state.notes]
         return lines
 
+    def badges(self) -> Sequence[str]:
+        """Return words for the status line: the permission mode, what MCP servers are up."""
+        states = self._servers.states()
+        ready = sum(state.phase is Phase.READY for state in states)
+        servers = [f"MCP {ready}/{len(states)}"] if states else []
+        return [self.permissions.mode, *servers]
+
     async def compact(self, focus: str) -> None:
         """Summarise older messages now; events tell what came of it.
 
@@ -213,6 +212,15 @@ class App:
         )
         if not compacted:
             raise AgentCliError("there is nothing to compact yet")
+
+    def uncompact(self) -> None:
+        """Send the older messages again that a summary, or a limit of messages, left out.
+
+        Raises:
+            AgentCliError: Nothing is left out.
+        """
+        if not self.agent.conversation.uncompact():
+            raise AgentCliError("nothing is left out: the model is sent the whole conversation")
 
     def clear(self) -> None:
         """Begin a new conversation, and a new session with it."""

@@ -121,8 +121,45 @@ def _sessions(arguments: Arguments) -> int:
     return session_commands.COMMANDS[arguments.command](arguments)
 
 
-def _not_yet(arguments: Arguments) -> int:
-    raise UsageError(f"{arguments.command} is not part of this version")
+def _decide(arguments: Arguments) -> int:
+    from agent_cli import headless  # noqa: PLC0415
+    from agent_cli.decisions import Decision, require_workspace  # noqa: PLC0415
+
+    session_id, *rest = arguments.operands
+    opening = arguments._replace(resume=session_id, continue_session=False, fork=None)
+    begun = _ready(opening, may_ask=False)
+    require_workspace(session_id, begun.workspace)
+    decision = Decision("approve" if arguments.command.endswith("approve") else "reject", *rest)
+    running = headless.run(decision, _builder(begun, one_shot=True), color=_may_color())
+    return asyncio.run(running)
+
+
+def _mcp(arguments: Arguments) -> int:
+    from agent_cli import logs, wiring  # noqa: PLC0415
+    from agent_cli.mcp_client import command_line  # noqa: PLC0415
+    from agent_cli.mcp_client.surroundings import Surroundings  # noqa: PLC0415
+    from agent_cli.redaction import Redactor  # noqa: PLC0415
+
+    begun = start(arguments, may_ask=False)
+    sinks = logs.configure(begun.loaded.settings.logging, Redactor.of(begun.environment))
+    around = Surroundings(
+        environment=begun.environment,
+        configured=lambda: list(wiring.mcp_servers(begun)),
+        workspace=begun.workspace,
+        say=print,
+    )
+    try:
+        return command_line.run(arguments.operands, around)
+    finally:
+        sinks.close()
+
+
+def _explain(arguments: Arguments) -> int:
+    from agent_cli.permission_commands import explain  # noqa: PLC0415
+
+    tool, given = arguments.operands
+    print(explain(start(arguments, may_ask=False), tool, given), end="")
+    return 0
 
 
 def _may_color() -> bool:
@@ -140,6 +177,9 @@ COMMANDS: dict[str, Callable[[Arguments], int]] = {
     "sessions show": _sessions,
     "sessions export": _sessions,
     "sessions verify": _sessions,
+    "sessions approve": _decide,
+    "sessions reject": _decide,
     "replay": _sessions,
-    "permissions explain": _not_yet,
+    "permissions explain": _explain,
+    "mcp": _mcp,
 }

@@ -53,6 +53,10 @@ class Application(Protocol):
         """Return one line for each MCP server: its state, its tools, or why it failed."""
         ...
 
+    def badges(self) -> Sequence[str]:
+        """Return words for the status line: the permission mode, what MCP servers are up."""
+        ...
+
     async def compact(self, focus: str) -> None:
         """Summarise older messages now; *focus* is what the summary should keep, or "".
 

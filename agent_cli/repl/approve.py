@@ -7,7 +7,7 @@ from typing import Final, Protocol, TypeAlias
 
 from agent_cli.events import ToolCall
 from agent_cli.terminal.sanitize import reveal
-from agent_cli.terminal.writer import Writer
+from agent_cli.terminal.writer import Lines
 from agent_cli.timeline import Json
 
 _NOBODY: Final = (
@@ -61,7 +61,7 @@ Decision: TypeAlias = Approved | Rejected
 
 
 async def decide(
-    call: ToolCall, *, questions: Questions, writer: Writer, permissions: Permissions
+    call: ToolCall, *, questions: Questions, writer: Lines, permissions: Permissions
 ) -> Decision:
     """Show *call* and ask; "always" is remembered before this returns."""
     if not questions.can_ask:

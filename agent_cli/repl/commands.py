@@ -4,37 +4,71 @@ import difflib
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from agent_cli.errors import UsageError
 from agent_cli.repl.application import Application
 from agent_cli.terminal.narration import one_line
-from agent_cli.terminal.writer import Writer
+from agent_cli.terminal.writer import Lines
 from agent_cli.timeline import Usage
 
 _KEYS: Final = (
     "Enter sends. Alt-Enter, Ctrl-J, or a backslash before Enter begin a new line.\n"
-    "Ctrl-C stops a run or clears the line; twice at an empty prompt leaves. Ctrl-D leaves."
+    "During a run: Enter sends with the next request, Alt-Enter when the run would end; Arrow-up\n"
+    "takes the last one back. Esc or Ctrl-C stops the run. Ctrl-S holds the display, Ctrl-Q lets\n"
+    "it go on.\n"
+    "Tab completes /commands and @files. !command runs a command and offers its output to the\n"
+    "model, !!command does not. Ctrl-G opens your editor, Ctrl-R searches what you sent before.\n"
+    "Ctrl-C clears the line; twice at an empty prompt leaves. Ctrl-D leaves."
 )
+
+
+class Pausable(Protocol):
+    """A display that can be held."""
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it is held."""
+        ...
+
+    def pause(self, *, paused: bool) -> None:
+        """Hold it, or let it go on."""
+        ...
+
+    def show_output(self, number: int | None) -> None:
+        """Print what was folded under *number*, or last.
+
+        Raises:
+            UsageError: There is no such output.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a command may touch; `leave()` ends the session after the command."""
+    """What a command may touch; `leave()` ends the session after the command.
+
+    `display` is None where nothing can be held back: on a pipe or a dumb terminal.
+    """
 
     app: Application
-    writer: Writer
+    writer: Lines
     leave: Callable[[], None]
+    display: Pausable | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A slash command. `run` gets what stands behind the name, trimmed."""
+    """A slash command. `run` gets what stands behind the name, trimmed.
+
+    One that may run `during_a_run` is quick and does not touch the conversation.
+    """
 
     name: str
     help: str
     run: Callable[[Context, str], Awaitable[None] | None]
     argument: str = ""
+    during_a_run: bool = True
 
     @property
     def usage(self) -> str:
@@ -48,15 +82,25 @@ async def run_command(line: str, context: Context) -> None:
     Raises:
         UsageError: There is no such command, or it takes no argument.
     """
+    command, argument = find_command(line)
+    pending = command.run(context, argument)
+    if inspect.isawaitable(pending):
+        await pending
+
+
+def find_command(line: str) -> tuple[Command, str]:
+    """Return the command *line* names, and what stands behind the name, trimmed.
+
+    Raises:
+        UsageError: There is no such command, or it takes no argument.
+    """
     name, _, argument = line[1:].partition(" ")
     command = next((command for command in COMMANDS if command.name == name), None)
     if command is None:
         raise UsageError(f"there is no command /{one_line(name)}{_suggestion(name)}")
     if argument.strip() and not command.argument:
         raise UsageError(f"/{name} takes nothing behind it")
-    pending = command.run(context, argument.strip())
-    if inspect.isawaitable(pending):
-        await pending
+    return command, argument.strip()
 
 
 def _suggestion(name: str) -> str:
@@ -102,6 +146,20 @@ async def _compact(context: Context, focus: str) -> None:
     await context.app.compact(focus)
 
 
+def _pause(context: Context, _argument: str) -> None:
+    if context.display is None:
+        raise UsageError("/pause needs a terminal that can move its cursor")
+    context.display.pause(paused=not context.display.is_paused)
+
+
+def _output(context: Context, number: str) -> None:
+    if context.display is None:
+        raise UsageError("nothing is folded here: /output is for a terminal")
+    if number and not number.isdecimal():
+        raise UsageError(f"/output takes a number, not {one_line(number)}")
+    context.display.show_output(int(number) if number else None)
+
+
 def _exit(context: Context, _argument: str) -> None:
     context.leave()
 
@@ -119,11 +177,19 @@ def describe_usage(usage: Usage) -> str:
 
 COMMANDS: Final = (
     Command("help", "show this list", _help),
-    Command("clear", "forget the conversation and begin a new one", _clear),
+    Command("clear", "forget the conversation and begin a new one", _clear, during_a_run=False),
     Command("model", "show the model, or use another one", _model, "[name]"),
     Command("tools", "list the tools the model has", _tools),
     Command("mcp", "list the MCP servers and their state", _mcp),
     Command("usage", "show the tokens used so far and what they cost", _usage),
-    Command("compact", "replace older messages by a summary", _compact, "[what to keep]"),
+    Command(
+        "compact",
+        "replace older messages by a summary",
+        _compact,
+        "[what to keep]",
+        during_a_run=False,
+    ),
+    Command("output", "show a tool's output in full, the last one by default", _output, "[number]"),
+    Command("pause", "hold the display, or let it go on; the run goes on meanwhile", _pause),
     Command("exit", "leave; so do exit, quit and Ctrl-D", _exit),
 )

@@ -5,42 +5,42 @@ needs more is named here for the type checker and imported by the loading thread
 """
 
 import asyncio
-import math
 import os
 import sys
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from agent_cli.cancel import CancelToken
-from agent_cli.errors import Aborted
+from agent_cli.repl.hosting import Host, Maker
 from agent_cli.repl.interrupts import Interrupts
-from agent_cli.repl.lines import PlainPrompt, plain_prompt
-from agent_cli.repl.loading import smooth_typing
-from agent_cli.repl.prompt import TerminalPrompt
+from agent_cli.repl.look import Look
 from agent_cli.repl.typeahead import typeahead_kept
-from agent_cli.terminal.background import in_background
 from agent_cli.terminal.writer import Writer
 
 if TYPE_CHECKING:
     from agent_cli.repl.application import Application
-    from agent_cli.repl.shell import Shell
 
-PROMPT: Final = "you> "
-_LEAVE_WITHIN_S: Final = 1.5
-_STDOUT_CLOSED_EXIT_CODE: Final = 141
+ShellT = TypeVar("ShellT")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplOptions:
+class ReplOptions(NamedTuple):
     """How the session looks. `history` is the file earlier prompts are kept in."""
 
     history: Path
-    color: bool = True
-    streaming: Literal["live", "sequential"] = "live"
-    show_thinking: bool = False
+    look: Look = Look()
+
+
+class _Front(Protocol[ShellT]):
+    """What the person has in front of them."""
+
+    @property
+    def exit_code(self) -> int:
+        """What the session comes to unless a signal ended it."""
+        ...
+
+    async def run(self, host: Host[ShellT]) -> None:
+        """Return when the person leaves."""
+        ...
 
 
 async def run(options: ReplOptions, build: "Callable[[], Application]") -> int:
@@ -56,11 +56,10 @@ async def run(options: ReplOptions, build: "Callable[[], Application]") -> int:
     Raises:
         Exception: Whatever *build* raised.
     """
-    repl = Repl(options, build, Writer(sys.stdout, sys.stderr, color=options.color))
-    if not _is_terminal():
-        return await repl.run_plain()
-    with typeahead_kept(sys.stdin):
-        return await repl.run_in_terminal()
+    if _is_terminal():
+        with typeahead_kept(sys.stdin) as typed:
+            return await _run_live(options, build, typed)
+    return await _run_plain(options, build)
 
 
 def _is_terminal() -> bool:
@@ -69,115 +68,52 @@ def _is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty() and not dumb
 
 
-class Repl:
-    """One session at the prompt: reads lines until the person leaves, whatever a line leads to."""
+async def _run_live(options: ReplOptions, build: "Callable[[], Application]", typed: str) -> int:
+    from agent_cli.repl.live.session import LiveRepl, LiveShells, Waiting  # noqa: PLC0415
+    from agent_cli.repl.live.start import open_screen  # noqa: PLC0415
 
-    def __init__(
-        self, options: ReplOptions, build: "Callable[[], Application]", writer: Writer
-    ) -> None:
-        self._options = options
-        self._build = build
-        self._writer = writer
-        self._drawn = asyncio.Event()
-        self._ready: asyncio.Future[Shell] = asyncio.get_running_loop().create_future()
-        self._leaving = asyncio.Event()
+    waiting = Waiting()
+    screen = open_screen(options.history, waiting, color=options.look.color, typed=typed)
+    waiting.leave = screen.leave
+    interrupts = Interrupts(
+        lambda stop: screen.interrupt() if stop is KeyboardInterrupt else screen.leave()
+    )
+    shells = LiveShells(screen, waiting, options.look)
+    return await _host(LiveRepl(screen), build, shells, interrupts, screen.leave)
 
-    async def run_in_terminal(self) -> int:
-        """Run with line editing; nothing is loaded before the first prompt is on the screen."""
-        prompt = TerminalPrompt(
-            self._options.history,
-            on_first_draw=self._drawn.set,
-            warn=lambda text: self._writer.notice(text, "warning"),
-        )
-        return await self._run(prompt)
 
-    async def run_plain(self) -> int:
-        """Run on a pipe, a file or a dumb terminal."""
-        self._drawn.set()
-        return await self._run(plain_prompt())
+async def _run_plain(options: ReplOptions, build: "Callable[[], Application]") -> int:
+    from agent_cli.repl.lines import plain_prompt  # noqa: PLC0415 - what a terminal never needs
+    from agent_cli.repl.plain import PlainRepl, PlainShells  # noqa: PLC0415
 
-    def _import_and_build(self) -> "tuple[type[Shell], Application]":
-        with smooth_typing():
-            app = self._build()
-            # Here and not above: it pulls in everything the first prompt must not wait for.
-            from agent_cli.repl.shell import Shell  # noqa: PLC0415
+    writer = Writer(sys.stdout, sys.stderr, color=options.look.color)
+    prompt = plain_prompt()
+    interrupts = Interrupts(prompt.stop)
+    shells = PlainShells(prompt, writer, interrupts, options.look)
+    repl = PlainRepl(prompt, writer, interrupts)
+    return await _host(repl, build, shells, interrupts, lambda: prompt.stop(EOFError))
 
-            return Shell, app
 
-    async def _run(self, prompt: TerminalPrompt | PlainPrompt) -> int:
-        interrupts = Interrupts(prompt.stop)
-        with interrupts.installed():
-            try:
-                await self._converse(prompt, interrupts)
-            except ExceptionGroup as failed:
-                # Nearly always one: what went wrong while the application was closed.
-                raise failed.exceptions[0] from failed
-        if self._ready.done():
-            self._ready.result()
-        if interrupts.signal is not None:
-            return 128 + interrupts.signal
-        return _STDOUT_CLOSED_EXIT_CODE if self._writer.stdout_closed else 0
-
-    async def _converse(self, prompt: TerminalPrompt | PlainPrompt, interrupts: Interrupts) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            hosting = tasks.create_task(self._host(prompt, interrupts))
-            try:
-                await self._ask(prompt, interrupts)
-            finally:
-                self._leaving.set()
-                if not self._ready.done():
-                    hosting.cancel()
-
-    async def _host(self, prompt: TerminalPrompt | PlainPrompt, interrupts: Interrupts) -> None:
-        """Build the application, enter it, and leave it when the person does."""
+async def _host(
+    front: _Front[ShellT],
+    build: "Callable[[], Application]",
+    maker: Maker[ShellT],
+    interrupts: Interrupts,
+    stop: Callable[[], None],
+) -> int:
+    host = Host(build, maker)
+    with interrupts.installed():
         try:
-            await self._drawn.wait()
-            shell_type, app = await in_background(self._import_and_build)
-            async with app:
-                shell = shell_type(
-                    app,
-                    prompt=prompt,
-                    writer=self._writer,
-                    interrupts=interrupts,
-                    streaming=self._options.streaming,
-                    show_thinking=self._options.show_thinking,
-                )
-                shell.greet()
-                self._ready.set_result(shell)
-                await self._leaving.wait()
-        except Exception as error:
-            if self._ready.done():
-                raise
-            self._ready.set_exception(error)
-            prompt.stop(EOFError)
-
-    async def _ask(self, prompt: TerminalPrompt | PlainPrompt, interrupts: Interrupts) -> None:
-        hinted_at_s = -math.inf
-        while interrupts.signal is None and not self._writer.stdout_closed:
-            try:
-                line = (await prompt.read(PROMPT)).strip()
-            except EOFError:
-                return
-            except KeyboardInterrupt:
-                if time.monotonic() - hinted_at_s < _LEAVE_WITHIN_S:
-                    return
-                hinted_at_s = time.monotonic()
-                self._writer.notice("press Ctrl-C again to leave", "dim")
-                continue
-            if line in ("exit", "quit"):
-                return
-            if line and prompt.can_ask and not self._ready.done():
-                self._writer.aside("still starting …", "dim")
-            shell = await self._when_ready(interrupts) if line else None
-            if shell and not await shell.handle(line):
-                return
-
-    async def _when_ready(self, interrupts: Interrupts) -> "Shell | None":
-        """Return the shell once it is there; None when the person would not wait."""
-        cancel = CancelToken()
-        with interrupts.stopping(cancel.cancel):
-            try:
-                async with cancel.scope():
-                    return await asyncio.shield(self._ready)
-            except Aborted:
-                return None
+            async with asyncio.TaskGroup() as tasks:
+                hosting = tasks.create_task(host.run(stop))
+                try:
+                    await front.run(host)
+                finally:
+                    if not host.leave():
+                        hosting.cancel()
+        except ExceptionGroup as failed:
+            # Nearly always one: what went wrong while the application was closed.
+            raise failed.exceptions[0] from failed
+    if host.ready.done():
+        host.ready.result()
+    return front.exit_code if interrupts.signal is None else 128 + interrupts.signal

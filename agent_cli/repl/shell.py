@@ -7,23 +7,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal, Protocol
 
-import structlog
-
-from agent_cli.agent import Agent
 from agent_cli.cancel import CancelToken
-from agent_cli.errors import Aborted, AgentCliError
-from agent_cli.events import AgentStart, Event, ToolCall
 from agent_cli.repl.application import Application
-from agent_cli.repl.approve import Approved, Questions, decide
+from agent_cli.repl.approve import Questions
 from agent_cli.repl.commands import Context, run_command
 from agent_cli.repl.interrupts import Interrupts
 from agent_cli.repl.render import Renderer
-from agent_cli.run_result import RunResult
-from agent_cli.terminal.narration import narrate_end
+from agent_cli.repl.runs import Runs, told
 from agent_cli.terminal.writer import Writer
-from agent_cli.timeline import Pending, ToolOutput
-
-_log = structlog.get_logger(__name__)
 
 
 class Prompt(Questions, Protocol):
@@ -52,6 +43,12 @@ class Shell:
         self._writer = writer
         self._interrupts = interrupts
         self._stays = True
+        self._runs = Runs(
+            app,
+            questions=prompt,
+            lines=writer,
+            running=lambda: interrupts.stopping(app.agent.abort),
+        )
         render = Renderer(
             writer, lambda: app.tools, streaming=streaming, show_thinking=show_thinking
         )
@@ -65,22 +62,13 @@ class Shell:
 
     async def handle(self, line: str) -> bool:
         """Do what *line* says; False when it asks to leave."""
-        try:
-            if line.startswith("/"):
-                await self._command(line)
-            else:
-                await self._say(line)
-        except Aborted:
-            self._writer.notice("interrupted", "warning")
-        except AgentCliError as error:
-            self._writer.notice(str(error), "error")
-        except Exception as error:
-            # At level info, because the console would repeat it above the line that follows.
-            _log.info("line failed", exc_info=True)
-            self._writer.notice(f"{type(error).__name__}: {error} (traceback in the log)", "error")
+        await told(self._do(line), self._writer)
         return self._stays
 
-    async def _command(self, line: str) -> None:
+    async def _do(self, line: str) -> None:
+        if not line.startswith("/"):
+            await self._runs.prompt(line)
+            return
         cancel = CancelToken()
         with self._interrupts.stopping(cancel.cancel):
             async with cancel.scope():
@@ -88,47 +76,3 @@ class Shell:
 
     def _leave(self) -> None:
         self._stays = False
-
-    async def _say(self, text: str) -> None:
-        agent = self._app.agent
-        with self._interrupts.stopping(agent.abort):
-            result = await agent.prompt(text)
-        while result.stop_reason == "waiting_for_approval":
-            result = await self._decide(agent)
-        if sentence := narrate_end(result):
-            self._writer.notice(sentence.text, sentence.style)
-
-    async def _decide(self, agent: Agent) -> RunResult:
-        """Ask about the first waiting call and resume the run."""
-        waiting = agent.conversation.questions()
-        call = _shown(waiting[0])
-        decision = await decide(
-            call,
-            questions=self._prompt,
-            writer=self._writer,
-            permissions=self._app.permissions,
-        )
-        with self._interrupts.stopping(agent.abort):
-            if isinstance(decision, Approved):
-                return await agent.approve(call.id)
-            if not decision.stop:
-                return await agent.reject(call.id, decision.reason)
-            unsubscribe = agent.subscribe(partial(_stop_at_start, agent))
-            try:
-                for output in waiting:
-                    result = await agent.reject(output.tool_call_id, decision.reason)
-                return result
-            finally:
-                unsubscribe()
-
-
-def _shown(output: ToolOutput) -> ToolCall:
-    """Return a waiting call as it is put to a person."""
-    reason = output.result.reason if isinstance(output.result, Pending) else ""
-    return ToolCall(output.tool_call_id, output.name, output.input, reason)
-
-
-def _stop_at_start(agent: Agent, event: Event) -> None:
-    """Abort the run that begins only to record a rejection."""
-    if isinstance(event, AgentStart):
-        agent.abort()

@@ -1,5 +1,8 @@
-"""What is typed while nobody reads: kept for the next prompt, and not echoed into an answer."""
+"""What is typed while nobody reads: kept for the prompt, and not echoed into an answer."""
 
+import fcntl
+import os
+import struct
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -10,10 +13,11 @@ _LOCAL_FLAGS: Final = 3
 
 
 @contextmanager
-def typeahead_kept(terminal: TextIO) -> Iterator[None]:
+def typeahead_kept(terminal: TextIO) -> Iterator[str]:
     """Keep keys as they are typed; Ctrl-C and Ctrl-Z still signal. Restores the terminal after.
 
-    Enter must stay a carriage return: as a newline the next prompt would take it for Ctrl-J.
+    Yields what was typed before; the terminal has made newlines of its Enter keys, which are
+    carriage returns again. From now on it makes none: a prompt would take them for Ctrl-J.
     """
     fd = terminal.fileno()
     before = termios.tcgetattr(fd)
@@ -22,8 +26,14 @@ def typeahead_kept(terminal: TextIO) -> Iterator[None]:
     quiet[_LOCAL_FLAGS] &= ~(termios.ECHO | termios.ICANON)
     termios.tcsetattr(fd, termios.TCSANOW, quiet)
     try:
-        yield
+        yield _typed(fd).replace("\n", "\r")
     finally:
         # The terminal may be gone by now (a closed window); then nothing is left to restore.
         with suppress(termios.error):
             termios.tcsetattr(fd, termios.TCSANOW, before)
+
+
+def _typed(fd: int) -> str:
+    """Return what waits to be read."""
+    (waiting,) = struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, b"\0" * 4))
+    return os.read(fd, waiting).decode(errors="replace") if waiting else ""

@@ -9,8 +9,10 @@ from agent_cli.settings.environment import Environment
 from agent_cli.settings.layers import Layers
 from agent_cli.settings.schema import Settings
 from agent_cli.settings.sources import (
+    RULE_KINDS,
     Entry,
     Override,
+    WrittenRule,
     environment_entries,
     override_entries,
 )
@@ -26,11 +28,13 @@ class Loaded(NamedTuple):
         origins: Place by dotted key, for every value that is not the default; a model alias and
             an MCP server have keys of their own (`models.high`, `mcp.servers.github`).
         notices: Sentences for the user about what was left out, in the order of the layers.
+        rules: The permission rules of `permissions.toml` and of all layers, each with its place.
     """
 
     settings: Settings
     origins: Mapping[str, str]
     notices: tuple[str, ...]
+    rules: tuple[WrittenRule, ...] = ()
 
 
 def load_settings(
@@ -55,7 +59,25 @@ def load_settings(
     layers.take(environment_entries(environment, environment.project_names))
     layers.take(override_entries(overrides))
     notices = (*environment.notices, *layers.notices)
-    return Loaded(layers.settings(), layers.origins, notices)
+    settings = layers.settings()
+    project = Path(settings.working_directory or workspace).expanduser()
+    rules = (*_user_rules(project), *_added_rules(layers))
+    return Loaded(settings, layers.origins, notices, rules)
+
+
+def _user_rules(workspace: Path) -> tuple[WrittenRule, ...]:
+    path = paths.permissions_file()
+    if not path.is_file():
+        return ()
+    from agent_cli.settings.permissions_file import read_rules  # noqa: PLC0415 - as in `_file`
+
+    return read_rules(path, workspace)
+
+
+def _added_rules(layers: Layers) -> Iterator[WrittenRule]:
+    for kind in RULE_KINDS:
+        for text, origin in layers.added.get(f"permissions.{kind}", ()):
+            yield WrittenRule(kind, text, origin)
 
 
 def _files(folder: Path, *, from_project: bool) -> Iterator[Entry]:

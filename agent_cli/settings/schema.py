@@ -27,10 +27,12 @@ Strategy: TypeAlias = Literal["summarize", "none"]
 Jitter: TypeAlias = Literal["none", "full"]
 PermissionMode: TypeAlias = Literal["ask", "auto-edit", "plan", "yolo"]
 SandboxMode: TypeAlias = Literal["auto", "required", "off"]
+AutoAllow: TypeAlias = Literal["never", "auto-edit", "always"]
 Streaming: TypeAlias = Literal["live", "sequential"]
 ToolExecution: TypeAlias = Literal["parallel", "sequential"]
 Steering: TypeAlias = Literal["skip_unstarted", "cancel_running", "after_batch"]
 ApprovalOrder: TypeAlias = Literal["defer", "batch"]
+Theme: TypeAlias = Literal["dark", "light", "high-contrast", "none"]
 Effort: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 LEVELS = ("debug", "info", "warning", "error")
 # The words of other logging libraries, as settings files of older programs have them.
@@ -93,6 +95,7 @@ class Sandbox(NamedTuple):
 
     mode: Annotated[SandboxMode, choice(*get_args(SandboxMode), user_only=True)] = "auto"
     network: Annotated[bool, flag()._replace(user_only=True)] = False
+    auto_allow: Annotated[AutoAllow, choice(*get_args(AutoAllow), user_only=True)] = "auto-edit"
 
 
 class Tools(NamedTuple):
@@ -129,10 +132,26 @@ class Mcp(NamedTuple):
     """Servers whose tools the model gets; `config` names files in the format of `.mcp.json`."""
 
     enabled: Annotated[bool, flag()] = True
-    config: Annotated[tuple[str, ...], texts()] = (".mcp.json",)
+    config: Annotated[tuple[str, ...], texts(user_only=True)] = (".mcp.json",)
     startup_timeout_s: Annotated[float, number(1, 600, "seconds")] = 30
     call_timeout_s: Annotated[float, number(1, 86_400, "seconds")] = 300
     servers: Annotated[tuple[McpServer, ...], records(McpServer, complete_server)] = ()
+
+
+class Plugins(NamedTuple):
+    """Which plugins contribute; `disabled` names shipped and installed ones alike."""
+
+    enabled: Annotated[bool, flag()] = True
+    disabled: Annotated[tuple[str, ...], texts(append=True)] = ()
+    reminders: Annotated[bool, flag()] = False
+
+
+class Ui(NamedTuple):
+    """How the terminal looks; 0 characters per second means as fast as they come."""
+
+    theme: Annotated[Theme, choice(*get_args(Theme))] = "dark"
+    show_thinking: Annotated[bool, flag()] = False
+    chars_per_second: Annotated[float, number(0, 100_000, "characters")] = 0
 
 
 class LogSink(NamedTuple):
@@ -188,6 +207,8 @@ class Settings(NamedTuple):
     sandbox: Sandbox = Sandbox()
     tools: Tools = Tools()
     mcp: Mcp = Mcp()
+    plugins: Plugins = Plugins()
+    ui: Ui = Ui()
     logging: Logging = Logging()
     session: Session = Session()
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 ENVIRONMENT_PREFIX = "AGENT_CLI_"
+RULE_KINDS = ("allow", "ask", "deny")
 
 KeyPath: TypeAlias = tuple[str, ...]
 
@@ -42,6 +43,14 @@ class Override(NamedTuple):
     key: str
     value: str | tuple[str, ...] | bool
     flag: str
+
+
+class WrittenRule(NamedTuple):
+    """A permission rule as somebody wrote it; `kind` is one of `RULE_KINDS`, `origin` as above."""
+
+    kind: str
+    text: str
+    origin: str
 
 
 def environment_entries(

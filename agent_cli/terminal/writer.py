@@ -7,13 +7,13 @@ always on stderr. So a pipe on stdout holds answers only. All text is cleaned he
 
 import errno
 import os
-from typing import Final, Literal, TextIO, TypeAlias
+from typing import Final, Literal, Protocol, TextIO, TypeAlias
 
 from agent_cli.terminal.sanitize import Filter, clean
 
 Style: TypeAlias = Literal["plain", "dim", "warning", "error"]
 
-_SGR: Final[dict[Style, str]] = {
+SGR: Final[dict[Style, str]] = {
     "plain": "",
     "dim": "\x1b[2m",
     "warning": "\x1b[33m",
@@ -22,6 +22,18 @@ _SGR: Final[dict[Style, str]] = {
 # A pipe nobody reads any more; a terminal whose window was closed.
 READER_GONE: Final = (errno.EPIPE, errno.EIO)
 _SGR_OFF: Final = "\x1b[0m"
+
+
+class Lines(Protocol):
+    """Where whole lines can be written; a `Writer`, or a screen."""
+
+    def aside(self, text: str, style: Style = "plain") -> None:
+        """Write lines that belong beside an answer."""
+        ...
+
+    def notice(self, text: str, style: Style = "plain") -> None:
+        """Write lines that somebody should notice."""
+        ...
 
 
 class Writer:
@@ -78,7 +90,7 @@ class Writer:
         self._write(stream, self._painted(stream, clean(text), style) + "\n")
 
     def _painted(self, stream: TextIO, text: str, style: Style) -> str:
-        sgr = _SGR[style] if self._color and stream.isatty() else ""
+        sgr = SGR[style] if self._color and stream.isatty() else ""
         return f"{sgr}{text}{_SGR_OFF}" if sgr else text
 
     def _write(self, stream: TextIO, text: str) -> None:

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from agent_cli.repl.look import Look
 from agent_cli.repl.repl import ReplOptions, run
 
 
@@ -24,12 +25,13 @@ def main(front_end: str, *arguments: str) -> int:
         headless = importlib.import_module("agent_cli.headless")
         output_format, prompt = arguments
         return int(asyncio.run(headless.run(prompt, build, output_format=output_format)))
-    options = ReplOptions(
-        history=Path(os.environ.get("HISTORY", "state/history")),
+    look = Look(
         color="NO_COLOR" not in os.environ,
         streaming="sequential" if "SEQUENTIAL" in os.environ else "live",
         show_thinking="SHOW_THINKING" in os.environ,
+        chars_per_second=float(os.environ.get("CHARS_PER_SECOND", "0")),
     )
+    options = ReplOptions(history=Path(os.environ.get("HISTORY", "state/history")), look=look)
     return asyncio.run(run(options, build))
 
 

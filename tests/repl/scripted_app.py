@@ -81,6 +81,9 @@ class Application:
     def mcp_overview(self) -> Sequence[str]:
         return ("docs: connected, 3 tools",)
 
+    def badges(self) -> Sequence[str]:
+        return ("ask", "MCP 1/1")
+
     async def compact(self, focus: str) -> None:
         if focus == "forever":
             Path("compacting").touch()
@@ -204,6 +207,23 @@ async def gated(count: str) -> Stream:
         yield event
 
 
+async def flood(seconds: str) -> Stream:
+    """Send 2,000 deltas of 20 characters a second."""
+    yield ReplyStart()
+    begun_s, sent = time.monotonic(), 0
+    pieces: list[str] = []
+    while (passed_s := time.monotonic() - begun_s) < float(seconds):
+        for number in range(sent, int(passed_s * 2_000)):
+            pieces.append(
+                f"- word {number:>5} *it*\n" if number % 3 else f"plain text {number:>6}.. "
+            )
+            yield TextDelta(0, pieces[-1])
+        sent = len(pieces)
+        await asyncio.sleep(0.002)
+    async for event in end("".join(pieces)):
+        yield event
+
+
 async def forever(_rest: str) -> Stream:
     yield ReplyStart()
     yield TextDelta(0, "working on it")
@@ -251,6 +271,7 @@ REPLIES: dict[str, Callable[[str], Stream]] = {
     "loop": lambda command: calls("note", [{"text": command}]),
     "notes": notes,
     "gated": gated,
+    "flood": flood,
     "forever": forever,
     "fail": fail,
     "boom": boom,

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import stat
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,11 @@ import pytest
 from tests.repl.terminal import Terminal
 
 CTRL_C, CTRL_D, CTRL_J, ALT_ENTER = "\x03", "\x04", "\n", "\x1b\r"
+
+
+def stands_at_the_cursor(terminal: Terminal, row: str) -> bool:
+    """Return whether the cursor is on this row."""
+    return terminal.last_row == row
 
 
 def sent() -> list[str]:
@@ -31,7 +37,7 @@ def test_the_prompt_comes_first_and_the_program_behind_it_later() -> None:
 
         assert b"you> " in terminal.bytes
         assert first == "you>"
-        assert terminal.text == "tools: bash, note\nMCP servers: docs\nlogs: agent.log\nyou>"
+        assert terminal.transcript == "tools: bash, note\nMCP servers: docs\nlogs: agent.log"
 
 
 def test_nothing_heavy_is_imported_before_the_first_prompt() -> None:
@@ -49,7 +55,7 @@ def test_what_is_typed_before_the_program_is_there_is_answered_when_it_is() -> N
     with Terminal(AWAIT_BUILT="1") as terminal:
         terminal.until_prompt()
         terminal.send("early\r")
-        terminal.until("you> early")
+        terminal.until("next: early")
         Path("built").touch()
         terminal.until("You said 'early' to model-1.")
         terminal.until_prompt()
@@ -75,9 +81,7 @@ def test_outer_whitespace_is_not_sent_and_an_empty_line_asks_again() -> None:
     """S1-02."""
     with Terminal() as terminal:
         terminal.until_prompt()
-        terminal.send("   \r")
-        terminal.until(lambda: terminal.text.count("you>") == 2)
-        terminal.send("  hello  \r")
+        terminal.send("   \r  hello  \r")
         terminal.until("You said 'hello'")
 
     assert sent() == ["hello"]
@@ -93,17 +97,128 @@ def test_multi_line_input_by_alt_enter_ctrl_j_and_a_backslash() -> None:
     assert sent() == ["one\ntwo\nthree\nfour"]
 
 
-def test_a_paste_of_200_lines_is_one_prompt() -> None:
+def test_a_long_paste_is_a_mark_in_the_input_and_whole_in_the_prompt() -> None:
     """C28: bracketed paste keeps the newlines, and nothing of it runs before Enter."""
     pasted = "\n".join(f"line {number}" for number in range(200))
     with Terminal() as terminal:
         terminal.until_prompt()
-        terminal.send(f"\x1b[200~{pasted}\x1b[201~")
-        terminal.until("line 199")
-        terminal.send("\r")
+        terminal.send(f"look: \x1b[200~{pasted}\x1b[201~")
+        terminal.until("you> look: [paste #1: 200 lines]")
+        terminal.send("\x7f\x1b[200~short\x1b[201~ ")
+        terminal.until("you> look: short")
+        terminal.send(f"\x1b[200~{pasted}\x1b[201~\r")
         terminal.until("You said")
 
-    assert sent() == [pasted]
+    assert sent() == [f"look: short {pasted}"]
+
+
+def test_tab_completes_commands_and_files() -> None:
+    """The choices stand below the input with their help; a part of a path is enough."""
+    Path("source").mkdir()
+    Path("source/basket.py").touch()
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("/us")
+        terminal.until("/usage  show the tokens used so far")
+        terminal.send("\t\r")
+        terminal.until("input 0 · cache read 0")
+        terminal.until_prompt()
+        terminal.send("look at @bskt")
+        terminal.until("     source/basket.py")
+        terminal.send("\t")
+        terminal.until(lambda: terminal.last_row == "you> look at @source/basket.py")
+
+
+def test_what_is_typed_into_a_flood_of_text_appears_as_it_was_typed() -> None:
+    """2,000 deltas a second: not a key lost, doubled or mixed into the answer."""
+    draft = "every key in its place 0123456789"
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("flood 2\r")
+        terminal.until("word")
+        for number, key in enumerate(draft, 1):
+            terminal.send(key)
+            row = f"you> {draft[:number]}".rstrip()
+            terminal.until(partial(stands_at_the_cursor, terminal, row))
+        terminal.until("context 0%")
+
+        assert draft not in terminal.transcript
+        assert terminal.last_row == f"you> {draft}"
+
+
+def test_own_commands_are_shown_and_offered_to_the_model_unless_asked_not_to() -> None:
+    """`!` goes with the next message, `!!` does not."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("!!echo pri''vate\r")
+        terminal.until("\nprivate")
+        terminal.send("!echo sha''red; exit 3\r")
+        terminal.until("\nshared\n[exit code 3]")
+        terminal.until_prompt()
+        terminal.send("why?\r")
+        terminal.until("You said")
+
+    command = "echo sha''red; exit 3"
+    assert sent() == [f"I ran this command:\n$ {command}\nshared\n[exit code 3]\n\nwhy?"]
+
+
+def test_ctrl_c_stops_an_own_command() -> None:
+    """And nothing of it goes on running."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("!touch begun; sleep 1000\r")
+        terminal.until(lambda: Path("begun").exists())
+        terminal.send(CTRL_C)
+        terminal.until("interrupted")
+        terminal.until_prompt()
+
+
+def test_ctrl_g_edits_the_draft_in_the_editor() -> None:
+    """It comes back as it was saved, and is not sent."""
+    Path("editor").write_text("#!/bin/sh\nprintf ' and more' >> \"$1\"\n")
+    Path("editor").chmod(0o755)
+    with Terminal(EDITOR=str(Path("editor").absolute())) as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("a draft")
+        terminal.until(lambda: terminal.last_row == "you> a draft")
+        terminal.send("\x07")
+        terminal.until("you> a draft and more")
+
+    assert sent() == []
+
+
+def test_ctrl_r_searches_what_was_sent_before() -> None:
+    """Enter takes the found line into the input."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("find the needle\r")
+        terminal.until("You said 'find the needle'")
+        terminal.send("something else\r")
+        terminal.until("You said 'something else'")
+        terminal.until_prompt()
+        terminal.send("\x12needle")
+        terminal.until("you> find the needle\nhistory:")
+        terminal.send("\r")
+        terminal.until(lambda: terminal.last_row == "you> find the needle")
+
+    assert sent() == ["find the needle", "something else"]
+
+
+def test_the_status_line_shows_model_mode_context_and_cost() -> None:
+    """Below the prompt, and up to date after each reply."""
+    with Terminal() as terminal:
+        terminal.until("model-1 minimal · ask · MCP 1/1")
+        terminal.until_prompt()
+        terminal.send("hello\r")
+        terminal.until("context 0% (12 tokens)")
+        terminal.send("/model high\r")
+        terminal.until("model-2 minimal · ask")
 
 
 def test_history_is_kept_across_sessions_for_the_owner_only() -> None:
@@ -255,19 +370,124 @@ def test_a_program_that_cannot_be_built_gives_the_terminal_back() -> None:
         assert "appsettings.toml: model is not set" in terminal.text
 
 
-def test_what_is_typed_during_a_run_waits_for_the_next_prompt() -> None:
-    """Neither lost nor echoed into the answer."""
+def test_a_message_typed_during_a_run_reaches_the_run() -> None:
+    """S0-59, C3: shown as queued, then in the very next request, echoed where it was delivered."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
         terminal.send("gated 2\r")
         terminal.until("piece 0")
         terminal.send("next\r")
+        terminal.until("  next: next")
+        before = sent()
         Path("gate-0").touch()
         Path("gate-1").touch()
         terminal.until("You said 'next'")
+        terminal.until(lambda: "next: next" not in terminal.text)
 
-        assert "piece 0\npiece 1\nyou> next\n" in terminal.text
+        assert before == ["gated 2"]
+        assert "piece 0\npiece 1\nyou> next\nYou said 'next'" in terminal.transcript
+
+
+def test_a_follow_up_waits_until_the_run_would_end() -> None:
+    """S0-60: Alt-Enter; it goes after what was steered, though it was typed before."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("gated 1\r")
+        terminal.until("piece 0")
+        terminal.send(f"later{ALT_ENTER}")
+        terminal.until("  then: later")
+        terminal.send("sooner\r")
+        terminal.until("  next: sooner")
+        Path("gate-0").touch()
+        terminal.until("You said 'later'")
+
+    assert sent() == ["gated 1", "sooner", "later"]
+
+
+def test_a_queued_message_can_be_taken_back_and_is_not_sent() -> None:
+    """Arrow-up puts it into the input; what is not typed again never happened."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("gated 1\r")
+        terminal.until("piece 0")
+        terminal.send("one\rtwo\r")
+        terminal.until("  next: two")
+        terminal.send("\x1b[A")
+        terminal.until(lambda: terminal.last_row == "you> two")
+        Path("gate-0").touch()
+        terminal.until("You said 'one'")
+        terminal.until(lambda: terminal.last_row == "you> two")
+
+    assert sent() == ["gated 1", "one"]
+
+
+@pytest.mark.parametrize("key", [CTRL_C, "\x1b"])
+def test_a_stopped_run_gives_back_what_was_queued_for_it(key: str) -> None:
+    """C18: Esc as well as Ctrl-C; nothing typed is lost, and nothing is sent unasked."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("forever\r")
+        terminal.until("working on it")
+        terminal.send("for later\r")
+        terminal.until("  next: for later")
+        terminal.send("a draft")
+        terminal.until(lambda: terminal.last_row == "you> a draft")
+        terminal.send(key)
+        terminal.until("interrupted")
+        terminal.until("you> for later\n     a draft")
+
+    assert sent() == ["forever"]
+
+
+def test_a_command_during_a_run_is_done_at_once_or_stays_in_the_input() -> None:
+    """/usage does not touch the run; /clear would, so it is refused and not lost."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("forever\r")
+        terminal.until("working on it")
+        terminal.send("/usage\r")
+        terminal.until("input 0 · cache read 0")
+        terminal.until_prompt()
+        terminal.send("/clear\r")
+        terminal.until("/clear waits for the end of the run; Esc stops it")
+        terminal.until(lambda: terminal.last_row == "you> /clear")
+
+
+def test_a_held_display_shows_nothing_and_then_everything_while_the_run_goes_on() -> None:
+    """S4-29: the model is read meanwhile."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("gated 2\r")
+        terminal.until("piece 0")
+        terminal.send("/pause\r")
+        terminal.until(lambda: "/pause" not in terminal.last_row)
+        Path("gate-0").touch()
+        Path("gate-1").touch()
+        terminal.send("next\r")
+        terminal.until(lambda: sent() == ["gated 2", "next"])
+        held = terminal.text
+        terminal.send("\x11")
+        terminal.until("You said 'next'")
+
+        assert "piece 1" not in held
+        assert "piece 0\npiece 1\nyou> next\nYou said" in terminal.transcript
+
+
+def test_keys_typed_before_there_is_a_prompt_are_kept_in_order() -> None:
+    """Enter included, which the terminal turns into a newline until we take over."""
+    with Terminal() as terminal:
+        terminal.send("first\rsecond\rdraft")
+        terminal.until("You said 'first'")
+        terminal.until("You said 'second'")
+        terminal.until(lambda: terminal.last_row == "you> draft")
+
+    assert sent() == ["first", "second"]
 
 
 def test_a_report_from_the_background_appears_above_the_draft() -> None:
@@ -287,7 +507,7 @@ def test_a_report_from_the_background_appears_above_the_draft() -> None:
 
 
 def test_tools_show_a_line_when_they_start_and_one_when_they_end() -> None:
-    """S4-18, S4-22, S4-23: the whole list, then each call with duration and outcome, then text."""
+    """S4-22, S4-23: each call with duration and outcome, in their place between the texts."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
@@ -295,15 +515,13 @@ def test_tools_show_a_line_when_they_start_and_one_when_they_end() -> None:
         terminal.until("The tool said")
         terminal.until_prompt()
 
-        shown = re.sub(r"\d+\.\d s", "n s", terminal.text).split("\n")
-        assert shown[4:8] == ["I take notes.", "2 tool calls:", "  - Note good", "  - Note bad"]
-        assert shown[8:12] == [
-            "* Note good",
-            "  done in n s: Note good",
-            "* Note bad",
-            "  failed after n s: Note bad: the note is bad",
+        shown = re.sub(r"\d+\.\d s", "n s", terminal.transcript).split("\n")
+        assert shown[4:] == [
+            "I take notes.",
+            "✓ Note good · n s",
+            "✗ Note bad · failed after n s: the note is bad",
+            "The tool said: the note is bad",
         ]
-        assert shown[12:] == ["The tool said: the note is bad", "you>"]
 
 
 def test_a_model_cannot_command_the_terminal() -> None:

@@ -11,7 +11,7 @@ PARAMETERS = {
     "read": ["path", "offset", "limit"],
     "edit": ["path", "edits"],
     "write": ["path", "content"],
-    "bash": ["command", "timeout", "background"],
+    "bash": ["command", "timeout", "background", "unsandboxed"],
     "grep": ["pattern", "path", "glob", "mode", "context", "ignore_case", "limit"],
     "glob": ["pattern", "path", "limit"],
 }

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from agent_cli.errors import ToolError
 from agent_cli_tools import textio
-from agent_cli_tools.textio import decode, encode, failure, looks_binary, read_bytes, write_atomic
+from agent_cli_tools.atomic_write import write_atomic
+from agent_cli_tools.textio import decode, encode, failure, looks_binary, read_bytes
 
 OLD, NEW = b"old\n" * 500, b"new content\n" * 500
 
@@ -155,7 +156,8 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path, is_linked: bool) 
     if is_linked:
         (tmp_path / "b").hardlink_to(path)
     script = (
-        "import sys; from pathlib import Path; from agent_cli_tools.textio import write_atomic\n"
+        "import sys; from pathlib import Path\n"
+        "from agent_cli_tools.atomic_write import write_atomic\n"
         "path = Path(sys.argv[1])\n"
         "write_atomic(path, b'x' * 100_000, before=path.read_bytes())"
     )
@@ -179,7 +181,8 @@ def test_being_killed_in_mid_write_leaves_old_or_new(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(OLD)
     script = (
-        "import sys; from pathlib import Path; from agent_cli_tools.textio import write_atomic\n"
+        "import sys; from pathlib import Path\n"
+        "from agent_cli_tools.atomic_write import write_atomic\n"
         "path, old, new = Path(sys.argv[1]), b'old\\n' * 500, b'new content\\n' * 500\n"
         "if path.read_bytes() == new: old, new = new, old\n"
         "print('ready', flush=True)\n"

@@ -201,3 +201,64 @@ def test_what_runs_on_is_closed_once_it_ended_or_with_the_workspace(workspace: W
     workspace.close()
 
     assert (first.closed, second.closed, third.closed) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *(".git/config", ".git/hooks/pre-commit", ".GIT/config", "src/.git/config", ".mcp.json"),
+        *(".Mcp.Json", "appsettings.toml", "appsettings.json", ".agent-cli/skills/x/SKILL.md"),
+        *(".claude/settings.json", ".vscode/tasks.json", ".husky/pre-commit"),
+    ],
+)
+def test_what_makes_programs_act_is_not_written(workspace: Workspace, given: str) -> None:
+    """Threats 10 and 11: what the agent writes there, somebody's next git or editor runs."""
+    with pytest.raises(ToolError, match="do not change it"):
+        workspace.resolve(given, to_write=True)
+
+    assert workspace.resolve(given) == workspace.root / given
+
+
+def test_another_name_of_a_protected_file_is_protected_too(workspace: Workspace) -> None:
+    """Threat 2: a hard link, and what a file system that folds names makes of them."""
+    (workspace.root / ".mcp.json").write_text("{}")
+    (workspace.root / "innocent").hardlink_to(workspace.root / ".mcp.json")
+
+    with pytest.raises(ToolError, match="another name"):
+        workspace.resolve("innocent", to_write=True)
+
+
+def test_a_hard_link_to_a_secret_is_the_secret(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 2: it has no target that a path could be judged by."""
+    home = workspace.root.parent / "home"
+    monkeypatch.setenv("HOME", str(home))
+    for place, link in ((home / ".ssh" / "id_x", "notes"), (workspace.root / ".env", "config")):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("KEY")
+        (workspace.root / link).hardlink_to(place)
+
+        with pytest.raises(ToolError, match="may hold secrets"):
+            workspace.resolve(link)
+    (workspace.root / "other").hardlink_to(workspace.root / "src" / "a.py")
+
+    assert workspace.resolve("other")
+
+
+def test_what_merely_looks_like_it_can_be_written(workspace: Workspace) -> None:
+    for given in (".github/workflows/ci.yml", "docs/appsettings.toml", ".gitignore", "src/a.py"):
+        assert workspace.resolve(given, to_write=True) == workspace.root / given
+
+
+def test_our_own_files_and_start_files_are_protected_in_a_home_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Somebody may start in their home directory."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    own = tmp_path / ".config" / "agent-cli"
+    workspace = Workspace(tmp_path, own_dirs=[own])
+
+    for given in (".bashrc", ".config/agent-cli/permissions.toml", ".config/fish/config.fish"):
+        with pytest.raises(ToolError, match="do not change it"):
+            workspace.resolve(given, to_write=True)

@@ -9,13 +9,15 @@ from pydantic import Field
 
 from agent_cli.cancel import CancelToken
 from agent_cli.errors import ToolError
+from agent_cli.sandbox import Confinement, Sandbox, SandboxMissing
 from agent_cli.timeline import Json
-from agent_cli.tooling import Tool, ToolContext, ToolResult
+from agent_cli.tooling import Approval, Tool, ToolContext, ToolResult
+from agent_cli_tools.command_line import OUTPUT_BYTES_MAX, CommandLine
 from agent_cli_tools.environment import command_environment
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.parameters import Parameters
 from agent_cli_tools.process_groups import Member
-from agent_cli_tools.processes import Command, CommandLine, start
+from agent_cli_tools.processes import Command, start
 from agent_cli_tools.programs import find_program
 from agent_cli_tools.workspace import Workspace
 
@@ -26,6 +28,7 @@ _SIGNAL_BASE = 128
 _SHOWN_COMMAND_CHARS = 100
 _LISTED_PROCESSES_MAX = 5
 
+_UNSANDBOXED = "it would run outside the sandbox, with all of your rights and the network"
 _DESCRIPTION = (
     "Run a command in a new bash at the workspace root (cd does not persist); stdin is empty."
     " Returns stdout and stderr merged, then [exit CODE · TIME]; long output keeps head and tail,"
@@ -39,16 +42,17 @@ class BashParameters(Parameters):
     command: str
     timeout: float = Field(120, gt=0, le=TIMEOUT_MAX_S, description="seconds")
     background: bool = False
+    unsandboxed: bool = Field(False, description="if the sandbox blocked it; asks the user")
 
 
-def bash_tool(workspace: Workspace) -> Tool:
-    """Return the tool `bash`."""
+def bash_tool(workspace: Workspace, sandbox: Sandbox | None = None) -> Tool:
+    """Return the tool `bash`; without a sandbox, commands have all of the user's rights."""
 
     async def execute(
         _call_id: str, params: BashParameters, cancel: CancelToken, on_update: ToolContext
     ) -> ToolResult:
         async with cancel.scope():
-            return await _run(workspace, params, on_update)
+            return await _Run(workspace, sandbox, params, on_update).result()
 
     return Tool(
         name="bash",
@@ -57,55 +61,86 @@ def bash_tool(workspace: Workspace) -> Tool:
         parameters=BashParameters,
         execute=execute,
         timeout_s=0,  # It keeps its own limit, which the model may raise.
+        require_approval=lambda params: Approval(params.unsandboxed, _UNSANDBOXED),
         summary=lambda params: _first_line(params.command),
     )
 
 
-async def _run(workspace: Workspace, params: BashParameters, on_update: ToolContext) -> ToolResult:
-    output = OutputBuffer(workspace.open_spill)
-    updates = _Updates(lambda: on_update(output.last_lines()))
-    if params.background:
-        output.start_spill()
-        if output.spill_path is None:
-            raise ToolError("No log file could be made: is the disk full? Free some space first.")
-    command = await _start(workspace, params.command, output, updates.due)
-    began = time.monotonic()
-    try:
-        # What is meant to go on may still fail at once; then its output is the answer.
-        code = await _exit_code(command, _SETTLE_S if params.background else params.timeout)
-        if code is not None:
-            await command.drain()
-        elif not params.background:
+class _Run:
+    """One call of the tool."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        sandbox: Sandbox | None,
+        params: BashParameters,
+        on_update: ToolContext,
+    ) -> None:
+        self._workspace = workspace
+        self._sandbox = None if params.unsandboxed else sandbox
+        self._params = params
+        self._output = OutputBuffer(workspace.open_spill)
+        self._updates = _Updates(lambda: on_update(self._output.last_lines()))
+
+    async def result(self) -> ToolResult:
+        """Run the command and say what came of it."""
+        params = self._params
+        if params.background:
+            self._output.start_spill()
+            if self._output.spill_path is None:
+                raise ToolError("No log file could be made: is the disk full? Free some space.")
+        confinement = await self._confinement()
+        command = await self._start(confinement or Confinement())
+        began = time.monotonic()
+        try:
+            # What is meant to go on may still fail at once; then its output is the answer.
+            code = await _exit_code(command, _SETTLE_S if params.background else params.timeout)
+            if code is not None:
+                await command.drain()
+            elif not params.background:
+                await command.stop()
+        except BaseException:
             await command.stop()
-    except BaseException:
-        await command.stop()
-        raise
-    finally:
-        updates.stop()
-    left = command.others()
-    if command.has_ended():
-        command.close()
-    else:
-        workspace.keep(command)
-    if code is None and params.background:
-        return _started(command, output)
-    return _result(output, code, params, time.monotonic() - began, left)
+            raise
+        finally:
+            self._updates.stop()
+        left = command.others()
+        if command.has_ended():
+            command.close()
+        else:
+            self._workspace.keep(command)
+        if code is None and params.background:
+            return _started(command, self._output, sandboxed=confinement is not None)
+        notes = list(command.put_back)
+        if confinement is not None and code and self._sandbox is not None:
+            notes += filter(None, [self._sandbox.denial(self._output.text())])
+        return _result(self._output, code, params, time.monotonic() - began, left, notes)
 
+    async def _confinement(self) -> Confinement | None:
+        try:
+            return await self._sandbox.confine(self._workspace.root) if self._sandbox else None
+        except SandboxMissing as error:
+            raise ToolError(f"No command can run: {error}. Tell the user.") from error
+        except OSError as error:
+            raise ToolError(
+                f"The sandbox could not be made: {error}. Is the disk full? Tell the user."
+            ) from error
 
-async def _start(
-    workspace: Workspace, text: str, output: OutputBuffer, on_output: Callable[[], None]
-) -> Command:
-    bash = find_program("bash", outside=workspace.root)
-    if bash is None:
-        raise ToolError("bash is not installed here, so no command can run. Tell the user.")
-    line = CommandLine(text, bash, workspace.root, command_environment())
-    try:
-        return await start(line, output, on_output)
-    except (OSError, ValueError) as error:
-        raise ToolError(
-            f"The command could not be started: {error}."
-            " If it is very long, write it to a file and run that."
-        ) from error
+    async def _start(self, confinement: Confinement) -> Command:
+        bash = find_program("bash", outside=self._workspace.root)
+        if bash is None:
+            confinement.release()
+            raise ToolError("bash is not installed here, so no command can run. Tell the user.")
+        line = CommandLine(
+            self._params.command, bash, self._workspace.root, command_environment(), confinement
+        )
+        try:
+            return await start(line, self._output, self._updates.due)
+        except (OSError, ValueError) as error:
+            raise ToolError(
+                f"The command could not be started: {error}."
+                " If it is very long, write it to a file and run that."
+            ) from error
 
 
 async def _exit_code(command: Command, limit_s: float) -> int | None:
@@ -141,15 +176,21 @@ class _Updates:
         self._show()
 
 
-def _started(command: Command, output: OutputBuffer) -> ToolResult:
+def _started(command: Command, output: OutputBuffer, *, sandboxed: bool) -> ToolResult:
+    group = command.group
+    end = f"`kill -- -{group}` ends it"
+    if sandboxed:
+        end = (
+            "Being in a sandbox of its own, it cannot be reached by other commands, except those"
+            f" with unsandboxed=true: `kill -- -{group}` ends it"
+        )
     return ToolResult.of(
-        f"Started as process group {command.group}; its output (64 MB of it) goes to"
-        f" {output.spill_path} (use read). `kill -- -{command.group}` ends it; at the latest it"
-        " ends with this program.",
+        f"Started as process group {group}; its output (64 MB of it) goes to"
+        f" {output.spill_path} (use read). {end}; at the latest it ends with this program.",
         {
             "kind": "command",
             "exit_code": None,
-            "group": command.group,
+            "group": group,
             "spill": str(output.spill_path),
         },
     )
@@ -161,6 +202,7 @@ def _result(
     params: BashParameters,
     duration_s: float,
     left: Sequence[Member],
+    notes: Sequence[str],
 ) -> ToolResult:
     text = output.text()
     details: Json = {
@@ -176,8 +218,15 @@ def _result(
             f" Its output until then:\n{text}",
             details,
         )
+    if output.total_bytes > OUTPUT_BYTES_MAX:
+        return ToolResult.error(
+            "The command printed more than 5 GB and was killed. Let it print less, or to a file."
+            f" Its output until then:\n{text}",
+            details,
+        )
     body = f"{text}\n" if text and not text.endswith("\n") else text
-    return ToolResult.of(f"{body}[{_outcome(code, duration_s)}{_still_running(left)}]", details)
+    lines = [f"{body}[{_outcome(code, duration_s)}{_still_running(left)}]", *notes]
+    return ToolResult.of("\n".join(lines), details)
 
 
 def _outcome(code: int, duration_s: float) -> str:

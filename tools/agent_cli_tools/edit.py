@@ -9,10 +9,11 @@ from pydantic import Field
 from agent_cli.cancel import CancelToken
 from agent_cli.errors import ToolError
 from agent_cli.tooling import Tool, ToolContext, ToolResult
+from agent_cli_tools.atomic_write import write_atomic
 from agent_cli_tools.diffs import Diff, diff
 from agent_cli_tools.matching import Edit, Edited, apply_edits
 from agent_cli_tools.parameters import Parameters
-from agent_cli_tools.textio import decode, encode, looks_binary, read_bytes, write_atomic
+from agent_cli_tools.textio import decode, encode, looks_binary, read_bytes
 from agent_cli_tools.workspace import Workspace
 
 EDITS_MAX = 50

@@ -1,4 +1,4 @@
-"""Who is in a process group."""
+"""Who is in a process group, and who descends from a process."""
 
 import os
 import subprocess
@@ -23,20 +23,48 @@ def group_members(group: int) -> list[Member]:
     return list(_from_proc(group) if (_PROC / "self/stat").exists() else _from_ps(group))
 
 
+def descendants(pid: int, *, below: int) -> list[Member]:
+    """Return the living processes *below* generations under *pid*, and all under those.
+
+    Needs /proc.
+    """
+    living = [member for each in _pids() if (member := _member(each))]
+    generation = {pid}
+    for _ in range(below):
+        generation = {member.pid for member in living if member.parent in generation}
+    found = generation
+    while generation:
+        generation = {member.pid for member in living if member.parent in generation}
+        found = found | generation
+    return [member for member in living if member.pid in found]
+
+
 def _from_proc(group: int) -> Iterator[Member]:
-    for pid in (int(name) for name in os.listdir(_PROC) if name.isdigit()):  # noqa: PTH208 - names
+    for pid in _pids():
         try:
             # Asking for the group costs a fraction of opening a file, and most are not in it.
             if os.getpgid(pid) != group:
                 continue
-            stat = (_PROC / str(pid) / "stat").read_text(errors="replace")
         except OSError:
             continue  # It ended while we looked.
-        # "PID (NAME) STATE PARENT ...", and a name may hold blanks and parentheses.
-        before, _, after = stat.rpartition(")")
-        state, parent = after.split()[:2]
-        if state != "Z":
-            yield Member(pid, int(parent), before.partition("(")[2])
+        if member := _member(pid):
+            yield member
+
+
+def _pids() -> Iterator[int]:
+    return (int(name) for name in os.listdir(_PROC) if name.isdigit())  # noqa: PTH208 - names
+
+
+def _member(pid: int) -> Member | None:
+    """Return the process, None when it has ended."""
+    try:
+        stat = (_PROC / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    # "PID (NAME) STATE PARENT ...", and a name may hold blanks and parentheses.
+    before, _, after = stat.rpartition(")")
+    state, parent = after.split()[:2]
+    return Member(pid, int(parent), before.partition("(")[2]) if state != "Z" else None
 
 
 def _from_ps(group: int) -> Iterator[Member]:

@@ -1,20 +1,23 @@
 """A shell command that can always be ended, with everything it started.
 
 Knows processes and pipes; what is run, and what is said about it, is the caller's business.
-A process that puts itself into a new session (a daemon) leaves the group and is not covered.
+A process that puts itself into a new session (a daemon) leaves the group and is covered only where
+a sandbox gave the command a process namespace of its own.
 """
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
+from agent_cli.sandbox import Confinement
+from agent_cli_tools.command_line import CommandLine
 from agent_cli_tools.output import OutputBuffer
-from agent_cli_tools.process_groups import Member, group_members
+from agent_cli_tools.process_groups import Member, descendants, group_members
 
 GRACE_S = 1.0
 """From SIGTERM to SIGKILL."""
@@ -25,44 +28,31 @@ DRAIN_S = 0.3
 _STATUS_BYTES = 16
 _POLL_S = 0.02
 
-# Killed with SIGKILL, we can clean up nothing, and PR_SET_PDEATHSIG would reach only our direct
-# child (and fire when the thread that started it ends). So every command runs beside a watcher:
-# a member of its group that waits for our end of a socket to close, which the kernel does however
-# we die, and then kills the group it is in. Being a member, it also keeps the group's number from
-# being given to somebody else while we may still send signals to it. The shell that starts both
-# reports the exit status through the socket and stays until we answer, so that nobody is left
-# without a parent; an answer lets the watcher go without killing.
-_WRAPPER = """
-exec 3<&0 </dev/null 2>/dev/null
-(trap '' HUP INT TERM; read -r _ <&3 || kill -KILL 0) >/dev/null &
-trap : HUP INT TERM
-"$BASH" --noprofile --norc -c "$1" 2>&1 3<&-
-echo $? >&3
-exec >/dev/null
-wait
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class CommandLine:
-    """What to run: a text for bash, the absolute path of bash, where, and with what environment."""
-
-    text: str
-    bash: Path
-    cwd: Path
-    environment: Mapping[str, str]
+# The shell we start, bubblewrap, and its process 1; the command is the child of the last.
+_LAYERS_ABOVE_NESTED = 3
 
 
 class Command:
-    """A started command: a process group whose members die with us, whatever kills us."""
+    """A started command: a process group whose members die with us, whatever kills us.
+
+    Attributes:
+        put_back: Once it is closed, a sentence about each protected file it had changed.
+    """
 
     def __init__(
-        self, process: "subprocess.Popen[bytes]", link: socket.socket, output: "_Reader"
+        self,
+        process: "subprocess.Popen[bytes]",
+        link: socket.socket,
+        output: "_Reader",
+        confinement: Confinement,
     ) -> None:
         self._process = process
         self._link = link
         self._output = output
+        self._confinement = confinement
         self._exit_code: int | None = None
+        self.put_back: Sequence[str] = ()
+        output.on_flood = self.kill
 
     @property
     def group(self) -> int:
@@ -99,7 +89,7 @@ class Command:
         if self._is_closed():
             return
         try:
-            self._signal(signal.SIGTERM)
+            self._ask_to_end()
             if not await self._ends_within(GRACE_S):
                 self._signal(signal.SIGKILL)
             await self.drain()
@@ -123,6 +113,20 @@ class Command:
             self._process.wait()
         self._link.close()
         self._output.close()
+        self.put_back = self._confinement.release()
+
+    def kill(self) -> None:
+        """End the whole group at once; `wait` and `close` are still to be called."""
+        self._signal(signal.SIGKILL)
+
+    def _ask_to_end(self) -> None:
+        """Send SIGTERM to the command and all it started, but not to what holds its namespace."""
+        if not self._confinement.nested:
+            self._signal(signal.SIGTERM)
+            return
+        for member in descendants(self.group, below=_LAYERS_ABOVE_NESTED):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(member.pid, signal.SIGTERM)
 
     async def _ends_within(self, limit_s: float) -> bool:
         try:
@@ -163,11 +167,15 @@ class Command:
 class _Reader(asyncio.Protocol):
     """Feeds a buffer from a pipe; goes on while a background process holds the other end."""
 
-    def __init__(self, buffer: OutputBuffer, on_output: Callable[[], None]) -> None:
+    def __init__(
+        self, buffer: OutputBuffer, on_output: Callable[[], None], *, bytes_max: int
+    ) -> None:
         self._buffer = buffer
         self._on_output = on_output
+        self._bytes_max = bytes_max
         self._transport: asyncio.BaseTransport | None = None
         self.ended = asyncio.Event()
+        self.on_flood: Callable[[], None] = lambda: None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
@@ -175,6 +183,8 @@ class _Reader(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._buffer.add(data)
         self._on_output()
+        if self._buffer.total_bytes > self._bytes_max:
+            self.on_flood()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - Protocol's signature
         self._buffer.close()
@@ -197,18 +207,24 @@ async def start(
         OSError: It could not be started, e.g. the text is too long for one argument.
         ValueError: The text holds what no argument can, e.g. NUL.
     """
+    try:
+        process, ours, reading = _spawn(line)
+    except BaseException:
+        line.confinement.release()
+        raise
+    reader = _Reader(output, on_output, bytes_max=line.output_bytes_max)
+    command = Command(process, ours, reader, line.confinement)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: reader, os.fdopen(reading, "rb", 0))
+    return command
+
+
+def _spawn(line: CommandLine) -> "tuple[subprocess.Popen[bytes], socket.socket, int]":
+    """Return the process, our end of its socket, and the descriptor its output comes from."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     reading, writing = os.pipe()
     try:
-        process = subprocess.Popen(  # noqa: ASYNC220 - returns as soon as it has started
-            [str(line.bash), "--noprofile", "--norc", "-c", _WRAPPER, "bash", line.text],
-            stdin=theirs.fileno(),
-            stdout=writing,
-            cwd=line.cwd,
-            env=line.environment,
-            start_new_session=True,
-        )
+        return _in_right_thread(line, theirs.fileno(), writing), ours, reading
     except BaseException:
         ours.close()
         os.close(reading)
@@ -216,7 +232,24 @@ async def start(
     finally:
         theirs.close()
         os.close(writing)
-    reader = _Reader(output, on_output)
-    command = Command(process, ours, reader)
-    await asyncio.get_running_loop().connect_read_pipe(lambda: reader, os.fdopen(reading, "rb", 0))
-    return command
+
+
+def _in_right_thread(line: CommandLine, stdin: int, stdout: int) -> "subprocess.Popen[bytes]":
+    def run() -> "subprocess.Popen[bytes]":
+        if line.confinement.enter is not None:
+            line.confinement.enter()
+        return subprocess.Popen(
+            line.arguments(),
+            stdin=stdin,
+            stdout=stdout,
+            cwd=line.cwd,
+            env={**line.environment, **line.confinement.environment},
+            pass_fds=line.confinement.descriptors,
+            start_new_session=True,
+        )
+
+    if line.confinement.enter is None:
+        return run()
+    # What restricts a thread restricts it for good, and what it starts; so it starts nothing else.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(run).result()

@@ -14,6 +14,7 @@ from agent_cli.errors import ToolError
 from agent_cli.timeline import Block, text_block
 from agent_cli.tooling import Tool, ToolContext, ToolResult
 from agent_cli_tools.excerpts import Excerpt, excerpt
+from agent_cli_tools.fixed_paths import directory_at, names_in
 from agent_cli_tools.parameters import Parameters
 from agent_cli_tools.textio import failure, looks_binary, open_regular
 from agent_cli_tools.workspace import Workspace
@@ -145,9 +146,8 @@ def _footer(part: Excerpt, count: int) -> str:
 
 def _directory(workspace: Workspace, path: Path) -> ToolResult:
     try:
-        entries = sorted(
-            f"{entry.name}/" if entry.is_dir() else entry.name for entry in os.scandir(path)
-        )
+        with directory_at(path) as place:
+            entries = names_in(place)
     except OSError as error:
         raise failure(error, path) from error
     shown = entries[:LINES_MAX]

@@ -1,6 +1,9 @@
 """Which files hold keys and passwords, judged by their path alone; nothing here opens a file."""
 
-from pathlib import PurePath
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path, PurePath
 
 _NAMES = frozenset(
     {
@@ -25,3 +28,23 @@ def is_secret(path: PurePath) -> bool:
     if not _FOLDERS.isdisjoint(parts):
         return True
     return any(place in path.as_posix().casefold() for place in _PLACES)
+
+
+def is_linked_secret(state: os.stat_result, *directories: Path) -> bool:
+    """Whether a file in this *state* is, by another name, a secret of the user.
+
+    Looked for is what lies directly in *directories* and in the usual folders there, and only if
+    the file has several names at all.
+    """
+    if state.st_nlink == 1 or not stat.S_ISREG(state.st_mode):
+        return False
+    folders = (place for each in directories for place in (each, *(each / f for f in _FOLDERS)))
+    return any(os.path.samestat(state, found) for folder in folders for found in _states(folder))
+
+
+def _states(folder: Path) -> Iterator[os.stat_result]:
+    try:
+        entries = [path for path in folder.iterdir() if is_secret(path)]
+        yield from (path.lstat() for path in entries)
+    except OSError:
+        return  # It is not there, or not ours to look into.

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from agent_cli.errors import ToolError
-from agent_cli_tools.secret_files import is_secret
+from agent_cli.sandbox.protected import why_protected
+from agent_cli_tools.secret_files import is_linked_secret, is_secret
 from agent_cli_tools.textio import failure
 
 # Invisible characters that reorder the text around them, so that a path reads as another one.
@@ -42,15 +43,22 @@ class Workspace:
     Args:
         root: Where relative paths start and commands run.
         extra_dirs: More directories the tools may read and write.
+        own_dirs: What belongs to this program, and is never written even where it lies inside.
         spill_dir: Where full outputs go, readable by the user only; None makes a private
             temporary directory that goes when the program ends.
     """
 
     def __init__(
-        self, root: Path, *, extra_dirs: Sequence[Path] = (), spill_dir: Path | None = None
+        self,
+        root: Path,
+        *,
+        extra_dirs: Sequence[Path] = (),
+        own_dirs: Sequence[Path] = (),
+        spill_dir: Path | None = None,
     ) -> None:
         self.root = Path(os.path.realpath(root.expanduser()))
         self._dirs = (self.root, *(Path(os.path.realpath(d.expanduser())) for d in extra_dirs))
+        self._own_dirs = tuple(Path(os.path.realpath(directory)) for directory in own_dirs)
         self._spill_dir = spill_dir
         self._read: dict[Path, str] = {}
         self._running: list[LeftRunning] = []
@@ -62,8 +70,8 @@ class Workspace:
         relative starts at the root. The file need not exist. What spilled can only be read.
 
         Raises:
-            ToolError: The path is empty, lies outside, names a secret or holds characters that
-                hide what it is.
+            ToolError: The path is empty, lies outside, names a secret, holds characters that hide
+                what it is, or is to be written and makes programs act.
         """
         _refuse_hidden_characters(given)
         if given.startswith("@") and not os.path.lexists(self.root / given):
@@ -73,19 +81,22 @@ class Workspace:
         # Not Path.resolve: the name as given counts too, before symlinks are followed.
         # Nor Path.expanduser: it knows no file whose name starts with "~".
         named = Path(os.path.abspath(self.root / os.path.expanduser(given)))  # noqa: PTH100, PTH111
-        real = Path(os.path.realpath(named))
+        try:
+            real = Path(os.path.realpath(named))
+        except OSError as error:  # A symlink became something else between two looks at it.
+            raise failure(error, named) from error
         if not self._contains(real, to_write=to_write):
             raise ToolError(
                 f"{given} is outside the workspace. Use paths below {self._shown_dirs()};"
                 " the user can add a directory with --add-dir."
             )
         if is_secret(named) or is_secret(real):
-            raise ToolError(
-                f"{given} may hold secrets, so the tools do not touch it."
-                " Ask the user for what you need to know from it."
-            )
+            raise _holds_secrets(given)
+        if to_write:
+            self._refuse_protected(given, real)
         try:
-            real.stat()
+            if is_linked_secret(real.stat(), self.root, Path.home()):
+                raise _holds_secrets(given)
         except (FileNotFoundError, NotADirectoryError):
             pass  # Whether it must exist, the tool knows.
         except OSError as error:
@@ -160,8 +171,25 @@ class Workspace:
             dirs = (*dirs, Path(os.path.realpath(self._spill_dir)))
         return any(real.is_relative_to(directory) for directory in dirs)
 
+    def _refuse_protected(self, given: str, real: Path) -> None:
+        for directory in self._dirs:
+            if not real.is_relative_to(directory):
+                continue
+            if why := why_protected(real, directory, self._own_dirs):
+                raise ToolError(
+                    f"{given} is {why}, so the tools do not change it."
+                    " Tell the user what to change there, and why."
+                )
+
     def _shown_dirs(self) -> str:
         return " or ".join(str(directory) for directory in self._dirs)
+
+
+def _holds_secrets(given: str) -> ToolError:
+    return ToolError(
+        f"{given} may hold secrets, so the tools do not touch it."
+        " Ask the user for what you need to know from it."
+    )
 
 
 def _digest(raw: bytes) -> str:

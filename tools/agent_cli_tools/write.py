@@ -6,15 +6,14 @@ from pathlib import Path
 from agent_cli.cancel import CancelToken
 from agent_cli.errors import ToolError
 from agent_cli.tooling import Tool, ToolContext, ToolResult
+from agent_cli_tools.atomic_write import write_atomic
 from agent_cli_tools.diffs import diff
 from agent_cli_tools.parameters import Parameters
 from agent_cli_tools.textio import (
     decode,
     encode,
-    failure,
     looks_binary,
     read_bytes,
-    write_atomic,
 )
 from agent_cli_tools.workspace import Workspace
 
@@ -62,7 +61,6 @@ def _write(workspace: Workspace, params: WriteParameters) -> ToolResult:
     path = workspace.resolve(params.path, to_write=True)
     raw = _old_content(workspace, path)
     if raw is None:
-        _make_parent(path)
         data, before, note = encode(params.content, "utf-8"), "", ""
     else:
         before, encoding = decode(raw)
@@ -99,13 +97,6 @@ def _old_content(workspace: Workspace, path: Path) -> bytes | None:
         hint = "Delete it first, if that is meant." if looks_binary(raw) else "Read it first."
         raise ToolError(f"{shown} {why}, so it was not replaced. {hint}")
     return raw
-
-
-def _make_parent(path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise failure(error, path.parent) from error
 
 
 def _with_old_endings(content: str, before: str) -> tuple[str, str]:

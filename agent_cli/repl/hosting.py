@@ -1,0 +1,63 @@
+"""The program behind the prompt: built in a thread, entered, and left when the person leaves."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from agent_cli.repl.loading import smooth_typing
+from agent_cli.terminal.background import in_background
+
+if TYPE_CHECKING:
+    from agent_cli.repl.application import Application
+
+ShellT = TypeVar("ShellT")
+MadeT_co = TypeVar("MadeT_co", covariant=True)
+
+
+class Maker(Protocol[MadeT_co]):
+    """Makes the shell; loading what that needs may take a second."""
+
+    def load(self) -> None:
+        """Import what the first prompt must not wait for; called in a thread."""
+        ...
+
+    def open(self, app: "Application") -> AbstractAsyncContextManager[MadeT_co]:
+        """Return the shell for as long as the body of an `async with` runs."""
+        ...
+
+
+class Host(Generic[ShellT]):
+    """One program for one session. `ready` gets the shell, or what kept it from existing."""
+
+    def __init__(self, build: "Callable[[], Application]", maker: Maker[ShellT]) -> None:
+        self.ready: asyncio.Future[ShellT] = asyncio.get_running_loop().create_future()
+        self.drawn = asyncio.Event()
+        self._build = build
+        self._maker = maker
+        self._leaving = asyncio.Event()
+
+    async def run(self, on_failure: Callable[[], None]) -> None:
+        """Build and enter the program once the first prompt is drawn; leave it after `leave`."""
+        try:
+            await self.drawn.wait()
+            app = await in_background(self._load)
+            async with app, self._maker.open(app) as shell:
+                self.ready.set_result(shell)
+                await self._leaving.wait()
+        except Exception as error:
+            if self.ready.done():
+                raise
+            self.ready.set_exception(error)
+            on_failure()
+
+    def leave(self) -> bool:
+        """Let `run` end; False when there is nothing to leave yet."""
+        self._leaving.set()
+        return self.ready.done()
+
+    def _load(self) -> "Application":
+        with smooth_typing():
+            app = self._build()
+            self._maker.load()
+            return app

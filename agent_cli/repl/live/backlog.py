@@ -1,0 +1,120 @@
+"""What happened and is not on the screen yet: in its order, at a set speed, or held back."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from agent_cli.events import Event, MessageUpdate
+from agent_cli.provider import TextDelta, ThinkingDelta
+
+HELD_CHARS_MAX: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of the program itself, such as a command's output, among the events."""
+
+    rows: tuple[str, ...]
+
+
+Item: TypeAlias = Event | Rows
+
+
+class Backlog:
+    """Nothing leaves before what came earlier, and nothing is lost.
+
+    Text leaves at `chars_per_second`, 0 meaning at once. Paused, nothing leaves; but more than
+    `chars_max` characters never wait: then the oldest go on. A run is never held up by this.
+    """
+
+    def __init__(
+        self,
+        *,
+        chars_per_second: float,
+        clock: Callable[[], float],
+        chars_max: int = HELD_CHARS_MAX,
+    ) -> None:
+        self.chars_per_second = chars_per_second
+        self.paused = False
+        self._clock = clock
+        self._chars_max = chars_max
+        self._items: deque[Item] = deque()
+        self._chars = 0
+        self._paid_until_s = 0.0
+
+    @property
+    def waiting_chars(self) -> int:
+        """Characters of text that wait."""
+        return self._chars
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    def put(self, item: Item) -> None:
+        """Append *item*."""
+        if not self._chars:
+            self._paid_until_s = max(self._paid_until_s, self._clock())
+        self._items.append(item)
+        self._chars += len(text_of(item))
+
+    def take(self) -> Iterator[Item]:
+        """Yield what may be shown now; a text may come in pieces."""
+        allowed = self._allowance()
+        while self._items:
+            size = len(text_of(self._items[0]))
+            if not size:
+                if self.paused and self._chars <= self._chars_max:
+                    return
+                yield self._items.popleft()
+                continue
+            if allowed <= 0:
+                return
+            item = self._cut(min(size, allowed))
+            allowed -= len(text_of(item))
+            yield item
+
+    def skip_wait(self) -> None:
+        """Let what waits go at once, whatever the speed."""
+        self._paid_until_s = float("-inf")
+
+    def _allowance(self) -> int:
+        too_many = self._chars - self._chars_max
+        if self.paused:
+            self._paid_until_s = self._clock()
+            return max(too_many, 0)
+        if not self.chars_per_second:
+            return self._chars
+        earned = (self._clock() - self._paid_until_s) * self.chars_per_second
+        allowed = self._chars if earned >= self._chars else int(earned)
+        self._paid_until_s += allowed / self.chars_per_second
+        return max(allowed, too_many)
+
+    def _cut(self, size: int) -> Item:
+        item = self._items[0]
+        self._chars -= size
+        if size == len(text_of(item)):
+            return self._items.popleft()
+        first, self._items[0] = _split(item, size)
+        return first
+
+
+def text_of(item: Item) -> str:
+    """Return the text an item brings; "" for all but the pieces of a reply."""
+    match item:
+        case MessageUpdate(event=TextDelta(delta=text) | ThinkingDelta(delta=text)):
+            return text
+        case _:
+            return ""
+
+
+def _split(item: Item, size: int) -> tuple[Item, Item]:
+    match item:
+        case MessageUpdate(event=TextDelta() | ThinkingDelta() as event):
+            first, rest = event.delta[:size], event.delta[size:]
+            return (
+                replace(item, event=replace(event, delta=first)),
+                replace(item, event=replace(event, delta=rest)),
+            )
+        case _:
+            raise AssertionError(f"{item} holds no text")

@@ -1,0 +1,32 @@
+"""How wide a painted row is: standard library and prompt_toolkit only."""
+
+import re
+from typing import Final
+
+from prompt_toolkit.utils import get_cwidth
+
+_ESCAPE: Final = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\")
+
+
+def row_width(row: str) -> int:
+    """Return the number of cells a row with colours takes."""
+    text = _ESCAPE.sub("", row)
+    return len(text) if text.isascii() else sum(max(get_cwidth(char), 0) for char in text)
+
+
+def rows_taken(width: int, columns: int) -> int:
+    """Return how many rows a line of *width* cells takes on a terminal that wraps."""
+    return max(1, -(-width // max(columns, 1)))
+
+
+def shortened(text: str, cells_max: int) -> str:
+    """Return *text*, which holds no escapes, cut to *cells_max* cells."""
+    if row_width(text) <= cells_max:
+        return text
+    kept, used = [], 1
+    for char in text:
+        used += max(get_cwidth(char), 0)
+        if used > cells_max:
+            break
+        kept.append(char)
+    return "".join(kept) + "…" if cells_max > 0 else ""

@@ -1,0 +1,130 @@
+"""From what happens to what is seen: at most so many frames a second, in the order of events."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from agent_cli.events import Event
+from agent_cli.repl.live.backlog import Backlog, Item, Rows
+from agent_cli.repl.live.paint import Paint, rows_of
+from agent_cli.repl.live.painter import Painter
+from agent_cli.repl.live.sequence import Sequence
+from agent_cli.repl.live.view import View
+from agent_cli.terminal.writer import Style
+
+_log = structlog.get_logger(__name__)
+_FRAME_S: Final = 0.05
+_IDLE_FRAME_S: Final = 0.125
+# Keys are handled between slices of work, however much text came at once.
+_SLICE_S: Final = 0.003
+
+
+class Display:
+    """An event sink that returns at once, and a task that paints."""
+
+    def __init__(
+        self,
+        view: View,
+        painter: Painter,
+        backlog: Backlog,
+        sequence: Sequence,
+        *,
+        paint: Paint,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._view = view
+        self._painter = painter
+        self._backlog = backlog
+        self._sequence = sequence
+        self._paint = paint
+        self._on_change = on_change
+        self._changed = asyncio.Event()
+
+    def __call__(self, event: Event) -> None:
+        """Take note of *event*; it is shown with the next frame."""
+        for shown in self._sequence(event):
+            self._backlog.put(shown)
+        self._changed.set()
+
+    def rows(self, rows: list[str]) -> None:
+        """Print *rows* after everything that happened so far."""
+        self._backlog.put(Rows(tuple(rows)))
+        self._changed.set()
+
+    def aside(self, text: str, style: Style = "plain") -> None:
+        """Print lines of the program's own."""
+        self.rows(rows_of(text, self._paint.style(style)))
+
+    notice = aside
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the display is held."""
+        return self._backlog.paused
+
+    @property
+    def waiting_chars(self) -> int:
+        """Characters that are not on the screen yet."""
+        return self._backlog.waiting_chars
+
+    def pause(self, *, paused: bool) -> None:
+        """Hold what comes from now on, or let it go on where it stopped."""
+        self._backlog.paused = paused
+        self._changed.set()
+
+    def hurry(self) -> None:
+        """Show what waits now, whatever the speed: somebody has to decide, or has interrupted."""
+        self._backlog.paused = False
+        self._backlog.skip_wait()
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Paint until cancelled."""
+        while True:
+            await self._something_to_show()
+            self._changed.clear()
+            await self.frame()
+            await asyncio.sleep(_FRAME_S)
+
+    async def frame(self) -> None:
+        """Paint what may be shown now."""
+        if self._painter.is_behind:
+            self._changed.set()
+            return
+        begun_s = time.monotonic()
+        for item in self._backlog.take():
+            self._take_in(item)
+            if time.monotonic() - begun_s > _SLICE_S:
+                await asyncio.sleep(0)
+                begun_s = time.monotonic()
+        self.paint_now()
+
+    def flush(self) -> None:
+        """Paint everything that may be shown, without letting anything else run meanwhile."""
+        for item in self._backlog.take():
+            self._take_in(item)
+        self.paint_now()
+
+    def paint_now(self) -> None:
+        """Paint what was taken in."""
+        self._painter.show(self._view.finished(), self._view.tail())
+        self._on_change()
+
+    def _take_in(self, item: Item) -> None:
+        try:
+            self._view.show(item)
+        except Exception:
+            # A row that cannot be drawn must not end the session around it.
+            _log.exception("event not shown", item_type=type(item).__name__)
+
+    async def _something_to_show(self) -> None:
+        if self._backlog and not self._backlog.paused:
+            return
+        try:
+            async with asyncio.timeout(_IDLE_FRAME_S if self._view.is_moving else None):
+                await self._changed.wait()
+        except TimeoutError:
+            pass  # time itself is what changed

@@ -1,0 +1,119 @@
+"""What stands around the input line: the queue above it, choices and the status below it."""
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.layout import Layout
+from prompt_toolkit.layout.containers import ConditionalContainer, HSplit, VerticalAlign, Window
+from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl, SearchBufferControl
+from prompt_toolkit.layout.dimension import Dimension
+
+from agent_cli.repl.live.cells import shortened
+
+PROMPT: Final = "you> "
+CONTINUATION: Final = " " * len(PROMPT)
+# Any colour will do: without one the space at the end is left out and the cursor moved instead, so
+# that a program which waits for the prompt in our output would not find it.
+_PROMPT_STYLE: Final = "fg:ansidefault"
+_FAINT: Final = "fg:ansibrightblack"
+_CHOSEN: Final = "reverse"
+_CHOICES_MAX: Final = 8
+
+
+class Surroundings(Protocol):
+    """What the layout shows; see `LiveScreen`."""
+
+    @property
+    def queue_rows(self) -> Sequence[str]:
+        """What waits to be delivered."""
+        ...
+
+    @property
+    def status_row(self) -> str:
+        """The line below the input, or ""."""
+        ...
+
+    @property
+    def question(self) -> str:
+        """What stands in the prompt's place, or ""."""
+        ...
+
+    @property
+    def rows_max(self) -> int:
+        """Rows the input may take."""
+        ...
+
+    @property
+    def columns(self) -> int:
+        """The width of the terminal."""
+        ...
+
+
+def layout_of(shown: Surroundings, buffer: Buffer, search: Buffer) -> Layout:
+    """Return the layout of the prompt; the input has the focus."""
+    find = SearchBufferControl(search, ignore_case=True)
+    line = BufferControl(buffer, search_buffer_control=find, preview_search=True)
+    container = HSplit(
+        [
+            _rows(lambda: [(_FAINT, _cut(row, shown)) for row in shown.queue_rows]),
+            Window(
+                line,
+                height=lambda: Dimension(min=1, max=shown.rows_max),
+                get_line_prefix=lambda number, wrapped: _prefix(shown, number, wrapped),
+                wrap_lines=True,
+                dont_extend_height=True,
+            ),
+            ConditionalContainer(
+                Window(find, height=1, get_line_prefix=lambda *_at: [(_FAINT, "history: ")]),
+                filter=Condition(lambda: container_focus.has_focus(find)),
+            ),
+            _rows(lambda: _choices(buffer, shown)),
+            _rows(lambda: [(_FAINT, _cut(shown.status_row, shown))] if shown.status_row else []),
+        ],
+        align=VerticalAlign.TOP,
+    )
+    container_focus = Layout(container, focused_element=line)
+    return container_focus
+
+
+def _rows(rows: Callable[[], StyleAndTextTuples]) -> Window:
+    """Return a window that is as high as it has rows."""
+
+    def text() -> StyleAndTextTuples:
+        parts: StyleAndTextTuples = []
+        for row in rows():
+            parts += [row, ("", "\n")]
+        return parts[:-1]
+
+    return Window(
+        FormattedTextControl(text),
+        height=lambda: Dimension.exact(len(rows())),
+        dont_extend_height=True,
+    )
+
+
+def _prefix(shown: Surroundings, number: int, wrapped: int) -> StyleAndTextTuples:
+    if number == 0 and wrapped == 0:
+        return [(_PROMPT_STYLE, shown.question or PROMPT)]
+    return [("", CONTINUATION)]
+
+
+def _choices(buffer: Buffer, shown: Surroundings) -> StyleAndTextTuples:
+    """Return the completions around the chosen one, a row each."""
+    state = buffer.complete_state
+    if state is None:
+        return []
+    chosen = state.complete_index
+    first = max(0, (chosen or 0) - _CHOICES_MAX + 1)
+    rows: StyleAndTextTuples = []
+    for index, choice in enumerate(state.completions[first : first + _CHOICES_MAX], first):
+        text = f"{CONTINUATION}{choice.display_text}  {choice.display_meta_text}".rstrip()
+        rows.append((_CHOSEN if index == chosen else _FAINT, _cut(text, shown)))
+    return rows
+
+
+def _cut(text: str, shown: Surroundings) -> str:
+    return shortened(text, shown.columns - 1)

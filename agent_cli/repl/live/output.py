@@ -1,0 +1,73 @@
+"""The terminal as prompt_toolkit writes to it, with whole frames in one write."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from select import select
+from typing import Final
+
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+from agent_cli.terminal.writer import READER_GONE
+
+# A terminal that knows it shows nothing half done; the others ignore it.
+_BEGIN_FRAME: Final = "\x1b[?2026h"
+_END_FRAME: Final = "\x1b[?2026l"
+# No paste marks, cursor shown, lines wrap, no frame open, no colour.
+_AS_FOUND: Final = "\x1b[?2004l\x1b[?25h\x1b[?7h\x1b[?2026l\x1b[m"
+
+
+class FrameOutput(Vt100_Output):
+    """Holds writes back inside `frame()`. `gone` turns True when the terminal went away."""
+
+    gone = False
+    on_gone: Callable[[], None] | None = None
+    _inside_frame = False
+
+    @property
+    def responds_to_cpr(self) -> bool:
+        """No: a late answer about the cursor's place would be typed into the draft."""
+        return False
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the terminal has not taken what it got: a slow line, a paused window."""
+        try:
+            return not select([], [self.stdout], [], 0)[1]
+        except (OSError, ValueError):  # no descriptor to ask, or it is gone
+            return False
+
+    @contextmanager
+    def frame(self) -> Iterator[None]:
+        """Write what the body writes at once when it ends; a frame inside another is part of it."""
+        if self._inside_frame:
+            yield
+            return
+        self._inside_frame = True
+        try:
+            yield
+        finally:
+            self._inside_frame = False
+            if self._buffer:
+                self._buffer = [_BEGIN_FRAME, *self._buffer, _END_FRAME]
+                self.flush()
+
+    def flush(self) -> None:
+        """Write what was held back, unless a frame is still being made."""
+        if self._inside_frame:
+            return
+        if self.gone:
+            self._buffer = []
+            return
+        try:
+            super().flush()
+        except OSError as error:
+            if error.errno not in READER_GONE:
+                raise
+            self.gone = True
+            if self.on_gone:
+                self.on_gone()
+
+    def leave_as_found(self) -> None:
+        """Undo every mode we may have left the terminal in."""
+        self.write_raw(_AS_FOUND)
+        self.flush()

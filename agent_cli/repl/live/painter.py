@@ -1,0 +1,123 @@
+"""Rows above the prompt: finished ones that scroll away, and a tail that is painted over.
+
+The tail is painted here and not by prompt_toolkit, which would look at each of its cells at every
+key: 4 ms instead of 0.6.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from agent_cli.repl.live.application import LiveApplication, wraps_again
+from agent_cli.repl.live.cells import row_width, rows_taken
+from agent_cli.repl.live.output import FrameOutput
+
+_TAIL_ROWS_MAX: Final = 12
+_ERASE_ROW: Final = "\x1b[2K"
+_ERASE_BELOW: Final = "\x1b[J"
+_NO_WRAP: Final = "\x1b[?7l"
+_WRAP: Final = "\x1b[?7h"
+
+
+class Painter:
+    """Everything but the prompt. A row is text with colours and without controls.
+
+    What cannot be painted at the moment (another program has the screen, the window is being
+    resized) is kept and painted with what comes next.
+    """
+
+    def __init__(self, app: LiveApplication, output: FrameOutput) -> None:
+        self._app = app
+        self._output = output
+        self._tail: tuple[str, ...] = ()
+        self._wanted: tuple[str, ...] = ()
+        self._finished: list[str] = []
+        self._columns = 0
+        app.on_resize = self.repaint
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the terminal has not taken the last frame yet: that costs frames, not keys."""
+        return self._output.is_behind
+
+    def show(self, finished: Sequence[str], tail: Sequence[str]) -> None:
+        """Print *finished* for good, and below them *tail* until the next call."""
+        self._finished += finished
+        self._wanted = tuple(tail)
+        if not self._app.can_draw:
+            return
+        shown = self._fitting(self._wanted)
+        if not self._finished and len(shown) == len(self._tail):
+            self._rewrite(shown)
+        elif self._finished or shown != self._tail:
+            self._replace(shown)
+
+    def print(self, rows: Sequence[str]) -> None:
+        """Print *rows* for good, above the tail as it is."""
+        self.show(rows, self._wanted)
+
+    def retry(self) -> None:
+        """Paint what could not be painted before."""
+        if self._finished:
+            self.show((), self._wanted)
+
+    def drop_tail(self) -> None:
+        """Take the tail away: another program gets the screen, or the session ends."""
+        self.show((), ())
+
+    def repaint(self) -> None:
+        """Draw tail and prompt again where they are; the terminal may have moved them."""
+        output, app = self._output, self._app
+        columns = output.get_size().columns
+        # What was cut at the old width is no longer than that.
+        widths = [min(row_width(row), self._columns) if wraps_again() else 0 for row in self._tail]
+        above = app.rows_above_cursor() + sum(rows_taken(width, columns) for width in widths)
+        with output.frame():
+            self._go_up(above)
+            output.write_raw(_ERASE_BELOW)
+            self._tail = ()
+            app.forget()
+            app.draw()
+        self.show((), self._wanted)
+
+    def _fitting(self, rows: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the last of *rows*: what scrolled off the screen could not be erased."""
+        size = self._output.get_size()
+        room = min(_TAIL_ROWS_MAX, size.rows // 2 - 2, size.rows - self._app.height - 2)
+        return rows[-room:] if room > 0 else ()
+
+    def _replace(self, tail: tuple[str, ...]) -> None:
+        output, app = self._output, self._app
+        columns = output.get_size().columns
+        with output.frame():
+            self._go_up(app.cursor_place.y + len(self._tail))
+            for row in self._finished:
+                # A row that wraps would be written over what stands in the rows below it.
+                output.write_raw(_ERASE_BELOW if row_width(row) > columns else _ERASE_ROW)
+                output.write_raw(f"{row}\r\n")
+            for row in tail:
+                output.write_raw(f"{_ERASE_ROW}{_NO_WRAP}{row}{_WRAP}\r\n")
+            self._finished, self._tail, self._columns = [], tail, columns
+            app.forget()
+            app.draw()
+
+    def _rewrite(self, tail: tuple[str, ...]) -> None:
+        """Write the rows of the tail that changed; the prompt is not touched."""
+        changed = [i for i, row in enumerate(tail) if row != self._tail[i]]
+        if not changed:
+            return
+        cursor = self._app.cursor_place
+        output = self._output
+        with output.frame():
+            at = 0
+            self._go_up(cursor.y + len(tail))
+            for index in changed:
+                output.cursor_down(index - at)
+                output.write_raw(f"\r{_ERASE_ROW}{_NO_WRAP}{tail[index]}{_WRAP}\r")
+                at = index
+            output.cursor_down(len(tail) + cursor.y - at)
+            output.cursor_forward(cursor.x)
+        self._tail = tail
+
+    def _go_up(self, rows: int) -> None:
+        self._output.write_raw("\r")
+        self._output.cursor_up(rows)

@@ -1,0 +1,273 @@
+"""The screen of a session: the input line, what stands around it, and who gets what is typed.
+
+Imported on the way to the first prompt: standard library and prompt_toolkit only.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
+from prompt_toolkit.input import Input, create_input
+
+from agent_cli.repl.history import PrivateHistory
+from agent_cli.repl.live.application import LiveApplication
+from agent_cli.repl.live.asking import Asking
+from agent_cli.repl.live.keys import bindings, know_shift_enter
+from agent_cli.repl.live.layout import CONTINUATION, PROMPT, layout_of
+from agent_cli.repl.live.listener import Listener
+from agent_cli.repl.live.output import FrameOutput
+from agent_cli.repl.live.paint import Paint, rows_of
+from agent_cli.repl.live.painter import Painter
+from agent_cli.repl.live.pastes import Pastes
+from agent_cli.terminal.sanitize import clean
+from agent_cli.terminal.writer import Style
+
+_BOLD: Final = "1"
+_LEAVE_WITHIN_S: Final = 1.5
+# prompt_toolkit waits 1.5 s for what may follow Esc.
+_ESCAPE_S: Final = 0.03
+_SEQUENCE_S: Final = 0.1
+
+
+class LiveScreen:
+    """One prompt_toolkit application from the first prompt to the last.
+
+    What is typed stays in the input until `listener` takes it; nothing else ever clears it.
+    """
+
+    can_ask = True
+
+    def __init__(
+        self,
+        history: Path,
+        listener: Listener,
+        *,
+        output: FrameOutput,
+        color: bool = True,
+        keyboard: Input | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Draw nothing yet.
+
+        Args:
+            history: The file prompts are kept in; made if it is missing.
+            listener: Who gets what is typed; may be replaced at any time.
+            output: The terminal.
+            color: Whether colours may be used.
+            keyboard: Where keys come from; the process's terminal by default.
+            clock: Seconds that only grow.
+        """
+        self.listener = listener
+        self.on_first_draw: Callable[[], None] = _nothing
+        self.paint = Paint(color=color)
+        self.status: Callable[[], str] = str
+        self.pastes = Pastes()
+        self._output = output
+        self._clock = clock
+        self._hinted_at_s = -_LEAVE_WITHIN_S
+        warnings: list[str] = []
+        kept = PrivateHistory(history, warn=warnings.append)
+        self.buffer = Buffer(history=kept, multiline=True, complete_while_typing=True)
+        self.asking = Asking(self.buffer, clock, self.refresh)
+        know_shift_enter()
+        self.app = LiveApplication(
+            layout=layout_of(self, self.buffer, Buffer()),
+            key_bindings=bindings(self),
+            erase_when_done=True,
+            input=keyboard or create_input(),
+            output=output,
+            max_render_postpone_time=0,
+        )
+        self.app.ttimeoutlen, self.app.timeoutlen = _ESCAPE_S, _SEQUENCE_S
+        self.app.key_processor.before_key_press += lambda _keys: self.asking.key_pressed()
+        self.app.after_render += self._drawn
+        self.painter = Painter(self.app, output)
+        output.on_gone = self.leave
+        for text in warnings:
+            self.notice(text, "warning")
+
+    async def run(self) -> None:
+        """Take keys until the person leaves or the terminal is gone."""
+        try:  # the caller owns SIGINT; in raw mode Ctrl-C is a key and not a signal
+            await self.app.run_async(handle_sigint=False)
+        except EOFError:
+            pass  # the terminal was closed, which ends the session like Ctrl-D does
+        finally:
+            self.asking.end(EOFError())
+            self._output.leave_as_found()
+
+    def print(self, rows: Sequence[str]) -> None:
+        """Print finished rows above the prompt."""
+        self.painter.print(rows)
+
+    def notice(self, text: str, style: Style = "plain") -> None:
+        """Print a sentence above the prompt."""
+        self.print(rows_of(text, self.paint.style(style)))
+
+    def echo(self, text: str) -> list[str]:
+        """Return the rows that show what was said."""
+        begins = [PROMPT, *[CONTINUATION] * text.count("\n")]
+        rows = zip(begins, clean(text).split("\n"), strict=True)
+        return [self.paint.text(f"{begin}{row}".expandtabs(4), _BOLD) for begin, row in rows]
+
+    def refresh(self) -> None:
+        """Draw the prompt again soon: something beside it changed."""
+        self.app.invalidate()
+
+    async def choose(self, message: str, keys: str) -> str:
+        """Return one of *keys*, pressed alone, or a line of other text.
+
+        The question takes the prompt's place once it stands there and the keyboard was silent for
+        a third of a second; what was typed until then is put aside and comes back afterwards.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C or Esc.
+            EOFError: The session ends.
+        """
+        return await self.asking.ask(message, keys)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something runs that can be steered and stopped."""
+        return self.listener.is_busy
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question is open."""
+        return self.asking.is_open
+
+    @property
+    def answers(self) -> str:
+        """The keys that answer at once right now."""
+        return self.asking.keys
+
+    @property
+    def has_text(self) -> bool:
+        """Whether something stands in the input."""
+        return bool(self.buffer.text)
+
+    @property
+    def has_queued(self) -> bool:
+        """Whether something waits that can be taken back."""
+        return bool(self.listener.queued)
+
+    @property
+    def queue_rows(self) -> Sequence[str]:
+        """What waits to be delivered, one line each."""
+        return self.listener.queued
+
+    @property
+    def status_row(self) -> str:
+        """The line below the input."""
+        return self.status()
+
+    @property
+    def question(self) -> str:
+        """What stands in the prompt's place, or ""."""
+        return self.asking.message
+
+    @property
+    def rows_max(self) -> int:
+        """Rows the input may take: the region stays smaller than the screen."""
+        return max(1, self._output.get_size().rows // 2 - 2)
+
+    @property
+    def columns(self) -> int:
+        """The width of the terminal."""
+        return self._output.get_size().columns
+
+    def enter(self, *, follow_up: bool = False) -> None:
+        """Send what was typed, or answer with it."""
+        text = self.pastes.expanded(self.buffer.text)
+        if self.is_asking:
+            if text.strip():
+                self.answer(text)
+        elif self.listener.submit(text.strip(), follow_up=follow_up):
+            self._clear()
+
+    def answer(self, key: str) -> None:
+        """Answer the open question."""
+        self.print([f"{self.question}{row}" for row in rows_of(key, "")])
+        self._clear()
+        self.asking.answer(key)
+
+    def interrupt(self) -> None:
+        """Stop what runs, else clear the draft, else leave the second time."""
+        if self.asking.question:
+            self.asking.end(KeyboardInterrupt())
+        elif self.listener.is_busy:
+            self.listener.interrupt()
+        elif self.has_text:
+            self._clear()  # kept in the history, one key away
+        elif self._clock() - self._hinted_at_s < _LEAVE_WITHIN_S:
+            self.leave()
+        else:
+            self._hinted_at_s = self._clock()
+            self.notice("press Ctrl-C again to leave", "dim")
+
+    def leave(self) -> None:
+        """End the session."""
+        self.painter.drop_tail()
+        if self.app.is_running and not self.app.is_done:
+            self.app.exit()
+
+    def take_back(self) -> None:
+        """Put the last queued message into the input."""
+        text = self.listener.take_back()
+        self.put_back(text or "")
+
+    def put_back(self, text: str) -> None:
+        """Put *text* into the input, before what stands there."""
+        whole = "\n".join(part for part in (text, self.buffer.text) if part)
+        self.buffer.document = Document(whole, len(whole))
+        self.refresh()
+
+    def paste(self, text: str) -> None:
+        """Insert pasted text; a long one as a mark that stands for it."""
+        self.buffer.insert_text(self.pastes.shortened(text))
+
+    def erase_mark(self) -> bool:
+        """Remove the whole mark of a paste before the cursor; False when none is there."""
+        size = self.pastes.mark_before(self.buffer.document.text_before_cursor)
+        self.buffer.delete_before_cursor(size)
+        return size > 0
+
+    def edit(self) -> None:
+        """Open the draft in the person's editor."""
+        self.painter.drop_tail()
+        self.buffer.text = self.pastes.expanded(self.buffer.text)
+        self.buffer.open_in_editor()
+
+    def pause(self, *, paused: bool) -> None:
+        """Hold the display, or let it go on."""
+        self.listener.pause(paused=paused)
+        self.refresh()
+
+    def repaint(self) -> None:
+        """Draw everything again."""
+        self.painter.repaint()
+
+    def suspend(self) -> None:
+        """Stop the process until the shell continues it."""
+        self.painter.drop_tail()
+        self.app.suspend_to_background()
+
+    def _clear(self) -> None:
+        if self.has_text:
+            self.buffer.text = self.pastes.expanded(self.buffer.text)
+            self.buffer.append_to_history()
+        self.buffer.reset()
+
+    def _drawn(self, _app: object) -> None:
+        call, self.on_first_draw = self.on_first_draw, _nothing
+        call()
+        asyncio.get_running_loop().call_soon(self.painter.retry)
+        self.asking.drawn()
+
+
+def _nothing() -> None:
+    """Do what is left to do after the first time."""

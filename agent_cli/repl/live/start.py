@@ -1,0 +1,30 @@
+"""The screen over this process's terminal."""
+
+import os
+import sys
+from pathlib import Path
+
+from prompt_toolkit.input import create_input
+from prompt_toolkit.input.typeahead import store_typeahead
+from prompt_toolkit.input.vt100_parser import Vt100Parser
+from prompt_toolkit.key_binding.key_processor import KeyPress
+from prompt_toolkit.output import ColorDepth
+
+from agent_cli.repl.live.listener import Listener
+from agent_cli.repl.live.output import FrameOutput
+from agent_cli.repl.live.screen import LiveScreen
+
+
+def open_screen(history: Path, listener: Listener, *, color: bool, typed: str) -> LiveScreen:
+    """Return the screen of this process; *typed* are keys that came before it could read them."""
+    depth = None if color else ColorDepth.DEPTH_1_BIT
+    output = FrameOutput.from_pty(sys.stdout, os.environ.get("TERM"), default_color_depth=depth)
+    assert isinstance(output, FrameOutput)
+    keyboard = create_input()
+    if typed:
+        # They stand on the screen already, put there by the terminal itself.
+        output.write_raw("\r\x1b[J")
+        keys: list[KeyPress] = []
+        Vt100Parser(keys.append).feed_and_flush(typed)
+        store_typeahead(keyboard, keys)
+    return LiveScreen(history, listener, output=output, color=color, keyboard=keyboard)

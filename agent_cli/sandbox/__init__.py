@@ -1,0 +1,11 @@
+"""A sandbox for shell commands: bubblewrap, else Landlock and a system call filter, else none.
+
+It knows commands and paths, not tools, the model, or who approves what.
+"""
+
+from agent_cli.sandbox.confinement import Confinement
+from agent_cli.sandbox.policy import Policy
+from agent_cli.sandbox.report import Report, SandboxMissing, State
+from agent_cli.sandbox.sandbox import Sandbox
+
+__all__ = ["Confinement", "Policy", "Report", "Sandbox", "SandboxMissing", "State"]

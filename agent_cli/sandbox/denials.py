@@ -1,0 +1,47 @@
+"""From what a failed command printed to what the sandbox forbade it."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+_READ_ONLY = re.compile(r"read-only file ?system|EROFS", re.IGNORECASE)
+_NETWORK = re.compile(
+    r"network is unreachable|ENETUNREACH|EAI_AGAIN|ENOTFOUND|could ?n[o']t resolve (?:host|proxy)"
+    r"|temporary failure in name resolution|name or service not known|name resolution"
+    r"|failed to establish a new connection|no address associated with hostname"
+    r"|connection refused|ECONNREFUSED|failed to lookup address|cannot assign requested address",
+    re.IGNORECASE,
+)
+_DENIED = re.compile(r"permission denied|EACCES|operation not permitted|EPERM", re.IGNORECASE)
+_BUSY = re.compile(r"device or resource busy|EBUSY", re.IGNORECASE)
+_SET_UP = re.compile(r"^bwrap: (.+)", re.MULTILINE)
+
+
+def denial(output: str, *, network: bool, hidden: Sequence[Path], strict: bool) -> str | None:
+    """Return what was blocked, in a few words; None when nothing speaks for it.
+
+    Args:
+        output: The end of what a command that failed printed.
+        network: Whether it could reach other hosts.
+        hidden: What it could not read.
+        strict: Whether the sandbox refuses writing with "permission denied" (Landlock).
+    """
+    if found := _SET_UP.search(output):
+        return f"the command did not start ({found[1]})"
+    if _READ_ONLY.search(output):
+        return "writing here (outside the workspace, or a protected file)"
+    if not network and _NETWORK.search(output):
+        return "network"
+    denied = _DENIED.search(output)
+    if denied and any(path.name in output for path in hidden):
+        return "a file that may hold secrets"
+    if _BUSY.search(output) and ".git" in output:
+        return "a change of git's configuration or hooks"
+    if denied and strict:
+        return "perhaps: a file outside the workspace, or a socket"
+    return None
+
+
+def sentence(blocked: str) -> str:
+    """Return the line the model reads."""
+    return f"blocked by the sandbox: {blocked}; call again with unsandboxed=true to ask the user"

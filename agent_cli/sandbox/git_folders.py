@@ -1,0 +1,117 @@
+"""Where git keeps the data of a workspace, and what of it makes git start programs.
+
+Reads files only; git itself is not run, because a repository can make it start anything.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+_POINTER = "gitdir:"
+_POINTER_BYTES_MAX = 4096
+_SUBMODULES_MAX = 50
+
+
+@dataclass(frozen=True, slots=True)
+class GitFolders:
+    """Where git keeps a repository.
+
+    Attributes:
+        writable: The folders commits are written to.
+        protected: Paths in them that nothing may change, there or missing.
+        watched: Missing files that would redirect git if they came into being, and in whose place
+            nothing can be put: git stops when it finds anything else there.
+    """
+
+    writable: tuple[Path, ...] = ()
+    protected: tuple[Path, ...] = ()
+    watched: tuple[Path, ...] = ()
+
+
+def git_folders(root: Path) -> GitFolders:
+    """Return the git folders of the repository that the real directory *root* belongs to."""
+    for directory in (root, *root.parents):
+        entry = directory / ".git"
+        if entry.is_symlink():
+            return _of_symlink(entry, directory)
+        if entry.is_dir():
+            return _of_repository(entry)
+        if entry.is_file():
+            return _of_pointer(entry, directory)
+    return GitFolders()
+
+
+def _of_repository(folder: Path) -> GitFolders:
+    if not (folder / "HEAD").is_file():
+        return GitFolders(protected=(folder,))
+    protected = [folder / "hooks", folder / "config"]
+    if (own := folder / "config.worktree").exists():
+        protected.append(own)
+    for module in islice(_modules(folder / "modules"), _SUBMODULES_MAX):
+        protected += [module / "config", module / "hooks"]
+    return GitFolders((folder,), tuple(protected), (folder / "commondir",))
+
+
+def _modules(folder: Path) -> Iterator[Path]:
+    """Yield the git folders of submodules; a name may have slashes, a module modules."""
+    try:
+        entries = sorted(path for path in folder.iterdir() if path.is_dir())
+    except OSError:
+        return
+    for path in entries:
+        is_module = (path / "HEAD").is_file()
+        if is_module:
+            yield path
+        yield from _modules(path / "modules" if is_module else path)
+
+
+def _of_symlink(entry: Path, directory: Path) -> GitFolders:
+    """Return the folders behind a link; one that leads out of *directory* opens nothing."""
+    folder = Path(os.path.realpath(entry))
+    if not folder.is_dir() or not folder.is_relative_to(directory):
+        return GitFolders()
+    found = _of_repository(folder)
+    return GitFolders(found.writable, found.protected, (*found.watched, entry))
+
+
+def _of_pointer(entry: Path, directory: Path) -> GitFolders:
+    """Return the folders of a worktree or submodule, whose `.git` is a file that names them.
+
+    Anybody can write such a file, so it counts only if the folder it names points back here.
+    """
+    named = _read(entry)
+    if not named.startswith(_POINTER):
+        return GitFolders()
+    folder = Path(os.path.realpath(directory / named.removeprefix(_POINTER).strip()))
+    common = Path(os.path.realpath(folder / (_read(folder / "commondir") or ".")))
+    if _read(folder / "gitdir") == str(entry) and folder.parent == common / "worktrees":
+        found = _of_repository(common)
+        own = tuple(
+            path
+            for name in ("commondir", "gitdir", "config.worktree")
+            if (path := folder / name).exists()
+        )
+        return GitFolders(found.writable, (*found.protected, *own, entry), found.watched)
+    if _worktree_of(folder) == directory:
+        found = _of_repository(folder)
+        return GitFolders(found.writable, (*found.protected, entry), found.watched)
+    return GitFolders()
+
+
+def _worktree_of(folder: Path) -> Path | None:
+    """Return the directory that the configuration in *folder* names as its worktree."""
+    for line in _read(folder / "config").splitlines():
+        name, _, value = line.partition("=")
+        if name.strip() == "worktree":
+            return Path(os.path.realpath(folder / value.strip()))
+    return None
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_POINTER_BYTES_MAX).decode(errors="replace").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,58 @@
+"""Rules as Landlock and a filter of system calls can hold them: the second choice.
+
+Landlock cannot take away: `.env` files and git's configuration in the workspace stay open to a
+command, and what it changes there is put back afterwards. Sockets are refused altogether, because
+Landlock knows neither UDP nor sockets with a path.
+"""
+
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from agent_cli.sandbox import landlock
+from agent_cli.sandbox.confinement import Confinement
+from agent_cli.sandbox.landlock import Grants
+from agent_cli.sandbox.places import Places
+from agent_cli.sandbox.policy import Rules
+from agent_cli.sandbox.seccomp import filter_program
+
+_NETLINK = 16
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm")
+
+
+def is_usable() -> bool:
+    """Whether the kernel has Landlock, and we know the system calls of this machine."""
+    return landlock.abi() >= landlock.ABI_MIN and filter_program() is not None
+
+
+def confinement(rules: Rules, places: Places, release: Callable[[], Sequence[str]]) -> Confinement:
+    """Return how a command is started under *rules*."""
+    families = (socket.AF_INET, socket.AF_INET6, _NETLINK) if rules.network else ()
+    grants = Grants(
+        readable=tuple(_readable(Path("/"), frozenset(rules.hidden))),
+        writable=(*rules.writable, places.temporary, *(Path("/dev", name) for name in _DEVICES)),
+        network=rules.network,
+    )
+    return Confinement(
+        environment={"TMPDIR": str(places.temporary)},
+        enter=partial(landlock.restrict_thread, grants, filter_program(families=families) or b""),
+        release=release,
+    )
+
+
+def _readable(directory: Path, hidden: frozenset[Path]) -> Iterator[Path]:
+    """Yield *directory*, or what is in it when something below it is hidden."""
+    above = {parent for path in hidden for parent in path.parents}
+    if directory not in above:
+        yield directory
+        return
+    try:
+        entries = list(directory.iterdir())
+    except OSError:
+        return
+    for path in entries:
+        if path in above:
+            yield from _readable(path, hidden)
+        elif path not in hidden and not path.is_symlink():
+            yield path

@@ -1,0 +1,56 @@
+"""Files that make programs act later: nothing the model does may change them unasked.
+
+Shared by the sandbox, which mounts them read-only, and by the tools that write files.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+# At the top of a workspace: what this program, other agents, editors and git hooks start from.
+NAMES = (
+    *(".mcp.json", "appsettings.toml", "appsettings.json"),
+    *(".agent-cli", ".claude", ".cursor", ".vscode", ".idea", ".husky"),
+)
+
+# A person may work in their home directory; then these lie in the workspace too.
+HOME_NAMES = (
+    *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".inputrc"),
+    *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".gitconfig", ".vimrc"),
+    *(".config/git", ".config/fish", ".config/autostart", ".config/systemd", ".local/bin", "bin"),
+)
+
+_GIT = ".git"
+
+
+def why_protected(path: Path, root: Path, own: Iterable[Path] = ()) -> str | None:
+    """Return what makes the real *path* below *root* one that tools must not write, or None.
+
+    *own* are directories of this program.
+    Compared in any case, and by what the names stand for: some file systems do not tell `.GIT`
+    from `.git`, and a hard link or a bind mount is the same file by another name.
+    """
+    if any(map(path.is_relative_to, own)):
+        return "part of this program's own settings and records"
+    parts = [part.casefold() for part in path.relative_to(root).parts]
+    if _GIT in parts:
+        return "part of git's own data"
+    if parts and parts[0] in NAMES:
+        return "a file that programs act on"
+    home = Path.home()
+    if home.is_relative_to(root) and any(path.is_relative_to(home / name) for name in HOME_NAMES):
+        return "a file that the user's shell and session start from"
+    known = set(_identities(root / name for name in (*NAMES, _GIT)))
+    between = (place for place in (path, *path.parents) if place.is_relative_to(root))
+    if known and not known.isdisjoint(_identities(place for place in between if place != root)):
+        return "another name of a file that programs act on"
+    return None
+
+
+def _identities(paths: Iterator[Path]) -> Iterator[tuple[int, int]]:
+    for path in paths:
+        try:
+            state = os.stat(path)  # noqa: PTH116 - the pair, not the path, is wanted
+        except OSError:
+            continue
+        yield state.st_dev, state.st_ino

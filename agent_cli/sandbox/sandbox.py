@@ -1,0 +1,239 @@
+"""The sandbox of a session: finds out which one works here, then starts each command in it."""
+
+import asyncio
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import structlog
+
+from agent_cli.sandbox import bwrap, denials, landlock_backend, seatbelt
+from agent_cli.sandbox.bwrap import Bubblewrap
+from agent_cli.sandbox.confinement import Confinement
+from agent_cli.sandbox.placeholders import Placeholders
+from agent_cli.sandbox.places import Places
+from agent_cli.sandbox.policy import Policy, Rules
+from agent_cli.sandbox.probe import Canaries, Memory, fault
+from agent_cli.sandbox.report import Report, SandboxMissing, State
+from agent_cli.sandbox.tripwire import Tripwire
+from agent_cli.terminal.background import in_background
+
+Mode: TypeAlias = Literal["auto", "required", "off"]
+Release: TypeAlias = Callable[[], Sequence[str]]
+
+_log = structlog.get_logger(__name__)
+_MEMORY = "sandbox.json"
+# To be raised when a sandbox is built differently: what an older one was found to do is void.
+_EDITION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """One way to hold a command.
+
+    Attributes:
+        confine: How a command is started in it; gets the rules, the places, the directory, and
+            what to call in the end.
+        program: What it needs on the disk, if anything.
+        guards_protected: Whether it keeps protected files from being changed, rather than our
+            having to put them back.
+    """
+
+    state: State
+    confine: Callable[[Rules, Places, Path, Release], Confinement]
+    program: Path | None = None
+    guards_protected: bool = True
+
+
+def backends(outside: Path) -> Iterator[Backend]:
+    """Yield the sandboxes this machine may have, best first; none is tried yet."""
+    if seatbelt.PROGRAM.exists():
+        yield Backend(
+            "sandbox-exec",
+            lambda rules, places, _cwd, release: seatbelt.confinement(rules, places, release),
+            seatbelt.PROGRAM,
+        )
+    for program in bwrap.installed(outside):
+        yield Backend("bwrap", partial(bwrap.confinement, Bubblewrap(program)), program)
+    if landlock_backend.is_usable():
+        yield Backend(
+            "landlock",
+            lambda rules, places, _cwd, release: landlock_backend.confinement(
+                rules, places, release
+            ),
+            guards_protected=False,
+        )
+
+
+class Sandbox:
+    """Every command of a session is started through it.
+
+    Until the first probe has ended nothing is known; whoever needs to know waits for `ready`.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        mode: Mode,
+        state_dir: Path,
+        find: Callable[[Path], Iterable[Backend]] = backends,
+    ) -> None:
+        """Create the sandbox; nothing is looked for before `start`.
+
+        Args:
+            mode: "auto" goes on without a sandbox where none works; "required" does not.
+            state_dir: Where it is remembered, until the next boot, what was found.
+            find: Yields what to try, best first, given a directory nothing may be taken from.
+        """
+        self._policy = policy
+        self._mode = mode
+        self._state_dir = state_dir
+        self._find = find
+        self._backend: Backend | None = None
+        self._places: Places | None = None
+        self._placeholders = Placeholders()
+        self._probing: asyncio.Future[Report] | None = None
+        self._report = Report("off") if mode == "off" else None
+
+    @property
+    def report(self) -> Report | None:
+        """Which sandbox is in force; None while that is being found out."""
+        return self._report
+
+    def start(self) -> None:
+        """Begin to find out which sandbox works, beside the event loop."""
+        if self._report is None and self._probing is None:
+            self._probing = in_background(self.probe)
+
+    async def ready(self) -> Report:
+        """Return which sandbox is in force, as soon as that is known."""
+        if self._report is None:
+            self.start()
+            assert self._probing is not None
+            self._report = await asyncio.shield(self._probing)
+        return self._report
+
+    async def confine(self, cwd: Path) -> Confinement | None:
+        """Return how the next command is started; None without a sandbox.
+
+        Raises:
+            SandboxMissing: There must be one, and there is none.
+            OSError: It cannot be made, because the disk is full, say.
+        """
+        report = await self.ready()
+        if self._backend is None:
+            if self._mode == "required":
+                raise SandboxMissing(
+                    'sandbox.mode is "required", but no sandbox works on this machine'
+                    f" ({report.reason}): install bubblewrap, or change sandbox.mode"
+                )
+            return None
+        return self._confine(self._backend, cwd)
+
+    def denial(self, output: str) -> str | None:
+        """Return a line about what a command that failed with *output* was refused, if so."""
+        if self._backend is None:
+            return None
+        blocked = denials.denial(
+            output,
+            network=self._policy.network,
+            hidden=self._policy.rules().hidden,
+            strict=not self._backend.guards_protected,
+        )
+        return denials.sentence(blocked) if blocked else None
+
+    def close(self) -> None:
+        """Remove what it left on the disk; no command may run any more."""
+        self._placeholders.close()
+        if self._places is not None:
+            self._places.remove()
+            self._places = None
+
+    def probe(self) -> Report:
+        """Find the first sandbox that holds; blocks for as long as that takes."""
+        memory = Memory(self._state_dir / _MEMORY)
+        reasons: list[str] = []
+        for backend in self._find(self._policy.roots[0]):
+            key = self._key(backend)
+            known = memory.knows(key)
+            reason = "" if known else self._fault(backend)
+            if not reason:
+                if not known:
+                    memory.keep(key)
+                self._backend = backend
+                return Report(backend.state, self._policy.network, "; ".join(reasons))
+            reasons.append(f"{backend.program or backend.state}: {reason}")
+        return Report("none", reason="; ".join(reasons) or "no bubblewrap, and no Landlock")
+
+    def _fault(self, backend: Backend) -> str:
+        bash = shutil.which("bash", path=os.defpath)
+        if bash is None:
+            return "there is no bash to try it with"
+        try:
+            with _canaries(self._state_dir, self._policy) as canaries:
+                return fault(
+                    lambda: self._confine(backend, self._policy.roots[0]),
+                    Path(bash),
+                    canaries,
+                    network=self._policy.network,
+                )
+        except OSError as error:
+            return str(error)
+
+    def _confine(self, backend: Backend, cwd: Path) -> Confinement:
+        if self._places is None:
+            self._places = Places.create()
+        rules = self._policy.rules()
+        guarded = rules.watched
+        if not backend.guards_protected:
+            guarded += (*rules.read_only, *rules.missing)
+            rules = replace(rules, missing=())
+        tripwire = Tripwire(guarded)
+        held = self._placeholders.hold(rules.missing, rules.read_only)
+        rules = replace(rules, read_only=tuple(dict.fromkeys((*rules.read_only, *held))))
+
+        def release() -> Sequence[str]:
+            self._placeholders.release(held)
+            put_back = tripwire.restore()
+            for sentence in put_back:
+                # Of a command that ran on after its call, nobody reads the answer.
+                _log.warning("protected file changed", sentence=sentence)
+            return put_back
+
+        try:
+            return backend.confine(rules, self._places, cwd, release)
+        except BaseException:
+            release()
+            raise
+
+    def _key(self, backend: Backend) -> str:
+        parts = [str(_EDITION), backend.state, str(os.getuid()), str(self._policy.network)]
+        parts += map(str, self._policy.roots)
+        if backend.program is not None:
+            state = backend.program.stat()
+            parts += [str(backend.program), str(state.st_mtime_ns), str(state.st_size)]
+        return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()
+
+
+@contextmanager
+def _canaries(state_dir: Path, policy: Policy) -> Iterator[Canaries]:
+    """Make a secret where secrets are, and choose a file that must not come into being."""
+    name = f"sandbox-probe-{secrets.token_hex(8)}"
+    # Somebody may work in their home directory, even in the root of all.
+    places = (place for place in (state_dir.parent, policy.home.parent) if not policy.owns(place))
+    canaries = Canaries(next(places, Path("/")) / name, state_dir / name)
+    state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        canaries.secret.write_text("secret\n")
+        yield canaries
+    finally:
+        canaries.secret.unlink(missing_ok=True)
+        canaries.outside.unlink(missing_ok=True)

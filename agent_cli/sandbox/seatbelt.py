@@ -1,0 +1,48 @@
+"""Rules as a profile for macOS's sandbox-exec. Untested: written from its documentation only.
+
+It is used behind the same probe as the others, so where it does not hold, it is not used.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from agent_cli.sandbox.confinement import Confinement
+from agent_cli.sandbox.places import Places
+from agent_cli.sandbox.policy import Rules
+
+PROGRAM = Path("/usr/bin/sandbox-exec")
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/ptmx", "/dev/stdout", "/dev/stderr")
+
+
+def confinement(rules: Rules, places: Places, release: Callable[[], Sequence[str]]) -> Confinement:
+    """Return how a command is started under *rules*."""
+    return Confinement(
+        prefix=(str(PROGRAM), "-p", "\n".join(profile(rules, places))),
+        environment={"TMPDIR": str(places.temporary)},
+        release=release,
+    )
+
+
+def profile(rules: Rules, places: Places) -> Iterator[str]:
+    """Yield the lines of the profile; of two lines about one path the later one wins."""
+    yield "(version 1)"
+    yield "(deny default)"
+    yield "(allow process-exec process-fork signal sysctl-read mach-lookup file-read*)"
+    yield "(allow file-ioctl pseudo-tty)"
+    for name in _DEVICES:
+        yield f"(allow file-write* (literal {json.dumps(name)}))"
+    for path in (*rules.writable, places.temporary):
+        yield f"(allow file-write* (subpath {_quoted(path)}))"
+    for path in (*rules.read_only, *rules.missing):
+        yield f"(deny file-write* (subpath {_quoted(path)}))"
+    for path in rules.hidden:
+        yield f"(deny file-read* file-write* (subpath {_quoted(path)}))"
+    if rules.network:
+        yield "(allow network*)"
+    else:
+        yield '(allow network* (local ip "localhost:*"))'
+
+
+def _quoted(path: Path) -> str:
+    return json.dumps(str(path), ensure_ascii=False)

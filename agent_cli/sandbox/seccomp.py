@@ -1,0 +1,112 @@
+"""Which system calls a command may not make, as a program for the kernel's filter.
+
+Knows numbers and instructions; who loads the program (bubblewrap, or we ourselves) does not matter.
+
+Source: linux/seccomp.h, linux/bpf_common.h, and the tables of system calls of both machines.
+"""
+
+import errno
+import os
+import socket
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+_LOAD, _EQUAL, _ANY_BIT, _AT_LEAST, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x06
+_NUMBER_AT, _MACHINE_AT, _ARGUMENTS_AT = 0, 4, 16
+_ALLOW, _FAIL = 0x7FFF0000, 0x00050000
+_X32 = 0x40000000
+
+# Every namespace but time, whose bit clone() uses for something else.
+_NEW_NAMESPACE = 0x7E020000
+_TYPE_FOR_THE_USER = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: keys into somebody's terminal
+_FAMILIES = (0, socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, 16)  # 16: netlink
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    audit_id: int
+    denied: tuple[int, ...]
+    clone: int
+    clone3: int
+    unshare: int
+    ioctl: int
+    socket: int
+
+
+# ptrace, process_vm_readv, process_vm_writev, bpf, add_key, request_key, keyctl, io_uring_setup,
+# io_uring_enter, io_uring_register, userfaultfd, perf_event_open, mount, umount2, pivot_root,
+# setns, kcmp; then open_tree, move_mount, fsopen, fsconfig, fsmount, fspick, mount_setattr,
+# pidfd_getfd, open_tree_attr, which have one number everywhere.
+_NEWER = (425, 426, 427, 428, 429, 430, 431, 432, 433, 438, 442, 467)
+_MACHINES = {
+    "x86_64": _Machine(
+        0xC000003E,
+        (101, 310, 311, 321, 248, 249, 250, 323, 298, 165, 166, 155, 308, 312, *_NEWER),
+        clone=56,
+        clone3=435,
+        unshare=272,
+        ioctl=16,
+        socket=41,
+    ),
+    "aarch64": _Machine(
+        0xC00000B7,
+        (117, 270, 271, 280, 217, 218, 219, 282, 241, 40, 39, 41, 268, 272, *_NEWER),
+        clone=220,
+        clone3=435,
+        unshare=97,
+        ioctl=29,
+        socket=198,
+    ),
+}
+
+
+def filter_program(*, families: Sequence[int] = _FAMILIES, machine: str = "") -> bytes | None:
+    """Return the filter, an array of `struct sock_filter`; None for a machine not known here.
+
+    It refuses: looking into other processes, new namespaces and mounts, kernel keyrings, io_uring,
+    bpf, userfaultfd and perf (where most ways into the kernel were found), typing into a terminal,
+    and sockets of families other than *families*.
+    """
+    known = _MACHINES.get(machine or os.uname().machine)
+    if known is None:
+        return None
+    return b"".join(struct.pack("HBBI", *instruction) for instruction in _program(known, families))
+
+
+_Instruction = tuple[int, int, int, int]
+
+
+def _program(machine: _Machine, families: Sequence[int]) -> Iterator[_Instruction]:
+    yield (_LOAD, 0, 0, _MACHINE_AT)
+    yield (_EQUAL, 1, 0, machine.audit_id)
+    yield _fail(errno.ENOSYS)
+    yield (_LOAD, 0, 0, _NUMBER_AT)
+    # The x32 calls have numbers of their own, which nothing below would recognise.
+    yield (_AT_LEAST, 0, 1, _X32)
+    yield _fail(errno.ENOSYS)
+    for number in machine.denied:
+        yield (_EQUAL, 0, 1, number)
+        yield _fail(errno.EPERM)
+    # Its flags are in memory, which a filter cannot read; "not there" makes libraries use clone.
+    yield (_EQUAL, 0, 1, machine.clone3)
+    yield _fail(errno.ENOSYS)
+    for number in (machine.clone, machine.unshare):
+        yield from _when(number, 0, [(_ANY_BIT, 0, 1, _NEW_NAMESPACE), _fail(errno.EPERM)])
+    for request in _TYPE_FOR_THE_USER:
+        yield from _when(machine.ioctl, 1, [(_EQUAL, 0, 1, request), _fail(errno.EPERM)])
+    known = [(_EQUAL, len(families) - at, 0, family) for at, family in enumerate(families)]
+    yield from _when(machine.socket, 0, [*known, _fail(errno.EACCES)])
+    yield (_RETURN, 0, 0, _ALLOW)
+
+
+def _when(number: int, argument: int, checks: Sequence[_Instruction]) -> Iterator[_Instruction]:
+    """Yield *checks* on the low half of an argument, done for the call *number* only."""
+    yield (_EQUAL, 0, len(checks) + 2, number)
+    yield (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * argument)
+    yield from checks
+    yield (_LOAD, 0, 0, _NUMBER_AT)
+
+
+def _fail(number: int) -> _Instruction:
+    return (_RETURN, 0, 0, _FAIL | number)

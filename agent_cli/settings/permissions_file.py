@@ -1,0 +1,119 @@
+"""The user's `permissions.toml`: rules for everywhere, and those for one project each.
+
+    deny = ["bash(git push *)"]
+
+    [[projects]]
+    path = "/home/ada/shop"
+    allow = ["bash(npm test *)"]
+
+What "always for this project" adds goes to its end, so that comments and order stay as they are.
+Imported only when there is such a file, or is about to be.
+"""
+
+import json
+import os
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from agent_cli import paths
+from agent_cli.errors import SettingsError
+from agent_cli.settings.sources import RULE_KINDS, WrittenRule
+
+_PROJECTS = "projects"
+
+
+def read_rules(path: Path, workspace: Path) -> tuple[WrittenRule, ...]:
+    """Return the rules of *path* that hold in *workspace*, in the order of the file.
+
+    Raises:
+        SettingsError: It cannot be read, or says something that is not known.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        document = tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path} is not UTF-8 text; save it as UTF-8") from error
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SettingsError(f"{path} is not valid TOML: {error}") from error
+    here = os.path.realpath(workspace)
+    rules = list(_rules(path, document))
+    lines = _lines(text, [rule for _, _, rule in rules])
+    return tuple(
+        WrittenRule(kind, rule, f"{path}:{line}")
+        for (project, kind, rule), line in zip(rules, lines, strict=True)
+        if project is None or os.path.realpath(project) == here
+    )
+
+
+def add_project_rules(path: Path, workspace: Path, allow: Sequence[str]) -> None:
+    """Allow calls in *workspace* from now on; the file is made if it is missing.
+
+    Raises:
+        SettingsError: The file cannot be written, or holds something it must not.
+    """
+    if path.exists():
+        read_rules(path, workspace)  # Nothing is added to what would not be read again.
+    listed = ", ".join(map(_toml_text, allow))
+    block = f"[[{_PROJECTS}]]\npath = {_toml_text(os.path.realpath(workspace))}\nallow = [{listed}]"
+    try:
+        paths.private_dir(path.parent)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        with os.fdopen(os.open(path, flags, 0o600), "wb") as stream:
+            stream.write(f"\n{block}\n".encode())
+    except UnicodeEncodeError as error:
+        raise SettingsError(f"{path} cannot hold the name of {workspace!a}") from error
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _rules(path: Path, document: Mapping[str, object]) -> Iterator[tuple[str | None, str, str]]:
+    """Yield (project, kind, rule); no project for those that hold everywhere."""
+    for key, value in document.items():
+        if key != _PROJECTS:
+            yield from _listed(path, None, key, value)
+            continue
+        for table in value if isinstance(value, list) else [value]:
+            if not isinstance(table, dict) or not isinstance(project := table.get("path"), str):
+                raise SettingsError(f'{path}: each [[{_PROJECTS}]] must have a path = "/..."')
+            for kind, rules in table.items():
+                if kind != "path":
+                    yield from _listed(path, project, kind, rules)
+
+
+def _listed(
+    path: Path, project: str | None, kind: str, rules: object
+) -> Iterator[tuple[str | None, str, str]]:
+    if kind not in RULE_KINDS:
+        raise SettingsError(
+            f"{path}: there is no {kind}; rules stand in {', '.join(RULE_KINDS)},"
+            f" or below [[{_PROJECTS}]]"
+        )
+    if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
+        raise SettingsError(f"{path}: {kind} must be a list of texts")
+    for rule in rules:
+        yield project, kind, rule
+
+
+def _lines(text: str, rules: Sequence[str]) -> Iterator[int]:
+    """Yield the line of each rule; tomllib keeps their order but tells no positions."""
+    lines = text.split("\n")
+    at = 0
+    for rule in rules:
+        # One that is written with escapes is not found; the line before it is near enough.
+        found = (number for number in range(at, len(lines)) if _holds(lines[number], rule))
+        at = next(found, at)
+        yield at + 1
+
+
+def _holds(line: str, rule: str) -> bool:
+    return not line.lstrip().startswith("#") and any(
+        f"{quote}{rule}{quote}" in line for quote in "\"'"
+    )
+
+
+def _toml_text(text: str) -> str:
+    """Return *text* as TOML writes it: as JSON does, but for the one control JSON leaves."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,123 @@
+"""What waits for the screen: its order, its speed, its pause."""
+
+import pytest
+
+from agent_cli.events import MessageUpdate, Notice
+from agent_cli.messages import AssistantMessage
+from agent_cli.provider import TextDelta
+from agent_cli.repl.live.backlog import Backlog, Rows, text_of
+
+
+class Clock:
+    """Stands where the test puts it."""
+
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def delta(text: str) -> MessageUpdate:
+    return MessageUpdate(lambda: AssistantMessage(()), TextDelta(0, text))
+
+
+def backlog(speed: float = 0, chars_max: int = 1_000_000) -> tuple[Backlog, Clock]:
+    clock = Clock()
+    return Backlog(chars_per_second=speed, clock=clock, chars_max=chars_max), clock
+
+
+def shown(waiting: Backlog) -> str:
+    return "".join(text_of(item) for item in waiting.take())
+
+
+@pytest.mark.parametrize("speed", [10, 200, 5_000])
+@pytest.mark.parametrize("frame_s", [0.05, 0.033, 0.4])
+def test_text_leaves_at_the_speed_that_was_asked_for(speed: float, frame_s: float) -> None:
+    """S4-28: within 10 %, however long a frame takes."""
+    waiting, clock = backlog(speed)
+    text = "".join(chr(ord("a") + number % 26) for number in range(int(speed * 20)))
+    for start in range(0, len(text), 7):
+        waiting.put(delta(text[start : start + 7]))
+
+    out = ""
+    while clock.now_s < 10:
+        clock.now_s += frame_s
+        out += shown(waiting)
+
+    assert len(out) == pytest.approx(speed * clock.now_s, rel=0.1)
+    assert text.startswith(out)
+
+
+def test_time_without_text_is_not_saved_up() -> None:
+    """S4-28: after a minute of silence an answer does not come in one burst."""
+    waiting, clock = backlog(10)
+    clock.now_s = 60
+    waiting.put(delta("x" * 100))
+    clock.now_s = 61
+
+    assert len(shown(waiting)) == 10
+
+
+def test_speed_0_shows_everything_at_once() -> None:
+    """S4-28."""
+    waiting, _ = backlog(0)
+    waiting.put(delta("a" * 100_000))
+
+    assert len(shown(waiting)) == 100_000
+    assert not waiting
+
+
+def test_nothing_overtakes_the_text_before_it() -> None:
+    """S4-28: a tool's row does not appear in the middle of a sentence that still waits."""
+    waiting, clock = backlog(2)
+    after = Notice("info", "after")
+    for item in (Rows(("before",)), delta("four"), after):
+        waiting.put(item)
+    clock.now_s = 1
+
+    first = list(waiting.take())
+    clock.now_s = 2
+    second = list(waiting.take())
+
+    assert [text_of(item) or item for item in first] == [Rows(("before",)), "fo"]
+    assert [text_of(item) or item for item in second] == ["ur", after]
+
+
+def test_a_pause_holds_everything_and_going_on_shows_the_rest_in_order() -> None:
+    """S4-29."""
+    waiting, _ = backlog()
+    waiting.put(delta("one "))
+    begun = shown(waiting)
+    waiting.paused = True
+    waiting.put(delta("two "))
+    waiting.put(Rows(("row",)))
+    waiting.put(delta("three"))
+    held = list(waiting.take())
+    waiting.paused = False
+
+    assert (begun, held) == ("one ", [])
+    assert [text_of(item) or item for item in waiting.take()] == ["two ", Rows(("row",)), "three"]
+
+
+def test_what_a_pause_holds_is_bounded_and_nothing_of_it_is_lost() -> None:
+    """S4-29: past the bound the oldest go on, so that a forgotten pause does not eat memory."""
+    waiting, _ = backlog(chars_max=100)
+    waiting.paused = True
+    out = ""
+    for number in range(1_000):
+        waiting.put(delta(f"{number:04}"))
+        out += shown(waiting)
+        assert waiting.waiting_chars <= 100
+    waiting.paused = False
+    out += shown(waiting)
+
+    assert out == "".join(f"{number:04}" for number in range(1_000))
+
+
+def test_whoever_must_decide_does_not_wait_for_the_speed() -> None:
+    """A question belongs below the text that leads to it."""
+    waiting, _ = backlog(1)
+    waiting.put(delta("a long explanation"))
+    waiting.skip_wait()
+
+    assert shown(waiting) == "a long explanation"

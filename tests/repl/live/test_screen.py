@@ -1,0 +1,242 @@
+"""The input line in memory: keys from a pipe, the terminal an emulator, the clock our own."""
+
+import asyncio
+import io
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pyte
+import pytest
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.input import PipeInput, create_pipe_input
+
+from agent_cli.repl.live.output import FrameOutput
+from agent_cli.repl.live.question import SILENCE_S, Question
+from agent_cli.repl.live.screen import LiveScreen
+
+COLUMNS, ROWS = 40, 12
+CTRL_C, ESCAPE, UP, ALT_ENTER = "\x03", "\x1b", "\x1b[A", "\x1b\r"
+
+
+class Person:
+    """Takes what is typed; busy when the test says so."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[str, bool]] = []
+        self.is_busy = False
+        self.queued: Sequence[str] = ()
+        self.interrupted = 0
+        self.paused: list[bool] = []
+
+    def submit(self, text: str, *, follow_up: bool) -> bool:
+        if text == "refused":
+            return False
+        self.got.append((text, follow_up))
+        return True
+
+    def interrupt(self) -> None:
+        self.interrupted += 1
+
+    def take_back(self) -> str | None:
+        self.queued = ()
+        return "taken back"
+
+    def pause(self, *, paused: bool) -> None:
+        self.paused.append(paused)
+
+
+class Live:
+    """A running screen, what its terminal shows, and a clock."""
+
+    def __init__(self, keyboard: PipeInput, history: Path) -> None:
+        self.now_s = 0.0
+        self.person = Person()
+        self.written = io.StringIO()
+        self.size = Size(rows=ROWS, columns=COLUMNS)
+        self.screen = LiveScreen(
+            history,
+            self.person,
+            output=FrameOutput(self.written, lambda: self.size, term="xterm"),
+            keyboard=keyboard,
+            clock=lambda: self.now_s,
+        )
+        self._keyboard = keyboard
+
+    def type(self, keys: str) -> None:
+        self._keyboard.send_text(keys)
+
+    @property
+    def rows(self) -> list[str]:
+        """The rows on the screen and above it, without blank ones at the end."""
+        terminal = pyte.HistoryScreen(COLUMNS, ROWS, history=1_000)
+        pyte.Stream(terminal).feed(self.written.getvalue().replace("\n", "\n"))
+        top = ["".join(row[x].data for x in range(COLUMNS)) for row in terminal.history.top]
+        return "\n".join(row.rstrip() for row in [*top, *terminal.display]).rstrip().split("\n")
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(30):
+            while not condition():  # noqa: ASYNC110 - prompt_toolkit has no event for it
+                await asyncio.sleep(0.001)
+
+
+@asynccontextmanager
+async def live(tmp_path: Path) -> AsyncIterator[Live]:
+    """Run a screen for as long as the body runs."""
+    with create_pipe_input() as keyboard:
+        running = Live(keyboard, tmp_path / "history")
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(running.screen.run())
+            await running.until(lambda: running.rows == ["you>"])
+            try:
+                yield running
+            finally:
+                running.screen.leave()
+
+
+async def test_the_input_is_kept_until_somebody_takes_it(tmp_path: Path) -> None:
+    """Typed text is never lost: a refusal leaves it where it is."""
+    async with live(tmp_path) as it:
+        it.type("refused\r")
+        await it.until(lambda: it.rows == ["you> refused"])
+        it.type("\x15taken\r")
+        await it.until(lambda: it.person.got == [("taken", False)])
+        await it.until(lambda: it.rows == ["you>"])
+
+
+async def test_enter_steers_and_alt_enter_queues_a_follow_up_while_something_runs(
+    tmp_path: Path,
+) -> None:
+    """S0-59, S0-60: and when nothing runs, Alt-Enter begins a line."""
+    async with live(tmp_path) as it:
+        it.person.is_busy = True
+        it.type("now\r")
+        await it.until(lambda: len(it.person.got) == 1)
+        it.type(f"later{ALT_ENTER}")
+        await it.until(lambda: len(it.person.got) == 2)
+        it.person.is_busy = False
+        it.type(f"one{ALT_ENTER}two\r")
+        await it.until(lambda: len(it.person.got) == 3)
+
+        assert it.person.got == [("now", False), ("later", True), ("one\ntwo", False)]
+
+
+async def test_arrow_up_takes_the_last_queued_message_back(tmp_path: Path) -> None:
+    """And with a draft in the input Alt-Up puts it before the draft."""
+    async with live(tmp_path) as it:
+        it.person.queued = ["  next: taken back"]
+        it.screen.refresh()
+        await it.until(lambda: it.rows == ["  next: taken back", "you>"])
+        it.type(UP)
+        await it.until(lambda: it.rows == ["you> taken back"])
+        it.person.queued = ["  next: taken back"]
+        it.type(f"{ESCAPE}{UP}")
+        await it.until(lambda: it.screen.buffer.text == "taken back\ntaken back")
+
+
+@pytest.mark.parametrize("key", [CTRL_C, ESCAPE])
+async def test_esc_and_ctrl_c_stop_what_runs_and_keep_the_draft(key: str, tmp_path: Path) -> None:
+    """C18: typed text is never lost to an interrupt."""
+    async with live(tmp_path) as it:
+        it.person.is_busy = True
+        it.type("a draft")
+        await it.until(lambda: it.rows == ["you> a draft"])
+        it.type(key)
+        await it.until(lambda: it.person.interrupted == 1)
+
+        assert it.screen.buffer.text == "a draft"
+
+
+async def test_a_draft_that_ctrl_c_cleared_comes_back_with_arrow_up(tmp_path: Path) -> None:
+    """Typed text is never lost."""
+    async with live(tmp_path) as it:
+        it.type("a draft")
+        await it.until(lambda: it.rows == ["you> a draft"])
+        it.type(CTRL_C)
+        await it.until(lambda: it.rows == ["you>"])
+        # The history is read again beside the prompt.
+        await it.until(lambda: len(it.screen.buffer._working_lines) == 2)
+        it.type(UP)
+        await it.until(lambda: it.rows == ["you> a draft"])
+
+
+async def test_ctrl_s_holds_the_display_and_ctrl_q_lets_it_go_on(tmp_path: Path) -> None:
+    """S4-29."""
+    async with live(tmp_path) as it:
+        it.type("\x13\x11")
+        await it.until(lambda: it.person.paused == [True, False])
+
+
+async def test_keys_answer_only_after_the_keyboard_was_silent_for_a_third_of_a_second(
+    tmp_path: Path,
+) -> None:
+    """52 reports of accidental approvals elsewhere: what was meant as text stays text."""
+    async with live(tmp_path) as it:
+        asking = asyncio.ensure_future(it.screen.choose("allow? ", "yna"))
+        await it.until(lambda: it.screen.asking.question is not None)
+        it.now_s = 0.3
+        it.type("y")
+        await it.until(lambda: it.rows == ["you> y"])
+        it.now_s = 0.6
+        it.type("e")
+        await it.until(lambda: it.rows == ["you> ye"])
+        it.now_s = 0.6 + SILENCE_S + 0.01
+        await it.until(lambda: it.rows == ["allow?"])
+        it.type("n")
+
+        assert await asking == "n"
+        await it.until(lambda: it.rows == ["allow? n", "you> ye"])
+
+
+async def test_a_key_inside_a_text_is_text_and_the_text_is_the_answer(tmp_path: Path) -> None:
+    """`use any name` holds y, n and a, and is one comment."""
+    async with live(tmp_path) as it:
+        asking = asyncio.ensure_future(it.screen.choose("allow? ", "yna"))
+        await it.until(lambda: it.screen.asking.question is not None)
+        it.now_s = 9
+        await it.until(lambda: it.rows == ["allow?"])
+        it.type("use any name\r")
+
+        assert await asking == "use any name"
+
+
+async def test_rows_appear_above_the_prompt_and_the_tail_between(tmp_path: Path) -> None:
+    """Finished rows scroll away for good; the tail is replaced, however long both are."""
+    async with live(tmp_path) as it:
+        it.type("draft")
+        await it.until(lambda: it.rows == ["you> draft"])
+        done: list[str] = []
+        for number in range(50):
+            rows = [f"row {number}"] if number % 3 else []
+            done += rows
+            tail = [f"tail {number}.{line}" for line in range(number % 7)]
+            it.screen.painter.show(rows, tail)
+            fitting = tail[-(ROWS // 2 - 2) :]
+            assert it.rows == [*done, *fitting, "you> draft"]
+
+
+async def test_a_frame_is_one_write(tmp_path: Path) -> None:
+    """Else a terminal shows half of it: the prompt flickers."""
+    async with live(tmp_path) as it:
+        writes: list[str] = []
+        write = it.written.write
+        it.written.write = lambda text: writes.append(text) or write(text)  # type: ignore[method-assign,func-returns-value]
+        it.screen.painter.show(["one", "two"], ["tail"])
+
+        assert len(writes) == 1
+        assert writes[0].startswith("\x1b[?2026h")
+        assert writes[0].endswith("\x1b[?2026l")
+
+
+def test_a_question_ripens_from_when_it_is_on_the_screen() -> None:
+    """Not from when it was asked: the screen may be busy."""
+    now_s = [0.0]
+    question = Question("allow? ", "yn", lambda: now_s[0])
+    now_s[0] = 10
+    before = question.is_ripe
+    question.shown()
+    now_s[0] = 10 + SILENCE_S - 0.01
+    almost = question.is_ripe
+    now_s[0] = 10 + SILENCE_S + 0.01
+
+    assert (before, almost, question.is_ripe) == (False, False, True)

@@ -1,0 +1,164 @@
+"""Replacing a file so that it holds the old content or the new one, whatever happens.
+
+Everything is done relative to one open directory, which nobody can swap for a symlink.
+"""
+
+import contextlib
+import os
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from agent_cli.errors import ToolError
+from agent_cli_tools.fixed_paths import directory_at
+from agent_cli_tools.textio import failure
+
+_TEMP_PREFIX = ".agt-"
+_STRAY_AFTER_S = 3600.0
+
+
+def write_atomic(path: Path, data: bytes, *, before: bytes | None) -> None:
+    """Make *data* the content of the real path *path*, or leave everything as it is.
+
+    The new content goes to a file beside it, which then takes its name with mode, owner and
+    extended attributes. A file with several hard links is written in place, or the others would
+    be left behind; that one case is not atomic. Directories that are missing are made for a new
+    file.
+
+    Args:
+        path: Without symlinks, when it was judged; if there is one now, nothing is written.
+        data: All of the content.
+        before: The content this change was made for; None when there was no file.
+
+    Raises:
+        ToolError: The file changed in the meantime, the disk is full, or it may not be written.
+    """
+    try:
+        with directory_at(path.parent, create=before is None) as place:
+            _Slot(place, path.name).replace(data, before)
+    except OSError as error:
+        raise failure(error, path) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """A name in an open directory."""
+
+    place: int
+    name: str
+
+    def replace(self, data: bytes, before: bytes | None) -> None:
+        with self._open_directory() as listing:
+            _sweep_strays(listing)
+            if before is not None and self._state().st_nlink > 1:
+                self._expect(before)
+                self._write_in_place(data, before)
+                return
+            temporary = _Slot(self.place, f"{_TEMP_PREFIX}{secrets.token_hex(8)}")
+            try:
+                temporary._write_new(data, like=self if before is not None else None)
+                self._expect(before)
+                os.replace(temporary.name, self.name, src_dir_fd=self.place, dst_dir_fd=self.place)
+            except BaseException:
+                temporary._remove()
+                raise
+            # Makes the new name last through a power failure, where the file system can do so.
+            with contextlib.suppress(OSError):
+                os.fsync(listing)
+
+    @contextmanager
+    def _open_directory(self) -> Iterator[int]:
+        # The place itself may be good for looking up names only.
+        listing = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.place)
+        try:
+            yield listing
+        finally:
+            os.close(listing)
+
+    def _open(self, flags: int, mode: int = 0o600) -> int:
+        # Of a named pipe that took the file's place, nobody may be at the other end.
+        flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        return os.open(self.name, flags, mode, dir_fd=self.place)
+
+    def _state(self) -> os.stat_result:
+        return os.stat(self.name, dir_fd=self.place, follow_symlinks=False)
+
+    def _remove(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.name, dir_fd=self.place)
+
+    def _expect(self, before: bytes | None) -> None:
+        """Refuse to overwrite what somebody else wrote since we looked."""
+        try:
+            with os.fdopen(self._open(os.O_RDONLY), "rb") as file:
+                is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+                now = file.read() if is_file else b""
+        except FileNotFoundError:
+            now = None
+        if now != before:
+            raise ToolError(
+                f"{self.name} was changed by someone else at this moment, so nothing was written."
+                " Read it again and repeat the change."
+            )
+
+    def _write_new(self, data: bytes, *, like: "_Slot | None") -> None:
+        # A new file gets what the umask leaves of 0666; a copy is nobody else's until it has the
+        # mode of the original.
+        descriptor = self._open(
+            os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if like is None else 0o600
+        )
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            if like is not None:
+                with os.fdopen(like._open(os.O_RDONLY), "rb") as original:
+                    _copy_attributes(original.fileno(), file.fileno())
+            os.fsync(file.fileno())
+
+    def _write_in_place(self, data: bytes, before: bytes) -> None:
+        with os.fdopen(self._open(os.O_RDWR), "r+b", buffering=0) as file:
+            try:
+                _overwrite(file, data)
+            except OSError:
+                # The disk is full, most likely; what was there before did fit.
+                _overwrite(file, before)
+                raise
+
+
+def _sweep_strays(directory: int) -> None:
+    """Remove temporary files a killed program left in *directory* more than an hour ago."""
+    limit = time.time() - _STRAY_AFTER_S
+    with os.scandir(directory) as entries:
+        strays = [entry for entry in entries if entry.name.startswith(_TEMP_PREFIX)]
+    for stray in strays:
+        with contextlib.suppress(OSError):
+            if stray.stat(follow_symlinks=False).st_mtime < limit:
+                os.unlink(stray.name, dir_fd=directory)
+
+
+def _copy_attributes(source: int, target: int) -> None:
+    state, own = os.fstat(source), os.fstat(target)
+    if (own.st_uid, own.st_gid) != (state.st_uid, state.st_gid):
+        # Only root may give files away; then the file is ours from now on, as with an editor.
+        with contextlib.suppress(PermissionError):
+            os.fchown(target, state.st_uid, state.st_gid)
+    os.fchmod(target, stat.S_IMODE(state.st_mode))
+    if hasattr(os, "listxattr"):
+        # Some file systems know no attributes, and some attributes only root may set.
+        with contextlib.suppress(OSError):
+            for name in os.listxattr(source):
+                os.setxattr(target, name, os.getxattr(source, name))
+
+
+def _overwrite(file: BinaryIO, data: bytes) -> None:
+    file.seek(0)
+    written = 0
+    while written < len(data):
+        written += file.write(data[written:])
+    file.truncate()
+    os.fsync(file.fileno())

@@ -1,0 +1,66 @@
+"""Opening a path so that it cannot lead elsewhere, whatever is swapped for a symlink meanwhile.
+
+A path was judged by where it leads. Between that and its use anybody may put a symlink in its
+place, so it is walked here, directory by directory, and no symlink is followed at any step.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Looking up a name needs less than listing a directory does; macOS knows no such flag.
+_PLACE = _DIRECTORY | getattr(os, "O_PATH", 0)
+
+
+@contextmanager
+def directory_at(path: Path, *, create: bool = False) -> Iterator[int]:
+    """Yield a descriptor of the real directory *path*, for the `dir_fd` of functions in `os`.
+
+    Args:
+        path: Absolute, without symlinks when it was judged.
+        create: Make what is missing of it.
+
+    Raises:
+        OSError: It is not there, or there is a symlink in it now (ELOOP or ENOTDIR).
+    """
+    place = os.open(path.anchor, _PLACE)
+    try:
+        for name in path.parts[1:]:
+            if create:
+                _make(name, place)
+            below = os.open(name, _PLACE, dir_fd=place)
+            os.close(place)
+            place = below
+        yield place
+    finally:
+        os.close(place)
+
+
+def open_file(path: Path, flags: int, mode: int = 0o666) -> int:
+    """Return a descriptor of the real file *path*, opened with *flags*.
+
+    Raises:
+        OSError: As `os.open`, or there is a symlink in it now (ELOOP or ENOTDIR).
+    """
+    with directory_at(path.parent) as place:
+        return os.open(path.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=place)
+
+
+def names_in(place: int) -> list[str]:
+    """Return the sorted names in the directory *place*; a directory's ends in a slash."""
+    # The descriptor may be good for looking up names only.
+    listing = os.open(".", _DIRECTORY, dir_fd=place)
+    try:
+        with os.scandir(listing) as entries:
+            return sorted(f"{each.name}/" if each.is_dir() else each.name for each in entries)
+    finally:
+        os.close(listing)
+
+
+def _make(name: str, place: int) -> None:
+    try:
+        os.mkdir(name, dir_fd=place)
+    except FileExistsError:
+        return
