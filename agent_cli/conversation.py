@@ -215,8 +215,12 @@ class Conversation(Record):
         """
         for call in self.open_calls():
             reason = questions.get(call.tool_call_id)
-            held = Pending("deferred") if reason is None else Pending("approval", reason)
-            self._replace(replace(call, result=held))
+            if reason is None:
+                held = replace(call, result=Pending("deferred"))
+            else:
+                result = Pending("approval", reason)
+                held = replace(call, result=result, asked_reason=reason, asked_at_ms=self._now())
+            self._replace(held)
         self.set_state("waiting_for_approval")
 
     def decide_call(
@@ -261,6 +265,15 @@ class Conversation(Record):
     ) -> None:
         """Show *summary* to the model from now on instead of what came before *first_kept_id*."""
         self._append(CompactionOutput(new_id(), self._now(), summary, first_kept_id, *tokens))
+
+    def uncompact(self) -> bool:
+        """Show the model everything again; False when nothing is left out."""
+        outputs = projection.entries(self._prompts)
+        cuts = [out for out in outputs if isinstance(out, CompactionOutput | TrimOutput)]
+        left_out = bool(cuts) and cuts[-1].first_kept_id is not None
+        if left_out:
+            self.compact("", None)
+        return left_out
 
     def trim(self, first_kept_id: str, *, removed_messages: int) -> None:
         """Leave out what came before *first_kept_id* from now on."""

@@ -5,7 +5,8 @@ earlier request held (prompt caches and signed thinking depend on it). Lossy on 
 files' contents, discarded replies and what was compacted away are not sent.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from agent_cli.messages import (
     AssistantMessage,
@@ -119,11 +120,15 @@ def shown(prompts: Sequence[Prompt]) -> list[Output]:
     user interrupted leaves a note; a file is its summary at the end of its tool's result.
     """
     kept: list[Output] = []
+    gone: dict[str, int] = {}
     for prompt in prompts:
-        if not _refused(prompt):
-            kept += _with_input(prompt, after=kept)
-            kept += prompt.output
-    return list(_fold(_cut(kept)))
+        said = [*_with_input(prompt, after=kept), *prompt.output]
+        if _refused(prompt):
+            # A cut made meanwhile still counts, and may begin with what is left out here.
+            gone |= {output.id: len(kept) for output in said}
+            said = [out for out in said if isinstance(out, CompactionOutput | TrimOutput)]
+        kept += said
+    return list(_fold(_cut(kept, gone)))
 
 
 def _refused(prompt: Prompt) -> bool:
@@ -144,8 +149,13 @@ def _with_input(prompt: Prompt, *, after: Sequence[Output]) -> list[Output]:
     return [UserOutput(prompt.id, prompt.at_ms, (text_block(TRIGGER_TEXT),))]
 
 
-def _cut(shown: list[Output]) -> list[Output]:
-    """Apply the compactions and trims among *shown*: the later one wins, summaries last."""
+def _cut(shown: list[Output], gone: Mapping[str, int]) -> list[Output]:
+    """Apply the compactions and trims among *shown*: the later one wins, summaries last.
+
+    Args:
+        shown: The entries to cut.
+        gone: Where entries stood, by their id, that are not among them.
+    """
     summary, first_kept_id = None, None
     for output in shown:
         match output:
@@ -155,13 +165,16 @@ def _cut(shown: list[Output]) -> list[Output]:
                 first_kept_id = output.first_kept_id
     if first_kept_id is None:
         return shown
-    first = next(output for output in shown if isinstance(output, UserOutput))
-    kept_from = next(i for i, output in enumerate(shown) if output.id == first_kept_id)
-    head: list[Output] = [first]
+    first = next(i for i, output in enumerate(shown) if isinstance(output, UserOutput))
+    if (kept_from := gone.get(first_kept_id)) is None:
+        kept_from = next(i for i, output in enumerate(shown) if output.id == first_kept_id)
+    if kept_from <= first:
+        return shown
+    head = [shown[first]]
     if summary is not None and summary.summary:
         note = f"[Summary of the conversation up to here]\n{summary.summary}"
         head.append(UserOutput(summary.id, summary.at_ms, (text_block(note),)))
-    return head + shown[kept_from:] if kept_from else shown
+    return head + shown[kept_from:]
 
 
 def _fold(shown: Iterable[Output]) -> Iterator[Output]:
@@ -188,9 +201,7 @@ def _with_notes(call: ToolOutput, notes: Sequence[Block]) -> ToolOutput:
     if isinstance(call.result, Pending):
         return call
     result = type(call.result)((*call.result.content, *notes), call.result.details)
-    return ToolOutput(
-        call.id, call.at_ms, call.reply_id, call.block, result, ended_at_ms=call.ended_at_ms
-    )
+    return replace(call, result=result)
 
 
 def to_api(llm_messages: Sequence[LlmMessage]) -> list[Block]:
