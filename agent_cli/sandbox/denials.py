@@ -33,13 +33,17 @@ def denial(output: str, *, network: bool, hidden: Sequence[Path], strict: bool) 
     if not network and _NETWORK.search(output):
         return "network"
     denied = _DENIED.search(output)
-    if denied and any(path.name in output for path in hidden):
+    if denied and any(_names(path, output) for path in hidden):
         return "a file that may hold secrets"
     if _BUSY.search(output) and ".git" in output:
         return "a change of git's configuration or hooks"
     if denied and strict:
         return "perhaps: a file outside the workspace, or a socket"
     return None
+
+
+def _names(path: Path, output: str) -> bool:
+    return re.search(rf"(?<![\w.-]){re.escape(path.name)}(?![\w-])", output) is not None
 
 
 def sentence(blocked: str) -> str:

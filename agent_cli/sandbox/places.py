@@ -25,6 +25,14 @@ class Places:
         made.hiding_directory.mkdir(mode=0o000)
         return made
 
+    def exist(self) -> bool:
+        """Whether all of them are there: what lies in /tmp for days may be swept away."""
+        return (
+            self.temporary.is_dir()
+            and self.hiding_file.is_file()
+            and self.hiding_directory.is_dir()
+        )
+
     def remove(self) -> None:
         """Delete them and all that commands left there."""
         with contextlib.suppress(OSError):

@@ -189,7 +189,7 @@ class Sandbox:
             return str(error)
 
     def _confine(self, backend: Backend, cwd: Path) -> Confinement:
-        if self._places is None:
+        if self._places is None or not self._places.exist():
             self._places = Places.create()
         rules = self._policy.rules()
         guarded = rules.watched

@@ -1,0 +1,268 @@
+"""The tool bash with a sandbox: what the model reads, and what is left."""
+
+import asyncio
+import os
+import shutil
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_cli.cancel import CancelToken
+from agent_cli.errors import Aborted, ToolError
+from agent_cli.sandbox import Policy, Sandbox
+from agent_cli.timeline import Json
+from agent_cli.tooling import Approval, ToolContext, ToolResult, check_input
+from agent_cli_tools import Workspace, builtin_tools
+from agent_cli_tools.bash import bash_tool
+from agent_cli_tools.command_line import CommandLine
+from agent_cli_tools.environment import command_environment
+from agent_cli_tools.output import OutputBuffer
+from agent_cli_tools.processes import start
+from tests.sandbox.world import CANARY, World, world
+from tests.tools.calling import until
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes of Linux")
+
+
+class Bash:
+    """The tool in a world."""
+
+    def __init__(self, place: World) -> None:
+        self.place = place
+        self.workspace = Workspace(place.root)
+        self.tool = bash_tool(self.workspace, place.sandbox)
+        self.cancel = CancelToken()
+
+    async def __call__(self, command: str, **given: Json) -> ToolResult:
+        params = check_input(self.tool, {"command": command, **given})
+        result = await self.tool.execute("1", params, self.cancel, ToolContext())
+        assert isinstance(result, ToolResult)
+        return result
+
+
+@pytest.fixture
+def place() -> Iterator[World]:
+    with world("bwrap") as made:
+        yield made
+
+
+@pytest.fixture
+def in_landlock() -> Iterator[World]:
+    with world("landlock") as made:
+        yield made
+
+
+@pytest.fixture
+async def bash(place: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bash]:
+    monkeypatch.setenv("HOME", str(place.home))
+    made = Bash(place)
+    yield made
+    made.workspace.close()
+
+
+async def test_a_denial_is_named_and_the_way_out_too(bash: Bash) -> None:
+    text = (await bash("echo x > ~/.bashrc")).text
+
+    assert "Read-only file system" in text
+    assert text.splitlines()[-1] == (
+        "blocked by the sandbox: writing here (outside the workspace, or a protected file);"
+        " call again with unsandboxed=true to ask the user"
+    )
+    assert "blocked by the sandbox: network" in (await bash("exec 3<>/dev/tcp/127.0.0.1/9")).text
+    assert "blocked by the sandbox: a file that may" in (await bash("cat .env")).text
+    assert "blocked" not in (await bash("exit 3")).text
+
+
+async def test_unsandboxed_always_asks_and_then_is_free(bash: Bash) -> None:
+    """Threat 19: no rule and no mode stands for this yes."""
+    ask = bash.tool.require_approval
+    assert callable(ask)
+    for given, required in (({}, False), ({"unsandboxed": True}, True)):
+        approval = ask(check_input(bash.tool, {"command": "true", **given}))
+        assert isinstance(approval, Approval)
+        assert approval.required is required
+
+    assert CANARY in (await bash("cat ~/.ssh/id_ed25519", unsandboxed=True)).text
+    assert CANARY not in (await bash("cat ~/.ssh/id_ed25519")).text
+
+
+async def test_what_is_asked_to_end_may_say_goodbye(bash: Bash) -> None:
+    """The signal goes to the command, not to what holds its namespace."""
+    result = await bash(
+        "trap 'echo was at 42; exit' TERM; echo up; while :; do sleep 0.05; done", timeout=0.5
+    )
+
+    assert result.is_error
+    assert "was at 42" in result.text
+
+
+async def test_ignoring_the_request_does_not_help(bash: Bash) -> None:
+    started = time.monotonic()
+
+    await bash("trap '' TERM; sleep 61.5 & sleep 61.5; sleep 61.5", timeout=0.2)
+
+    assert time.monotonic() - started < 5
+    await until(lambda: not processes_named("61.5"))
+
+
+async def test_cancelling_ends_everything_at_once(bash: Bash) -> None:
+    async with asyncio.TaskGroup() as group:
+        call = group.create_task(_aborted(bash, "touch up; setsid sleep 62.5 & sleep 62.5"))
+        await until((bash.place.root / "up").exists)
+        bash.cancel.cancel()
+        await call
+
+    await until(lambda: not processes_named("62.5"))
+    assert not (bash.place.root / ".mcp.json").exists()
+
+
+async def _aborted(bash: Bash, command: str) -> None:
+    with pytest.raises(Aborted):
+        await bash(command)
+
+
+async def test_a_daemon_left_behind_ends_with_its_command(bash: Bash) -> None:
+    """Threat 15: setsid leaves the process group, but not the namespace."""
+    result = await bash("setsid sleep 63.5 >/dev/null 2>&1 & disown; echo left")
+
+    assert result.text.startswith("left\n[exit 0 · ")
+    await until(lambda: not processes_named("63.5"))
+
+
+async def test_background_runs_until_the_workspace_closes(bash: Bash) -> None:
+    result = await bash("echo up; exec sleep 64.5", background=True)
+    assert "unsandboxed=true: `kill -- -" in result.text
+    assert processes_named("64.5")
+
+    bash.workspace.close()
+
+    await until(lambda: not processes_named("64.5"))
+    assert not (bash.place.root / ".mcp.json").exists()
+
+
+async def test_a_storm_of_processes_is_gone_at_the_timeout(bash: Bash) -> None:
+    """Threat 15: a hundred daemons that ignore every request."""
+    storm = (
+        "for i in $(seq 100); do setsid sh -c \"trap '' TERM HUP; touch s$i; sleep 65.5\" & done;"
+        " wait; sleep 65.5"
+    )
+
+    result = await bash(storm, timeout=1.5)
+
+    assert result.is_error
+    assert list(bash.place.root.glob("s*"))
+    await until(lambda: not processes_named("65.5"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the kernel exempts root from this limit")
+async def test_a_fork_bomb_meets_a_limit(bash: Bash) -> None:
+    """Threat 15: counted in the namespace alone, so that it is nobody else's limit."""
+    assert (await bash("ulimit -u")).text.startswith("4096\n")
+
+
+async def test_a_flood_is_killed(place: World) -> None:
+    """Threat 14: bounded memory and disk, and an end."""
+    bash = shutil.which("bash")
+    assert bash is not None
+    confinement = await place.sandbox.confine(place.root)
+    assert confinement is not None
+    line = CommandLine("yes", Path(bash), place.root, command_environment(), confinement, 3_000_000)
+    output = OutputBuffer(Workspace(place.root).open_spill)
+
+    command = await start(line, output)
+    code = await command.wait()
+    await command.drain()
+    command.close()
+
+    assert code == 137
+    assert 3_000_000 < output.total_bytes < 10_000_000
+
+
+async def test_modules_of_the_workspace_are_not_loaded_by_us(bash: Bash) -> None:
+    """Threat 12: nothing we start for a command is Python, or runs before the command."""
+    (bash.place.root / "json.py").write_text("open('CANARY', 'w')")
+    (bash.place.root / "sitecustomize.py").write_text("open('CANARY', 'w')")
+
+    await bash("true")
+
+    assert not (bash.place.root / "CANARY").exists()
+
+
+async def test_programs_of_the_workspace_are_not_started_by_us(
+    bash: Bash, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 13: first on PATH lies what the repository brought."""
+    folder = bash.place.root / "bin"
+    folder.mkdir()
+    for name in ("bash", "bwrap", "true", "sh"):
+        (folder / name).write_text(f"#!/bin/sh\necho {name} >> {bash.place.root}/CANARY\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+    await bash("echo fine")
+
+    assert not (bash.place.root / "CANARY").exists()
+
+
+async def test_required_without_a_sandbox_runs_nothing(tmp_path: Path) -> None:
+    policy = Policy((tmp_path,), home=tmp_path, own=(), is_secret=lambda _path: False)
+    sandbox = Sandbox(
+        policy, mode="required", state_dir=tmp_path / "state", find=lambda _outside: ()
+    )
+    tool = bash_tool(Workspace(tmp_path), sandbox)
+
+    with pytest.raises(ToolError, match=r"No command can run: sandbox\.mode is .required"):
+        params = check_input(tool, {"command": "touch ran"})
+        await tool.execute("1", params, CancelToken(), ToolContext())
+
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_landlock_puts_back_and_says_so(
+    in_landlock: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(in_landlock.home))
+    bash = Bash(in_landlock)
+
+    text = (await bash("echo evil > .git/hooks/pre-commit; cat ~/.ssh/id_ed25519")).text
+    bash.workspace.close()
+
+    assert "hooks was changed, and was put back" in text
+    assert CANARY not in text
+    assert not (in_landlock.root / ".git" / "hooks" / "pre-commit").exists()
+
+
+async def test_no_descriptor_is_left(bash: Bash) -> None:
+    """A session runs thousands of commands."""
+    await bash("true")
+    before = sorted(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names
+
+    for _ in range(3):
+        await bash("seq 1000")
+    with pytest.raises(ToolError):
+        await bash("#" * 200_000)
+    await asyncio.sleep(0)
+
+    assert sorted(os.listdir("/proc/self/fd")) == before  # noqa: PTH208 - names
+
+
+def test_the_tools_take_the_sandbox(place: World) -> None:
+    tools = builtin_tools(Workspace(place.root), place.sandbox)
+
+    assert [tool.name for tool in tools if tool.require_approval] == ["bash"]
+
+
+def processes_named(words: str) -> list[str]:
+    """Return the command lines of all processes that hold *words*."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if f"sleep {words}" in line:
+            found.append(line)
+    return found

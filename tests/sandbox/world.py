@@ -1,0 +1,185 @@
+"""A workspace, a home with secrets, and a machine that listens; commands run in a sandbox there."""
+
+import asyncio
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from agent_cli.sandbox import Confinement, Policy, Sandbox, State
+from agent_cli.sandbox.bwrap import REPLACED
+from agent_cli.sandbox.sandbox import Backend, Mode, backends
+from agent_cli_tools.secret_files import is_secret
+
+CANARY = "CANARY-SECRET"
+LIMIT_S = 30.0
+_CACHE = Path(__file__).parents[2] / ".pytest_cache"
+
+
+@dataclass
+class World:
+    """The places of one test; none is below a directory the sandbox has its own of."""
+
+    base: Path
+    root: Path
+    home: Path
+    sandbox: Sandbox
+    put_back: list[str] = field(default_factory=list)
+
+    def run(self, command: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+        """Run *command* as the tool does, and return what came of it."""
+        confinement = asyncio.run(self.sandbox.confine(self.root))
+        assert confinement is not None
+        try:
+            return _run_confined(confinement, command, self.root, self._environment(variables))
+        finally:
+            self.put_back = list(confinement.release())
+
+    def output(self, command: str) -> str:
+        run = self.run(command)
+        return run.stdout + run.stderr
+
+    def _environment(self, variables: dict[str, str]) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        return {**kept, "HOME": str(self.home), "PYTHON": sys.executable, **variables}
+
+
+@contextmanager
+def world(
+    state: State, *, mode: Mode = "auto", network: bool = False, extra: Sequence[Path] = ()
+) -> Iterator[World]:
+    """Yield a world with the sandbox *state*; skip where this machine has none."""
+    _CACHE.mkdir(exist_ok=True)
+    base = Path(tempfile.mkdtemp(prefix="sandbox-", dir=_CACHE))
+    if any(map(base.is_relative_to, REPLACED)):
+        shutil.rmtree(base)
+        pytest.skip("the source lies in a directory that a sandbox replaces")
+    root, home = base / "ws", base / "home"
+    for folder in (root, home / ".ssh", home / ".aws", home / "files"):
+        folder.mkdir(parents=True)
+    for secret in (home / ".ssh" / "id_ed25519", home / ".aws" / "credentials", root / ".env"):
+        secret.write_text(f"{CANARY}\n")
+    (home / ".bashrc").write_text("# mine\n")
+    (home / "files" / "letter").write_text("dear\n")
+    _repository(root)
+    own = home / ".local" / "state" / "agent-cli"
+    policy = Policy((root, *extra), home=home, own=(own,), is_secret=is_secret, network=network)
+    sandbox = Sandbox(policy, mode=mode, state_dir=own, find=lambda out: only(state, out))
+    try:
+        report = asyncio.run(sandbox.ready())
+        if report.state != state:
+            pytest.skip(f"no {state} here: {report.reason}")
+        yield World(base, root, home, sandbox)
+    finally:
+        sandbox.close()
+        shutil.rmtree(base)
+
+
+def only(state: State, outside: Path) -> list[Backend]:
+    return [backend for backend in backends(outside) if backend.state == state]
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    """Wait until *condition* holds, which another process brings about."""
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
+
+
+def git(root: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=T", "-c", "user.email=t@example.com")
+    subprocess.run(["git", *identity, *arguments], cwd=root, check=True, capture_output=True)
+
+
+def _repository(root: Path) -> None:
+    if shutil.which("git") is None:
+        pytest.skip("no git")
+    git(root, "init", "--quiet")
+    (root / ".gitignore").write_text(".env\n")
+    git(root, "add", ".")
+    git(root, "commit", "--quiet", "--message", "first")
+
+
+def _run_confined(
+    confinement: Confinement, command: str, cwd: Path, environment: dict[str, str]
+) -> "subprocess.CompletedProcess[str]":
+    done: list[subprocess.CompletedProcess[str]] = []
+
+    def run() -> None:
+        if confinement.enter is not None:
+            confinement.enter()
+        done.append(
+            subprocess.run(
+                [*confinement.prefix, "bash", "--noprofile", "--norc", "-c", command],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=LIMIT_S,
+                check=False,
+                cwd=cwd,
+                env={**environment, **confinement.environment},
+                pass_fds=confinement.descriptors,
+                start_new_session=True,
+            )
+        )
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    [result] = done
+    return result
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What listens outside of every sandbox, and a process with a secret in its environment."""
+
+    tcp: socket.socket
+    udp: socket.socket
+    abstract: socket.socket
+    path: socket.socket
+    process: "subprocess.Popen[bytes]"
+
+    def variables(self) -> dict[str, str]:
+        """Return where all of it is, for commands."""
+        return {
+            "TCP": str(self.tcp.getsockname()[1]),
+            "UDP": str(self.udp.getsockname()[1]),
+            "ABSTRACT": self.abstract.getsockname()[1:].decode(),
+            "SOCKET": self.path.getsockname(),
+            "PID": str(self.process.pid),
+        }
+
+
+@contextmanager
+def machine(home: Path) -> Iterator[Machine]:
+    """Yield listeners of all kinds; the socket with a path lies in *home*."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as tcp,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
+        socket.socket(socket.AF_UNIX) as abstract,
+        socket.socket(socket.AF_UNIX) as path,
+        subprocess.Popen(["sleep", "60"], env={"SECRET": CANARY}) as process,
+    ):
+        udp.bind(("127.0.0.1", 0))
+        udp.setblocking(False)
+        abstract.bind(f"\0sandbox-{secrets.token_hex(8)}")
+        abstract.listen()
+        path.bind(str(home / "s"))  # short: such a name has 107 bytes at most
+        path.listen()
+        try:
+            yield Machine(tcp, udp, abstract, path, process)
+        finally:
+            process.kill()
