@@ -121,7 +121,10 @@ _COMMANDS = {
     "sessions show": _Command("ID", 1, 1),
     "sessions export": _Command("ID [md|html|json]", 1, 2),
     "sessions verify": _Command("[ID]", most=1),
+    "sessions approve": _Command("ID [CALL]", 1, 2),
+    "sessions reject": _Command("ID [CALL] [REASON]", 1, 3),
     "permissions explain": _Command("TOOL INPUT", 2, 2),
+    "mcp": _Command("add|list|remove|test|import|exercise ...", 1, 10_000),
     "replay": _Command("FILE", 1, 1),
 }
 
@@ -144,6 +147,10 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
             break
         if word == "-" or not word.startswith("-"):
             operands.append(word)
+            if operands == ["mcp"]:
+                # Its commands have options of their own, which it reads itself.
+                operands += words
+                break
             continue
         name, option = _option(word)
         value = _value(name, word, option, words)

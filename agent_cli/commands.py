@@ -28,6 +28,7 @@ def _repl(arguments: Arguments) -> int:
         show_thinking=settings.ui.show_thinking,
         chars_per_second=settings.ui.chars_per_second,
         theme=settings.ui.theme,
+        bell=settings.ui.bell,
     )
     options = repl.ReplOptions(history=paths.history_file(), look=look)
     return asyncio.run(repl.run(options, _builder(begun, one_shot=False)))
@@ -123,7 +124,7 @@ def _sessions(arguments: Arguments) -> int:
 
 def _decide(arguments: Arguments) -> int:
     from agent_cli import headless  # noqa: PLC0415
-    from agent_cli.decisions import Decision, require_workspace  # noqa: PLC0415
+    from agent_cli.session_commands import Decision, require_workspace  # noqa: PLC0415
 
     session_id, *rest = arguments.operands
     opening = arguments._replace(resume=session_id, continue_session=False, fork=None)

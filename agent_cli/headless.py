@@ -1,10 +1,10 @@
-"""One run without a REPL: `agent-cli -p`."""
+"""One run without a REPL: `agent-cli -p`, or `agent-cli sessions approve`."""
 
 import asyncio
 import select
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, field
 from types import TracebackType
@@ -24,6 +24,7 @@ from agent_cli.terminal.writer import Writer
 from agent_cli.timeline import Json, Usage
 
 OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
+Decide: TypeAlias = Callable[[Agent], Awaitable[RunResult]]
 
 _log = structlog.get_logger(__name__)
 _STDOUT_CLOSED_EXIT_CODE: Final = 141
@@ -88,16 +89,17 @@ class Outcome:
 
 
 async def run(
-    prompt: str,
+    task: str | Decide,
     build: Callable[[], Application],
     *,
     output_format: OutputFormat = "text",
     color: bool = False,
 ) -> int:
-    """Answer one prompt on this process's streams.
+    """Answer one prompt, or go on after a decision, on this process's streams.
 
     Args:
-        prompt: The text of `-p`. What is piped to stdin is appended; "-" reads it all from there.
+        task: The text of `-p`; what is piped to stdin is appended, "-" reads it all from there. Or
+            what decides about a call that waits.
         build: Called once, in a thread.
         output_format: What stdout gets; everything else goes to stderr.
         color: Whether stderr may be coloured where it is a terminal.
@@ -105,7 +107,7 @@ async def run(
     Returns:
         The exit code.
     """
-    return await _HeadlessRun(output_format, color=color).run(prompt, build)
+    return await _HeadlessRun(output_format, color=color).run(task, build)
 
 
 def read_prompt(prompt: str, stdin: TextIO, warn: Callable[[str], None]) -> str:
@@ -147,11 +149,11 @@ class _HeadlessRun:
         self._stop: Callable[[], None] = self._loading.cancel
         self._refusals = 0
 
-    async def run(self, prompt: str, build: Callable[[], Application]) -> int:
+    async def run(self, task: str | Decide, build: Callable[[], Application]) -> int:
         outcome = self._outcome
         with self._signals_taken():
             try:
-                await self._load_and_answer(prompt, build)
+                await self._load_and_answer(task, build)
                 outcome.exit_code = self._exit_code()
             except Aborted:
                 outcome.stop_reason, outcome.exit_code = "aborted", self._exit_code()
@@ -163,16 +165,22 @@ class _HeadlessRun:
         self._print_result()
         return _STDOUT_CLOSED_EXIT_CODE if self._writer.stdout_closed else outcome.exit_code
 
-    async def _load_and_answer(self, prompt: str, build: Callable[[], Application]) -> None:
+    async def _load_and_answer(self, task: str | Decide, build: Callable[[], Application]) -> None:
         async with self._loading.scope():
-            text = await in_background(lambda: read_prompt(prompt, sys.stdin, self._warn))
+            if isinstance(task, str):
+                prompt = task
+                task = await in_background(lambda: read_prompt(prompt, sys.stdin, self._warn))
             app = await in_background(build)
         async with app, self._bugs_logged():
             self._outcome.session_id = app.session_id
             self._stop = app.agent.abort
             app.agent.subscribe(self._tell)
             try:
-                await self._answer(app.agent, text)
+                if isinstance(task, str):
+                    await self._answer(app.agent, task)
+                else:
+                    self._note(await task(app.agent))
+                self._tell_what_waits(app.agent)
             finally:
                 self._outcome.usage = app.agent.conversation.usage
 
@@ -191,6 +199,8 @@ class _HeadlessRun:
         self._writer.notice(text, "warning")
 
     async def _answer(self, agent: Agent, text: str) -> None:
+        if agent.conversation.waiting:
+            return  # an earlier question: nobody here may answer it, not even with a no
         self._note(await agent.prompt(text))
         while self._outcome.stop_reason == "waiting_for_approval":
             for call in agent.conversation.questions():
@@ -199,6 +209,17 @@ class _HeadlessRun:
                 self._refusals += 1
                 self._writer.notice(f"{call.name} not run: nobody can be asked here", "warning")
                 self._note(await agent.reject(call.tool_call_id, _NOBODY))
+
+    def _tell_what_waits(self, agent: Agent) -> None:
+        if not agent.conversation.waiting:
+            return
+        self._outcome.stop_reason = "waiting_for_approval"
+        id = self._outcome.session_id
+        for call in agent.conversation.questions():
+            self._warn(
+                f"{call.name} waits for a decision: agent-cli sessions approve {id}"
+                f" {call.tool_call_id}, or reject; agent-cli sessions show {id} shows it"
+            )
 
     def _note(self, result: RunResult) -> None:
         self._show(narrate_end(result))
@@ -215,6 +236,8 @@ class _HeadlessRun:
                 return 1
             case "max_rounds" | "max_cost":
                 return 4
+            case "waiting_for_approval":
+                return 3
             case "aborted":
                 return 128 + signal.SIGINT
             case _:

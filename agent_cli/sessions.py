@@ -1,20 +1,24 @@
-"""The session of the conversation at hand: begins, resumes, forks and rewinds it for the program."""
+"""The session of the conversation at hand: begun, resumed, forked and rewound for the program."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from agent_cli import paths
 from agent_cli.agent import Agent
 from agent_cli.conversation import Conversation
-from agent_cli.errors import SessionError, UsageError
-from agent_cli.events import EventSink, Notice, SessionOpened
-from agent_cli.session_store import Recorder, SessionInfo, SessionStore
+from agent_cli.errors import AgentBusy, SessionError, UsageError
+from agent_cli.events import Event, EventSink, Notice, SessionOpened
+from agent_cli.redaction import Redactor
+from agent_cli.session_store import Session, SessionInfo, SessionStore, export
+from agent_cli.session_store.export import Format
 from agent_cli.startup import Start
 
 
 class Sessions:
     """Where conversations are kept, or nothing at all when sessions are switched off.
 
-    Subscribe it before anything else: an entry is on disk before somebody shows it.
+    Make it before anybody else subscribes to the agent: an entry is on disk before it is shown.
+    All methods but `list` are for the time between runs.
     """
 
     def __init__(self, begun: Start, agent: Agent, publish: EventSink) -> None:
@@ -22,14 +26,14 @@ class Sessions:
         self._agent = agent
         self._publish = publish
         self._store = SessionStore(paths.sessions_dir(), tell=self._warn)
-        self._recorder = Recorder(self._store, begun.workspace)
         self._enabled = begun.loaded.settings.session.enabled
-        agent.subscribe(self._recorder.record)
+        self._session: Session | None = None
+        agent.subscribe(self._record)
 
     @property
     def id(self) -> str | None:
         """The id of the session at hand."""
-        return self._recorder.session.id if self._recorder.session else None
+        return self._session.id if self._session else None
 
     def begin(self) -> None:
         """Open what the command line asked for: a new session, or an earlier one.
@@ -45,7 +49,7 @@ class Sessions:
                 raise UsageError("sessions are switched off: leave --no-session out")
             return
         if arguments.fork:
-            self._adopt(self._recorder.fork(arguments.fork))
+            self._switch(*self._store.fork(arguments.fork))
         elif arguments.resume:
             self.resume(arguments.resume)
         elif arguments.continue_session or arguments.resume is not None:
@@ -56,49 +60,100 @@ class Sessions:
     def follow(self) -> None:
         """Begin a session for the agent's conversation."""
         if self._enabled:
-            self._recorder.follow(self._agent.conversation)
-            self._opened(resumed=False)
+            conversation = self._agent.conversation
+            self._keep(self._store.create(conversation, self._begun.workspace), resumed=False)
 
     def list(self) -> Sequence[SessionInfo]:
         """Return all sessions, the newest first."""
         return self._store.list()
 
     def resume(self, id: str) -> None:
-        """Go on with an earlier session; the beginning of its id is enough."""
-        self._adopt(self._recorder.resume(id))
+        """Go on with an earlier session; the beginning of its id is enough.
+
+        Raises:
+            SessionError: As `SessionStore.resume`, or it is this one; the one at hand stays.
+        """
+        if self._session and self._store.find(id) == self._session.path:
+            raise SessionError(f"session {self._session.id} is the one you are in")
+        session, conversation = self._store.resume(id)
+        self._switch(session, conversation)
+        if session.header.workspace not in ("", str(self._begun.workspace)):
+            self._warn(
+                f"this session was about {session.header.workspace}; from now on its tools work"
+                f" in {self._begun.workspace}"
+            )
 
     def fork(self, at: str | None = None) -> None:
-        """Go on with a copy of this session, up to the entry *at*."""
-        self._adopt(self._recorder.fork(self._current(), at=at))
+        """Go on with a copy of this session, up to the entry *at*.
+
+        Raises:
+            SessionError: It has no such entry, or there is no session.
+        """
+        self._switch(*self._store.fork(self._current().id, at=at))
 
     def rewind(self, prompt_id: str) -> None:
-        """Go back to before a prompt; the record keeps everything."""
-        self._current()
-        self._adopt(self._recorder.rewind(prompt_id))
+        """Go back to before a prompt; the record keeps everything.
+
+        Raises:
+            SessionError: There is no such prompt, or no session.
+        """
+        session = self._current()
+        self._agent.adopt(session.rewind(prompt_id))
+        self._opened(session, resumed=True)
+
+    def export(self, to: Format) -> Path:
+        """Write this session, without secrets, into the workspace and return the file.
+
+        Raises:
+            SessionError: Nothing is kept yet, or the file cannot be written.
+        """
+        text = export(
+            self._store.read(self._current().id),
+            to,
+            redact=Redactor.of(self._begun.environment).text,
+        )
+        path = self._begun.workspace / f"session-{self._current().id}.{to}"
+        try:
+            path.unlink(missing_ok=True)  # an earlier one, or a link that would lead elsewhere
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            raise SessionError(f"{path} cannot be written: {error.strerror}") from error
+        return path
 
     def close(self) -> None:
-        """Save what is left."""
-        self._recorder.close()
+        """Save what is left; nothing is recorded any more."""
+        if self._session:
+            self._session.close()
+            self._session = None
 
     def _latest(self) -> str:
-        latest = self._store.latest(self._begun.workspace)
-        if latest is None:
-            raise SessionError(f"there is no session of {self._begun.workspace} to go on with")
-        return latest
+        return self._store.latest(self._begun.workspace)
 
-    def _current(self) -> str:
-        if self.id is None:
+    def _current(self) -> Session:
+        if self._session is None:
             raise SessionError("this conversation is not kept: sessions are switched off")
-        return self.id
+        return self._session
 
-    def _adopt(self, conversation: Conversation) -> None:
-        self._agent.adopt(conversation)
-        self._opened(resumed=True)
+    def _switch(self, session: Session, conversation: Conversation) -> None:
+        try:
+            self._agent.adopt(conversation)
+        except AgentBusy:
+            session.close()  # or nobody could open it any more
+            raise
+        self._keep(session, resumed=True)
 
-    def _opened(self, *, resumed: bool) -> None:
-        session = self._recorder.session
-        if session:
-            self._publish(SessionOpened(session.id, str(session.path), resumed))
+    def _keep(self, session: Session, *, resumed: bool) -> None:
+        self.close()
+        self._session = session
+        self._opened(session, resumed=resumed)
+
+    def _opened(self, session: Session, *, resumed: bool) -> None:
+        self._publish(SessionOpened(session.id, str(session.path), resumed))
+
+    def _record(self, event: Event) -> None:
+        if self._session:
+            self._session.record(event)
 
     def _warn(self, text: str) -> None:
         self._publish(Notice("warning", text))

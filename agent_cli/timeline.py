@@ -123,12 +123,15 @@ class ThinkingOutput(BlockOutput):
 class ToolOutput(BlockOutput):
     """One tool call and, in the same place, its result.
 
-    The only entry that changes: `result` goes from Pending to Success or Error, and the times and
-    the decision are filled in on the way. Times are Unix ms.
+    The only entry that changes: `result` goes from Pending to Success or Error, and the times, the
+    question and the decision are filled in on the way and stay. Times are Unix ms. A person was
+    asked if `asked_at_ms` is set, for `asked_reason`; whose call it was, the prompt says.
     """
 
     kind: ClassVar[str] = "tool"
     result: ToolState = Pending()
+    asked_reason: str | None = None
+    asked_at_ms: int | None = None
     decision: Literal["approved", "rejected"] | None = None
     decided_at_ms: int | None = None
     started_at_ms: int | None = None

@@ -126,6 +126,9 @@ def test_every_command_is_understood(line: str, expected: Arguments) -> None:
     assert parse_arguments(line.split()) == expected
 
 
+SESSIONS = "list, show, export, verify, approve, reject"
+
+
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
@@ -136,8 +139,8 @@ def test_every_command_is_understood(line: str, expected: Arguments) -> None:
         ("--trust=yes", "--trust takes no value"),
         ("trsut", "there is no command 'trsut'; did you mean trust?; a prompt goes after -p"),
         ("fix", "there is no command 'fix'; a prompt goes after -p"),
-        ("sessions", "agent-cli sessions needs one of: list, show, export, verify"),
-        ("sessions lost", "agent-cli sessions needs one of: list, show, export, verify"),
+        ("sessions", f"agent-cli sessions needs one of: {SESSIONS}"),
+        ("sessions lost", f"agent-cli sessions needs one of: {SESSIONS}"),
         ("sessions show", "usage: agent-cli sessions show ID"),
         ("demo now", "usage: agent-cli demo"),
         ("demo -p x", "-p and the command demo exclude each other"),

@@ -58,7 +58,6 @@ def _document(history: History) -> dict[str, object]:
             "created_at_ms": header.created_at_ms if header else None,
             "parent": header.parent if header else None,
             "prompts": [prompt.id for prompt in history.prompts],
-            "shared": history.shared,
         },
         "prompts": {
             prompt.id: {

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import get_args
 
 from agent_cli.errors import SessionError
 from agent_cli.session_store.blobs import Blobs
@@ -9,7 +10,9 @@ from agent_cli.session_store.codec import Codec, JsonObject, usage_from_json
 from agent_cli.session_store.log_file import Line, Log, read_log, scan
 from agent_cli.session_store.records import Header
 from agent_cli.session_store.repair import repairs
-from agent_cli.timeline import Json, Output, Prompt
+from agent_cli.timeline import Output, Prompt, PromptState
+
+_STATES = get_args(PromptState)
 
 
 class History:
@@ -18,7 +21,6 @@ class History:
     def __init__(self, codec: Codec, damage: Line | None = None) -> None:
         self.header: Header | None = None
         self.prompts: list[Prompt] = []
-        self.shared: dict[str, Json] = {}
         self.damage = damage
         self._codec = codec
 
@@ -45,14 +47,14 @@ class History:
             case "output":
                 self._put(record)
             case "state":
+                if record["state"] not in _STATES:
+                    raise ValueError(record["state"])
                 self._prompt(record["prompt"]).state = record["state"]
             case "dropped":
                 prompt = self._prompt(record["prompt"])
                 prompt.output = [out for out in prompt.output if out.id not in record["outputs"]]
             case "rewound":
                 del self.prompts[self.prompts.index(self._prompt(record["prompt"])) :]
-            case "shared":
-                self.shared = record["state"]
         if "usage" in record:
             prompt = self._prompt(record["prompt"]) if "prompt" in record else self.prompts[-1]
             prompt.usage = usage_from_json(record["usage"])

@@ -6,7 +6,6 @@
     state      a prompt waits, runs again or is completed
     dropped    entries that never counted were taken out (repair.py)
     rewound    everything from a prompt on was taken back
-    shared     what tools and plugins share (`ToolContext.state`), whole
 
 Each has `at`, Unix ms. Where `usage` stands it is the prompt's total from then on.
 """
@@ -23,7 +22,7 @@ from agent_cli.events import (
     PromptStateChanged,
 )
 from agent_cli.session_store.codec import JsonObject, output_to_json, prompt_to_json
-from agent_cli.timeline import Json, Prompt, ToolOutput
+from agent_cli.timeline import Prompt, ToolOutput
 from agent_cli.version import __version__
 
 FORMAT = 1
@@ -113,11 +112,6 @@ def dropped(prompt_id: str, ids: Sequence[str]) -> JsonObject:
 def rewound(prompt_id: str) -> JsonObject:
     """Return the record that takes a prompt and everything after it back."""
     return {"kind": "rewound", "prompt": prompt_id}
-
-
-def shared(state: dict[str, Json]) -> JsonObject:
-    """Return the record of what tools and plugins share."""
-    return {"kind": "shared", "state": state}
 
 
 def retold(prompts: Iterable[Prompt]) -> Iterator[Event]:

@@ -1,7 +1,6 @@
 """One session: hears every change of its conversation and has it in its file before going on."""
 
-from collections.abc import Callable, Iterable, MutableMapping, Sequence
-from copy import deepcopy
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from agent_cli.conversation import Conversation
@@ -13,8 +12,8 @@ from agent_cli.session_store.blobs import Blobs
 from agent_cli.session_store.codec import JsonObject, usage_to_json
 from agent_cli.session_store.history import blobs_folder
 from agent_cli.session_store.log_file import LogFile
-from agent_cli.session_store.records import Header, record_of, retold, rewound, shared
-from agent_cli.timeline import Json, Prompt, Usage
+from agent_cli.session_store.records import Header, record_of, retold, rewound
+from agent_cli.timeline import Prompt, Usage
 
 Tell = Callable[[str], None]
 
@@ -28,7 +27,6 @@ class Session:
     Attributes:
         header: What the session is.
         path: Its file; it may not exist yet.
-        shared: What tools and plugins share (`LoopConfig.state`); saved whenever a prompt ends.
     """
 
     def __init__(
@@ -39,17 +37,14 @@ class Session:
         *,
         log: LogFile | None = None,
         prompts: Iterable[Prompt] = (),
-        shared: MutableMapping[str, Json] | None = None,
     ) -> None:
         self.header = header
         self.path = path
-        self.shared: MutableMapping[str, Json] = {} if shared is None else shared
         self._tell = tell
         self._log = log
         self._blobs = Blobs(blobs_folder(path))
         self._prompts = {prompt.id: prompt for prompt in prompts}
         self._saved_usage = {prompt.id: prompt.usage for prompt in self._prompts.values()}
-        self._saved_shared = deepcopy(dict(self.shared))
         self._unsaved: list[JsonObject] = []
         self._refused = False
 
@@ -67,8 +62,6 @@ class Session:
         if isinstance(event, PromptStarted):
             self._prompts[event.prompt.id] = event.prompt
         self._save([self._with_usage(record)], sync=sync)
-        if record["kind"] == "state":
-            self._save_shared()
 
     def rewind(self, prompt_id: str) -> Conversation:
         """Take a prompt and everything after it back; return the conversation before it.
@@ -103,8 +96,6 @@ class Session:
 
     def close(self) -> None:
         """Save what is left and let others open the session."""
-        if self._log:
-            self._save_shared()
         if self._refused:
             self._save([], sync=True)
         if self._log:
@@ -119,12 +110,6 @@ class Session:
             self._saved_usage[prompt_id] = usage
             return record | {"usage": usage_to_json(usage)}
         return record
-
-    def _save_shared(self) -> None:
-        state = deepcopy(dict(self.shared))
-        if state != self._saved_shared:
-            self._saved_shared = state
-            self._save([shared(state)], sync=False)
 
     def _save(self, records: Iterable[JsonObject], *, sync: bool) -> None:
         self._unsaved += [{"at": now_ms(), **record} for record in records]

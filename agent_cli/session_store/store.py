@@ -8,13 +8,11 @@ from agent_cli.conversation import Conversation
 from agent_cli.errors import SessionError
 from agent_cli.messages import now_ms
 from agent_cli.record import new_id
-from agent_cli.session_store.audit import Question, questions
 from agent_cli.session_store.codec import Codec
 from agent_cli.session_store.history import (
     History,
     read_header,
     read_mended,
-    read_records,
     unpacked,
 )
 from agent_cli.session_store.listing import SessionInfo, describe
@@ -89,7 +87,6 @@ class SessionStore:
             self._tell,
             log=log_file,
             prompts=history.prompts,
-            shared=history.shared,
         )
         if history.header is None:
             session.begin()
@@ -115,7 +112,6 @@ class SessionStore:
         copy.apply(repairs(prompts, keep_questions=False))
         conversation = Conversation(copy.prompts, id=new_id(), user_id=header.user_id)
         session = self.create(conversation, Path(header.workspace), parent=header.id, parent_at=at)
-        session.shared.update(history.shared)
         return session, conversation
 
     def read(self, id: str) -> History:
@@ -136,15 +132,6 @@ class SessionStore:
         if history.header is None:
             raise SessionError(f"{path} is not a session of agent-cli")
         return history
-
-    def questions(self, id: str) -> Sequence[Question]:
-        """Return who was asked about which calls in a session, and what was decided.
-
-        Raises:
-            SessionError: There is no such session, or it cannot be read.
-        """
-        path = self.find(id)
-        return questions(unpacked(read_records(path).records, path))
 
     def find(self, id: str) -> Path:
         """Return the file of the session whose id begins with *id*.

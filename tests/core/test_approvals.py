@@ -80,7 +80,8 @@ async def test_approval_runs_the_call_with_its_original_input() -> None:
     call = agent.conversation.call("t1")
     assert (call.input, call.decision) == ({"a": 1}, "approved")
     assert isinstance(call.result, Success)
-    assert call.decided_at_ms is not None
+    assert call.asked_reason == "it may hurt"
+    assert (call.asked_at_ms or 0) <= (call.decided_at_ms or -1) <= (call.started_at_ms or -1)
     assert [output.id for output in agent.conversation.prompts[0].output][: len(before)] == before
     assert outline(events)[:6] == [
         "agent_start",

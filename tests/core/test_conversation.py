@@ -42,6 +42,53 @@ def asked(*ids: str) -> Conversation:
     return conversation
 
 
+def test_a_prompt_says_who_asked_whom_for_what() -> None:
+    """S2-01: every field of the record; a state that is none is refused."""
+    conversation = Conversation(user_id="ada")
+
+    prompt = conversation.begin(UserMessage.of("go"), model="high", visible=False)
+    conversation.add_reply(says("ok", usage=Usage(3, 4)))
+
+    assert (prompt.user_id, prompt.model, prompt.visible) == ("ada", "high", False)
+    assert (prompt.state, prompt.usage) == ("running", Usage(3, 4))
+    assert prompt.input is not None
+    assert prompt.input.content == (text_block("go"),)
+    assert [output.kind for output in prompt.output] == ["text", "reply"]
+    with pytest.raises(ConversationError, match="from running to asleep"):
+        conversation.set_state("asleep")  # type: ignore[arg-type]  # that is the point
+    assert prompt.state == "running"
+
+
+def test_outputs_stand_in_the_order_in_which_they_happened() -> None:
+    """S2-03: entries are only added; a side output goes behind its call, a result into it."""
+    conversation = Conversation()
+    orders: list[list[str]] = []
+    conversation.publish = lambda _event: orders.append([o.id for o in prompt_output()])
+
+    def prompt_output() -> list[Output]:
+        return conversation.prompts[-1].output
+
+    conversation.begin(UserMessage.of("go"))
+    conversation.add_reply(calls(tool_use("look", {}, "t1"), tool_use("look", {}, "t2")))
+    conversation.settle_call("t2", OK)
+    conversation.attach(WidgetOutput("", 0, "t1", "table", [[1]], "1"))
+    conversation.settle_call("t1", OK)
+    conversation.add_user(UserMessage.of("wait"))
+    conversation.discard_reply("half", "error")
+    conversation.add_reply(says("done"))
+    conversation.note(CustomMessage("note", {}))
+
+    kinds = [output.kind for output in prompt_output()]
+    assert kinds == [
+        *("tool", "widget", "tool", "reply", "user"),
+        *("discarded", "text", "reply", "custom"),
+    ]
+    for before, after in itertools.pairwise(orders):
+        assert [id for id in after if id in before] == before
+    times = [o.at_ms for o in prompt_output() if not isinstance(o, WidgetOutput)]
+    assert times == sorted(times)
+
+
 def test_each_call_of_a_reply_is_open_until_it_is_settled() -> None:
     """S2-10, S2-12: the first result stays; everything else keeps its place."""
     conversation = asked("t1", "t2")
@@ -167,6 +214,7 @@ def test_a_decision_counts_where_one_is_due() -> None:
 
     call = conversation.call("t1")
     assert (call.decision, call.result) == ("rejected", Pending("queued", "no"))
+    assert (call.asked_reason, conversation.call("t2").asked_reason) == ("sure?", None)
 
 
 def test_a_new_prompt_answers_what_the_last_one_left_open() -> None:

@@ -145,6 +145,41 @@ def test_a_compaction_keeps_the_first_message_and_the_tail() -> None:
     assert problems(sent(conversation)) == []
 
 
+def test_a_cut_outlives_the_refused_prompt_it_was_made_in() -> None:
+    """S1-40: the refused exchange goes, and what was compacted meanwhile stays compacted."""
+    for kept in ("last", "refused"):
+        conversation = looked()
+        last = conversation.begin(UserMessage.of("second")).input
+        conversation.add_reply(says("ok"))
+        refused = conversation.begin(UserMessage.of("refuse this")).input
+        conversation.discard_reply("", "refusal")
+        cut = last if kept == "last" else refused
+        assert cut is not None
+        conversation.compact("they looked", cut.id)
+        conversation.begin(UserMessage.of("third"))
+
+        shown = [text for message in sent(conversation) for text in _texts(message)]
+        tail = ["second", "ok", "third"] if kept == "last" else ["third"]
+        assert shown == ["go", "[Summary of the conversation up to here]\nthey looked", *tail]
+
+
+def test_what_was_left_out_can_be_shown_again() -> None:
+    """S1-40: `/uncompact`: the record never lost anything, so all of it comes back, once."""
+    conversation = looked()
+    second = conversation.begin(UserMessage.of("second")).input
+    assert second is not None
+    before = sent(conversation)
+    assert not conversation.uncompact()
+    conversation.compact("they looked", second.id)
+    conversation.trim(second.id, removed_messages=1)
+    assert sent(conversation) != before
+
+    assert conversation.uncompact()
+
+    assert sent(conversation) == before
+    assert not conversation.uncompact()
+
+
 def _texts(message: Block) -> list[str]:
     content = message["content"]
     assert isinstance(content, list)

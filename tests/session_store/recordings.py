@@ -88,7 +88,6 @@ def agent_with(
         stream_fn=ScriptedModel(*script),
         tools=[tool("look", returns("a tree")), tool("write", _draw)] if tools is None else tools,
         authorize_tool=ask_about("write"),
-        state=session.shared,
     )
     agent = Agent(config, conversation=conversation)
     agent.subscribe(session.record)
@@ -97,7 +96,6 @@ def agent_with(
 
 async def _show(context: ToolContext) -> ToolResult:
     id = context.tool_call_id
-    context.state["seen"] = id
     context.add_output(FileOutput(f"file-{id}", 0, id, "out.txt", "text/plain", "two lines"))
     context.add_output(WidgetOutput(f"widget-{id}", 0, id, "table", [[1, 2]], "1 | 2"))
     return ToolResult.of("written")
@@ -171,6 +169,8 @@ outputs: st.SearchStrategy[Output] = st.one_of(
         texts,
         blocks,
         results,
+        st.none() | texts,
+        maybe_times,
         st.sampled_from(["approved", "rejected", None]),
         maybe_times,
         maybe_times,

@@ -51,7 +51,6 @@ async def test_json_has_everything_and_refers_by_id(tmp_path: Path) -> None:
 
     ids = [prompt.id for prompt in history.prompts]
     assert document["conversation"]["prompts"] == ids
-    assert document["conversation"]["shared"] == {"seen": "t2"}
     assert document["conversation"]["user_id"] == "local"
     assert [prompt["visible"] for prompt in document["prompts"].values()].count(False) == 1
     kinds = [output["kind"] for output in document["prompts"][ids[0]]["output"]]

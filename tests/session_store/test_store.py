@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 
 from agent_cli.conversation import Conversation
 from agent_cli.errors import SessionError
-from agent_cli.messages import UserMessage
+from agent_cli.events import Event, PromptCompleted, PromptOutput, PromptStarted, PromptStateChanged
+from agent_cli.messages import CustomMessage, UserMessage
 from agent_cli.projection import entries
 from agent_cli.provider import Reply
 from agent_cli.session_store import Session, SessionStore, overview
@@ -27,6 +29,7 @@ from agent_cli.timeline import (
     Success,
     ToolOutput,
     Usage,
+    WidgetOutput,
     text_block,
 )
 from tests.fakes import calls, says, tool_use
@@ -118,16 +121,18 @@ def test_a_list_for_people_says_what_matters(store: SessionStore) -> None:
     "record",
     [
         {"kind": "state", "prompt": "nobody", "state": "completed"},
+        {"kind": "state", "state": "asleep"},
         {"kind": "output", "prompt": "p", "index": 0},
-        {"kind": "rewound"},
+        {"kind": "rewound", "prompt": "nobody"},
         {"no": "kind"},
     ],
 )
 def test_a_record_that_makes_no_sense_is_an_error(store: SessionStore, record: JsonObject) -> None:
-    """A checksum tells damage, not authors: a session may come from somebody else."""
+    """S2-01: a checksum tells damage, not authors: a session may come from somebody else."""
     session = short_session(store, "a")
+    [prompt] = store.read(session.id).prompts
     log, _ = LogFile.open(session.path)
-    log.append([record], sync=False)
+    log.append([{"prompt": prompt.id, **record}], sync=False)
     log.close()
 
     with pytest.raises(SessionError, match="makes no sense"):
@@ -198,6 +203,34 @@ async def test_going_on_appends_to_the_same_file(store: SessionStore) -> None:
     assert len(last.prompts) == len(before.prompts)
 
 
+async def test_the_array_alone_tells_who_was_asked_what_and_why(store: SessionStore) -> None:
+    """S2-51: asked, approved and rejected, with times; one that is open; across a restart."""
+    session = store.create(conversation := Conversation(user_id="ada"), WORKSPACE)
+    script = [calls(tool_use("write", {}, f"t{number}")) for number in (1, 2, 3)]
+    agent = agent_with(conversation, session, *script)
+    await agent.prompt("Write")
+    await agent.approve("t1")
+    session.close()
+    session, conversation = store.resume(session.id)
+    await agent_with(conversation, session, script[-1]).reject("t2", "not today")
+    session.close()
+
+    [prompt] = store.read(session.id).prompts
+    asked = [out for out in prompt.output if isinstance(out, ToolOutput)]
+
+    assert prompt.user_id == "ada"
+    assert [(call.asked_reason, call.decision) for call in asked] == [
+        ("write needs a yes", "approved"),
+        ("write needs a yes", "rejected"),
+        ("write needs a yes", None),
+    ]
+    assert asked[1].result == Error((text_block("not today"),))
+    times = [(call.asked_at_ms or 0, call.decided_at_ms or 0) for call in asked]
+    assert all(0 < asked_at <= decided_at for asked_at, decided_at in times[:2])
+    assert times[2][0] >= times[1][1]
+    assert times[2][1] == 0
+
+
 def test_files_are_private(store: SessionStore, tmp_path: Path) -> None:
     old = os.umask(0)
     try:
@@ -244,7 +277,6 @@ async def test_a_fork_takes_everything_but_the_open_question(store: SessionStore
     assert not forked.waiting
     texts = [o.result for o in entries(forked.prompts) if isinstance(o, ToolOutput)]
     assert texts[-1] == texts[-2] == Error((text_block(NEVER_STARTED),))
-    assert store.read(copy.id).shared == {"seen": "t2"}
     assert forked.prompts[:-1] == conversation.prompts[:-1]
 
 
@@ -319,8 +351,14 @@ STEPS: dict[str, Step] = {
     "settle": lambda c: c.settle_call(c.open_calls()[0].tool_call_id, Success(())),
     "pause": lambda c: c.pause({c.open_calls()[-1].tool_call_id: "sure?"}),
     "approve": lambda c: c.decide_call(c.questions()[0].tool_call_id, "approved"),
+    "reject": lambda c: c.decide_call(c.questions()[0].tool_call_id, "rejected", "no"),
     "go on": lambda c: c.set_state("running"),
     "file": lambda c: c.attach(_file(c)),
+    "widget": lambda c: c.attach(_widget(c)),
+    "note": lambda c: c.note(CustomMessage("note", {"by": "a plugin"})),
+    "refuse": lambda c: c.discard_reply("", "refusal"),
+    "uncompact": lambda c: c.uncompact(),
+    "cut early": lambda c: c.compact("long ago", _some_entry(c, back=2).id),
     "abort": lambda c: (c.settle_open_calls("stopped"), c.discard_reply("I w", "aborted")),
     "compact": lambda c: c.compact("so far", _some_entry(c).id),
     "trim": lambda c: c.trim(_some_entry(c).id, removed_messages=1),
@@ -330,12 +368,18 @@ STEPS: dict[str, Step] = {
 
 def _file(conversation: Conversation) -> FileOutput:
     call = conversation.open_calls()[0]
-    return FileOutput(f"f{call.id}", call.at_ms, call.tool_call_id, "a.txt", "text/plain", "a")
+    return FileOutput("", 0, call.tool_call_id, "a.txt", "text/plain", "a")
 
 
-def _some_entry(conversation: Conversation) -> Output:
-    """Return the last entry a cut may begin with: what a user said."""
-    return [out for out in entries(conversation.prompts) if out.kind == "user"][-1]
+def _widget(conversation: Conversation) -> WidgetOutput:
+    call = conversation.open_calls()[-1]
+    return WidgetOutput("", 0, call.tool_call_id, "table", [[1]], "1")
+
+
+def _some_entry(conversation: Conversation, *, back: int = 1) -> Output:
+    """Return an entry a cut may begin with: what a user said, the last one or one before it."""
+    said = [out for out in entries(conversation.prompts) if out.kind == "user"]
+    return said[-min(back, len(said))]
 
 
 def fits(conversation: Conversation, step: str) -> bool:
@@ -344,39 +388,76 @@ def fits(conversation: Conversation, step: str) -> bool:
         return step == "say"
     state, is_open = conversation.prompts[-1].state, bool(conversation.open_calls())
     match step:
-        case "start" | "settle" | "pause" | "file":
+        case "start" | "settle" | "pause" | "file" | "widget":
             return is_open and state == "running"
-        case "approve":
+        case "approve" | "reject":
             return conversation.waiting and bool(conversation.questions())
         case "abort":
             return state == "running"
+        case "note" | "uncompact":
+            return not is_open
         case "go on":
             return conversation.waiting and not conversation.questions()
         case _:
             return (state == "running" and not is_open) or (step == "say" and state == "completed")
 
 
-@given(st.lists(st.sampled_from([*STEPS, "reload", "fork", "rewind"]), max_size=40))
-@settings(deadline=None, derandomize=True, max_examples=60)
+def reopened(store: SessionStore, id: str, step: str) -> tuple[Session, Conversation]:
+    """Do "reload", "fork", or "fork at" (an entry in the middle)."""
+    if step == "reload":
+        return store.resume(id)
+    said = [out.id for prompt in store.read(id).prompts for out in prompt.output]
+    return store.fork(id, at=said[len(said) // 2] if said and step == "fork at" else None)
+
+
+class Rebuilt:
+    """What a listener knows of a conversation: prompts rebuilt from its events, nothing else."""
+
+    def __init__(self, session: Session, conversation: Conversation) -> None:
+        self._session = session
+        self.prompts = deepcopy(list(conversation.prompts))
+        conversation.publish = self.hear
+
+    def hear(self, event: Event) -> None:
+        self._session.record(event)
+        match event:
+            case PromptStarted():
+                self.prompts.append(replace(event.prompt, output=[]))
+            case PromptOutput(replaced=True):
+                assert self.prompts[-1].output[event.index].id == event.output.id
+                self.prompts[-1].output[event.index] = event.output
+            case PromptOutput():
+                self.prompts[-1].output.insert(event.index, event.output)
+            case PromptStateChanged(state=state):
+                self.prompts[-1].state = "running" if state == "running" else "waiting_for_approval"
+            case PromptCompleted():
+                self.prompts[-1].state = "completed"
+
+
+@given(st.lists(st.sampled_from([*STEPS, "reload", "fork", "fork at", "rewind"]), max_size=40))
+@settings(deadline=None, derandomize=True, max_examples=150)
 def test_whatever_happens_the_record_tells_it(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str]
 ) -> None:
-    """S2-43: any run of steps, cut short by restarts, forks and rewinds, comes back as it was."""
+    """S2-43, S2-45, S2-53: across restarts, forks and rewinds; listeners and file agree."""
     store = SessionStore(tmp_path_factory.mktemp("s"))
     conversation = Conversation()
     session = store.create(conversation, WORKSPACE)
-    conversation.publish = session.record
+    heard = Rebuilt(session, conversation)
     for step in steps:
-        if step in ("reload", "fork") and session.path.exists():
-            session.close()
-            again = store.resume if step == "reload" else store.fork
-            session, conversation = again(session.id)
+        if step in STEPS:
+            if fits(conversation, step):
+                STEPS[step](conversation)
         elif step == "rewind" and conversation.prompts:
             conversation = session.rewind(conversation.prompts[-1].id)
-        elif step in STEPS and fits(conversation, step):
-            STEPS[step](conversation)
-        conversation.publish = session.record
+            heard = Rebuilt(session, conversation)
+        elif step != "rewind" and session.path.exists():
+            session.close()
+            session, conversation = reopened(store, session.id, step)
+            heard = Rebuilt(session, conversation)
         assert faults(conversation) == []
+        told = [replace(prompt, usage=Usage()) for prompt in conversation.prompts]
+        assert [replace(prompt, usage=Usage()) for prompt in heard.prompts] == told
     session.close()
     if not session.path.exists():
         return

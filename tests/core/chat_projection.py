@@ -1,0 +1,68 @@
+"""The timeline in the shape of another API (OpenAI's chat completions): a second projection.
+
+Nothing of the core knows it: it reads the messages every provider gets, as `to_api` does.
+"""
+
+import json
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+
+from agent_cli.messages import AssistantMessage, LlmMessage, ToolResultMessage, UserMessage
+from agent_cli.provider import ModelRequest, Reply, ReplyEnd, ReplyStart, StreamEvent
+from agent_cli.timeline import Block, Json, text_block, text_of
+
+
+def to_chat(system: Sequence[str], messages: Iterable[LlmMessage]) -> list[dict[str, Json]]:
+    """Return *messages* as the `messages` of the chat API; thinking is nobody else's to read."""
+    sent: list[dict[str, Json]] = [{"role": "system", "content": part} for part in system]
+    for message in messages:
+        sent += _chat(message)
+    return sent
+
+
+def _chat(message: LlmMessage) -> Iterator[dict[str, Json]]:
+    match message:
+        case UserMessage():
+            yield {"role": "user", "content": text_of(message.content)}
+        case ToolResultMessage():
+            text = text_of(message.content)
+            content = f"Error: {text}" if message.is_error else text
+            yield {"role": "tool", "tool_call_id": message.tool_call_id, "content": content}
+        case AssistantMessage(stop_reason="aborted" | "error" | "refusal" | "context_window"):
+            return
+        case AssistantMessage():
+            said: dict[str, Json] = {"role": "assistant", "content": text_of(message.content)}
+            uses = [_function(block) for block in message.content if block["type"] == "tool_use"]
+            yield said | {"tool_calls": [*uses]} if uses else said
+
+
+def _function(use: Block) -> Json:
+    function: dict[str, Json] = {"name": use["name"], "arguments": json.dumps(use["input"])}
+    return {"id": use["id"], "type": "function", "function": function}
+
+
+class ChatModel:
+    """A `stream_fn` that talks to a chat API: it plays scripted answers and keeps the requests."""
+
+    def __init__(self, *answers: dict[str, Json]) -> None:
+        self.requests: list[list[dict[str, Json]]] = []
+        self._answers = list(answers)
+
+    async def __call__(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
+        self.requests.append(to_chat(request.system, request.messages))
+        yield ReplyStart(request.model.id)
+        yield ReplyEnd(_reply(request.model.id, self._answers.pop(0)))
+
+
+def _reply(model: str, answer: dict[str, Json]) -> Reply:
+    """Return a chat API's answer as the core keeps it."""
+    content = [text_block(str(answer["content"]))] if answer.get("content") else []
+    called = answer.get("tool_calls")
+    for call in called if isinstance(called, list) else ():
+        assert isinstance(call, dict)
+        function = call["function"]
+        assert isinstance(function, dict)
+        given = json.loads(str(function["arguments"]))
+        content.append(
+            {"type": "tool_use", "id": call["id"], "name": function["name"], "input": given}
+        )
+    return Reply("chat", model, tuple(content), "tool_use" if called else "end_turn")

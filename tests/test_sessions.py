@@ -1,0 +1,187 @@
+"""Sessions through the whole program: gone on with, and on disks that refuse."""
+
+import resource
+import subprocess
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from agent_cli.agent import Agent
+from agent_cli.arguments import parse_arguments
+from agent_cli.errors import SessionError, UsageError
+from agent_cli.messages import UserMessage
+from agent_cli.paths import sessions_dir
+from agent_cli.session_store import SessionStore, verify
+from agent_cli.sessions import Sessions
+from agent_cli.startup import start
+from tests.e2e.program import (
+    AGENT_CLI,
+    LIMIT_S,
+    Finished,
+    agent_cli,
+    environment,
+    said_by_user,
+)
+from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
+
+WRITE = reply(tool_use("write", {"path": "made.txt", "content": "made\n"}))
+YOLO = ("--permission-mode", "yolo")
+
+
+def sessions(*words: str) -> tuple[Sessions, Agent]:
+    """Return the sessions of a program that was started with *words*, and its agent."""
+    agent = Agent()
+    return Sessions(start(parse_arguments(words), may_ask=False), agent, agent.publish), agent
+
+
+def say(agent: Agent, text: str) -> str:
+    """Add a finished prompt and return its id."""
+    prompt = agent.conversation.begin(UserMessage.of(text))
+    agent.conversation.complete()
+    return prompt.id
+
+
+def said(id: str | None) -> list[str]:
+    assert id is not None
+    inputs = [prompt.input for prompt in SessionStore(sessions_dir()).read(id).prompts]
+    return [str(entry.content[0]["text"]) for entry in inputs if entry]
+
+
+def test_each_conversation_gets_a_session_of_its_own() -> None:
+    kept, agent = sessions()
+    ids = []
+    for text in ("one", "two"):
+        agent.reset()
+        kept.follow()
+        say(agent, text)
+        ids.append(kept.id)
+    kept.close()
+
+    assert [said(id) for id in ids] == [["one"], ["two"]]
+    assert kept.id is None
+
+
+def test_resume_fork_and_rewind_lead_to_a_conversation_to_go_on_with() -> None:
+    """S2-53: each time the agent has the new conversation, and its session hears it."""
+    kept, agent = sessions()
+    kept.begin()
+    say(agent, "one")
+    second, first = say(agent, "two"), kept.id
+    assert first is not None
+
+    kept.rewind(second)
+    say(agent, "2")
+    kept.fork()
+    say(agent, "forked")
+    fork = kept.id
+    kept.resume(first)
+    say(agent, "resumed")
+    kept.close()
+
+    assert said(first) == ["one", "2", "resumed"]
+    assert said(fork) == ["one", "2", "forked"]
+
+
+def test_what_cannot_be_opened_leaves_the_session_at_hand() -> None:
+    kept, agent = sessions()
+    kept.begin()
+    say(agent, "one")
+    id = kept.id
+    assert id is not None
+
+    for impossible in ("nowhere", id):
+        with pytest.raises(SessionError):
+            kept.resume(impossible)
+    with pytest.raises(SessionError):
+        kept.fork("nowhere")
+    with pytest.raises(SessionError):
+        kept.rewind("nowhere")
+    say(agent, "two")
+    kept.close()
+
+    assert said(id) == ["one", "two"]
+
+
+def test_without_a_session_nothing_is_recorded() -> None:
+    """`--no-session`."""
+    kept, agent = sessions("--no-session")
+    kept.begin()
+    prompt = say(agent, "one")
+
+    assert not sessions_dir().exists()
+    with pytest.raises(SessionError, match="sessions are switched off"):
+        kept.rewind(prompt)
+    unwanted, _ = sessions("--no-session", "--continue")
+    with pytest.raises(UsageError, match="leave --no-session out"):
+        unwanted.begin()
+
+
+def with_full_disk(api: FakeMessagesApi, *arguments: str, free_in: Path) -> Finished:
+    """Run the program while no file may grow larger than *free_in* is, give or take a record."""
+    limit = free_in.stat().st_size + 100
+    ended = subprocess.run(
+        [AGENT_CLI, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=environment(api, {}),
+        timeout=LIMIT_S,
+        check=False,
+        preexec_fn=partial(resource.setrlimit, resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    return Finished(ended.returncode, ended.stdout, ended.stderr)
+
+
+def test_a_full_disk_is_told_at_once_and_the_run_goes_on() -> None:
+    """S2-43: the tool works, the answer comes, and what was saved before is still whole."""
+    with serve_in_thread(reply("First."), WRITE, reply("Second."), reply("Third.")) as api:
+        agent_cli("-p", "one " * 300, api=api)
+        [path] = sessions_dir().glob("*.jsonl")
+        before = path.read_bytes()
+
+        full = with_full_disk(api, "--continue", *YOLO, "-p", "two", free_in=path)
+        damage = [finding for finding in verify(path) if finding.damage]
+        after = agent_cli("--continue", "-p", "three", api=api)
+
+    assert (full.code, full.stdout) == (0, "Second.\n")
+    assert full.stderr.count("the session is no longer being saved: File too large") == 1
+    assert Path("made.txt").read_text() == "made\n"
+    assert damage == []
+    assert path.read_bytes().startswith(before)
+    assert (after.code, after.stdout) == (0, "Third.\n")
+    assert said_by_user(api.requests[-1].body)[0].startswith("one one")
+    assert api.refusals == []
+
+
+def test_a_folder_that_cannot_be_written_is_told_at_once_and_the_run_goes_on() -> None:
+    """S2-43: root may write anywhere, so a file stands where the folder should be."""
+    sessions_dir().parent.mkdir(parents=True)
+    sessions_dir().write_text("in the way")
+
+    with serve_in_thread(WRITE, reply("Made.")) as api:
+        run = agent_cli(*YOLO, "-p", "make it", api=api)
+
+    assert (run.code, run.stdout) == (0, "Made.\n")
+    assert run.stderr.count("the session is no longer being saved: ") == 1
+    assert Path("made.txt").read_text() == "made\n"
+    assert sessions_dir().read_text() == "in the way"
+
+
+def test_a_session_taken_elsewhere_says_where_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its paths meant files of another directory."""
+    here, elsewhere = Path.cwd(), Path("elsewhere").resolve()
+    elsewhere.mkdir()
+    with serve_in_thread(reply("First."), reply("Second.")) as api:
+        agent_cli("-p", "one", api=api)
+        [info] = SessionStore(sessions_dir()).list()
+        monkeypatch.chdir(elsewhere)
+
+        latest = agent_cli("--continue", "-p", "two", api=api)
+        resumed = agent_cli("--resume", info.id[:6], "-p", "two", api=api)
+
+    assert (latest.code, f"no session of {elsewhere}" in latest.stderr) == (1, True)
+    assert (resumed.code, resumed.stdout) == (0, "Second.\n")
+    assert f"this session was about {here}; from now on its tools work in {elsewhere}" in (
+        resumed.stderr
+    )
