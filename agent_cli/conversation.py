@@ -20,6 +20,7 @@ from agent_cli.messages import (
 from agent_cli.provider import Reply
 from agent_cli.record import Record, new_id
 from agent_cli.timeline import (
+    NO_USAGE,
     Block,
     BlockOutput,
     CompactionOutput,
@@ -43,7 +44,6 @@ from agent_cli.timeline import (
 
 UNANSWERED = "No result was recorded for this call."
 
-_NO_USAGE = Usage()
 _BLOCK_OUTPUTS = {"text": TextOutput, "thinking": ThinkingOutput, "tool_use": ToolOutput}
 
 
@@ -186,7 +186,7 @@ class Conversation(Record):
         return calls
 
     def discard_reply(
-        self, text: str, reason: str, *, error: str | None = None, usage: Usage = _NO_USAGE
+        self, text: str, reason: str, *, error: str | None = None, usage: Usage = NO_USAGE
     ) -> AssistantMessage:
         """Record a reply that is not part of the history, and what it cost all the same."""
         prompt = self._prompts[-1]

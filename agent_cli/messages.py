@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from agent_cli.timeline import Block, Json, Usage, text_block, text_of
+from agent_cli.timeline import NO_USAGE, Block, Json, Usage, text_block, text_of
 
 
 def now_ms() -> int:
@@ -43,7 +43,7 @@ class AssistantMessage:
     role: ClassVar[str] = "assistant"
     content: tuple[Block, ...]
     stop_reason: str = "end_turn"
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     model: str = ""
     error: str | None = None
     timestamp: int = field(default_factory=now_ms)

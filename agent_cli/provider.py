@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, Protocol, TypeAlias
 
 from agent_cli.errors import ProviderNotFound
 from agent_cli.messages import LlmMessage
-from agent_cli.timeline import Block, Json, Usage
+from agent_cli.timeline import NO_USAGE, Block, Json, Usage
 from agent_cli.tooling import ToolSpec
 
 ThinkingLevel: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
@@ -67,7 +67,7 @@ class Reply:
     model: str
     content: tuple[Block, ...]
     stop_reason: str
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     request_id: str | None = None
     stop_details: Json = None
 

@@ -48,6 +48,9 @@ class Usage:
         )
 
 
+NO_USAGE = Usage()
+
+
 @dataclass(frozen=True, slots=True)
 class Pending:
     """A call without a result yet.
@@ -161,7 +164,7 @@ class ReplyOutput(Output):
     reply_id: str
     model: str
     stop_reason: str
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     request_id: str | None = None
 
 
@@ -248,7 +251,7 @@ class Prompt:
     state: PromptState = "running"
     input: UserOutput | None = None
     output: list[Output] = field(default_factory=list)
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
 
 
 def text_block(text: str) -> Block:

@@ -1,8 +1,8 @@
 """What a tool turn costs beside the tool, what four sleeping tools cost together, and memory.
 
 Bars: median of at most 15 ms CPU from the end of a reply to the next request, after warm-up; four
-calls that sleep 0.5 s in less than 0.8 s; a session of 50 turns in at most 130 MB; system prompt and
-tool definitions of the first request in at most 2,200 tokens (bytes / 4).
+calls that sleep 0.5 s in less than 0.8 s; a session of 50 turns in at most 130 MB; system prompt
+and tool definitions of the first request in at most 2,200 tokens (bytes / 4).
 """
 
 import json
@@ -37,7 +37,8 @@ def main() -> None:
     naps = [tool_use("bash", {"command": "sleep 0.5"}) for _ in range(4)]
     _, api = session(reply(*naps), reply("done"))
     print(
-        f"four 0.5 s sleeps in one reply: {api.requests[1].at_s - api.requests[0].at_s:.2f} s (bar: 0.8)"
+        "four 0.5 s sleeps in one reply: "
+        f"{api.requests[1].at_s - api.requests[0].at_s:.2f} s (bar: 0.8)"
     )
 
     body = first.requests[0].body

@@ -74,7 +74,7 @@ class _Nobody:
 
     async def choose(self, message: str, keys: str) -> str:
         """Answer nothing."""
-        raise EOFError
+        raise EOFError(f"nobody answers {message!r} with one of {keys!r}")
 
     def above(self, write: Callable[[], None]) -> None:
         """Print at once: there is no prompt to keep clear of."""

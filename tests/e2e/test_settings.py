@@ -4,8 +4,6 @@ import json
 import os
 from pathlib import Path
 
-import pytest
-
 from tests.e2e.program import KEY, agent_cli, results_in, text_of
 from tests.messages_api import error, reply, serve_in_thread, tool_use
 

@@ -136,6 +136,6 @@ def test_what_is_typed_while_a_reminder_runs_comes_after_it() -> None:
 def test_one_run_without_a_repl_offers_no_reminders() -> None:
     """Nobody is there when one falls due."""
     with serve_in_thread(reply("one")) as api:
-        agent_cli("-p", "go", api=api, **REMINDERS)
+        agent_cli("-p", "go", api=api, AGENT_CLI_PLUGINS__REMINDERS="true")
 
     assert tools(api) == ["read", "edit", "write", "bash", "grep", "glob"]
