@@ -11,6 +11,7 @@ Start (arguments, settings, environment)
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 from types import TracebackType
 
 from agent_cli import logs, wiring
@@ -19,10 +20,12 @@ from agent_cli.errors import AgentCliError
 from agent_cli.events import AgentStart, Event, Notice
 from agent_cli.hooks import LoopConfig, Turn
 from agent_cli.mcp_client import McpServers, Phase, ServerConfig, ServerState
+from agent_cli.messages import ToolResultMessage
 from agent_cli.plugins.prefix_watch import PrefixWatch
 from agent_cli.plugins.workspace_facts import workspace_facts
 from agent_cli.policies.budget import Budget
 from agent_cli.policies.compaction import Compaction
+from agent_cli.policies.estimate import estimate_fixed, estimate_tokens
 from agent_cli.policies.summarizer import Summarizer
 from agent_cli.policies.trimming import Trimming
 from agent_cli.policies.truncation import Truncation
@@ -156,6 +159,11 @@ class App:
         return self.sessions.id
 
     @property
+    def workspace(self) -> Path:
+        """The directory the tools work in."""
+        return self._begun.workspace
+
+    @property
     def tools(self) -> Sequence[Tool]:
         """All tools the model has at the moment, those of plugins and MCP servers included."""
         return (*self._own_tools(), *self._servers.tools())
@@ -221,6 +229,19 @@ class App:
         """
         if not self.agent.conversation.uncompact():
             raise AgentCliError("nothing is left out: the model is sent the whole conversation")
+
+    def context_parts(self) -> Mapping[str, int]:
+        """Return the estimated tokens of the next request by what they are."""
+        conversation = self.agent.conversation
+        messages = conversation.context()
+        results = [each for each in messages if isinstance(each, ToolResultMessage)]
+        said = [each for each in messages if not isinstance(each, ToolResultMessage)]
+        return {
+            "system prompt": estimate_fixed([self.agent.state.system_prompt], ()),
+            "tools": estimate_fixed((), [tool.spec for tool in self.tools]),
+            "messages": estimate_tokens(said),
+            "tool results": estimate_tokens(results),
+        }
 
     def clear(self) -> None:
         """Begin a new conversation, and a new session with it."""

@@ -5,17 +5,21 @@ On the way to the first prompt: nothing heavy is imported here.
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from agent_cli.arguments import Arguments
 from agent_cli.errors import SettingsError, UsageError
 from agent_cli.settings import Environment, Loaded, load_environment, load_settings
-from agent_cli.trust import TrustStore, acting_files, what_would_act
+from agent_cli.trust import TrustStore, acting_files, fingerprint, what_would_act
 
 
 class Start(NamedTuple):
-    """The decisions every part of the program starts from; `notices` are for the user."""
+    """The decisions every part of the program starts from; `notices` are for the user.
+
+    `pinned` is set where trust was given to a content, and not with --trust to whatever is there.
+    """
 
     arguments: Arguments
     workspace: Path
@@ -23,6 +27,11 @@ class Start(NamedTuple):
     environment: Environment
     loaded: Loaded
     notices: tuple[str, ...]
+    pinned: bool = False
+
+    def is_unchanged(self) -> bool:
+        """Whether what acts in the workspace is still what was trusted; ask after reading it."""
+        return not self.pinned or TrustStore.of_user().is_trusted(self.workspace)
 
 
 def start(arguments: Arguments, *, may_ask: bool) -> Start:
@@ -39,6 +48,22 @@ def start(arguments: Arguments, *, may_ask: bool) -> Start:
     arguments = arguments._replace(add_dirs=tuple(map(_added, arguments.add_dirs)))
     workspace = Path.cwd()
     trusted, notices = _trust(workspace, arguments, may_ask=may_ask)
+    begun = _read(workspace, arguments, trusted=trusted)
+    if not begun.is_unchanged():
+        # Somebody wrote between our two looks; what was read may be neither.
+        begun = _read(workspace, arguments, trusted=False)
+        notices = (_ignored(acting_files(workspace), workspace),)
+    if begun.loaded.settings.working_directory:
+        workspace = _directory(begun.loaded.settings.working_directory)
+        # Trust was asked about for another directory.
+        pinned = not arguments.trust and TrustStore.of_user().is_trusted(workspace)
+        begun = begun._replace(
+            workspace=workspace, trusted=arguments.trust or pinned, pinned=pinned
+        )
+    return begun._replace(notices=(*notices, *begun.loaded.notices))
+
+
+def _read(workspace: Path, arguments: Arguments, *, trusted: bool) -> Start:
     environment = load_environment(os.environ, workspace=workspace, trusted=trusted)
     loaded = load_settings(
         environment,
@@ -47,30 +72,32 @@ def start(arguments: Arguments, *, may_ask: bool) -> Start:
         extra_file=arguments.settings_file,
         overrides=arguments.overrides,
     )
-    if loaded.settings.working_directory:
-        workspace = _directory(loaded.settings.working_directory)
-        # Trust was asked about for another directory.
-        trusted = arguments.trust or TrustStore.of_user().is_trusted(workspace)
-    return Start(arguments, workspace, trusted, environment, loaded, (*notices, *loaded.notices))
+    pinned = trusted and not arguments.trust
+    return Start(arguments, workspace, trusted, environment, loaded, (), pinned)
 
 
 def _trust(workspace: Path, arguments: Arguments, *, may_ask: bool) -> tuple[bool, tuple[str, ...]]:
     """Return whether the workspace is trusted, and what to say when something in it is ignored."""
     if arguments.trust:
         return True, ()
-    acting = acting_files(workspace)
-    if not acting:
-        return False, ()
     store = TrustStore.of_user()
     if store.is_trusted(workspace):
         return True, ()
+    acting = acting_files(workspace)
+    if not acting:
+        return False, ()
+    # Of what is there before it is shown: a file that changes while the user reads is not trusted.
+    shown = fingerprint(workspace) if may_ask else ""
     if may_ask and _ask(workspace):
-        store.trust(workspace)
+        store.trust(workspace, shown)
         return True, ()
+    return False, (_ignored(acting, workspace),)
+
+
+def _ignored(acting: Sequence[Path], workspace: Path) -> str:
     names = ", ".join(str(path.relative_to(workspace)) for path in acting)
-    return False, (
-        f"{names} ignored: this workspace is not trusted; `agent-cli trust` or --trust changes"
-        " that",
+    return (
+        f"{names} ignored: this workspace is not trusted; `agent-cli trust` or --trust changes that"
     )
 
 

@@ -44,6 +44,22 @@ def what_would_act(workspace: Path) -> tuple[ActingFile, ...]:
     return tuple(ActingFile(path, effects_of(path)) for path in found)
 
 
+def fingerprint(workspace: Path) -> str:
+    """Return one hash over names and contents of all files that would act."""
+    import hashlib  # noqa: PLC0415 - needed only where something was trusted once
+
+    def digests() -> Iterator[str]:
+        for path in acting_files(workspace):
+            try:
+                with path.open("rb") as stream:
+                    name = path.relative_to(workspace)
+                    yield f"{name} {hashlib.file_digest(stream, 'sha256').hexdigest()}\n"
+            except OSError as error:
+                raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
+
+    return hashlib.sha256("".join(digests()).encode()).hexdigest()
+
+
 class TrustStore:
     """A JSON file, readable by the user alone: directory → fingerprint of what acts in it."""
 
@@ -63,15 +79,19 @@ class TrustStore:
         """
         if not self._path.exists():
             return False
-        return self._read().get(_name(workspace)) == _fingerprint(workspace)
+        known = self._read().get(_name(workspace))
+        return known is not None and known == fingerprint(workspace)
 
-    def trust(self, workspace: Path) -> None:
-        """Remember the directory with what acts in it now.
+    def trust(self, workspace: Path, shown: str | None = None) -> None:
+        """Remember the directory with what acts in it.
+
+        Args:
+            shown: The fingerprint of what the user was shown; without it, of what acts now.
 
         Raises:
             SettingsError: The store cannot be read or written.
         """
-        self._write(self._read() | {_name(workspace): _fingerprint(workspace)})
+        self._write(self._read() | {_name(workspace): shown or fingerprint(workspace)})
 
     def revoke(self, workspace: Path) -> bool:
         """Forget the directory; return whether it was known.
@@ -118,19 +138,3 @@ class TrustStore:
 def _name(workspace: Path) -> str:
     """Return the directory's one true path: a link to it is not another directory."""
     return os.path.realpath(workspace)
-
-
-def _fingerprint(workspace: Path) -> str:
-    """Return one hash over names and contents of all files that would act."""
-    import hashlib  # noqa: PLC0415 - needed only where something was trusted once
-
-    def digests() -> Iterator[str]:
-        for path in acting_files(workspace):
-            try:
-                with path.open("rb") as stream:
-                    name = path.relative_to(workspace)
-                    yield f"{name} {hashlib.file_digest(stream, 'sha256').hexdigest()}\n"
-            except OSError as error:
-                raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
-
-    return hashlib.sha256("".join(digests()).encode()).hexdigest()

@@ -23,8 +23,11 @@ from agent_cli.providers.retry_policy import RetryPolicy
 from agent_cli.redaction import Redactor
 from agent_cli.sandbox import Policy, Sandbox
 from agent_cli.startup import Start
-from agent_cli.trust import SKILL_FOLDERS
+from agent_cli.tooling import Tool
+from agent_cli.trust import SKILL_FOLDERS, acting_files
+from agent_cli_tools import builtin_tools
 from agent_cli_tools.secret_files import is_secret
+from agent_cli_tools.workspace import Workspace
 
 
 def connection(begun: Start) -> Connection:
@@ -96,6 +99,16 @@ def _shipped_plugins(
     yield skills([user_dir / "skills", *project_folders], warn=warn)
     if begun.loaded.settings.plugins.reminders and not one_shot:
         yield reminders()
+
+
+def workspace(begun: Start) -> Workspace:
+    """Return what the tools share."""
+    return Workspace(begun.workspace, extra_dirs=begun.arguments.add_dirs, own_dirs=_own_dirs())
+
+
+def tools(begun: Start) -> Sequence[Tool]:
+    """Return the built-in tools, to be looked at rather than run."""
+    return builtin_tools(workspace(begun))
 
 
 def sandbox(begun: Start) -> Sandbox:
@@ -186,15 +199,27 @@ def mcp_servers(begun: Start) -> Iterator[ServerConfig | ServerProblem]:
     # The first of a name counts: what is nearer to the work stands before the user's own file.
     for path in (*_mcp_files(begun), user_file()):
         found = read_config_file(path, begun.environment, **limits)
+        if path in acting_files(begun.workspace) and not begun.is_unchanged():
+            yield ServerProblem(path.name, f"{path} changed after it was trusted; it is left out")
+            continue
         yield from found.servers
         yield from found.problems
 
 
 def _mcp_files(begun: Start) -> Iterator[Path]:
-    """Yield the files that may be read: a repository's own only if it is trusted, or named."""
-    named = begun.loaded.origins.get("mcp.config", "").startswith("flag")
+    """Yield the files that may be read: a repository's own only if it is trusted, or named.
+
+    Trust is given to the content of certain files; settings may name others.
+    """
+    named = {
+        path
+        for option in begun.arguments.overrides
+        if option.key == "mcp.config" and isinstance(option.value, tuple)
+        for path in option.value
+    }
+    trusted = acting_files(begun.workspace) if begun.trusted else ()
     for given in begun.loaded.settings.mcp.config:
         path = begun.workspace / Path(given).expanduser()
         inside = path.resolve().is_relative_to(begun.workspace.resolve())
-        if begun.trusted or named or not inside:
+        if path in trusted or given in named or not inside:
             yield path

@@ -1,8 +1,9 @@
 """MCP servers: read their configuration, run them, and offer their tools as ours.
 
 Importing this package is cheap. The SDK (`mcp`, `httpx2`: 0.8 s, 50 MB) is imported by
-`connection`, `transports`, `seam`, `calls`, `content` and `tools` alone, and those are first
-imported by `servers`, in a thread, when there is a server to connect to.
+`connection` and what it stands on (`transports`, `oauth`, `seam`, `callbacks`, `listing`,
+`offering`, `tools`, `calls`, `requests`, `content`, `reasons`), and that is first imported by
+`servers`, in a thread, when there is a server to connect to.
 """
 
 from agent_cli.mcp_client.config import (
@@ -11,15 +12,21 @@ from agent_cli.mcp_client.config import (
     ServerProblem,
     read_config_file,
     server_config,
-    server_environment,
 )
+from agent_cli.mcp_client.environment import server_environment
+from agent_cli.mcp_client.host import Answer, Elicitation, Host, Sampled, SamplingRequest
 from agent_cli.mcp_client.servers import McpServers
 from agent_cli.mcp_client.state import Phase, ServerState
 
 __all__ = [
+    "Answer",
     "ConfigFile",
+    "Elicitation",
+    "Host",
     "McpServers",
     "Phase",
+    "Sampled",
+    "SamplingRequest",
     "ServerConfig",
     "ServerProblem",
     "ServerState",

@@ -5,16 +5,19 @@ from typing import Protocol
 
 from mcp import Client, InputRequiredRoundsExceededError, MCPError
 from mcp.shared.exceptions import UrlElicitationRequiredError
-from mcp_types import CallToolResult
+from mcp_types import CallToolResult, Tool
 from pydantic import ValidationError
 
 from agent_cli.errors import ToolError
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.content import tool_result
+from agent_cli.mcp_client.host import Host
+from agent_cli.mcp_client.patience import Patience
 from agent_cli.mcp_client.reasons import (
     CONNECTION_CLOSED,
     HTTP_FAILED,
     REQUEST_TIMEOUT,
+    SIGN_IN_FAILED,
     first_fault,
     one_line,
 )
@@ -31,6 +34,8 @@ class Server(Protocol):
     """The part of a connection that calls need."""
 
     config: ServerConfig
+    host: Host
+    patience: Patience
 
     @property
     def connected(self) -> bool:
@@ -42,6 +47,9 @@ class Server(Protocol):
     def lose(self, client: Client) -> None:
         """Note that *client* is of no use any more."""
 
+    async def approved(self, tool: Tool) -> None:
+        """Note that a call of *tool* was let through: it is pinned as it is now."""
+
 
 async def call_tool(
     server: Server, tool: str, arguments: dict[str, Json], on_update: ToolContext
@@ -49,7 +57,8 @@ async def call_tool(
     """Call *tool* and return its result, or an error result that says what happened."""
     name = server.config.name
     try:
-        return tool_result(await _call_or_reconnect(server, tool, arguments, on_update))
+        result = await _call_or_reconnect(server, tool, arguments, on_update)
+        return await asyncio.to_thread(tool_result, result, server.host.files_dir)
     except ToolError as error:
         return ToolResult.error(str(error))
     except MCPError as error:
@@ -76,39 +85,39 @@ async def _call_or_reconnect(
 ) -> CallToolResult:
     client = await server.client()
     try:
-        return await _call(client, server.config, tool, arguments, on_update)
+        return await _call(client, server, tool, arguments, on_update)
     except MCPError as error:
         if not _is_session_loss(error):
             raise
     # The server refused the call because it does not know us: it has done nothing yet.
     server.lose(client)
     client = await server.client()
-    return await _call(client, server.config, tool, arguments, on_update)
+    return await _call(client, server, tool, arguments, on_update)
 
 
 async def _call(
     client: Client,
-    config: ServerConfig,
+    server: Server,
     tool: str,
     arguments: dict[str, Json],
     on_update: ToolContext,
 ) -> CallToolResult:
     """Call with an idle limit: the SDK's own timeout is not extended by progress."""
-    loop = asyncio.get_running_loop()
+    silence_s = server.config.call_timeout_s
     running = True
-    async with asyncio.timeout(config.call_timeout_s) as limit:
+    async with server.patience.limited(silence_s) as heard:
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             # A late report may arrive after the end of the call.
-            if running and not limit.expired():
-                limit.reschedule(loop.time() + config.call_timeout_s)
+            if running:
+                heard()
                 on_update(_progress_text(progress, total, message))
 
         try:
             return await client.call_tool(
                 tool,
                 arguments,
-                read_timeout_seconds=config.call_timeout_s * _CALL_TO_SILENCE,
+                read_timeout_seconds=silence_s * _CALL_TO_SILENCE,
                 progress_callback=on_progress,
             )
         finally:
@@ -133,6 +142,8 @@ def _protocol_error(server: Server, error: MCPError) -> str:
         return f"MCP server '{name}' ended during the call and is restarted. {unknown_effect}"
     if error.code == HTTP_FAILED:
         return f"MCP server '{name}' could not be reached ({message}). {unknown_effect}"
+    if error.code == SIGN_IN_FAILED:
+        return f"MCP server '{name}' was not asked ({message}); the user can run /mcp login {name}"
     if error.code == REQUEST_TIMEOUT:
         return f"MCP server '{name}' did not finish the call in time. It may have taken effect."
     if error.code == _INVALID_REQUEST and "back-channel" in message:

@@ -5,22 +5,42 @@ read as a whole is an error. Variables come from a mapping, never from the proce
 """
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from agent_cli.errors import SettingsError
+from agent_cli.mcp_client.variables import Expansion
 
 TransportName: TypeAlias = Literal["stdio", "http", "sse"]
 Protocol: TypeAlias = Literal["auto", "legacy"]
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-_OUR_VARIABLES = ("ANTHROPIC_", "AGENT_CLI_")
 _SHORTEST_TIMEOUT_MS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuth:
+    """How we sign in to an HTTP server; without anything, as a public client with a browser.
+
+    Attributes:
+        grant: "browser": a person signs in; "client_credentials": the program itself does.
+        client_key: A private key as PEM text, instead of a secret.
+        issuer: Who may get the client's credentials; "" trusts what the server names.
+        callback_port: Where the browser comes back to; 0 is any.
+        client_metadata_url: A public description of this client, for servers that read one.
+    """
+
+    grant: Literal["browser", "client_credentials"] = "browser"
+    client_id: str = ""
+    client_secret: str = field(default="", repr=False)
+    client_key: str = field(default="", repr=False)
+    issuer: str = ""
+    scopes: tuple[str, ...] = ()
+    callback_port: int = 0
+    client_metadata_url: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +54,8 @@ class ServerConfig:
         call_timeout_s: Longest silence during a call; each progress report starts it anew.
         protocol: "auto" asks for the newest revision; "legacy" begins with the old handshake.
             None is legacy for stdio, where many servers choke on the question, and else auto.
+        enabled_tools: Patterns ("read_*") of the tools to offer; empty for all.
+        disabled_tools: Patterns of the tools to leave out; they win.
         source: The file it came from, for messages.
     """
 
@@ -48,6 +70,9 @@ class ServerConfig:
     startup_timeout_s: float = 30.0
     call_timeout_s: float = 300.0
     protocol: Protocol | None = None
+    oauth: OAuth = OAuth()
+    enabled_tools: tuple[str, ...] = ()
+    disabled_tools: tuple[str, ...] = ()
     source: str = ""
 
     @property
@@ -77,6 +102,21 @@ def _transport_alias(given: object) -> object:
     return "http" if given in ("streamable-http", "streamableHttp", "streamable_http") else given
 
 
+class _OAuthEntry(BaseModel):
+    """Claude Code's spelling, and ours."""
+
+    model_config = ConfigDict(extra="ignore", populate_by_name=True)
+
+    grant: Literal["browser", "client_credentials"] = "browser"
+    client_id: str = Field(default="", alias="clientId")
+    client_secret: str = Field(default="", alias="clientSecret")
+    client_key_file: str = Field(default="", alias="clientKeyFile")
+    issuer: str = ""
+    scopes: tuple[str, ...] = ()
+    callback_port: int = Field(default=0, alias="callbackPort", ge=0, le=65535)
+    client_metadata_url: str = Field(default="", alias="clientMetadataUrl")
+
+
 class _Entry(BaseModel):
     """An entry as people write it; keys of other programs are ignored."""
 
@@ -96,6 +136,13 @@ class _Entry(BaseModel):
     startup_timeout_s: float | None = Field(default=None, gt=0)
     call_timeout_s: float | None = Field(default=None, gt=0)
     protocol: Protocol | None = None
+    oauth: _OAuthEntry = Field(default_factory=_OAuthEntry)
+    enabled_tools: tuple[str, ...] = Field(
+        default=(), validation_alias=AliasChoices("enabled_tools", "includeTools")
+    )
+    disabled_tools: tuple[str, ...] = Field(
+        default=(), validation_alias=AliasChoices("disabled_tools", "excludeTools")
+    )
 
 
 def read_config_file(
@@ -168,7 +215,7 @@ def server_config(
         if not isinstance(entry, dict):
             raise SettingsError("a server is an object, {...}")
         given = _Entry.model_validate(entry)
-        text = _Expansion(environment)
+        text = Expansion(environment)
         transport = _transport(given)
         server = ServerConfig(
             name=name,
@@ -182,6 +229,9 @@ def server_config(
             startup_timeout_s=given.startup_timeout_s or startup_timeout_s,
             call_timeout_s=given.call_timeout_s or _seconds(given.timeout_ms) or call_timeout_s,
             protocol=given.protocol,
+            oauth=_oauth(given.oauth, text),
+            enabled_tools=given.enabled_tools,
+            disabled_tools=given.disabled_tools,
             source=source,
         )
     except ValidationError as error:
@@ -200,6 +250,32 @@ def _transport(entry: _Entry) -> TransportName:
     return transport
 
 
+def _oauth(given: _OAuthEntry, text: Expansion) -> OAuth:
+    key_file = text.of("oauth.client_key_file", given.client_key_file)
+    return OAuth(
+        grant=given.grant,
+        client_id=text.of("oauth.client_id", given.client_id),
+        client_secret=text.of("oauth.client_secret", given.client_secret),
+        client_key=read_key(Path(key_file)) if key_file else "",
+        issuer=given.issuer,
+        scopes=given.scopes,
+        callback_port=given.callback_port,
+        client_metadata_url=given.client_metadata_url,
+    )
+
+
+def read_key(path: Path) -> str:
+    """Return the text of a private key.
+
+    Raises:
+        SettingsError: The file cannot be read.
+    """
+    try:
+        return path.expanduser().read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"the client's key {path} cannot be read: {error}") from error
+
+
 def _seconds(timeout_ms: int) -> float | None:
     # Shorter ones are slips of people who meant seconds; Claude Code ignores them as well.
     return timeout_ms / 1000 if timeout_ms >= _SHORTEST_TIMEOUT_MS else None
@@ -214,33 +290,3 @@ def _first_fault(error: ValidationError) -> str:
     where = ".".join(str(part) for part in fault["loc"])
     message = fault["msg"][:1].lower() + fault["msg"][1:]
     return f'"{where}": {message}'
-
-
-@dataclass(frozen=True, slots=True)
-class _Expansion:
-    """Replaces `${VAR}` and `${VAR:-default}`; the default also stands in for an empty value."""
-
-    environment: Mapping[str, str]
-
-    def of(self, key: str, text: str) -> str:
-        def value(found: re.Match[str]) -> str:
-            variable, default = found[1], found[2]
-            known = self.environment.get(variable)
-            if known is None and default is None:
-                raise SettingsError(
-                    f'"{key}" uses ${{{variable}}}, which is not set; '
-                    f"set it or write ${{{variable}:-default}}"
-                )
-            return known or default or ""
-
-        return _VARIABLE.sub(value, text)
-
-
-def server_environment(inherited: Mapping[str, str], added: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a stdio server: *inherited* without what is ours, and *added*.
-
-    Servers are somebody else's programs: the credentials we talk to the model with, and our own
-    settings, are none of their business unless the configuration names them.
-    """
-    kept = {k: v for k, v in inherited.items() if not k.upper().startswith(_OUR_VARIABLES)}
-    return kept | dict(added)

@@ -8,21 +8,38 @@ from contextlib import AsyncExitStack
 import mcp_types
 import structlog
 from mcp import Client
+from mcp.client import Transport
 from mcp_types import Implementation
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from agent_cli.errors import ToolError
+from agent_cli.mcp_client.callbacks import Callbacks
 from agent_cli.mcp_client.config import ServerConfig
-from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, why_not_connected
+from agent_cli.mcp_client.host import Host
+from agent_cli.mcp_client.listing import keep_listening, list_catalogue, list_tools
+from agent_cli.mcp_client.offering import Offering
+from agent_cli.mcp_client.patience import Patience
+from agent_cli.mcp_client.reasons import (
+    CONNECTION_ERRORS,
+    needs_sign_in,
+    one_line,
+    why_not_connected,
+)
+from agent_cli.mcp_client.requests import Requests
 from agent_cli.mcp_client.seam import watched
 from agent_cli.mcp_client.state import Phase, RestartPolicy, ServerState
-from agent_cli.mcp_client.stderr_tail import StderrTail
-from agent_cli.mcp_client.tools import wrap_tools
-from agent_cli.mcp_client.transports import Link, quiet_sdk_logs
-from agent_cli.tooling import Tool
+from agent_cli.mcp_client.stderr_tail import StderrTail, printable
+from agent_cli.mcp_client.transports import Link, quiet_sdk
 from agent_cli.version import __version__
 
-_PAGES_MAX = 100
+_SETTLE_S = 0.3
+"""Servers announce several changes in a row."""
 _LINE_LOGGED = 200
+_CHANGES = (
+    mcp_types.ToolListChangedNotification,
+    mcp_types.PromptListChangedNotification,
+    mcp_types.ResourceListChangedNotification,
+)
 log = structlog.get_logger()
 
 
@@ -40,12 +57,16 @@ class ServerConnection:
         *,
         on_change: Callable[[ServerState], None],
         restarts: RestartPolicy,
+        host: Host,
     ) -> None:
         self.config = config
+        self.host = host
+        self.patience = Patience()
         self.settled = asyncio.Event()
         """Set while there is nothing to wait for: the server is ready, or is given up."""
-        self.tools: tuple[Tool, ...] = ()
-        """As last listed; they stay while the server restarts, and after it failed."""
+        self.offering = Offering(self)
+        """As last listed; it stays while the server restarts, and after it failed."""
+        self.requests = Requests(self)
         self._environment = environment
         self._on_change = on_change
         self._policy = restarts
@@ -53,13 +74,16 @@ class ServerConnection:
         self._client: Client | None = None
         self._state = ServerState(config.name, Phase.CONNECTING)
         self._notes: list[str] = []
+        self._needs_sign_in = False
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
-        self._startup: asyncio.Timeout | None = None
+        self._stale = asyncio.Event()
 
     async def run(self) -> None:
         """Keep the server connected until `stop()`, or until it has failed too often."""
-        quiet_sdk_logs()
+        quiet_sdk()
+        self._stopping.clear()
+        self._restarts = 0
         try:
             while not self._stopping.is_set():
                 reason, was_ready = await self._live()
@@ -82,8 +106,7 @@ class ServerConnection:
         """Ask `run()` to close the connection and return."""
         self._stopping.set()
         self._ended.set()
-        if self._startup:
-            self._startup.reschedule(0)
+        self.patience.end()
 
     @property
     def connected(self) -> bool:
@@ -108,23 +131,41 @@ class ServerConnection:
         if client is self._client:
             self._end()
 
+    async def approved(self, tool: mcp_types.Tool) -> None:
+        """Note that a call of *tool* was let through."""
+        await self.offering.approve(tool)
+
+    async def approve_changes(self) -> None:
+        """Approve the tools that are withheld, and offer them."""
+        await self.offering.approve_changes()
+        self._show(self._state.phase, self._state.reason)
+
     async def _live(self) -> tuple[str, bool]:
         """Connect and stay until the end; return why it ended and whether it had been ready."""
         loop = asyncio.get_running_loop()
-        self._ended.clear()
+        if not self._stopping.is_set():
+            self._ended.clear()
         self._notes = []
+        self._needs_sign_in = False
         ready_at: float | None = None
         with StderrTail() as stderr:
-            link = Link(self.config, self._environment, stderr.writer)
+            link = Link(
+                self.config,
+                self._environment,
+                stderr.writer,
+                host=self.host,
+                patience=self.patience,
+            )
             try:
                 async with AsyncExitStack() as stack:
                     client, tools = await self._connect(stack, link)
-                    ready_at = loop.time()
                     self._become_ready(client, tools)
-                    await self._ended.wait()
+                    ready_at = loop.time()
+                    await self._attend(client)
                 why = "it ended"
             except CONNECTION_ERRORS as error:
                 why = why_not_connected(self.config, error, refused=link.refused)
+                self._needs_sign_in = link.refused is not None or needs_sign_in(error)
             finally:
                 self._end()
             if ready_at is not None and loop.time() - ready_at >= self._policy.stable_s:
@@ -135,30 +176,66 @@ class ServerConnection:
         self, stack: AsyncExitStack, link: Link
     ) -> tuple[Client, tuple[mcp_types.Tool, ...]]:
         """Do the handshake and list the tools, within the startup timeout."""
-        try:
-            async with asyncio.timeout(self.config.startup_timeout_s) as self._startup:
-                transport = watched(link.open(), on_end=self._end, on_note=self._notes.append)
-                client = Client(
-                    transport,
-                    mode=self.config.negotiation,
-                    client_info=Implementation(name="agent-cli", version=__version__),
-                    message_handler=self._on_message,
-                )
-                await stack.enter_async_context(client)
-                tools = await list_tools(client)
-        finally:
-            self._startup = None
+        async with self.patience.limited(self.config.startup_timeout_s):
+            if self._stopping.is_set():
+                self.patience.end()
+            transport = watched(link.open(), on_end=self._end, on_note=self._notes.append)
+            client = await stack.enter_async_context(self._new_client(transport))
+            tools = await list_tools(client)
         link.connected()
         return client, tools
+
+    def _new_client(self, transport: Transport) -> Client:
+        asked = Callbacks(self.config.name, self.host, self.patience)
+        return Client(
+            transport,
+            mode=self.config.negotiation,
+            client_info=Implementation(name="agent-cli", version=__version__),
+            message_handler=self._on_message,
+            elicitation_callback=asked.elicit,
+            sampling_callback=asked.sample if self.host.sample else None,
+            list_roots_callback=asked.roots if self.host.roots else None,
+            logging_callback=asked.logged,
+            log_level="info",
+        )
 
     def _become_ready(self, client: Client, tools: tuple[mcp_types.Tool, ...]) -> None:
         if self._ended.is_set():
             return
         self._client = client
-        self.tools, left_out = wrap_tools(self, tools)
-        self._notes.extend(left_out)
+        self.offering.instructions = printable(client.instructions or "", keep="\n\t")
+        self.offering.take(tools)
         self._show(Phase.READY)
         self.settled.set()
+
+    async def _attend(self, client: Client) -> None:
+        """Keep what the server offers up to date until its end."""
+        async with asyncio.TaskGroup() as group:
+            listening = group.create_task(keep_listening(client, self._stale.set))
+            refreshing = group.create_task(self._refresh(client))
+            await self._ended.wait()
+            listening.cancel()
+            refreshing.cancel()
+
+    async def _refresh(self, client: Client) -> None:
+        """List what is not needed for a start, then everything again whenever it changed."""
+        offers_logging = client.server_capabilities.logging is not None
+        if offers_logging and client.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
+            with contextlib.suppress(*CONNECTION_ERRORS):
+                await client.set_logging_level("info")
+        while True:
+            try:
+                async with asyncio.timeout(self.config.startup_timeout_s):
+                    if self._stale.is_set():
+                        self._stale.clear()
+                        if self.offering.take(await list_tools(client)):
+                            self._show(Phase.READY)
+                    self.offering.catalogue = await list_catalogue(client, self.config.name)
+            except (TimeoutError, *CONNECTION_ERRORS) as error:
+                # What was listed before still holds.
+                log.info("mcp listing failed", server=self.config.name, fault=one_line(error))
+            await self._stale.wait()
+            await asyncio.sleep(_SETTLE_S)
 
     def _end(self) -> None:
         """Withdraw the client at once, so that nobody calls into a dead connection."""
@@ -184,9 +261,12 @@ class ServerConnection:
             self.config.name,
             phase,
             reason,
-            tools=len(self.tools),
-            notes=tuple(self._notes),
+            tools=len(self.offering.wrapped.tools),
+            notes=(*self._notes, *self.offering.wrapped.notes),
             restarts=self._restarts,
+            tokens=self.offering.wrapped.tokens,
+            needs_sign_in=self._needs_sign_in,
+            changed=tuple(self.offering.wrapped.changed),
         )
         if phase in (Phase.FAILED, Phase.CLOSED):
             self.settled.set()
@@ -198,21 +278,9 @@ class ServerConnection:
         return f"MCP server '{self.config.name}' {event}: {why}{tail}"
 
     async def _on_message(self, message: mcp_types.ServerNotification | Exception) -> None:
-        """Note a line on the server's stdout that is no message; the SDK skips it."""
+        """Note a change of what is offered, or a line on stdout that is no message."""
+        if isinstance(message, _CHANGES):
+            self._stale.set()
         if isinstance(message, ValueError):
             fault = str(message)[:_LINE_LOGGED]
             log.debug("mcp junk on stdout", server=self.config.name, fault=fault)
-
-
-async def list_tools(client: Client) -> tuple[mcp_types.Tool, ...]:
-    """Return all tools of a server, page by page; of two with one name, the first."""
-    found: dict[str, mcp_types.Tool] = {}
-    cursor: str | None = None
-    for _ in range(_PAGES_MAX):
-        page = await client.list_tools(cursor=cursor)
-        for tool in page.tools:
-            found.setdefault(tool.name, tool)
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-    return tuple(found.values())

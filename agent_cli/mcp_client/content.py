@@ -7,6 +7,8 @@ request of the session fail.
 import base64
 import binascii
 import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from mcp_types import (
     AudioContent,
@@ -17,8 +19,11 @@ from mcp_types import (
     ImageContent,
     ResourceLink,
     TextContent,
+    TextResourceContents,
 )
 
+from agent_cli.errors import SettingsError
+from agent_cli.mcp_client.saved_files import save_file
 from agent_cli.timeline import Block, text_block
 from agent_cli.tooling import ToolResult
 
@@ -26,9 +31,13 @@ _IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _IMAGE_CHARS_MAX = 5 * 1024 * 1024
 
 
-def tool_result(result: CallToolResult) -> ToolResult:
-    """Return *result* as ours; structured content stands in when there is no other."""
-    blocks = [block for part in result.content for block in _blocks(part)]
+def tool_result(result: CallToolResult, files_dir: Path | None = None) -> ToolResult:
+    """Return *result* as ours; structured content stands in when there is no other.
+
+    Args:
+        files_dir: Where what cannot be shown is saved; None leaves it out.
+    """
+    blocks = list(content_blocks(result.content, files_dir))
     if not blocks and result.structured_content is not None:
         blocks = [text_block(json.dumps(result.structured_content, ensure_ascii=False))]
     # The API refuses empty text blocks, and models take an empty result for a failure.
@@ -37,39 +46,61 @@ def tool_result(result: CallToolResult) -> ToolResult:
     )
 
 
-def _blocks(part: ContentBlock) -> list[Block]:
-    match part:
-        case TextContent(text=text):
-            return [text_block(text)] if text.strip() else []
-        case ImageContent(data=data, mime_type=media_type):
-            return [_binary(data, media_type)]
-        case AudioContent(data=data, mime_type=media_type):
-            return [_left_out(data, media_type)]
-        case ResourceLink(uri=uri, name=name, description=description):
-            return [text_block(f"[{name}]({uri})" + (f": {description}" if description else ""))]
-        case EmbeddedResource(resource=resource):
-            if isinstance(resource, BlobResourceContents):
-                media_type = resource.mime_type or "application/octet-stream"
-                return [text_block(f"{resource.uri}:"), _binary(resource.blob, media_type)]
-            return [text_block(f"{resource.uri}:\n{resource.text}")]
+def content_blocks(parts: Iterable[ContentBlock], files_dir: Path | None = None) -> Iterator[Block]:
+    """Yield *parts* as blocks of the Messages API."""
+    for part in parts:
+        match part:
+            case TextContent(text=text):
+                if text.strip():
+                    yield text_block(text)
+            case ImageContent(data=data, mime_type=media_type):
+                yield _binary(data, media_type, files_dir)
+            case AudioContent(data=data, mime_type=media_type):
+                yield _as_file(data, media_type, files_dir)
+            case ResourceLink(uri=uri, name=name, description=description):
+                more = f": {description}" if description else ""
+                yield text_block(f"[{name}]({uri}){more}")
+            case EmbeddedResource(resource=resource):
+                yield from resource_blocks(resource, files_dir)
 
 
-def _binary(data: str, media_type: str) -> Block:
-    if media_type not in _IMAGE_TYPES or len(data) > _IMAGE_CHARS_MAX or not _is_base64(data):
-        return _left_out(data, media_type)
+def resource_blocks(
+    resource: TextResourceContents | BlobResourceContents, files_dir: Path | None = None
+) -> Iterator[Block]:
+    """Yield a resource's content, named by its address."""
+    if isinstance(resource, BlobResourceContents):
+        media_type = resource.mime_type or "application/octet-stream"
+        yield text_block(f"{resource.uri}:")
+        yield _binary(resource.blob, media_type, files_dir)
+    else:
+        yield text_block(f"{resource.uri}:\n{resource.text}")
+
+
+def _binary(data: str, media_type: str, files_dir: Path | None) -> Block:
+    shown = media_type in _IMAGE_TYPES and len(data) <= _IMAGE_CHARS_MAX and _decoded(data)
+    if not shown:
+        return _as_file(data, media_type, files_dir)
     return {
         "type": "image",
         "source": {"type": "base64", "media_type": media_type, "data": data},
     }
 
 
-def _is_base64(data: str) -> bool:
+def _as_file(data: str, media_type: str, files_dir: Path | None) -> Block:
+    """Save what cannot be shown and say where, or say that it was left out."""
+    decoded = _decoded(data)
+    if files_dir is None or not decoded:
+        size = len(data) * 3 // 4
+        return text_block(f"({media_type}, about {size:,} bytes, which cannot be shown here)")
     try:
-        return len(base64.b64decode(data, validate=True)) > 0
+        path = save_file(files_dir, decoded, media_type)
+    except SettingsError as error:
+        return text_block(f"({media_type}, {len(decoded):,} bytes, not saved: {error})")
+    return text_block(f"({media_type}, {len(decoded):,} bytes, saved as {path})")
+
+
+def _decoded(data: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        return False
-
-
-def _left_out(data: str, media_type: str) -> Block:
-    size = len(data) * 3 // 4
-    return text_block(f"({media_type}, about {size:,} bytes, which cannot be shown here)")
+        return b""

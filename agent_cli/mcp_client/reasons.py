@@ -5,8 +5,10 @@ from urllib.parse import urlsplit
 
 import httpx2
 from mcp import MCPError
+from mcp.client.auth import OAuthFlowError
 from pydantic import ValidationError
 
+from agent_cli.errors import SettingsError
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.stderr_tail import printable
 
@@ -14,6 +16,9 @@ CONNECTION_CLOSED = -32000
 REQUEST_TIMEOUT = -32001
 HTTP_FAILED = -32098
 """Ours: a request over HTTP got no response; from the range left to implementations."""
+
+SIGN_IN_FAILED = -32097
+"""Ours, too: a request was not sent because nobody is signed in."""
 
 _TEXT_MAX = 500
 
@@ -25,6 +30,8 @@ CONNECTION_ERRORS = (
     ValueError,
     httpx2.HTTPError,
     httpx2.InvalidURL,
+    OAuthFlowError,
+    SettingsError,
     ExceptionGroup,
 )
 
@@ -55,8 +62,11 @@ def why_not_connected(
             return f"no answer within {config.startup_timeout_s:g} s"
         case FileNotFoundError():
             return f"the command '{config.command}' was not found; install it or give its path"
+        case OAuthFlowError():
+            return f"{where}: {one_line(cause)}; sign in with /mcp login {config.name}"
         case _ if refused is not None:
-            return f"{where} asks for a sign-in (HTTP {refused}); set its headers"
+            way = f"sign in with /mcp login {config.name}, or set its headers"
+            return f"{where} asks for a sign-in (HTTP {refused}); {way}"
         case MCPError(code=code) if code == CONNECTION_CLOSED:
             return "it ended before it was ready"
         case MCPError():
@@ -68,6 +78,11 @@ def why_not_connected(
         case httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
             return f"{where} is no address of the web; it begins with http:// or https://"
     return one_line(cause)
+
+
+def needs_sign_in(error: BaseException) -> bool:
+    """Return whether a sign-in is what is missing."""
+    return any(isinstance(leaf, OAuthFlowError) for leaf in leaves(error))
 
 
 def one_line(error: BaseException) -> str:

@@ -4,17 +4,29 @@ import asyncio
 import contextlib
 import gc
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from agent_cli.errors import UsageError
+from agent_cli.mcp_client.catalogue import PromptInfo, ResourceInfo
 from agent_cli.mcp_client.config import ServerConfig
+from agent_cli.mcp_client.host import Host, Visit
 from agent_cli.mcp_client.state import NORMAL_RESTARTS, Phase, RestartPolicy, ServerState
+from agent_cli.timeline import Json
 from agent_cli.tooling import Tool
 
 if TYPE_CHECKING:
     from agent_cli.mcp_client.connection import ServerConnection
+    from agent_cli.mcp_client.requests import Requests
 
 _CLOSE_LIMIT_S = 8.0
+_INSTRUCTIONS_MAX = 2048
+
+
+def _check_web(config: ServerConfig) -> None:
+    if config.transport == "stdio":
+        raise UsageError(f"MCP server '{config.name}' runs on this machine: nothing to sign in to")
 
 
 def _ignore(_state: ServerState) -> None:
@@ -40,6 +52,7 @@ class McpServers:
         *,
         on_change: Callable[[ServerState], None] = _ignore,
         restarts: RestartPolicy = NORMAL_RESTARTS,
+        host: Host | None = None,
     ) -> None:
         """Prepare.
 
@@ -47,15 +60,18 @@ class McpServers:
             environment: Inherited by stdio servers, without what is ours.
             on_change: Called in the event loop at each change of a server's state; must not raise.
             restarts: How often a server that died is started again.
+            host: Who answers servers; by default nobody, and every question is declined.
         """
         self._environment = dict(environment)
         self._on_change = on_change
         self._restarts = restarts
+        self._host = host or Host()
         self._states: dict[str, ServerState] = {}
-        self._connections: list[ServerConnection] = []
+        self._connections: dict[str, ServerConnection] = {}
         self._loaders: list[asyncio.Task[None]] = []
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._group = asyncio.TaskGroup()
+        self._signing_in = asyncio.Lock()
 
     async def __aenter__(self) -> "McpServers":
         await self._group.__aenter__()
@@ -101,10 +117,121 @@ class McpServers:
         call says what happened.
         """
         by_name: dict[str, Tool] = {}
-        for connection in self._connections:
-            for tool in connection.tools:
+        for connection in self._connections.values():
+            for tool in connection.offering.wrapped.tools:
                 by_name.setdefault(tool.name, tool)
         return tuple(by_name[name] for name in sorted(by_name))
+
+    def schema_of(self, server: str, tool: str) -> dict[str, Json] | None:
+        """Return the input schema of a tool as its server listed it, None without such a tool."""
+        return self._connection(server).offering.schema_of(tool)
+
+    def instructions(self) -> Mapping[str, str]:
+        """Return server → what it wants the model to know; a stranger's words, at most 2 KB."""
+        said = {
+            name: connection.offering.instructions for name, connection in self._connections.items()
+        }
+        return {name: text[:_INSTRUCTIONS_MAX] for name, text in sorted(said.items()) if text}
+
+    def prompts(self) -> tuple[PromptInfo, ...]:
+        """Return the prompts of all servers, by command."""
+        found = [
+            prompt
+            for each in self._connections.values()
+            for prompt in each.offering.catalogue.prompts
+        ]
+        return tuple(sorted(found, key=lambda prompt: prompt.command))
+
+    def resources(self) -> tuple[ResourceInfo, ...]:
+        """Return the resources of all servers, by server and address."""
+        found = [
+            resource
+            for each in self._connections.values()
+            for resource in each.offering.catalogue.resources
+        ]
+        return tuple(sorted(found, key=lambda resource: (resource.server, resource.uri)))
+
+    def requests(self, server: str) -> "Requests":
+        """Return what fills in a server's prompts, reads its resources and completes arguments.
+
+        Raises:
+            UsageError: There is no such server, or it was not started.
+        """
+        return self._connection(server).requests
+
+    def changes(self) -> Mapping[str, Mapping[str, str]]:
+        """Return server → tool → what changed since the user approved it, as a diff."""
+        found = {
+            name: connection.offering.wrapped.changed
+            for name, connection in self._connections.items()
+        }
+        return {name: changed for name, changed in found.items() if changed}
+
+    async def approve_changes(self, server: str) -> None:
+        """Offer a server's changed tools again, as they are now; `changes()` shows them first."""
+        await self._connection(server).approve_changes()
+
+    async def login(self, name: str, visit: Visit) -> ServerState:
+        """Sign in to an HTTP server with the user's browser, connect, and return its state.
+
+        Raises:
+            UsageError: There is no such server, or it is none of the web.
+        """
+        connection = self._connection(name)
+        _check_web(connection.config)
+        # One at a time: two questions on one terminal would overlap.
+        async with self._signing_in:
+            connection.host = replace(self._host, visit=visit)
+            try:
+                await self._restart(connection)
+            finally:
+                connection.host = self._host
+            if self._states[name].phase is Phase.READY:
+                # Anew, with what was kept: this connection would open pages in mid-run.
+                await self._restart(connection)
+        return self._states[name]
+
+    async def logout(self, name: str) -> bool:
+        """Forget the sign-in to a server and leave it; return whether there was one.
+
+        Raises:
+            UsageError: There is no such server, or it is none of the web.
+            SettingsError: What is kept cannot be deleted.
+        """
+        connection = self._connection(name)
+        _check_web(connection.config)
+        known = await asyncio.to_thread(self._host.credentials.delete, connection.config.url)
+        await self._restart(connection)
+        return known
+
+    async def reconnect(self, name: str) -> ServerState:
+        """Close the connection to a server, open it again and return its state.
+
+        Raises:
+            UsageError: There is no such server.
+        """
+        await self._restart(self._connection(name))
+        return self._states[name]
+
+    async def _restart(self, connection: "ServerConnection") -> None:
+        name = connection.config.name
+        connection.stop()
+        await asyncio.wait([self._tasks[name]])
+        connection.settled.clear()
+        self._tasks[name] = self._group.create_task(connection.run())
+        await connection.settled.wait()
+
+    async def roots_changed(self) -> None:
+        """Tell the servers that the directories we work in have changed."""
+        for connection in self._connections.values():
+            await connection.requests.roots_changed()
+
+    def _connection(self, name: str) -> "ServerConnection":
+        try:
+            return self._connections[name]
+        except KeyError:
+            known = ", ".join(sorted(self._connections)) or "none"
+            raise UsageError(f"no MCP server {name!r} is running; there are: {known}") from None
 
     async def wait_started(self, timeout_s: float) -> bool:
         """Wait until no server is on its way up; return False when the time was not enough."""
@@ -112,7 +239,7 @@ class McpServers:
             async with asyncio.timeout(timeout_s):
                 if self._loaders:
                     await asyncio.wait(self._loaders)
-                for connection in self._connections:
+                for connection in self._connections.values():
                     await connection.settled.wait()
                 return True
         return False
@@ -121,10 +248,10 @@ class McpServers:
         """Close all servers at the same time; what is not closed within the limit is cancelled."""
         for loader in self._loaders:
             loader.cancel()
-        for connection in self._connections:
+        for connection in self._connections.values():
             connection.stop()
         if self._tasks:
-            _, unfinished = await asyncio.wait(self._tasks, timeout=limit_s)
+            _, unfinished = await asyncio.wait(self._tasks.values(), timeout=limit_s)
             for task in unfinished:
                 task.cancel()
 
@@ -138,10 +265,14 @@ class McpServers:
             return
         for config in configs:
             connection = connection_type(
-                config, self._environment, on_change=self._show, restarts=self._restarts
+                config,
+                self._environment,
+                on_change=self._show,
+                restarts=self._restarts,
+                host=self._host,
             )
-            self._connections.append(connection)
-            self._tasks.append(self._group.create_task(connection.run()))
+            self._connections[config.name] = connection
+            self._tasks[config.name] = self._group.create_task(connection.run())
 
     def _show(self, state: ServerState) -> None:
         self._states[state.name] = state

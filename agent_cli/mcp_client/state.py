@@ -30,6 +30,9 @@ class ServerState:
         tools: Number of tools it offers.
         notes: What was left out and why, one sentence each (a tool with an invalid schema).
         restarts: Restarts since it last ran for a while.
+        tokens: What its tools add to every request, about (bytes / 4).
+        needs_sign_in: It failed for want of a sign-in.
+        changed: Tools that are withheld because they changed since they were approved.
     """
 
     name: str
@@ -38,6 +41,9 @@ class ServerState:
     tools: int = 0
     notes: tuple[str, ...] = ()
     restarts: int = 0
+    tokens: int = 0
+    needs_sign_in: bool = False
+    changed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

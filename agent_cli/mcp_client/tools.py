@@ -1,15 +1,20 @@
 """A server's tools as ours: valid names, valid schemas, harmless descriptions."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 import mcp_types
 
 from agent_cli.cancel import CancelToken
 from agent_cli.mcp_client.calls import Server, call_tool
+from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.names import public_name
+from agent_cli.mcp_client.pins import definition, difference
 from agent_cli.mcp_client.schemas import UnusableSchema, api_schema
 from agent_cli.mcp_client.stderr_tail import printable
+from agent_cli.mcp_client.tokens import tool_tokens
 from agent_cli.timeline import Json
 from agent_cli.tooling import Tool, ToolContext, ToolResult
 
@@ -18,21 +23,58 @@ _LABEL_MAX = 60
 _SUMMARY_MAX = 80
 
 
-def wrap_tools(
-    server: Server, tools: Iterable[mcp_types.Tool]
-) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
-    """Return *tools* as ours, and a sentence for each that had to be left out."""
+@dataclass(frozen=True, slots=True)
+class Wrapped:
+    """A server's tools as ours, and what became of the others.
+
+    Attributes:
+        notes: A sentence for each that was left out.
+        changed: Tools withheld because they are not what was approved, with the difference.
+    """
+
+    tools: tuple[Tool, ...] = ()
+    notes: tuple[str, ...] = ()
+    changed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def tokens(self) -> int:
+        """What the tools add to every request, about."""
+        return sum(map(tool_tokens, self.tools))
+
+
+def wrap_tools(server: Server, tools: Iterable[mcp_types.Tool]) -> Wrapped:
+    """Return *tools* as ours, those that the configuration wants and that may be offered.
+
+    Raises:
+        SettingsError: What was approved cannot be read.
+    """
+    approved = server.host.pins.of_server(server.config)
     wrapped: list[Tool] = []
     notes: list[str] = []
+    changed: dict[str, str] = {}
     for tool in tools:
+        if not _is_wanted(server.config, tool.name):
+            continue
         if tool.execution and tool.execution.task_support == "required":
             notes.append(f"tool {tool.name} is left out: it only runs as a background task")
+            continue
+        now = definition(tool.name, tool.description or "", tool.input_schema)
+        if approved.get(tool.name, now) != now:
+            changed[tool.name] = difference(tool.name, approved[tool.name], now)
+            notes.append(f"tool {tool.name} is withheld: it changed since it was approved")
             continue
         try:
             wrapped.append(wrap_tool(server, tool))
         except UnusableSchema as error:
             notes.append(f"tool {tool.name} is left out: {error}")
-    return tuple(wrapped), tuple(notes)
+    return Wrapped(tuple(wrapped), tuple(notes), changed)
+
+
+def _is_wanted(config: ServerConfig, tool: str) -> bool:
+    if any(fnmatchcase(tool, pattern) for pattern in config.disabled_tools):
+        return False
+    wanted = config.enabled_tools
+    return not wanted or any(fnmatchcase(tool, pattern) for pattern in wanted)
 
 
 def wrap_tool(server: Server, tool: mcp_types.Tool) -> Tool:
@@ -47,6 +89,7 @@ def wrap_tool(server: Server, tool: mcp_types.Tool) -> Tool:
     async def execute(
         _tool_call_id: str, params: dict[str, Json], cancel: CancelToken, on_update: ToolContext
     ) -> ToolResult:
+        await server.approved(tool)
         async with cancel.scope():
             return await call_tool(server, tool.name, params, on_update)
 
@@ -56,7 +99,8 @@ def wrap_tool(server: Server, tool: mcp_types.Tool) -> Tool:
         description=_description(tool.description or title),
         parameters=api_schema(tool.input_schema),
         execute=execute,
-        changes=not hints.read_only_hint,
+        # Without hints it may change anything; one that also destroys is never "read only".
+        changes=not hints.read_only_hint or bool(hints.destructive_hint),
         # A call that reports progress may take longer than any fixed time: calls.py limits its
         # silence to the server's `call_timeout_s` instead.
         timeout_s=0,

@@ -3,6 +3,7 @@
 import json
 import logging
 import shutil
+import warnings
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TextIO
@@ -10,11 +11,17 @@ from typing import TYPE_CHECKING, TextIO
 import httpx2
 from mcp import StdioServerParameters, stdio_client
 from mcp.client import Transport
+from mcp.client.auth import OAuthFlowError
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPDeprecationWarning
 
-from agent_cli.mcp_client.config import ServerConfig, server_environment
-from agent_cli.mcp_client.reasons import HTTP_FAILED
+from agent_cli.mcp_client.config import ServerConfig
+from agent_cli.mcp_client.environment import server_environment
+from agent_cli.mcp_client.host import Host
+from agent_cli.mcp_client.oauth import authorization
+from agent_cli.mcp_client.patience import Patience
+from agent_cli.mcp_client.reasons import HTTP_FAILED, SIGN_IN_FAILED
 from agent_cli.supervisor import supervised
 
 if TYPE_CHECKING:
@@ -39,8 +46,8 @@ class SafeAsyncClient(httpx2.AsyncClient):
         refused: The status with which the server last asked for a sign-in, or None.
     """
 
-    def __init__(self, headers: Mapping[str, str]) -> None:
-        super().__init__(headers=dict(headers), timeout=_HTTP_TIMEOUT)
+    def __init__(self, headers: Mapping[str, str], sign_in: httpx2.Auth | None = None) -> None:
+        super().__init__(headers=dict(headers), timeout=_HTTP_TIMEOUT, auth=sign_in)
         self.connected = False
         self.refused: int | None = None
 
@@ -57,10 +64,11 @@ class SafeAsyncClient(httpx2.AsyncClient):
             response = await super().send(
                 request, stream=stream, auth=auth, follow_redirects=follow_redirects
             )
-        except httpx2.TransportError as error:
+        except (httpx2.TransportError, OAuthFlowError) as error:
             if not self.connected:
                 raise
-            fault = {"code": HTTP_FAILED, "message": f"{type(error).__name__}: {error}"}
+            code = SIGN_IN_FAILED if isinstance(error, OAuthFlowError) else HTTP_FAILED
+            fault = {"code": code, "message": f"{type(error).__name__}: {error}"}
             body = json.dumps({"jsonrpc": "2.0", "id": None, "error": fault})
             headers = {"content-type": "application/json"}
             return httpx2.Response(503, request=request, headers=headers, content=body.encode())
@@ -73,9 +81,17 @@ class Link:
     """One attempt's way to a server; `open()` is the transport for the SDK, used once."""
 
     def __init__(
-        self, config: ServerConfig, environment: Mapping[str, str], errlog: TextIO
+        self,
+        config: ServerConfig,
+        environment: Mapping[str, str],
+        errlog: TextIO,
+        *,
+        host: Host,
+        patience: Patience,
     ) -> None:
         self._config = config
+        self._host = host
+        self._patience = patience
         self._environment = environment
         self._errlog = errlog
         self._http: SafeAsyncClient | None = None
@@ -122,30 +138,44 @@ class Link:
 
     @asynccontextmanager
     async def _streamable_http(self) -> AsyncIterator["TransportStreams"]:
-        async with SafeAsyncClient(self._config.headers) as self._http:
+        async with (
+            authorization(self._config, self._host, self._patience) as sign_in,
+            SafeAsyncClient(self._config.headers, sign_in) as self._http,
+        ):
             transport = streamable_http_client(
                 self._config.url, http_client=self._http, max_sse_event_size=_EVENT_BYTES_MAX
             )
             async with transport as streams:
                 yield streams
 
-    def _sse(self) -> Transport:
-        # The SDK enters and closes the client; the timeout it proposes is shorter than ours.
-        def new_client(
-            headers: dict[str, str] | None = None,
-            timeout: httpx2.Timeout | None = None,  # noqa: ARG001
-            auth: httpx2.Auth | None = None,  # noqa: ARG001
-        ) -> httpx2.AsyncClient:
-            self._http = SafeAsyncClient(headers or {})
-            return self._http
+    @asynccontextmanager
+    async def _sse(self) -> AsyncIterator["TransportStreams"]:
+        async with authorization(self._config, self._host, self._patience) as sign_in:
+            # The SDK enters and closes the client; the timeout it proposes is shorter than ours.
+            def new_client(
+                headers: dict[str, str] | None = None,
+                timeout: httpx2.Timeout | None = None,  # noqa: ARG001
+                auth: httpx2.Auth | None = None,
+            ) -> httpx2.AsyncClient:
+                self._http = SafeAsyncClient(headers or {}, auth)
+                return self._http
 
-        return sse_client(
-            self._config.url, headers=dict(self._config.headers), httpx_client_factory=new_client
-        )
+            transport = sse_client(
+                self._config.url,
+                headers=dict(self._config.headers),
+                httpx_client_factory=new_client,
+                auth=sign_in,
+            )
+            async with transport as streams:
+                yield streams
 
 
-def quiet_sdk_logs() -> None:
-    """Keep the SDK's loggers off the screen: it logs a traceback for each line it cannot read."""
+def quiet_sdk() -> None:
+    """Keep the SDK off the screen: it logs a traceback for each line it cannot read.
+
+    And it warns of everything that the newest revision has no more, which older servers need.
+    """
+    warnings.filterwarnings("ignore", category=MCPDeprecationWarning)
     for name in ("mcp", "client", "httpx2"):
         logger = logging.getLogger(name)
         logger.propagate = False

@@ -1,47 +1,93 @@
 """The language of permission rules: `tool` or `tool(text)`; what a rule decides is not known here.
 
     edit                  every call of the tool; edit(*) is the same
-    mcp__github__*        every tool whose name begins so
+    mcp__github__*        every tool whose name begins so; * is every tool
     bash(npm test)        the command npm test and no other
     bash(npm test *)      npm test with whatever arguments
-    edit(src/*)           every path below src; edit(src/main.py) one path
+    edit(src/**)          every path below src, as .gitignore means it; edit(*.md) in any folder
 
-Commands are compared word by word, and a rule that allows has to understand all of what it allows:
-it matches plain commands only, nothing with a pipe, a redirection, a second command or a variable.
-A rule that forbids looks for its words anywhere in the text, through quotes, and errs towards
-finding them. That is a guard rail; what a shell will run cannot be told from its text.
+`edit` speaks about write too, and `read` about grep and glob: they do the same to a file. A path
+that begins with / is absolute, one with ~/ lies in the home directory, all others in the workspace.
+What rules about commands mean is the business of `policies.shell`.
 """
 
 import os
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import lru_cache
+from pathlib import Path, PurePath
+from typing import Literal, TypeAlias, get_args
+
+from pathspec import GitIgnoreSpec
 
 from agent_cli.errors import SettingsError
 from agent_cli.events import ToolCall
+from agent_cli.policies.shell import CommandRule, CommandRules, command_rule
 
 COMMAND_TOOL = "bash"
+Kind: TypeAlias = Literal["allow", "ask", "deny"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 _RULE = re.compile(r"(?P<tool>[\w-]+\*?|\*)(?:\((?P<text>.*)\))?", re.DOTALL)
-_NOT_PLAIN = re.compile(r"[;&|<>$`()\n\r]")
-_BOUNDARIES = re.compile(r"[;&|<>$`(){}\n\r]")
-_QUOTES = re.compile(r"['\"\\]")
+# What one tool does to a file, others do as well.
+_ALIKE = {"edit": ("write",), "read": ("grep", "glob")}
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A parsed rule; `text` is None when it covers every call of its tools."""
+    """A parsed rule; `text` is None when it covers every call, `origin` is "FILE:LINE" or so."""
 
     tool: str
     text: str | None = None
+    origin: str = ""
 
     def __str__(self) -> str:
         return self.tool if self.text is None else f"{self.tool}({self.text})"
 
+    def names(self, tool: str) -> bool:
+        """Return whether this rule speaks about *tool*."""
+        if self.tool.endswith("*"):
+            return tool.startswith(self.tool[:-1])
+        return tool == self.tool or tool in _ALIKE.get(self.tool, ())
 
-def parse_rule(written: str) -> Rule:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleSet:
+    """All rules in force; deny wins over ask, ask over allow."""
+
+    allow: tuple[Rule, ...] = ()
+    ask: tuple[Rule, ...] = ()
+    deny: tuple[Rule, ...] = ()
+
+    def listed(self) -> Iterator[tuple[Kind, Rule]]:
+        """Yield every rule with what it does, the strongest first."""
+        for kind in reversed(KINDS):
+            for rule in self.of(kind):
+                yield kind, rule
+
+    def of(self, kind: Kind) -> tuple[Rule, ...]:
+        """Return the rules that *kind* names."""
+        return {"allow": self.allow, "ask": self.ask, "deny": self.deny}[kind]
+
+    def hides(self, path: PurePath, root: Path, *, kinds: Sequence[Kind] = ("deny",)) -> bool:
+        """Return whether a rule keeps the tools from reading *path*; commands should not either."""
+        return any(
+            rule.names("read") and rule.text is not None and touches_path(rule, str(path), root)
+            for kind in kinds
+            for rule in self.of(kind)
+        )
+
+    def for_commands(self) -> CommandRules:
+        """Return what is said about shell commands."""
+        allow, ask, deny = (
+            [_command_rule(rule) for rule in self.of(kind) if rule.names(COMMAND_TOOL)]
+            for kind in KINDS
+        )
+        return CommandRules(allow=allow, ask=ask, deny=deny)
+
+
+def parse_rule(written: str, origin: str = "") -> Rule:
     """Return the rule somebody wrote.
 
     Raises:
@@ -49,109 +95,91 @@ def parse_rule(written: str) -> Rule:
     """
     found = _RULE.fullmatch(written.strip())
     text = (found["text"] or "").strip() if found else ""
-    if not found or (found["text"] is not None and not _is_prefix(found["tool"], text)):
-        raise SettingsError(
-            f"permissions: {written!r} is not a rule: write a tool's name, or the name and what it"
-            " is called with, like bash(npm test *) or edit(src/*); a * can only be at the end"
-        )
-    return Rule(found["tool"], None if text in ("", "*", "**") else text)
-
-
-def _is_prefix(tool: str, text: str) -> bool:
-    beginning = text.rstrip("*")
-    if tool == COMMAND_TOOL and beginning != text and beginning != beginning.rstrip() + " ":
-        return text == "*"  # in a command a * stands for words, not for a part of one
-    return bool(text) and "*" not in beginning
-
-
-def allows(rule: Rule, call: ToolCall, root: Path) -> bool:
-    """Return whether *rule* covers all of *call*; relative paths start at *root*."""
-    if not _names(rule, call):
-        return False
+    if not found or (found["text"] is not None and not text):
+        raise _no_rule(written, origin)
+    rule = Rule(found["tool"], None if text in ("", "*", "**") else text, origin)
     if rule.text is None:
-        return True
-    if call.name == COMMAND_TOOL:
-        words = plain_words(_input(call, "command"))
-        return words is not None and _begins(words, rule.text)
-    paths = _paths(_input(call, "path"), root)
-    return bool(paths) and all(_covers(rule.text, path, root) for path in paths)
-
-
-def touches(rule: Rule, call: ToolCall, root: Path) -> bool:
-    """Return whether *rule* covers any part of *call*, as far as its text shows."""
-    if not _names(rule, call):
-        return False
-    if rule.text is None:
-        return True
-    if call.name == COMMAND_TOOL:
-        return any(_begins(words, rule.text) for words in _readings(_input(call, "command")))
-    return any(_covers(rule.text, path, root) for path in _paths(_input(call, "path"), root))
-
-
-def plain_words(command: str) -> list[str] | None:
-    """Return the words of a command that is one program and its arguments, else None."""
-    if _NOT_PLAIN.search(command):
-        return None
-    try:
-        return shlex.split(command) or None
-    except ValueError:
-        return None
-
-
-def _names(rule: Rule, call: ToolCall) -> bool:
-    if rule.tool.endswith("*"):
-        return call.name.startswith(rule.tool[:-1])
-    return call.name == rule.tool
-
-
-def _input(call: ToolCall, name: str) -> str:
-    value = call.input.get(name) if isinstance(call.input, dict) else None
-    return value if isinstance(value, str) else ""
-
-
-def _begins(words: Sequence[str], text: str) -> bool:
-    """Return whether *words* are those of a rule, with anything behind them if it ends in a *."""
-    wanted = text.split()
-    if wanted[-1] != "*":
-        return list(words) == wanted
-    return list(words[: len(wanted) - 1]) == wanted[:-1]
-
-
-def _readings(command: str) -> Iterator[list[str]]:
-    """Yield the words from each one on, in each part of *command*, quotes read and ignored.
-
-    Programs start others (sudo, env, xargs, sh -c), so any word may be the name of one.
-    """
-    for words in _parts(command):
-        for at, word in enumerate(words):
-            yield words[at:]
-            yield [word.rpartition("/")[2], *words[at + 1 :]]
-
-
-def _parts(command: str) -> Iterator[list[str]]:
-    for part in _BOUNDARIES.split(command):
+        return rule
+    if rule.names(COMMAND_TOOL):
         try:
-            yield shlex.split(part)
-        except ValueError:
-            continue  # half of a quotation; below its words are found
-    for part in _BOUNDARIES.split(_QUOTES.sub(" ", command)):
-        yield part.split()
+            _command_rule(rule)
+        except SettingsError as error:
+            raise _no_rule(written, origin) from error
+        if rule.tool == COMMAND_TOOL and re.search(r"\S\*$", rule.text):
+            # In a command a * stands for words; as a part of one it would match nothing.
+            raise _no_rule(written, origin)
+    elif rule.text.startswith(("!", "#", "\\")) or ".." in PurePath(rule.text).parts:
+        raise _no_rule(written, origin)
+    return rule
 
 
-def _paths(given: str, root: Path) -> set[str]:
-    """Return all that *given* may name: as written, without a mention's @, where symlinks lead."""
-    if not given:
-        return set()
-    written = {given, given.removeprefix("@")}
-    named = {os.path.normpath(root / Path(each).expanduser()) for each in written}
-    return named | {os.path.realpath(each) for each in named}
+def allows(rule: Rule, tool: str, paths: Sequence[str], root: Path) -> bool:
+    """Return whether *rule* covers a call of *tool*, no command, that is about *paths*: all."""
+    if not rule.names(tool):
+        return False
+    return rule.text is None or (
+        bool(paths) and all(_matches(rule.text, path, root) for path in paths)
+    )
 
 
-def _covers(text: str, path: str, root: Path) -> bool:
-    beginning = text.rstrip("*")
-    wanted = os.path.normpath(root / Path(beginning).expanduser())
-    if beginning == text:
-        return path == wanted
-    if beginning.endswith("/"):
-        return path.startswith(wanted.rstrip("/") + "/")
-    return path.startswith(wanted)
+def touches(rule: Rule, tool: str, paths: Sequence[str], root: Path) -> bool:
+    """Return whether *rule* covers a call of *tool*, no command, that is about *paths*: any."""
+    if not rule.names(tool):
+        return False
+    return rule.text is None or any(touches_path(rule, path, root) for path in paths)
+
+
+def touches_path(rule: Rule, path: str, root: Path) -> bool:
+    """Return whether *rule* means *path*, in any case: some file systems tell none apart."""
+    if rule.text is None:
+        return True
+    # What is to be kept from the tools is so wherever a file of that name lies.
+    base = root if "/" in rule.text.rstrip("/") else Path("/")
+    return _matches(rule.text, path, base, fold=True)
+
+
+def called_paths(call: ToolCall, writes: Sequence[str], root: Path) -> tuple[str, ...]:
+    """Return all that a call is about: its `path`, as written and without a mention's @, and
+    what it says it *writes*; symlinks by their names and by where they lead.
+    """
+    given = call.input.get("path") if isinstance(call.input, dict) else None
+    written = [given, given.removeprefix("@")] if isinstance(given, str) and given else []
+    # Not Path.expanduser: it knows no file whose name starts with "~".
+    expanded = map(os.path.expanduser, (*written, *writes))
+    named = [os.path.normpath(root / each) for each in expanded]
+    return tuple(dict.fromkeys((*named, *map(os.path.realpath, named))))
+
+
+def _matches(text: str, path: str, root: Path, *, fold: bool = False) -> bool:
+    base, pattern = _anchored(text, root)
+    if fold:
+        base, pattern, path = Path(str(base).casefold()), pattern.casefold(), path.casefold()
+    if not Path(path).is_relative_to(base):
+        return False
+    return _spec(pattern).match_file(Path(path).relative_to(base))
+
+
+@lru_cache
+def _spec(pattern: str) -> GitIgnoreSpec:
+    return GitIgnoreSpec.from_lines([pattern])
+
+
+def _anchored(text: str, root: Path) -> tuple[Path, str]:
+    """Return the folder a pattern is about, and what it says about the files below."""
+    if text.startswith("/"):
+        return Path("/"), text
+    if text.startswith("~/"):
+        return Path.home(), text[1:]
+    return root, text.removeprefix(".") if text.startswith("./") else text
+
+
+def _command_rule(rule: Rule) -> CommandRule:
+    return command_rule(rule.text)
+
+
+def _no_rule(written: str, origin: str) -> SettingsError:
+    return SettingsError(
+        f"{origin or 'permissions'}: {written!r} is not a rule: write a tool's name, or the name"
+        " and what it is called with, like bash(npm test *) or edit(src/**); in a command a * is"
+        " the last word, and a path has no .."
+    )

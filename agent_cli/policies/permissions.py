@@ -1,109 +1,289 @@
-"""Who decides whether a call may run: the user's rules first, then the mode, then a person."""
+"""Who decides whether a call may run: the user's rules, what is known of it, the mode, a person.
 
-import os
-from collections.abc import Sequence
+What a shell command does is known to `policies.shell`, what holds it while it runs to the sandbox.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from agent_cli.events import ToolCall
-from agent_cli.policies.permission_rules import Rule, allows, parse_rule, touches
-from agent_cli.policies.session_rules import session_rule
-from agent_cli.tooling import Allow, Ask, Deny, Tool, Verdict
+from agent_cli.hooks import Turn
+from agent_cli.policies.decision import Decision, allowed, asked, denied, denied_by
+from agent_cli.policies.permission_rules import (
+    COMMAND_TOOL,
+    Kind,
+    Rule,
+    RuleSet,
+    allows,
+    called_paths,
+    parse_rule,
+    touches,
+)
+from agent_cli.policies.session_rules import session_rules
+from agent_cli.policies.shell import Judgement, Place, judge
+from agent_cli.policies.shell.place import Objection
+from agent_cli.sandbox import Report
+from agent_cli.sandbox.protected import why_protected
+from agent_cli.tooling import Ask, Deny, Tool, Verdict
 
 Mode: TypeAlias = Literal["ask", "auto-edit", "plan", "yolo"]
+AutoAllow: TypeAlias = Literal["never", "auto-edit", "always"]
 
 _PLAN = (
-    "Plan mode: nothing that changes anything runs. Look around with the tools that only read, and"
-    " describe what you would do."
+    "Plan mode: nothing that changes anything runs. Look around with the tools and the commands"
+    " that only read, and describe what you would do."
 )
 _NOBODY = (
     "This call needs a person's approval and nobody can be asked here. Go on without it, and say"
     " at the end what was left out."
 )
+_UNSANDBOXED = "it would run outside the sandbox, with all of your rights and the network"
+_FILE_TOOLS = frozenset({"edit", "write"})
+_THIS_SESSION = "this session"
+_NO_RULES = RuleSet()
 
 
 class Permissions:
     """Fills `authorize_tool`. A rule that denies wins over everything, plan mode over the rest.
 
-    Then: rules that ask, rules that allow, what was allowed for this session, the mode.
+    Then: what must be asked in every mode (rules that ask, protected files, what cannot be undone,
+    what leaves the sandbox); rules that allow, for this session too; what only reads; the mode.
 
     Attributes:
-        mode: "ask" asks before every change; "auto-edit" lets tools write the files they name;
-            "plan" refuses every change; "yolo" asks only where a rule wants it. What only reads
-            runs in every mode.
+        mode: "ask" asks before every change; "auto-edit" lets tools write the files they name, and
+            commands run that the sandbox holds; "plan" refuses every change; "yolo" asks only what
+            must be asked. What only reads runs in every mode.
         denied_questions: How many calls were refused because nobody could be asked.
     """
 
     def __init__(
         self,
+        place: Place,
         *,
-        root: Path,
+        rules: RuleSet = _NO_RULES,
         mode: Mode = "ask",
-        allow: Sequence[str] = (),
-        ask: Sequence[str] = (),
-        deny: Sequence[str] = (),
+        auto_allow: AutoAllow = "auto-edit",
+        trusted: bool = False,
+        own_dirs: Sequence[Path] = (),
+        sandbox: Callable[[], Awaitable[Report]] | None = None,
+        keep: Callable[[Sequence[str]], None] | None = None,
         interactive: bool = True,
     ) -> None:
         """Create the policy of a session.
 
         Args:
-            root: Where relative paths, in rules and in calls, start.
+            place: The workspace, as commands find it without a sandbox.
+            auto_allow: The modes in which the sandbox is enough for a command to run unasked.
+            trusted: The user trusts the workspace, and with it what its git configuration starts.
+            own_dirs: Directories of this program.
+            sandbox: Returns what holds commands, as soon as that is known; None when nothing does.
+            keep: Stores rules that allow calls in this workspace, for later sessions too.
             interactive: False refuses instead of asking.
-
-        Raises:
-            SettingsError: A rule cannot be read.
         """
         self.mode: Mode = mode
         self.denied_questions = 0
-        self._root = Path(os.path.realpath(root))
-        self._allow, self._ask, self._deny = (
-            [parse_rule(written) for written in rules] for rules in (allow, ask, deny)
-        )
+        self._place = place
+        self._rules = rules
+        self._auto_allow = auto_allow
+        self._trusted = trusted
+        self._own_dirs = own_dirs
+        self._sandbox = sandbox
+        self._keep = keep
         self._interactive = interactive
-        self._asked_by_mode: set[str] = set()
+        self._offers: dict[str, tuple[str, ...]] = {}
 
-    def __call__(self, call: ToolCall, tool: Tool, params: object) -> Verdict:
-        """Decide about a call whose input is valid."""
-        verdict = self._verdict(call, tool, params)
-        if isinstance(verdict, Ask) and not self._interactive:
-            self.denied_questions += 1
-            return Deny(_NOBODY)
-        return verdict
+    async def __call__(self, call: ToolCall, tool: Tool, params: object) -> Verdict:
+        """Decide about a call whose input is valid, right before it runs."""
+        is_command = call.name == COMMAND_TOOL
+        report = await self._sandbox() if self._sandbox and is_command else None
+        decision = self.decide(call, tool, params, report)
+        if isinstance(decision.verdict, Ask):
+            if not self._interactive:
+                self.denied_questions += 1
+                return Deny(_NOBODY)
+            self._offers[call.id] = (
+                session_rules(call, self._place_in(report)) if decision.by_mode else ()
+            )
+        return decision.verdict
+
+    def decide(
+        self, call: ToolCall, tool: Tool, params: object, report: Report | None = None
+    ) -> Decision:
+        """Decide about a call without remembering it; *report* says what holds commands."""
+        if call.name == COMMAND_TOOL:
+            return self._about_command(call, report)
+        return self._about_call(call, tool, params)
 
     def rule_for(self, call: ToolCall) -> str | None:
-        """Return the rule that "always this session" would add; None when there is none.
+        """Return what "always" would add, to be shown whole; None when there is nothing.
 
-        There is none for a call that a rule or the tool itself asks about: they ask every time.
+        There is nothing for a call that must be asked about, nor where it could not be overseen.
         """
-        return session_rule(call) if call.id in self._asked_by_mode else None
+        return ", ".join(self._offers.get(call.id, ())) or None
 
     def remember(self, call: ToolCall) -> None:
         """Allow calls like this one for the rest of the session."""
-        rule = self.rule_for(call)
-        if rule is not None:
-            self._allow.append(parse_rule(rule))
+        for written in self._offers.get(call.id, ()):
+            self._allow(parse_rule(written, _THIS_SESSION))
 
-    def _verdict(self, call: ToolCall, tool: Tool, params: object) -> Verdict:
-        if rule := self._touched(self._deny, call):
-            return Deny(
-                f"The rule {rule} forbids this call. Do not try it in another form; go on without"
-                " it, or ask the user to change the rule."
-            )
+    def remember_for_project(self, call: ToolCall) -> None:
+        """Allow calls like this one in this workspace from now on.
+
+        Raises:
+            SettingsError: The rules cannot be stored; nothing is allowed then.
+        """
+        offers = self._offers.get(call.id, ())
+        if offers and self._keep:
+            self._keep(offers)
+        self.remember(call)
+
+    def rules(self) -> Iterator[tuple[Kind, Rule]]:
+        """Yield the rules in force with what they do and where they stand, the strongest first."""
+        return self._rules.listed()
+
+    def offer_tools(self, turn: Turn) -> None:
+        """Take from the model, in plan mode, every tool that can only change things."""
+        if self.mode == "plan":
+            turn.tools = [
+                tool for tool in turn.tools if not tool.changes or tool.name == COMMAND_TOOL
+            ]
+
+    def _allow(self, rule: Rule) -> None:
+        if rule not in self._rules.allow:
+            self._rules = replace(self._rules, allow=(*self._rules.allow, rule))
+
+    def _about_command(self, call: ToolCall, report: Report | None) -> Decision:
+        given = call.input if isinstance(call.input, dict) else {}
+        # Whatever may be read as "true" counts as that.
+        unsandboxed = given.get("unsandboxed", False) is not False
+        if unsandboxed:
+            report = None
+        place = self._place_in(report)
+        judged = judge(str(given.get("command", "")), self._rules.for_commands(), place)
+        rule = self._rule_behind(judged)
+        if judged.verdict == "deny" and rule:
+            return denied_by(rule, judged.commands)
+        if self.mode == "plan" and not judged.read_only:
+            return denied("plan mode runs only what reads", _PLAN, commands=judged.commands)
+        if judged.verdict == "ask":
+            return asked(judged.reason, rule=rule, commands=judged.commands)
+        if unsandboxed:
+            return asked(_UNSANDBOXED, commands=judged.commands)
+        if judged.verdict == "allow":
+            return allowed(judged.reason, rule=rule, commands=judged.commands)
+        if every := self._rule_for_every_command():
+            return allowed(f"the rule {every} allows it", rule=every, commands=judged.commands)
+        if self.mode == "yolo":
+            return allowed("mode yolo asks for nothing else", commands=judged.commands)
+        if report and self._is_held(report, place):
+            return allowed("the sandbox holds it", commands=judged.commands)
+        return asked(judged.reason, commands=judged.commands, by_mode=True)
+
+    def _place_in(self, report: Report | None) -> Place:
+        """Return the place as a command finds it in the sandbox *report* speaks of."""
+        # Landlock cannot hide files in a folder that may be written.
+        hides = report is not None and report.holds and report.state != "landlock"
+        return replace(self._place, secrets_are_masked=hides, git_is_safe=hides and self._trusted)
+
+    def _is_held(self, report: Report, place: Place) -> bool:
+        """Return whether a command that runs can neither leave the workspace nor read a secret."""
+        modes = {"never": (), "auto-edit": ("auto-edit",), "always": ("ask", "auto-edit")}
+        if self.mode not in modes[self._auto_allow] or not report.holds or report.network:
+            return False
+        try:
+            place.check_tree(".", str(place.root))
+        except Objection:
+            return False
+        return True
+
+    def _rule_behind(self, judged: Judgement) -> Rule | None:
+        kinds: dict[str, tuple[Kind, ...]] = {
+            "deny": ("deny",),
+            "ask": ("ask", "deny"),
+            "allow": ("allow",),
+        }
+        return next(
+            (
+                rule
+                for kind in kinds.get(judged.verdict, ())
+                for rule in self._rules.of(kind)
+                if rule.names(COMMAND_TOOL) and (rule.text or "*") == judged.rule
+            ),
+            None,
+        )
+
+    def _rule_for_every_command(self) -> Rule | None:
+        """Return the rule that allows whatever a script holds, understood or not."""
+        return next(
+            (rule for rule in self._rules.allow if rule.names(COMMAND_TOOL) and rule.text is None),
+            None,
+        )
+
+    def _about_call(self, call: ToolCall, tool: Tool, params: object) -> Decision:
+        root = self._place.root
+        writes = tool.writes(params)
+        paths = called_paths(call, writes, root)
+
+        def first(kind: Kind) -> Rule | None:
+            fits = allows if kind == "allow" else touches
+            found = (rule for rule in self._rules.of(kind) if fits(rule, tool.name, paths, root))
+            return next(found, None)
+
+        if rule := first("deny"):
+            return denied_by(rule)
         if self.mode == "plan" and tool.changes:
-            return Deny(_PLAN)
-        if rule := self._touched(self._ask, call):
-            return Ask(f"the rule {rule} asks for it")
-        if any(allows(rule, call, self._root) for rule in self._allow):
-            return Allow()
-        return self._by_mode(call, tool, params)
+            return denied("plan mode runs only what reads", _PLAN)
+        if tool.changes and (why := self._protection(paths)):
+            return _protected(tool, why)
+        if rule := first("ask"):
+            return asked(f"the rule {rule} asks for it", rule=rule)
+        if objection := self._hidden_below(call, paths):
+            return asked(objection)
+        if rule := first("allow"):
+            return allowed(f"the rule {rule} allows it", rule=rule)
+        if not tool.changes:
+            return allowed("it only reads")
+        if self.mode == "yolo":
+            return allowed("mode yolo asks for nothing else")
+        if self.mode == "auto-edit" and writes and all(map(self._place_holds, paths)):
+            return allowed("mode auto-edit lets tools write the files they name")
+        return asked(f"{call.name} can change things, and no rule allows this call", by_mode=True)
 
-    def _by_mode(self, call: ToolCall, tool: Tool, params: object) -> Verdict:
-        if not tool.changes or self.mode == "yolo":
-            return Allow()
-        if self.mode == "auto-edit" and tool.writes(params):
-            return Allow()
-        self._asked_by_mode.add(call.id)
-        return Ask(f"{call.name} can change things, and no rule allows this call")
+    def _protection(self, paths: Sequence[str]) -> str | None:
+        """Return why one of *paths* is never written unasked, if one is not."""
+        for path in map(Path, paths):
+            for root in (self._place.root, *self._place.extra_dirs, *self._own_dirs):
+                if path.is_relative_to(root) and (why := why_protected(path, root, self._own_dirs)):
+                    return f"{path.name} is {why}"
+        return None
 
-    def _touched(self, rules: Sequence[Rule], call: ToolCall) -> Rule | None:
-        return next((rule for rule in rules if touches(rule, call, self._root)), None)
+    def _hidden_below(self, call: ToolCall, paths: Sequence[str]) -> str | None:
+        """Return what a search would read, though a rule is to keep the tools from it."""
+        rules, root = self._rules, self._place.root
+        if call.name != "grep" or not any(
+            rule.names("read") and rule.text for rule in (*rules.deny, *rules.ask)
+        ):
+            return None
+        place = replace(
+            self._place, is_secret=lambda path: rules.hides(path, root, kinds=("deny", "ask"))
+        )
+        try:
+            for path in paths or [str(root)]:
+                place.check_tree(path, path)
+        except Objection as objection:
+            return str(objection)
+        return None
+
+    def _place_holds(self, path: str) -> bool:
+        return any(map(Path(path).is_relative_to, (self._place.root, *self._place.extra_dirs)))
+
+
+def _protected(tool: Tool, why: str) -> Decision:
+    # These refuse it themselves; asking first would only cost a person's attention.
+    if tool.name in _FILE_TOOLS:
+        return denied(
+            why, f"{why}, so the tools do not change it. Tell the user what to change, and why."
+        )
+    return asked(why)

@@ -147,11 +147,15 @@ class Plugins(NamedTuple):
 
 
 class Ui(NamedTuple):
-    """How the terminal looks; 0 characters per second means as fast as they come."""
+    """How the terminal looks; 0 characters per second means as fast as they come.
+
+    `bell` rings when a run of more than ten seconds ends.
+    """
 
     theme: Annotated[Theme, choice(*get_args(Theme))] = "dark"
     show_thinking: Annotated[bool, flag()] = False
     chars_per_second: Annotated[float, number(0, 100_000, "characters")] = 0
+    bell: Annotated[bool, flag()] = True
 
 
 class LogSink(NamedTuple):

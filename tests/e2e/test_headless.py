@@ -68,7 +68,7 @@ def test_stream_json_is_one_event_a_line_and_a_result() -> None:
         ((), [reply("No.", stop_reason="refusal")], 1, "refusal"),
         (("--model", ""), [], 2, "error"),
         (("--add-dir", "nowhere"), [], 2, "error"),
-        ((), [reply(bash("true")), reply("Without it.")], 3, "end_turn"),
+        ((), [reply(bash("touch x")), reply("Without it.")], 3, "end_turn"),
         (("--deny", "bash", *YOLO), [reply(bash("true")), reply("No.")], 0, "end_turn"),
         (("--max-rounds", "1", *YOLO), [reply(bash("true"))], 4, "max_rounds"),
         (("--max-cost", "0.000001", *YOLO), [reply(bash("true"))], 4, "max_cost"),

@@ -159,6 +159,16 @@ def test_no_program_is_started_before_the_question_is_answered(tmp_path: Path) -
     assert not made.exists()
 
 
+def test_naming_one_server_file_does_not_let_the_repositorys_own_act() -> None:
+    """Threat 10: --mcp-config means that file, not all of them."""
+    made = hostile("http://127.0.0.1:9")
+    Path("mine.json").write_text('{"mcpServers": {}}')
+    with serve_in_thread(reply("Hello.")) as api:
+        run = agent_cli("-p", "hi", "--mcp-config", "mine.json", api=api)
+
+    assert (run.code, made.exists()) == (0, False)
+
+
 def test_a_child_of_ours_does_not_import_from_the_workspace() -> None:
     """Threat 12: `python -m` reads the working directory first, and the search is a child."""
     made = hostile("http://127.0.0.1:9")

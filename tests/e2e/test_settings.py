@@ -110,7 +110,7 @@ def test_the_default_log_is_a_file_in_the_state_directory() -> None:
 
 
 def test_no_secret_is_written_anywhere_or_shown() -> None:
-    """A tool that looks for the key, and every log at debug."""
+    """Threat 9: a tool that looks for the key, and every log at debug."""
     user_config(
         "appsettings.toml",
         "[logging]\nlevel = 'debug'\nsinks = [{ type = 'file', level = 'debug' },"

@@ -50,10 +50,11 @@ class Call(Protocol):
 
 
 class HttpServer:
-    """The SDK's server on a port of its own, which can be stopped and started again."""
+    """A server built with the SDK on a port of its own, which can be stopped and started again."""
 
-    def __init__(self, transport: TransportName) -> None:
+    def __init__(self, transport: TransportName, script: str = SDK_SERVER) -> None:
         self.transport = transport
+        self.script = script
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
@@ -67,7 +68,7 @@ class HttpServer:
     def start(self) -> None:
         """Start it and wait until it listens."""
         self._process = subprocess.Popen(
-            [sys.executable, SDK_SERVER, self.transport, str(self.port)],
+            [sys.executable, self.script, self.transport, str(self.port)],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
         )

@@ -8,6 +8,7 @@ raw_server.py '{"option": value, ...}':
     hang             read nothing, answer nothing
     stubborn         ignore SIGTERM and the end of stdin
     tools            the tools to list, as they are on the wire
+    describe         file with the description of the tool `reply`
     pages            list one tool a page
     record           file that gets every message read, one a line
     pids             file that gets the ids of this process and of a grandchild that is as stubborn
@@ -81,6 +82,8 @@ def answer(message: dict[str, Any], options: dict[str, Any]) -> dict[str, Any] |
 
 def list_tools(options: dict[str, Any], start: int) -> dict[str, Any]:
     tools = options.get("tools", TOOLS)
+    if "describe" in options:
+        tools = [{**TOOLS[0], "description": Path(options["describe"]).read_text()}, *TOOLS[1:]]
     if not options.get("pages"):
         return {"tools": tools}
     page: dict[str, Any] = {"tools": tools[start : start + 1]}

@@ -13,6 +13,7 @@ from agent_cli.mcp_client import (
     server_config,
     server_environment,
 )
+from agent_cli.mcp_client.config import OAuth
 
 
 def write(path: Path, servers: object) -> Path:
@@ -170,3 +171,36 @@ def test_servers_do_not_get_our_credentials_unless_they_are_named() -> None:
         "HTTPS_PROXY": "http://proxy",
         "ANTHROPIC_API_KEY": "named",
     }
+
+
+def test_a_sign_in_and_lists_of_tools_are_read_in_both_spellings(tmp_path: Path) -> None:
+    """Claude Code's and Gemini's keys beside ours; variables are expanded, the key is read."""
+    (tmp_path / "key.pem").write_text("PEM")
+    entry: dict[str, object] = {
+        "url": "https://x/mcp",
+        "includeTools": ["a*"],
+        "disabled_tools": ["ab"],
+        "oauth": {
+            "grant": "client_credentials",
+            "clientId": "${ID}",
+            "client_key_file": str(tmp_path / "key.pem"),
+            "callbackPort": 8123,
+        },
+    }
+
+    found = server_config("web", entry, {"ID": "me"})
+
+    assert isinstance(found, ServerConfig)
+    assert (found.enabled_tools, found.disabled_tools) == (("a*",), ("ab",))
+    assert found.oauth == OAuth(
+        grant="client_credentials", client_id="me", client_key="PEM", callback_port=8123
+    )
+
+
+def test_a_key_that_cannot_be_read_is_the_servers_problem() -> None:
+    entry = {"url": "https://x/mcp", "oauth": {"client_key_file": "/nowhere.pem"}}
+
+    found = server_config("web", entry, {})
+
+    assert isinstance(found, ServerProblem)
+    assert "the client's key /nowhere.pem cannot be read" in found.reason

@@ -1,9 +1,14 @@
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcp_types import Tool, ToolAnnotations
 
 from agent_cli.mcp_client import ServerConfig
-from agent_cli.mcp_client.tools import wrap_tool
+from agent_cli.mcp_client.host import Host
+from agent_cli.mcp_client.names import public_name
+from agent_cli.mcp_client.patience import Patience
+from agent_cli.mcp_client.pins import Pins
+from agent_cli.mcp_client.tools import wrap_tool, wrap_tools
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -13,12 +18,17 @@ class NoServer:
     """A server nobody calls."""
 
     config = ServerConfig(name="srv", command="x")
+    host = Host()
+    patience = Patience()
     connected = False
 
     async def client(self) -> "Client":
         raise NotImplementedError
 
     def lose(self, client: "Client") -> None:
+        raise NotImplementedError
+
+    async def approved(self, tool: Tool) -> None:
         raise NotImplementedError
 
 
@@ -73,3 +83,36 @@ def test_a_call_is_summarised_in_one_line() -> None:
     assert tool.summary({}) == ""
     assert tool.summary({"path": "a.txt"}) == '{"path": "a.txt"}'
     assert len(tool.summary({"text": "x" * 500})) == 80
+
+
+def test_a_configuration_chooses_which_tools_are_offered(tmp_path: Path) -> None:
+    """Every tool costs tokens in every request; what is left out is no surprise to tell."""
+    tools = [mcp_tool().model_copy(update={"name": name}) for name in ("read_a", "read_b", "drop")]
+
+    def offered(*, enabled: tuple[str, ...] = (), disabled: tuple[str, ...] = ()) -> list[str]:
+        server = NoServer()
+        server.config = ServerConfig(
+            name="srv", command="x", enabled_tools=enabled, disabled_tools=disabled
+        )
+        server.host = Host(pins=Pins(tmp_path / "pins.json"))
+        wrapped = wrap_tools(server, tools)
+        assert wrapped.notes == ()
+        return [tool.name.removeprefix("mcp__srv__") for tool in wrapped.tools]
+
+    assert offered() == ["read_a", "read_b", "drop"]
+    assert offered(enabled=("read_*",)) == ["read_a", "read_b"]
+    assert offered(enabled=("read_*",), disabled=("read_b",)) == ["read_a"]
+    assert offered(disabled=("*",)) == []
+
+
+def test_a_tool_that_destroys_is_never_one_that_only_reads() -> None:
+    """A server may contradict itself; the careful reading holds."""
+    hints = ToolAnnotations(read_only_hint=True, destructive_hint=True)
+
+    assert wrap_tool(NoServer(), mcp_tool().model_copy(update={"annotations": hints})).changes
+
+
+def test_no_server_can_take_the_name_of_a_built_in_tool() -> None:
+    """S1c-7: whatever a server and its tool are called, the name says that it is a server's."""
+    for server, tool in (("", "bash"), ("bash", ""), ("read", "read"), ("__", "__"), ("", "")):
+        assert public_name(server, tool).startswith("mcp__")

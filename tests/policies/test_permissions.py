@@ -1,38 +1,51 @@
-"""Who decides about a call: rules, mode, memory of the session, a person."""
+"""Who decides about a call: rules, mode, sandbox, memory of the session, a person."""
 
+import os
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 
 from agent_cli.errors import SettingsError
 from agent_cli.events import ToolCall
 from agent_cli.hooks import LoopConfig
-from agent_cli.policies.permissions import Mode, Permissions
+from agent_cli.policies.permission_rules import KINDS, RuleSet, parse_rule
+from agent_cli.policies.permissions import AutoAllow, Mode, Permissions
+from agent_cli.policies.shell import Place
+from agent_cli.sandbox import Report
 from agent_cli.timeline import Json
 from agent_cli.tooling import Allow, Ask, Deny, Tool, Verdict
 from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use
 
 READ = replace(tool("read", returns("text")), changes=False)
+GREP = replace(tool("grep", returns("text")), changes=False)
 EDIT = tool("edit", returns("done"), writes=lambda params: [params["path"]])
 BASH = tool("bash", returns("done"))
 REMOTE = tool("mcp__github__create_issue", returns("done"))
 SIGNS = (";", "&", "|", "<", ">", "$", "`", "(", ")", "\n", "\r", "&&", "||")
 PROGRAMS = (
-    *("python", "python3.12", "/usr/bin/node", "bash", "sh", "sudo", "rm", "curl", "find"),
+    *("python", "python3.12", "/usr/bin/node", "bash", "sh", "sudo", "rm", "curl"),
     *("xargs", "env", ".", "source", "eval", "ssh", "npx"),
 )
 MODES: tuple[Mode, ...] = ("ask", "auto-edit", "plan", "yolo")
+BWRAP = Report("bwrap")
 
 
 def policy(root: Path = Path("/ws"), *, mode: Mode = "ask", **rules: list[str]) -> Permissions:
-    return Permissions(
-        root=root,
-        mode=mode,
-        allow=rules.get("allow", ()),
-        ask=rules.get("ask", ()),
-        deny=rules.get("deny", ()),
-    )
+    return Permissions(place(root), rules=rule_set(**rules), mode=mode)
+
+
+def place(root: Path) -> Place:
+    return Place(root=root, is_secret=is_secret, search_path=os.environ["PATH"])
+
+
+def is_secret(path: PurePath) -> bool:
+    return path.name == ".env"
+
+
+def rule_set(**rules: list[str]) -> RuleSet:
+    allow, ask, deny = (tuple(map(parse_rule, rules.get(kind, ()))) for kind in KINDS)
+    return RuleSet(allow=allow, ask=ask, deny=deny)
 
 
 def call_of(tool: Tool, given: Json, id: str = "t1") -> ToolCall:
@@ -40,11 +53,14 @@ def call_of(tool: Tool, given: Json, id: str = "t1") -> ToolCall:
 
 
 def decide(permissions: Permissions, tool: Tool, **given: str) -> type[Verdict]:
-    return type(permissions(call_of(tool, {**given}), tool, given))
+    return type(permissions.decide(call_of(tool, {**given}), tool, given).verdict)
 
 
-def runs(permissions: Permissions, command: str) -> type[Verdict]:
-    return decide(permissions, BASH, command=command)
+def runs(
+    permissions: Permissions, command: str, report: Report | None = None, **more: Json
+) -> type[Verdict]:
+    given: Json = {"command": command, **more}
+    return type(permissions.decide(call_of(BASH, given), BASH, given, report).verdict)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +86,7 @@ def test_deny_wins_over_everything_in_every_mode(mode: Mode) -> None:
         mode=mode, allow=["bash", "read"], ask=["bash"], deny=["bash(rm *)", "read(.env)"]
     )
 
-    verdict = permissions(call_of(BASH, {"command": "rm -rf x"}), BASH, {})
+    verdict = permissions.decide(call_of(BASH, {"command": "rm -rf x"}), BASH, {}).verdict
 
     assert isinstance(verdict, Deny)
     assert "The rule bash(rm *) forbids this call." in verdict.reason
@@ -83,18 +99,39 @@ def test_ask_wins_over_allow_and_over_the_mode(mode: Mode) -> None:
     permissions = policy(mode=mode, allow=["bash(git *)"], ask=["bash(git push *)"])
 
     assert runs(permissions, "git push origin") is Ask
-    assert runs(permissions, "git status") is Allow
+    assert runs(permissions, "git fetch") is Allow
 
 
 def test_in_plan_mode_no_rule_lets_a_change_through() -> None:
     """C19: plan means that nothing changes; the model reads what to do instead."""
     permissions = policy(mode="plan", allow=["bash", "edit"], ask=["edit"])
 
-    verdict = permissions(call_of(EDIT, {"path": "a"}), EDIT, {"path": "a"})
+    verdict = permissions.decide(call_of(EDIT, {"path": "a"}), EDIT, {"path": "a"}).verdict
 
     assert isinstance(verdict, Deny)
     assert "describe what you would do" in verdict.reason
-    assert runs(permissions, "ls") is Deny
+    assert runs(permissions, "touch x") is Deny
+    assert runs(permissions, "touch x", BWRAP) is Deny
+
+
+def test_plan_mode_runs_commands_that_only_read() -> None:
+    """C19: looking around is what it is for."""
+    assert runs(policy(mode="plan"), "cat a.txt | sort") is Allow
+
+
+async def test_plan_mode_offers_only_tools_that_can_read() -> None:
+    """C19: a tool the model does not see is not tried; bash stays, for commands that read."""
+    permissions = policy(mode="plan")
+    tools = [READ, EDIT, BASH, REMOTE]
+    options = LoopConfig(authorize_tool=permissions, prepare=[permissions.offer_tools])
+    agent, model, _ = scripted_agent(says("a"), says("b"), tools=tools, options=options)
+
+    await agent.prompt("look")
+    permissions.mode = "ask"
+    await agent.prompt("do")
+
+    offered = [[each.name for each in request.tools] for request in model.requests]
+    assert offered == [["read", "bash"], [each.name for each in tools]]
 
 
 @pytest.mark.parametrize(
@@ -120,11 +157,21 @@ def test_an_allow_rule_covers_only_plain_commands_it_understands_whole(
     assert runs(policy(allow=["bash(npm test *)"]), command) is verdict
 
 
-def test_a_rule_without_a_star_allows_one_command() -> None:
-    permissions = policy(allow=["bash(git status)"])
+def test_a_rule_for_the_whole_tool_covers_what_is_not_understood_too() -> None:
+    """C19: whoever writes `bash` means every command; what a rule denies stays denied."""
+    permissions = policy(allow=["bash"], deny=["bash(rm *)"])
 
-    assert runs(permissions, "git status") is Allow
-    assert runs(permissions, "git status -s") is Ask
+    assert runs(permissions, "make > log; for x in *; do echo $x; done") is Allow
+    assert runs(permissions, "make > log; for x in *; do rm $x; done") is Deny
+    assert runs(policy(allow=["*"]), "make > log") is Allow
+
+
+def test_a_rule_without_a_star_allows_one_command() -> None:
+    """C19: make test, and not make test deploy."""
+    permissions = policy(allow=["bash(make test)"])
+
+    assert runs(permissions, "make test") is Allow
+    assert runs(permissions, "make test deploy") is Ask
 
 
 @pytest.mark.parametrize(
@@ -195,20 +242,68 @@ def test_a_rule_may_name_all_tools_of_a_server() -> None:
 @pytest.mark.parametrize(
     "written",
     [
-        "",
-        "bash(",
-        "bash()",
-        "bash(a)b",
-        "two words",
-        "bash(npm * test)",
-        "bash(npm*)",
-        "edit(*.py)",
+        *("", "bash(", "bash()", "bash(a)b", "two words", "bash(npm * test)", "bash(npm*)"),
+        *("bash('npm)", "edit(!x)", "edit(../x)", "*(a * b)"),
     ],
 )
-def test_what_is_no_rule_is_refused_with_an_example(written: str) -> None:
+def test_what_is_no_rule_is_refused_where_it_stands(written: str) -> None:
     """A rule that silently never matches is a hole or a nuisance."""
-    with pytest.raises(SettingsError, match=r"is not a rule.*bash\(npm test \*\)"):
-        policy(deny=[written])
+    with pytest.raises(SettingsError, match=r"^rules\.toml:3: .* is not a rule: write "):
+        parse_rule(written, "rules.toml:3")
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "meant"),
+    [
+        ("src/**", "src/a/b.py", True),
+        ("src/*.py", "src/a.py", True),
+        ("src/*.py", "src/a/b.py", False),
+        ("*.md", "docs/deep/a.md", True),
+        ("./*.md", "docs/a.md", False),
+        ("./*.md", "a.md", True),
+        ("docs/", "docs/a.md", True),
+        ("/ws/docs", "docs/a.md", True),
+        ("/etc/**", "/etc/passwd", True),
+        ("~/notes/**", "~/notes/a", True),
+        ("~/notes/**", "notes/a", False),
+        ("a?.py", "ab.py", True),
+        ("**/test/*", "x/test/y", True),
+    ],
+)
+def test_paths_in_rules_mean_what_gitignore_means(rule: str, path: str, meant: bool) -> None:
+    """What a person knows already; / and ~/ begin where they do in a shell."""
+    assert decide(policy(allow=[f"edit({rule})"]), EDIT, path=path) is (Allow if meant else Ask)
+    assert decide(policy(deny=[f"edit({rule})"]), EDIT, path=path) is (Deny if meant else Ask)
+
+
+def test_a_denied_name_is_denied_in_any_case_and_outside_the_workspace() -> None:
+    """Threat 10: some file systems do not tell `.GIT` from `.git`; allowing is exact."""
+    for path in ("Secrets/A.TXT", "/elsewhere/secrets/a.txt"):
+        assert decide(policy(mode="yolo", deny=["edit(secrets)"]), EDIT, path=path) is Deny
+    assert decide(policy(allow=["edit(secrets/*)"]), EDIT, path="SECRETS/a.txt") is Ask
+
+
+def test_a_rule_about_edit_binds_write_and_one_about_read_binds_the_searches() -> None:
+    """C19: the same file by another tool is the same file."""
+    write = tool("write", returns("done"), writes=lambda params: [params["path"]])
+
+    assert decide(policy(mode="yolo", deny=["edit(a)"]), write, path="a") is Deny
+    assert decide(policy(deny=["read(a/**)"]), GREP, path="a/b") is Deny
+
+
+def test_what_read_must_not_see_no_command_and_no_search_shows_unasked(tmp_path: Path) -> None:
+    """Threat 4: grep and `cat` read a file as well as `read` does."""
+    (tmp_path / "plans").mkdir()
+    (tmp_path / "plans" / "next.txt").write_text("x")
+    rules = rule_set(deny=["read(plans/**)"])
+    hides = replace(place(tmp_path), is_secret=lambda path: rules.hides(path, tmp_path))
+    permissions = Permissions(hides, rules=rules)
+
+    assert decide(permissions, GREP, pattern="x") is Ask
+    assert decide(permissions, GREP, pattern="x", path="plans") is Ask
+    assert runs(permissions, "cat plans/next.txt") is Ask
+    (tmp_path / "plans" / "next.txt").unlink()
+    assert decide(permissions, GREP, pattern="x") is Allow
 
 
 @pytest.mark.parametrize(
@@ -218,73 +313,109 @@ def test_what_is_no_rule_is_refused_with_an_example(written: str) -> None:
         ("npm run test:unit", "bash(npm run test:unit *)"),
         ("pytest -q tests", "bash(pytest *)"),
         ("git commit -m 'a b'", "bash(git commit *)"),
-        ("ls", "bash(ls *)"),
+        ("git add . && npm test -q", "bash(git add *), bash(npm test *)"),
+        ("npm", "bash(npm)"),
         ("git -C /x push", None),
-        ("npm", None),
         ("uv run python x.py", None),
-        ("npm test && ls", None),
         ("ls 'open", None),
         ("'a program' x", None),
         ("A=1 npm test", None),
+        ("npm test \u202e", None),
         *[(f"{program} x", None) for program in PROGRAMS],
     ],
 )
-def test_what_always_would_allow_is_shown_and_never_open_ended(
+async def test_what_always_would_allow_is_shown_and_never_open_ended(
     command: str, rule: str | None
 ) -> None:
-    """S4-26: the key is the tool and the command's first words, if they say what it does."""
+    """S4-26, threat 8: the narrowest beginnings that cover the call, all of them, or nothing."""
     permissions = policy()
     call = call_of(BASH, {"command": command})
-    permissions(call, BASH, {})
+    await permissions(call, BASH, {})
 
     assert permissions.rule_for(call) == rule
 
 
-def test_other_tools_are_remembered_by_name() -> None:
+async def test_other_tools_are_remembered_by_name() -> None:
     """S4-26: all edits, or one tool of a server."""
     permissions = policy()
     edit, remote = call_of(EDIT, {"path": "a"}, "t1"), call_of(REMOTE, {"title": "x"}, "t2")
-    permissions(edit, EDIT, {"path": "a"})
-    permissions(remote, REMOTE, {})
+    await permissions(edit, EDIT, {"path": "a"})
+    await permissions(remote, REMOTE, {})
 
     assert permissions.rule_for(edit) == "edit(*)"
     assert permissions.rule_for(remote) == "mcp__github__create_issue"
 
 
-def test_what_was_remembered_is_not_asked_again_in_this_session() -> None:
-    """S4-26: a new session asks again."""
-    permissions = policy()
-    call = call_of(BASH, {"command": "npm test"})
-    assert isinstance(permissions(call, BASH, {}), Ask)
+async def test_what_was_remembered_is_not_asked_again_in_this_session() -> None:
+    """S4-26: a new session asks again; each rule is listed with where it comes from."""
+    permissions = policy(deny=["bash(rm *)"])
+    call = call_of(BASH, {"command": "git add . && npm test"})
+    assert isinstance(await permissions(call, BASH, {}), Ask)
 
+    permissions.remember(call)
     permissions.remember(call)
 
     assert runs(permissions, "npm test --watch") is Allow
+    assert runs(permissions, "git add x") is Allow
     assert runs(permissions, "npm publish") is Ask
     assert runs(policy(), "npm test") is Ask
+    assert [(kind, str(rule), rule.origin) for kind, rule in permissions.rules()] == [
+        ("deny", "bash(rm *)", ""),
+        ("allow", "bash(git add *)", "this session"),
+        ("allow", "bash(npm test *)", "this session"),
+    ]
 
 
-def test_always_is_not_offered_where_it_would_change_nothing() -> None:
-    """S4-26: a rule that asks, and a tool that asks by itself, ask every time."""
+async def test_what_is_remembered_for_the_project_is_stored_and_holds_at_once() -> None:
+    """What cannot be stored is not allowed either: the person expects both."""
+    stored: list[list[str]] = []
+
+    def fails(_rules: object) -> None:
+        raise SettingsError("the disk is full")
+
+    call = call_of(BASH, {"command": "npm test"})
+    keeps = Permissions(place(Path("/ws")), keep=lambda rules: stored.append(list(rules)))
+    broken = Permissions(place(Path("/ws")), keep=fails)
+    for permissions in (keeps, broken):
+        await permissions(call, BASH, {})
+
+    keeps.remember_for_project(call)
+    with pytest.raises(SettingsError, match="disk is full"):
+        broken.remember_for_project(call)
+
+    assert stored == [["bash(npm test *)"]]
+    assert (runs(keeps, "npm test"), runs(broken, "npm test")) == (Allow, Ask)
+
+
+async def test_always_is_not_offered_where_it_would_change_nothing() -> None:
+    """S4-26: a rule that asks, and what must be asked about, ask every time."""
     permissions = policy(ask=["bash(git push *)"])
-    push = call_of(BASH, {"command": "git push"})
-    permissions(push, BASH, {})
-    permissions.remember(push)
+    calls_ = [
+        call_of(BASH, {"command": "git push"}, "t1"),
+        call_of(BASH, {"command": "git reset --hard"}, "t2"),
+        call_of(BASH, {"command": "npm test", "unsandboxed": True}, "t3"),
+    ]
+    for call in calls_:
+        assert isinstance(await permissions(call, BASH, {}), Ask)
+        permissions.remember(call)
 
-    assert permissions.rule_for(push) is None
-    assert permissions.rule_for(call_of(BASH, {"command": "ls"}, "never asked")) is None
+    assert [permissions.rule_for(call) for call in calls_] == [None] * 3
+    assert permissions.rule_for(call_of(BASH, {"command": "touch x"}, "never asked")) is None
     assert runs(permissions, "git push") is Ask
 
 
-def test_where_nobody_can_be_asked_a_question_is_a_denial_and_counted() -> None:
+async def test_where_nobody_can_be_asked_a_question_is_a_denial_and_counted() -> None:
     """C19: headless without an answer is a denial; the program's exit code tells."""
-    permissions = Permissions(root=Path("/ws"), interactive=False, deny=["bash(rm *)"])
+    permissions = Permissions(
+        place(Path("/ws")), interactive=False, rules=rule_set(deny=["bash(rm *)"])
+    )
 
-    assert runs(permissions, "npm test") is Deny
-    assert runs(permissions, "rm x") is Deny
-    assert decide(permissions, READ, path="a") is Allow
+    told = [
+        type(await permissions(call_of(BASH, {"command": command}), BASH, {}))
+        for command in ("npm test", "rm x", "ls")
+    ]
 
-    assert permissions.denied_questions == 1
+    assert (told, permissions.denied_questions) == ([Deny, Deny, Allow], 1)
 
 
 async def test_a_run_pauses_for_a_question_and_the_second_call_like_it_does_not() -> None:
@@ -309,11 +440,12 @@ async def test_a_run_pauses_for_a_question_and_the_second_call_like_it_does_not(
 
 async def test_in_a_headless_run_the_model_reads_why_and_goes_on() -> None:
     """C19: no pause, no effect."""
+    nobody = Permissions(place(Path("/ws")), interactive=False)
     agent, model, _ = scripted_agent(
         calls(tool_use("bash", {"command": "npm test"})),
         says("I could not test"),
         tools=[tool("bash", returns("it ran"))],
-        options=LoopConfig(authorize_tool=Permissions(root=Path("/ws"), interactive=False)),
+        options=LoopConfig(authorize_tool=nobody),
     )
 
     result = await agent.prompt("go")
@@ -321,3 +453,109 @@ async def test_in_a_headless_run_the_model_reads_why_and_goes_on() -> None:
     assert result.stop_reason == "end_turn"
     assert "nobody can be asked here" in str(model.sent())
     assert "it ran" not in str(model.sent())
+
+
+@pytest.mark.parametrize(
+    ("auto_allow", "asking"),
+    [
+        ("never", ["ask", "auto-edit"]),
+        ("auto-edit", ["ask"]),
+        ("always", []),
+    ],
+)
+def test_the_sandbox_is_enough_in_the_modes_the_user_chose(
+    auto_allow: AutoAllow, asking: list[Mode], tmp_path: Path
+) -> None:
+    """C19: plan mode refuses all the same, and yolo needs no sandbox."""
+    asks = [
+        mode
+        for mode in MODES
+        if runs(Permissions(place(tmp_path), mode=mode, auto_allow=auto_allow), "make", BWRAP)
+        is Ask
+    ]
+
+    assert asks == asking
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        None,
+        Report("off"),
+        Report("none", reason="no bubblewrap"),
+        Report("bwrap", network=True),
+        Report("landlock"),
+    ],
+)
+def test_a_sandbox_that_does_not_hold_is_not_enough(report: Report | None, tmp_path: Path) -> None:
+    """Network open, or a .env that Landlock cannot hide: then a person decides."""
+    (tmp_path / ".env").write_text("KEY=x")
+    permissions = Permissions(place(tmp_path), mode="auto-edit")
+
+    assert runs(permissions, "make", report) is Ask
+    assert runs(permissions, "make", BWRAP) is Allow
+
+
+def test_landlock_is_enough_where_there_is_no_secret(tmp_path: Path) -> None:
+    """It keeps commands from the network and from what lies outside."""
+    assert runs(Permissions(place(tmp_path), mode="auto-edit"), "make", Report("landlock")) is Allow
+
+
+@pytest.mark.parametrize("mode", ["ask", "auto-edit", "yolo"])
+@pytest.mark.parametrize("flag", [True, "true", 1, "yes"])
+def test_what_leaves_the_sandbox_asks_in_every_mode(mode: Mode, flag: Json) -> None:
+    """No rule and no mode is enough; what the tool's parameters read as true counts as that."""
+    permissions = policy(mode=mode, allow=["bash"])
+
+    assert runs(permissions, "npm test", BWRAP, unsandboxed=flag) is Ask
+    assert runs(permissions, "npm test", BWRAP, unsandboxed=False) is Allow
+    denies = policy(mode=mode, deny=["bash(npm *)"])
+    assert runs(denies, "npm test", BWRAP, unsandboxed=flag) is Deny
+
+
+@pytest.mark.parametrize(("trusted", "verdict"), [(True, Allow), (False, Ask)])
+def test_git_reads_unasked_only_in_the_sandbox_of_a_trusted_workspace(
+    trusted: bool, verdict: type[Verdict], tmp_path: Path
+) -> None:
+    """Threat 11: `git status` runs what the repository's configuration names."""
+    permissions = Permissions(place(tmp_path), trusted=trusted)
+
+    assert runs(permissions, "git status", BWRAP) is verdict
+    for elsewhere in (None, Report("none"), Report("landlock")):
+        assert runs(permissions, "git status", elsewhere) is Ask
+    assert runs(permissions, "git status", BWRAP, unsandboxed=True) is Ask
+
+
+async def test_a_command_waits_until_it_is_known_what_holds_it(tmp_path: Path) -> None:
+    """Deciding before the first probe ended would ask about what the sandbox holds."""
+    probed: list[str] = []
+
+    async def ready() -> Report:
+        probed.append("bash")
+        return BWRAP
+
+    permissions = Permissions(place(tmp_path), mode="auto-edit", sandbox=ready)
+    read = await permissions(call_of(READ, {"path": "a"}), READ, {"path": "a"})
+    made = await permissions(call_of(BASH, {"command": "make"}), BASH, {})
+
+    assert (read, made, probed) == (Allow(), Allow(), ["bash"])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("path", [".git/hooks/pre-commit", ".vscode/tasks.json", "x/.GIT/config"])
+def test_protected_files_are_never_written_unasked(mode: Mode, path: str) -> None:
+    """Threat 10: what the agent writes there, an editor or the next git runs."""
+    other = tool("mcp__files__write", returns("done"))
+    permissions = policy(mode=mode, allow=["edit", "mcp__*"])
+
+    assert decide(permissions, EDIT, path=path) is Deny
+    assert decide(permissions, other, path=path) is (Deny if mode == "plan" else Ask)
+
+
+def test_auto_edit_is_about_files_of_the_workspace() -> None:
+    """A plugin's tool may name what it writes, and where that is."""
+    elsewhere = tool("report", returns("done"), writes=lambda _params: ["/elsewhere/x"])
+
+    assert decide(policy(mode="auto-edit"), elsewhere) is Ask
+    assert decide(policy(mode="auto-edit"), EDIT, path="../x") is Ask
+    assert decide(policy(mode="auto-edit"), EDIT, path="x") is Allow

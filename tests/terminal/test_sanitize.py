@@ -62,7 +62,7 @@ def test_a_long_payload_is_removed_to_its_end_and_not_kept() -> None:
 
 
 def test_nothing_forbidden_gets_through_whatever_the_text() -> None:
-    """Random soup of the dangerous characters, whole and streamed."""
+    """Threat 7: random soup of the dangerous characters, whole and streamed."""
     chooser = random.Random(7)
     alphabet = "\x1b\x1b[]]P_X^\\;0m?(ABHJ\x07\x9b\x9c\x9d\n\t\r a\u202e\u200b\ud800\U000e0041"
     for _ in range(3_000):
@@ -74,7 +74,7 @@ def test_nothing_forbidden_gets_through_whatever_the_text() -> None:
 
 
 def test_what_a_person_approves_shows_every_hidden_character() -> None:
-    """Dropping one would let the screen differ from what runs."""
+    """Threat 8: dropping one would let the screen differ from what runs."""
     text = "rm x\r\x1b[2K\u202e\u200b\U000e0041\ttab\nline"
 
     assert reveal(text) == "rm x\\r\\x1b[2K\\u202e\\u200b\\U000e0041\ttab\nline"

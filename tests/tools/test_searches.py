@@ -275,7 +275,7 @@ def slow_search(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tools
 async def test_a_regex_that_takes_for_ever_is_stopped(
     slow_search: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Python's own regular expressions can not be interrupted, only their process can."""
+    """Threat 17: Python's own search cannot be interrupted, only its process can."""
     monkeypatch.setattr(searches, "LIMIT_S", 0.5)
 
     text = await slow_search.text("grep", pattern="(a+)+$")

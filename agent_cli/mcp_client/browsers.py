@@ -1,0 +1,53 @@
+"""How a sign-in page is opened: a browser, a command, or for tests a plain request."""
+
+import asyncio
+import shlex
+import webbrowser
+from collections.abc import Callable
+from urllib.parse import urljoin
+
+from agent_cli.errors import UsageError
+from agent_cli.mcp_client.host import Visit
+
+_LIMIT_S = 30.0
+
+
+def system_browser(say: Callable[[str], None]) -> Visit:
+    """Return what opens the user's browser, and says the address for a machine without one."""
+
+    async def visit(url: str) -> None:
+        say(f"Sign in at {url}")
+        await asyncio.to_thread(webbrowser.open, url)
+
+    return visit
+
+
+def command_browser(command: str) -> Visit:
+    """Return what runs *command* with the address as its last argument.
+
+    Raises:
+        UsageError: It is no command.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"--oauth-browser {command!r}: {error}") from error
+
+    async def visit(url: str) -> None:
+        process = await asyncio.create_subprocess_exec(*words, url)
+        await process.wait()
+
+    return visit
+
+
+def request_browser() -> Visit:
+    """Return what asks for the page itself and takes the redirect as the answer: tests only."""
+
+    async def visit(url: str) -> str | None:
+        import httpx2  # noqa: PLC0415 - slow to load, and loaded already when this runs
+
+        async with httpx2.AsyncClient(timeout=_LIMIT_S, follow_redirects=False) as web:
+            response = await web.get(url)
+        return urljoin(url, response.headers.get("location", ""))
+
+    return visit

@@ -1,0 +1,117 @@
+"""What servers ask of us: forms, addresses, a model's reply, our directories; and what they log."""
+
+from collections.abc import Iterator
+
+import mcp_types
+import structlog
+from mcp.client.session import ClientRequestContext
+from mcp_types import AudioContent, ImageContent, TextContent
+
+from agent_cli.errors import AgentCliError
+from agent_cli.mcp_client.content import content_blocks
+from agent_cli.mcp_client.forms import form_fault, with_defaults
+from agent_cli.mcp_client.host import Answer, Elicitation, Host, Sampled, SamplingRequest
+from agent_cli.mcp_client.patience import Patience
+from agent_cli.mcp_client.stderr_tail import printable
+from agent_cli.timeline import Block
+
+_MESSAGE_MAX = 4000
+_LOGGED_MAX = 1000
+_REFUSED = -1
+"""MCP: the user rejected a sampling request."""
+log = structlog.get_logger()
+
+
+class Callbacks:
+    """Answers one server's requests through the host; whatever happens there, it answers.
+
+    An exception would end the call, or the connection, in which the server asked.
+    """
+
+    def __init__(self, server: str, host: Host, patience: Patience) -> None:
+        self._server = server
+        self._host = host
+        self._patience = patience
+
+    async def elicit(
+        self,
+        context: ClientRequestContext,  # noqa: ARG002 - the SDK names it
+        params: mcp_types.ElicitRequestParams,
+    ) -> mcp_types.ElicitResult:
+        """Let the user fill in a form or visit an address; an answer that does not fit declines."""
+        message = printable(params.message, keep="\n\t")[:_MESSAGE_MAX]
+        if isinstance(params, mcp_types.ElicitRequestURLParams):
+            question = Elicitation(server=self._server, message=message, url=params.url)
+            return mcp_types.ElicitResult(action=(await self._ask(question)).action)
+        schema = dict(params.requested_schema)
+        answer = await self._ask(Elicitation(server=self._server, message=message, schema=schema))
+        if answer.action != "accept":
+            return mcp_types.ElicitResult(action=answer.action)
+        content = with_defaults(schema, answer.content)
+        if fault := form_fault(schema, content):
+            log.warning("mcp answer does not fit", server=self._server, fault=fault)
+            return mcp_types.ElicitResult(action="decline")
+        return mcp_types.ElicitResult.model_validate({"action": "accept", "content": content})
+
+    async def sample(
+        self,
+        context: ClientRequestContext,  # noqa: ARG002 - the SDK names it
+        params: mcp_types.CreateMessageRequestParams,
+    ) -> mcp_types.CreateMessageResult | mcp_types.ErrorData:
+        """Ask a model for the server; the host asks the user first."""
+        if self._host.sample is None:
+            return mcp_types.ErrorData(code=_REFUSED, message="sampling is not offered")
+        request = SamplingRequest(
+            server=self._server,
+            messages=tuple(
+                (message.role, tuple(_sampling_blocks(message))) for message in params.messages
+            ),
+            system_prompt=params.system_prompt or "",
+            max_tokens=params.max_tokens,
+            temperature=params.temperature,
+        )
+        try:
+            with self._patience.asking():
+                reply: Sampled = await self._host.sample(request)
+        except AgentCliError as error:
+            return mcp_types.ErrorData(code=_REFUSED, message=str(error))
+        return mcp_types.CreateMessageResult(
+            role="assistant",
+            content=mcp_types.TextContent(type="text", text=reply.text),
+            model=reply.model,
+            stop_reason=reply.stop_reason,
+        )
+
+    async def roots(
+        self,
+        context: ClientRequestContext,  # noqa: ARG002 - the SDK names it
+    ) -> mcp_types.ListRootsResult:
+        """Tell where we work."""
+        return mcp_types.ListRootsResult(
+            roots=[
+                mcp_types.Root.model_validate({"uri": root.absolute().as_uri(), "name": root.name})
+                for root in (self._host.roots() if self._host.roots else ())
+            ]
+        )
+
+    async def logged(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
+        """Put a server's log message into ours, never on the screen."""
+        text = printable(str(params.data))[:_LOGGED_MAX]
+        # Errors of a server are no errors of ours: nothing of it reaches the console's level.
+        tell = log.debug if params.level == "debug" else log.info
+        tell("mcp server says", server=self._server, level=params.level, text=text)
+
+    async def _ask(self, question: Elicitation) -> Answer:
+        try:
+            with self._patience.asking():
+                return await self._host.elicit(question)
+        except AgentCliError as error:
+            log.info("mcp question refused", server=self._server, reason=str(error))
+            return Answer("decline")
+
+
+def _sampling_blocks(message: mcp_types.SamplingMessage) -> Iterator[Block]:
+    """Yield what of a message a model can be shown; calls and results of tools are not offered."""
+    for part in message.content_as_list:
+        if isinstance(part, TextContent | ImageContent | AudioContent):
+            yield from content_blocks([part])

@@ -1,0 +1,143 @@
+"""Where sign-ins of HTTP servers are kept: the system's keyring, else a file for each server.
+
+What is kept is a text only oauth.py reads; the key is the server's address.
+"""
+
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Protocol
+
+from agent_cli.errors import SettingsError
+from agent_cli.mcp_client.private_file import read_private, write_private
+
+_SERVICE = "agent-cli MCP"
+
+
+class Credentials(Protocol):
+    """A place for secrets; blocks, so it is called in a thread."""
+
+    def read(self, url: str) -> str | None:
+        """Return what is kept for *url*."""
+
+    def write(self, url: str, text: str) -> None:
+        """Keep *text* for *url*."""
+
+    def delete(self, url: str) -> bool:
+        """Forget *url*; return whether it was known."""
+
+
+class MemoryCredentials:
+    """Sign-ins that end with the program."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, str] = {}
+
+    def read(self, url: str) -> str | None:
+        """Return what is kept for *url*."""
+        return self._kept.get(url)
+
+    def write(self, url: str, text: str) -> None:
+        """Keep *text* for *url*."""
+        self._kept[url] = text
+
+    def delete(self, url: str) -> bool:
+        """Forget *url*; return whether it was known."""
+        return self._kept.pop(url, None) is not None
+
+
+class FileCredentials:
+    """A directory with one file (mode 0600) a server, so that programs do not overwrite each other.
+
+    Raises:
+        SettingsError: A file cannot be read or written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, url: str) -> str | None:
+        """Return what is kept for *url*."""
+        data = read_private(self._path(url))
+        return None if data is None else data.decode(errors="replace")
+
+    def write(self, url: str, text: str) -> None:
+        """Keep *text* for *url*."""
+        write_private(self._path(url), text.encode())
+
+    def delete(self, url: str) -> bool:
+        """Forget *url*; return whether it was known."""
+        path = self._path(url)
+        known = path.exists()
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise SettingsError(f"{path} cannot be deleted: {error.strerror}") from error
+        return known
+
+    def _path(self, url: str) -> Path:
+        return self._folder / f"{sha256(url.encode()).hexdigest()[:32]}.json"
+
+
+class KeyringCredentials:
+    """The keyring of the operating system, through the package `keyring` where it is installed."""
+
+    def __init__(self, keyring: "_Keyring") -> None:
+        self._keyring = keyring
+
+    def read(self, url: str) -> str | None:
+        """Return what is kept for *url*."""
+        return self._keyring.get_password(_SERVICE, url)
+
+    def write(self, url: str, text: str) -> None:
+        """Keep *text* for *url*."""
+        self._keyring.set_password(_SERVICE, url, text)
+
+    def delete(self, url: str) -> bool:
+        """Forget *url*; return whether it was known."""
+        known = self.read(url) is not None
+        if known:
+            self._keyring.delete_password(_SERVICE, url)
+        return known
+
+
+class _Keyring(Protocol):
+    """The part of `keyring` that is used."""
+
+    def get_password(self, service: str, user: str) -> str | None: ...
+    def set_password(self, service: str, user: str, password: str) -> None: ...
+    def delete_password(self, service: str, user: str) -> None: ...
+
+
+class UserCredentials:
+    """The keyring if this machine has one that works, else files below a directory.
+
+    Which it is, is found out at the first use: loading `keyring` takes a while.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, url: str) -> str | None:
+        """Return what is kept for *url*."""
+        return self._place.read(url)
+
+    def write(self, url: str, text: str) -> None:
+        """Keep *text* for *url*."""
+        self._place.write(url, text)
+
+    def delete(self, url: str) -> bool:
+        """Forget *url*; return whether it was known."""
+        return self._place.delete(url)
+
+    @cached_property
+    def _place(self) -> Credentials:
+        try:
+            import keyring  # type: ignore[import-not-found]  # noqa: PLC0415 - optional, slow to load
+
+            backend = keyring.get_keyring()
+            # A back end without a service behind it has a priority of 0 or less.
+            usable = backend.priority > 0
+        except (ImportError, RuntimeError):
+            usable = False
+        return KeyringCredentials(backend) if usable else FileCredentials(self._folder)

@@ -1,0 +1,108 @@
+"""Too many tools: beyond a budget the model gets one that finds the others.
+
+Works with any model and server: what was found is offered, whole, from the next model call on, and
+stays for the conversation. The price is told where all changes of the tools are.
+"""
+
+import re
+from collections.abc import MutableMapping, Sequence
+
+from pydantic import BaseModel, Field
+
+from agent_cli.cancel import CancelToken
+from agent_cli.mcp_client.tokens import tool_tokens
+from agent_cli.timeline import Json
+from agent_cli.tooling import Tool, ToolContext, ToolResult
+
+SEARCH_TOOL = "find_tools"
+_STATE = "mcp_found_tools"
+_HITS_MAX = 5
+_LINE_MAX = 160
+_WORD_MIN = 3
+_WORD = re.compile(r"[a-z0-9]+")
+
+
+class _FindInput(BaseModel):
+    query: str = Field(
+        min_length=1, max_length=500, description="Words of what is needed, or exact tool names"
+    )
+
+
+class Deferral:
+    """Decides which of the servers' tools stand in the request.
+
+    With a budget of 0 tokens, or within it, all do.
+    """
+
+    def __init__(self, budget_tokens: int) -> None:
+        self._budget_tokens = budget_tokens
+        self._deferred: tuple[Tool, ...] = ()
+
+    def offered(self, tools: Sequence[Tool], state: MutableMapping[str, Json]) -> tuple[Tool, ...]:
+        """Return what of *tools* to offer now, in a stable order.
+
+        Args:
+            tools: All tools of the servers, sorted by name.
+            state: The conversation's state, which remembers what was found.
+        """
+        within = sum(map(tool_tokens, tools)) <= self._budget_tokens
+        if self._budget_tokens == 0 or within:
+            return tuple(tools)
+        found = _found(state)
+        self._deferred = tuple(tool for tool in tools if tool.name not in found)
+        shown = tuple(tool for tool in tools if tool.name in found)
+        return (self._search_tool(tools), *shown)
+
+    def _search_tool(self, tools: Sequence[Tool]) -> Tool:
+        servers = sorted({tool.label.partition(":")[0] for tool in tools})
+        return Tool(
+            name=SEARCH_TOOL,
+            label="Find tools",
+            description=(
+                f"Find further tools by what they do; those found can be called next. Servers: "
+                f"{', '.join(servers)}"
+            ),
+            parameters=_FindInput,
+            execute=self._find,
+            parallel_safe=False,  # it writes state
+            changes=False,
+            summary=lambda params: params.query,
+        )
+
+    async def _find(
+        self, _tool_call_id: str, params: _FindInput, _cancel: CancelToken, context: ToolContext
+    ) -> ToolResult:
+        hits = _best(self._deferred, params.query)
+        if not hits:
+            names = ", ".join(tool.name for tool in self._deferred)
+            return ToolResult.of(f"Nothing fits. Names of all further tools: {names}")
+        found: list[Json] = [*_found(context.state), *(tool.name for tool in hits)]
+        context.state[_STATE] = found
+        lines = [f"{tool.name}: {' '.join(tool.description.split())[:_LINE_MAX]}" for tool in hits]
+        return ToolResult.of("These can be called now:\n" + "\n".join(lines))
+
+
+def _found(state: MutableMapping[str, Json]) -> list[str]:
+    names = state.get(_STATE)
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def _best(tools: Sequence[Tool], query: str) -> list[Tool]:
+    """Return the tools that share the most words with *query*, names counting double."""
+    wanted = _words(query)
+    scored = []
+    for tool in tools:
+        name = _words(tool.name)
+        score = 2 * len(wanted & name) + len(wanted & _words(tool.description))
+        if tool.name in query:
+            score += len(wanted) * 3
+        scored.append((-score, tool.name, tool))
+    return [tool for score, _, tool in sorted(scored, key=lambda each: each[:2]) if score < 0][
+        :_HITS_MAX
+    ]
+
+
+def _words(text: str) -> set[str]:
+    """Return the words of *text* that mean something, without the ending that makes them many."""
+    found = {word.rstrip("s") for word in _WORD.findall(text.lower())}
+    return {word for word in found if len(word) >= _WORD_MIN} - {"mcp"}

@@ -1,0 +1,119 @@
+"""Servers other programs are configured with, rewritten as entries of ours.
+
+Knows where Claude Code, Claude Desktop, VS Code, Cursor and Codex keep them and how they spell
+them. Reads only; what cannot be rewritten is left out with a sentence.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent_cli.timeline import Json
+
+_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
+_ENV_VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+_COPIED = ("command", "args", "env", "url", "headers", "type", "timeout", "disabled")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one file of another program holds: entries of ours, and what was left out."""
+
+    path: Path
+    entries: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+
+def foreign_files(
+    program: str, *, home: Path, workspace: Path, environment: Mapping[str, str]
+) -> tuple[Path, ...]:
+    """Return where *program* may keep its servers, the project's own file first."""
+    mac = home / "Library" / "Application Support"
+    config = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
+    codex = Path(environment.get("CODEX_HOME") or home / ".codex")
+    places = {
+        "claude-code": (home / ".claude.json",),
+        "claude-desktop": tuple(
+            folder / "Claude" / "claude_desktop_config.json" for folder in (mac, config)
+        ),
+        "vscode": (
+            workspace / ".vscode" / "mcp.json",
+            *(folder / "Code" / "User" / "mcp.json" for folder in (mac, config)),
+        ),
+        "cursor": (workspace / ".cursor" / "mcp.json", home / ".cursor" / "mcp.json"),
+        "codex": (workspace / ".codex" / "config.toml", codex / "config.toml"),
+    }
+    return places[program]
+
+
+PROGRAMS = ("claude-code", "claude-desktop", "vscode", "cursor", "codex")
+
+
+def read_foreign(path: Path, *, workspace: Path) -> Found:
+    """Return what a file of another program holds; the format follows from what is in it."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        content = tomllib.loads(text) if path.suffix == ".toml" else json.loads(_plain(text))
+    except (OSError, ValueError, RecursionError) as error:
+        return Found(path, problems=(f"{path} cannot be read: {error}",))
+    servers: Json = next(
+        (content[key] for key in ("mcpServers", "servers", "mcp_servers") if key in content), {}
+    )
+    entries: dict[str, Mapping[str, Json]] = {}
+    problems: list[str] = []
+    for name, given in servers.items() if isinstance(servers, dict) else ():
+        if not isinstance(given, dict):
+            continue
+        entry = _rewritten(dict(_entry(given)), workspace)
+        unknown = re.search(r"\$\{(\w+:[^}]*|workspace\w*)\}", json.dumps(entry))
+        if unknown:
+            problems.append(f"{name} is left out: {unknown[0]} means nothing here; {path}")
+        else:
+            entries[str(name)] = entry
+    return Found(path, entries, tuple(problems))
+
+
+def _plain(text: str) -> str:
+    """Return JSON with comments and trailing commas as JSON."""
+    without = _COMMENT.sub(lambda found: found[1] or " ", text)
+    return _TRAILING_COMMA.sub(lambda found: found[1] or "", without)
+
+
+def _entry(given: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
+    """Yield the keys of an entry of ours; Codex spells some in its own way."""
+    for key in _COPIED:
+        if key in given:
+            yield key, given[key]
+    headers: dict[str, Json] = {}
+    if isinstance(plain := given.get("http_headers"), dict):
+        headers |= plain
+    if isinstance(named := given.get("env_http_headers"), dict):
+        headers |= {header: f"${{{variable}}}" for header, variable in named.items()}
+    if isinstance(token := given.get("bearer_token_env_var"), str):
+        headers["Authorization"] = f"Bearer ${{{token}}}"
+    if headers:
+        yield "headers", headers
+    if given.get("enabled") is False:
+        yield "disabled", True
+    for key in ("enabled_tools", "disabled_tools"):
+        if key in given:
+            yield key, given[key]
+    for theirs, ours in (
+        ("startup_timeout_sec", "startup_timeout_s"),
+        ("tool_timeout_sec", "call_timeout_s"),
+    ):
+        if theirs in given:
+            yield ours, given[theirs]
+
+
+def _rewritten(entry: dict[str, Json], workspace: Path) -> dict[str, Json]:
+    """Return *entry* with variables as we write them."""
+    text = json.dumps(entry)
+    text = _ENV_VARIABLE.sub(r"${\1}", text).replace("${userHome}", "${HOME}")
+    folder = json.dumps(str(workspace))[1:-1]
+    rewritten: dict[str, Json] = json.loads(text.replace("${workspaceFolder}", folder))
+    return rewritten

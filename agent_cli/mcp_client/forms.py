@@ -1,0 +1,110 @@
+"""A server's question as a form: its fields, its defaults, and whether an answer fits."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from jsonschema.exceptions import SchemaError
+from jsonschema.validators import validator_for
+
+from agent_cli.mcp_client.stderr_tail import printable
+from agent_cli.timeline import Json
+
+Kind: TypeAlias = Literal["text", "number", "integer", "boolean", "choice", "choices"]
+_LABEL_MAX = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormField:
+    """One thing to fill in.
+
+    Attributes:
+        kind: "choice" is one of `options`, "choices" any number of them.
+        options: (value, what to show) of a choice.
+        format: "email", "uri", "date" or "date-time"; "" for other texts.
+    """
+
+    name: str
+    label: str
+    kind: Kind
+    description: str = ""
+    required: bool = False
+    default: Json = None
+    options: tuple[tuple[str, str], ...] = ()
+    format: str = ""
+
+
+def form_fields(schema: Mapping[str, Json]) -> tuple[FormField, ...]:
+    """Return the fields of a form in the server's order; what cannot be read is a text field."""
+    required = schema.get("required")
+    names = required if isinstance(required, list) else []
+    return tuple(
+        FormField(
+            name=name,
+            label=_text(field.get("title")) or name,
+            kind=_kind(field),
+            description=_text(field.get("description")),
+            required=name in names,
+            default=field.get("default"),
+            options=tuple(_options(field)),
+            format=_text(field.get("format")),
+        )
+        for name, field in _properties(schema)
+    )
+
+
+def with_defaults(schema: Mapping[str, Json], content: Mapping[str, Json]) -> dict[str, Json]:
+    """Return *content* with the form's defaults for what was left out."""
+    defaults = {name: field["default"] for name, field in _properties(schema) if "default" in field}
+    return defaults | dict(content)
+
+
+def form_fault(schema: Mapping[str, Json], content: Mapping[str, Json]) -> str:
+    """Return what is wrong with an answer, "" when it fits."""
+    try:
+        faults = validator_for(schema)(dict(schema)).iter_errors(dict(content))
+        first = next(iter(faults), None)
+    except (SchemaError, TypeError) as error:
+        return f"the form itself is not valid: {error}"
+    if first is None:
+        return ""
+    where = ".".join(str(part) for part in first.absolute_path)
+    return f"{where}: {first.message}" if where else str(first.message)
+
+
+def _properties(schema: Mapping[str, Json]) -> Iterator[tuple[str, dict[str, Json]]]:
+    properties = schema.get("properties")
+    for name, field in (properties if isinstance(properties, dict) else {}).items():
+        if isinstance(field, dict):
+            yield name, field
+
+
+def _kind(field: Mapping[str, Json]) -> Kind:
+    match field.get("type"):
+        case "array":
+            return "choices"
+        case "number":
+            return "number"
+        case "integer":
+            return "integer"
+        case "boolean":
+            return "boolean"
+    return "choice" if "enum" in field or "oneOf" in field else "text"
+
+
+def _options(field: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
+    """Yield the values of a choice: bare, titled, or in the older spelling with `enumNames`."""
+    items = field.get("items")
+    where = items if field.get("type") == "array" and isinstance(items, dict) else field
+    titled = where.get("oneOf") or where.get("anyOf")
+    for option in titled if isinstance(titled, list) else []:
+        if isinstance(option, dict) and isinstance(value := option.get("const"), str):
+            yield value, _text(option.get("title")) or value
+    values, labels = where.get("enum"), where.get("enumNames")
+    for index, value in enumerate(values if isinstance(values, list) else []):
+        label = labels[index] if isinstance(labels, list) and index < len(labels) else value
+        yield str(value), _text(label)
+
+
+def _text(value: Json) -> str:
+    return printable(value)[:_LABEL_MAX] if isinstance(value, str) else ""

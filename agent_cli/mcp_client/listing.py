@@ -1,0 +1,125 @@
+"""Ask a server what it offers, page by page, and be told when that changes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeVar
+
+import mcp_types
+import structlog
+from mcp import Client
+from mcp.client.subscriptions import SubscriptionLost
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from agent_cli.mcp_client.catalogue import Catalogue, PromptArgument, PromptInfo, ResourceInfo
+from agent_cli.mcp_client.names import public_name
+from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, one_line
+from agent_cli.mcp_client.stderr_tail import printable
+
+# A server whose last page points at its first would be asked for ever.
+_PAGES_MAX = 100
+_TEXT_MAX = 300
+_AGAIN_S = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
+log = structlog.get_logger()
+Page = TypeVar("Page", bound=mcp_types.PaginatedResult)
+
+
+async def list_tools(client: Client) -> tuple[mcp_types.Tool, ...]:
+    """Return all tools of a server; of two with one name, the first."""
+    found: dict[str, mcp_types.Tool] = {}
+    async for page in _pages(lambda cursor: client.list_tools(cursor=cursor, cache_mode="refresh")):
+        for tool in page.tools:
+            found.setdefault(tool.name, tool)
+    return tuple(found.values())
+
+
+async def list_catalogue(client: Client, server: str) -> Catalogue:
+    """Return the prompts and resources of a server that says it has any."""
+    offers = client.server_capabilities
+    prompts: list[PromptInfo] = []
+    resources: list[ResourceInfo] = []
+    if offers.prompts:
+        async for page in _pages(lambda cursor: client.list_prompts(cursor=cursor)):
+            prompts += [_prompt(server, prompt) for prompt in page.prompts]
+    if offers.resources:
+        async for listed in _pages(lambda cursor: client.list_resources(cursor=cursor)):
+            resources += [_resource(server, each) for each in listed.resources]
+        async for found in _pages(lambda cursor: client.list_resource_templates(cursor=cursor)):
+            resources += [_template(server, each) for each in found.resource_templates]
+    return Catalogue(tuple(prompts), tuple(resources))
+
+
+async def keep_listening(client: Client, on_change: Callable[[], None]) -> None:
+    """Call *on_change* when a server of the newest revision says that something changed.
+
+    Older ones say so without being asked, to the client's message handler. A stream that broke is
+    opened again, and may have missed something.
+    """
+    offers = client.server_capabilities
+    tools = bool(offers.tools and offers.tools.list_changed)
+    prompts = bool(offers.prompts and offers.prompts.list_changed)
+    resources = bool(offers.resources and offers.resources.list_changed)
+    if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (
+        tools or prompts or resources
+    ):
+        return
+    for attempt in range(1000):
+        try:
+            async with client.listen(
+                tools_list_changed=tools,
+                prompts_list_changed=prompts,
+                resources_list_changed=resources,
+            ) as changes:
+                async for _change in changes:
+                    on_change()
+        except (SubscriptionLost, TimeoutError, *CONNECTION_ERRORS) as error:
+            log.debug("mcp subscription lost", fault=one_line(error))
+        await asyncio.sleep(_AGAIN_S[min(attempt, len(_AGAIN_S) - 1)])
+        on_change()
+
+
+async def _pages(fetch: Callable[[str | None], Awaitable[Page]]) -> AsyncIterator[Page]:
+    cursor: str | None = None
+    for _ in range(_PAGES_MAX):
+        page = await fetch(cursor)
+        yield page
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+def _prompt(server: str, prompt: mcp_types.Prompt) -> PromptInfo:
+    return PromptInfo(
+        server=server,
+        name=prompt.name,
+        command=public_name(server, prompt.name),
+        description=_text(prompt.description or prompt.title),
+        arguments=tuple(
+            PromptArgument(each.name, _text(each.description), bool(each.required))
+            for each in prompt.arguments or ()
+        ),
+    )
+
+
+def _resource(server: str, resource: mcp_types.Resource) -> ResourceInfo:
+    return ResourceInfo(
+        server=server,
+        uri=resource.uri,
+        name=_text(resource.title or resource.name),
+        description=_text(resource.description),
+        media_type=_text(resource.mime_type),
+    )
+
+
+def _template(server: str, template: mcp_types.ResourceTemplate) -> ResourceInfo:
+    return ResourceInfo(
+        server=server,
+        uri=template.uri_template,
+        name=_text(template.title or template.name),
+        description=_text(template.description),
+        media_type=_text(template.mime_type),
+        is_template=True,
+    )
+
+
+def _text(given: str | None) -> str:
+    return printable(given or "")[:_TEXT_MAX]

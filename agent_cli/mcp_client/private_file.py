@@ -1,0 +1,39 @@
+"""Files only the user can read, replaced as a whole: a crash in between leaves the old one."""
+
+import os
+from pathlib import Path
+
+from agent_cli import paths
+from agent_cli.errors import SettingsError
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write *data* to *path*, mode 0600, creating its directory.
+
+    Raises:
+        SettingsError: It cannot be written.
+    """
+    new = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        paths.private_dir(path.parent)
+        new.unlink(missing_ok=True)
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+        new.replace(path)
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def read_private(path: Path) -> bytes | None:
+    """Return the content of *path*, None when it does not exist.
+
+    Raises:
+        SettingsError: It cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}") from error

@@ -1,0 +1,94 @@
+"""What the user asks a server for: a prompt, a resource, a completion."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from mcp import Client, MCPError
+from mcp_types import PromptReference, ResourceTemplateReference
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from agent_cli.errors import ToolError
+from agent_cli.mcp_client.calls import Server
+from agent_cli.mcp_client.content import content_blocks, resource_blocks
+from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, one_line
+from agent_cli.timeline import Block, text_block
+
+_COMPLETION_LIMIT_S = 2.0
+
+
+class Requests:
+    """Requests to one server that are not calls of tools."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> tuple[Block, ...]:
+        """Return a prompt filled in, as the content of a user's message.
+
+        Raises:
+            ToolError: The server is not there, or refused.
+        """
+        async with self._asked(f"prompt {name}") as client:
+            result = await client.get_prompt(name, dict(arguments))
+        blocks: list[Block] = []
+        for message in result.messages:
+            if message.role == "assistant":
+                # A user's message cannot hold the other side's words as such.
+                blocks.append(text_block("(An example of an answer follows.)"))
+            blocks += content_blocks([message.content], self._server.host.files_dir)
+        return tuple(blocks)
+
+    async def read_resource(self, uri: str) -> tuple[Block, ...]:
+        """Return a resource's content.
+
+        Raises:
+            ToolError: The server is not there, or refused.
+        """
+        async with self._asked(f"resource {uri}") as client:
+            result = await client.read_resource(uri)
+        folder = self._server.host.files_dir
+        return tuple(block for part in result.contents for block in resource_blocks(part, folder))
+
+    async def complete(
+        self, name: str, argument: str, value: str, known: Mapping[str, str]
+    ) -> tuple[str, ...]:
+        """Return values that begin with *value*; none when the server cannot say, or is slow."""
+        reference = (
+            ResourceTemplateReference(type="ref/resource", uri=name)
+            if "://" in name
+            else PromptReference(type="ref/prompt", name=name)
+        )
+        try:
+            async with asyncio.timeout(_COMPLETION_LIMIT_S):
+                client = await self._server.client()
+                if client.server_capabilities.completions is None:
+                    return ()
+                given = {"name": argument, "value": value}
+                result = await client.complete(reference, given, dict(known))
+        except (ToolError, TimeoutError, *CONNECTION_ERRORS):
+            return ()
+        return tuple(result.completion.values)
+
+    async def roots_changed(self) -> None:
+        """Tell the server that our directories changed; the newest revision asks by itself."""
+        if not self._server.connected or self._server.host.roots is None:
+            return
+        client = await self._server.client()
+        if client.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
+            with contextlib.suppress(*CONNECTION_ERRORS):
+                await client.send_roots_list_changed()
+
+    @asynccontextmanager
+    async def _asked(self, what: str) -> AsyncIterator[Client]:
+        """Yield the client; turn what goes wrong into one sentence."""
+        name = self._server.config.name
+        try:
+            async with self._server.patience.limited(self._server.config.call_timeout_s):
+                yield await self._server.client()
+        except TimeoutError as error:
+            raise ToolError(f"MCP server '{name}' did not answer: {what}") from error
+        except (MCPError, ValidationError, RuntimeError, ExceptionGroup) as error:
+            raise ToolError(f"MCP server '{name}', {what}: {one_line(error)}") from error

@@ -1,0 +1,68 @@
+"""A model's reply for a server that asks for one: at the user's expense, so only with their yes."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from agent_cli.errors import ModelError, ToolError
+from agent_cli.mcp_client.host import Sample, Sampled, SamplingRequest
+from agent_cli.messages import AssistantMessage, LlmMessage, UserMessage
+from agent_cli.provider import Model, ModelRequest, Reply, ReplyEnd, StreamFn
+from agent_cli.timeline import Usage, text_of
+
+Allow: TypeAlias = Callable[[SamplingRequest], Awaitable[bool]]
+MAX_TOKENS = 4096
+_REASONS = {"end_turn": "endTurn", "max_tokens": "maxTokens", "stop_sequence": "stopSequence"}
+
+
+def sampling(
+    stream: StreamFn,
+    *,
+    model: Callable[[], Model],
+    allow: Allow,
+    check_budget: Callable[[], None],
+    spent: Callable[[str, Usage], None],
+) -> Sample:
+    """Return what answers servers with a model's replies.
+
+    Args:
+        stream: Asks the model.
+        model: The model to ask, whatever the server would prefer.
+        allow: Shows the request to the user; False refuses it.
+        check_budget: Raises `LimitReached` when nothing may be spent any more.
+        spent: Takes (model id, usage) of each reply, for the session's cost and its limit.
+    """
+
+    async def sample(request: SamplingRequest) -> Sampled:
+        check_budget()
+        if not await allow(request):
+            raise ToolError("the user refused the request")
+        # Others may have spent the rest while the user was reading.
+        check_budget()
+        reply = await _ask(stream, _request(request, model()))
+        spent(reply.model, reply.usage)
+        reason = _REASONS.get(reply.stop_reason, reply.stop_reason)
+        return Sampled(text_of(reply.content), reply.model, reason)
+
+    return sample
+
+
+def _request(request: SamplingRequest, model: Model) -> ModelRequest:
+    messages: list[LlmMessage] = [
+        UserMessage(content) if role == "user" else AssistantMessage(content)
+        for role, content in request.messages
+    ]
+    return ModelRequest(
+        model=model,
+        messages=tuple(messages),
+        system=(request.system_prompt,) if request.system_prompt else (),
+        max_tokens=min(request.max_tokens, MAX_TOKENS, model.max_output_tokens),
+        # Models that think refuse a temperature, and those of today think.
+        thinking_level=None,
+    )
+
+
+async def _ask(stream: StreamFn, request: ModelRequest) -> Reply:
+    async for event in stream(request):
+        if isinstance(event, ReplyEnd):
+            return event.reply
+    raise ModelError("the reply for an MCP server ended too early")

@@ -1,0 +1,76 @@
+"""The user's own servers: one file in the format of `.mcp.json`, changed a server at a time."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent_cli import paths
+from agent_cli.errors import SettingsError, UsageError
+from agent_cli.mcp_client.private_file import read_private, write_private
+from agent_cli.timeline import Json
+
+_SERVERS = "mcpServers"
+
+
+def user_file() -> Path:
+    """Return where the user's servers stand."""
+    return paths.config_dir() / "mcp.json"
+
+
+class UserServers:
+    """Entries as people write them, variables and all; other keys of the file are kept.
+
+    Raises:
+        SettingsError: The file cannot be read or written, or is not what it should be.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def names(self) -> tuple[str, ...]:
+        """Return the servers in the file's order."""
+        return tuple(self._servers(self._read()))
+
+    def add(self, entries: Mapping[str, Mapping[str, Json]]) -> tuple[str, ...]:
+        """Write those of *entries* that are not there yet; return the names of the others."""
+        content = self._read()
+        servers = self._servers(content)
+        known = tuple(name for name in entries if name in servers)
+        new = {name: dict(entry) for name, entry in entries.items() if name not in servers}
+        if new:
+            # It may hold tokens in `env` and `headers`: readable by the user alone.
+            self._write(content | {_SERVERS: servers | new})
+        return known
+
+    def remove(self, name: str) -> None:
+        """Delete a server.
+
+        Raises:
+            UsageError: It is not in the file.
+        """
+        content = self._read()
+        servers = self._servers(content)
+        if name not in servers:
+            known = ", ".join(servers) or "none"
+            raise UsageError(f"{self.path} has no server {name!r}; it has: {known}")
+        self._write(content | {_SERVERS: {k: v for k, v in servers.items() if k != name}})
+
+    def _read(self) -> dict[str, Json]:
+        data = read_private(self.path)
+        try:
+            content = {} if data is None else json.loads(data)
+        except ValueError as error:
+            raise SettingsError(f"{self.path} is not JSON ({error}); correct it") from error
+        if not isinstance(content, dict):
+            raise SettingsError(f'{self.path} must hold {{"{_SERVERS}": {{name: {{...}}}}}}')
+        return content
+
+    def _servers(self, content: Mapping[str, Json]) -> dict[str, Json]:
+        servers = content.get(_SERVERS, {})
+        if not isinstance(servers, dict):
+            raise SettingsError(f'{self.path} must hold {{"{_SERVERS}": {{name: {{...}}}}}}')
+        return servers
+
+    def _write(self, content: Mapping[str, Json]) -> None:
+        text = json.dumps(content, indent=2, ensure_ascii=False)
+        write_private(self.path, f"{text}\n".encode())

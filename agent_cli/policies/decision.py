@@ -1,0 +1,52 @@
+"""What was decided about a call, and why: for the loop, and for a person who wants to know."""
+
+from dataclasses import dataclass
+
+from agent_cli.policies.permission_rules import Rule
+from agent_cli.tooling import Allow, Ask, Deny, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A verdict and what it rests on.
+
+    Attributes:
+        why: For a person: one clause, no full stop.
+        rule: The rule that decided, if one did.
+        commands: The simple commands seen in a shell command.
+        by_mode: Only the mode asks, so "always" would keep it from asking again.
+    """
+
+    verdict: Verdict
+    why: str
+    rule: Rule | None = None
+    commands: tuple[str, ...] = ()
+    by_mode: bool = False
+
+
+def allowed(why: str, *, rule: Rule | None = None, commands: tuple[str, ...] = ()) -> Decision:
+    """Return that the call may run."""
+    return Decision(verdict=Allow(), why=why, rule=rule, commands=commands)
+
+
+def asked(
+    why: str, *, rule: Rule | None = None, commands: tuple[str, ...] = (), by_mode: bool = False
+) -> Decision:
+    """Return that a person must decide, who reads *why*."""
+    return Decision(verdict=Ask(why), why=why, rule=rule, commands=commands, by_mode=by_mode)
+
+
+def denied(
+    why: str, told: str, *, rule: Rule | None = None, commands: tuple[str, ...] = ()
+) -> Decision:
+    """Return that the call must not run; the model is *told* what to do instead."""
+    return Decision(verdict=Deny(told), why=why, rule=rule, commands=commands)
+
+
+def denied_by(rule: Rule, commands: tuple[str, ...] = ()) -> Decision:
+    """Return that *rule* forbids the call."""
+    told = (
+        f"The rule {rule} forbids this call. Do not try it in another form; go on without it, or"
+        " ask the user to change the rule."
+    )
+    return denied(f"the rule {rule} forbids it", told, rule=rule, commands=commands)

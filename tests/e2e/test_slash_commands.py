@@ -1,0 +1,63 @@
+"""Slash commands of the program as users run it."""
+
+from pathlib import Path
+
+from tests.e2e.program import AGENT_CLI, KEY, agent_cli, environment
+from tests.messages_api import reply, serve_in_thread, text, tool_use
+from tests.repl.terminal import Terminal
+
+
+def test_a_session_is_written_for_others_without_secrets() -> None:
+    """S2-53: into the workspace; a link that lies there is replaced, not followed."""
+    with serve_in_thread(reply(text(f"Your key is {KEY}."))) as api:
+        first = agent_cli(stdin="hello\n/export\n", api=api)
+        [written] = Path.cwd().glob("session-*.md")
+        session = written.stem.removeprefix("session-")
+        Path("elsewhere").touch()
+        written.unlink()
+        written.symlink_to("elsewhere")
+        again = agent_cli("--resume", session, stdin="/export md\n", api=api)
+
+    assert f"written without secrets: {written}" in first.stderr
+    assert again.code == 0
+    assert "hello" in written.read_text()
+    assert KEY not in written.read_text()
+    assert (written.is_symlink(), Path("elsewhere").read_text()) == (False, "")
+
+
+def test_what_fills_the_window_and_the_rules_are_those_of_the_program() -> None:
+    """Each part has a size; the mode that was set is the mode that holds."""
+    lines = "hello\n/context\n/mode plan\n/permissions\n/effort low\n/uncompact\nagain\n"
+    with serve_in_thread(reply(text("A")), reply(text("B"))) as api:
+        ended = agent_cli("--deny", "bash(rm *)", stdin=lines, api=api)
+        names = [[tool["name"] for tool in request.body["tools"]] for request in api.requests]
+
+    assert "system prompt  █" in ended.stderr
+    assert "mode: plan, only looks around\n  deny bash(rm *)" in ended.stderr
+    assert "effort: low" in ended.stderr
+    assert "nothing is left out" in ended.stderr
+    assert "write" in names[0]
+    assert "write" not in names[1]
+
+
+def test_an_edit_is_shown_in_its_place_and_waits_for_whoever_comes_back() -> None:
+    """S4-26: with line numbers; after `--continue` the same question is put at once."""
+    Path("a.txt").write_text("one\ntwo\nthree\n")
+    call = tool_use("edit", {"path": "a.txt", "edits": [{"old": "two", "new": "2"}]})
+    variables = {"TERM": "xterm-256color"}
+    with serve_in_thread(reply(call), reply(text("Edited."))) as api:
+        with Terminal(AGENT_CLI, **environment(api, {**variables})) as terminal:
+            terminal.until("you>")
+            terminal.send("edit it\r")
+            terminal.until("allow?")
+            terminal.child.kill(9)
+            terminal.exit_code()
+        with Terminal(AGENT_CLI, "--continue", **environment(api, {**variables})) as terminal:
+            terminal.until("allow?")
+            shown = terminal.text
+            terminal.until(lambda: terminal.last_row == "allow?")
+            terminal.send("y")
+            terminal.until("Edited.")
+
+    assert "      1   one\n      2 - two\n      2 + 2\n      3   three" in shown
+    assert Path("a.txt").read_text() == "one\n2\nthree\n"

@@ -1,0 +1,154 @@
+"""`agent-cli mcp ...` as it is typed, with real servers behind it."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_cli.errors import UsageError
+from agent_cli.mcp_client.command_line import run
+from agent_cli.mcp_client.config import read_config_file
+from agent_cli.mcp_client.surroundings import Surroundings
+from agent_cli.mcp_client.user_servers import user_file
+from tests.e2e.program import agent_cli
+from tests.mcp_client.conftest import RAW_SERVER, SDK_SERVER
+
+if TYPE_CHECKING:
+    from tests.mcp_client.conftest import HttpServer
+
+FULL_SERVER = str(Path(__file__).with_name("full_server.py"))
+
+
+def mcp(*words: str) -> tuple[int, str]:
+    """Run the command in this process; return its exit code and what it said."""
+    said: list[str] = []
+    around = Surroundings(
+        environment=dict(os.environ),
+        configured=lambda: read_config_file(user_file(), os.environ).servers,
+        workspace=Path.cwd(),
+        say=said.append,
+    )
+    code = run(words, around)
+    return code, "\n".join(said)
+
+
+def configure(**servers: list[str]) -> None:
+    entries = {name: {"command": sys.executable, "args": args} for name, args in servers.items()}
+    user_file().parent.mkdir(parents=True, exist_ok=True)
+    user_file().write_text(json.dumps({"mcpServers": entries, "other": 1}))
+
+
+def test_a_server_is_added_tested_listed_and_removed() -> None:
+    """S1-42: the user's own servers work in every directory; the file is the user's alone."""
+    add = ("add", "fix", "--env", "A=b", "--", sys.executable, SDK_SERVER, "stdio")
+    added = mcp(*add)
+    tested = agent_cli("mcp", "test", "fix")
+    listed = mcp("list")
+    with pytest.raises(UsageError, match="already; remove it first"):
+        mcp(*add)
+    entry = json.loads(user_file().read_text())["mcpServers"]["fix"]
+    mode = user_file().stat().st_mode & 0o777
+    removed = mcp("remove", "fix")
+
+    assert added == (0, f"fix is added to {user_file()}; try it: agent-cli mcp test fix")
+    assert entry == {"command": sys.executable, "args": [SDK_SERVER, "stdio"], "env": {"A": "b"}}
+    assert mode == 0o600
+    assert (tested.code, tested.stderr) == (0, "")
+    assert tested.stdout.startswith("fix: ready, 7 tools, about ")
+    assert listed == (0, f"fix: stdio, {sys.executable} {SDK_SERVER} stdio ({user_file()})")
+    assert removed == (0, f"fix is removed from {user_file()}")
+    assert mcp("list") == (0, "no MCP servers; add one: agent-cli mcp add NAME COMMAND|URL")
+
+
+def test_a_server_that_does_not_work_is_a_reason_and_exit_code_1() -> None:
+    configure(bad=["-c", "import sys; sys.exit('no key')"])
+
+    code, said = mcp("test")
+
+    assert code == 1
+    assert "bad' did not start: it ended before it was ready" in said
+    assert "no key" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["add", "a b", "x"], "'a b' is no name for a server"),
+        (["add", "a", "x", "--env", "B"], "--env 'B': write NAME=VALUE"),
+        (["remove", "gone"], "has no server 'gone'; it has: none"),
+        (["test", "gone"], "there is no MCP server 'gone'; there are: none"),
+        (["exercise", "gone"], "there is no MCP server 'gone'; there are: none"),
+        (["exercise", "http://x", "--call", "a={"], "--call a: its arguments are not JSON"),
+        (["dance"], "invalid choice: 'dance'"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(words: list[str], complaint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        mcp(*words)
+
+    assert complaint in str(caught.value)
+
+
+def test_a_wrong_command_is_exit_code_2() -> None:
+    ran = agent_cli("mcp", "dance")
+
+    assert ran.code == 2
+    assert "invalid choice: 'dance'" in ran.stderr
+    assert len(ran.stderr.splitlines()) == 1
+
+
+def test_servers_of_other_programs_are_taken_over_once() -> None:
+    """Ours of the same name stay as they are."""
+    configure(fs=[RAW_SERVER, "{}"])
+    home = user_file().parents[2]
+    (home / ".cursor").mkdir()
+    entries = {"fs": {"command": "theirs"}, "new": {"url": "https://x/mcp"}}
+    (home / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
+
+    dry = mcp("import", "--dry-run")
+    imported = mcp("import", "cursor")
+
+    servers = json.loads(user_file().read_text())
+    assert dry[1].endswith("1 to import")
+    assert imported[1].endswith(f"1 imported to {user_file()}")
+    assert servers["mcpServers"]["fs"]["command"] == sys.executable
+    assert servers["mcpServers"]["new"] == {"url": "https://x/mcp"}
+    assert servers["other"] == 1
+
+
+def test_exercise_calls_tools_and_answers_questions_without_a_model() -> None:
+    """What the public conformance suite and `/mcp doctor` drive."""
+    configure(full=[FULL_SERVER, "stdio"])
+
+    code, said = mcp(
+        *("exercise", "full", "--call", "ask={}", "--call", "where={}"),
+        *("--elicit", "accept-defaults"),
+    )
+
+    assert code == 0
+    assert "mcp__full__ask {}: ok: accept: {'colour': 'green', 'count': 1}" in said
+    assert f"mcp__full__where {{}}: ok: {Path.cwd().as_uri()}" in said
+
+
+def test_exercise_calls_every_tool_and_notices_a_server_that_dies() -> None:
+    """An error of a tool is an answer; a lost connection is none. It is not started again."""
+    configure(fix=[SDK_SERVER, "stdio"])
+
+    code, said = mcp("exercise", "fix", "--call-all")
+
+    assert code == 1
+    assert 'mcp__fix__add {"a": 1, "b": 1}: ok: 2' in said
+    assert "mcp__fix__count: … counting (1 of 1)" in said
+    assert "mcp__fix__die {}: error: MCP server 'fix' ended during the call" in said
+    assert "MCP server 'fix' was lost" in said
+
+
+def test_exercise_takes_an_address(http_server: "HttpServer") -> None:
+    code, said = mcp("exercise", http_server.url, "--call", 'add={"a": 2, "b": 3}')
+
+    assert code == 0
+    assert "mcp__127_0_0_1__add" in said
+    assert "ok: 5" in said

@@ -1,0 +1,85 @@
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from agent_cli.errors import SettingsError
+from agent_cli.mcp_client.credentials import (
+    Credentials,
+    FileCredentials,
+    KeyringCredentials,
+    MemoryCredentials,
+    UserCredentials,
+)
+
+
+class FakeKeyring:
+    """A keyring in memory."""
+
+    def __init__(self, priority: float) -> None:
+        self.priority = priority
+        self.kept: dict[tuple[str, str], str] = {}
+
+    def get_password(self, service: str, user: str) -> str | None:
+        return self.kept.get((service, user))
+
+    def set_password(self, service: str, user: str, password: str) -> None:
+        self.kept[service, user] = password
+
+    def delete_password(self, service: str, user: str) -> None:
+        del self.kept[service, user]
+
+
+@pytest.mark.parametrize("kind", ["file", "memory", "keyring"])
+def test_what_is_kept_is_found_until_it_is_deleted(kind: str, tmp_path: Path) -> None:
+    places: dict[str, Credentials] = {
+        "file": FileCredentials(tmp_path / "kept"),
+        "memory": MemoryCredentials(),
+        "keyring": KeyringCredentials(FakeKeyring(1)),
+    }
+    place = places[kind]
+    place.write("https://a/mcp", "one")
+    place.write("https://b/mcp", "two")
+
+    assert (place.read("https://a/mcp"), place.read("https://c")) == ("one", None)
+    assert (place.delete("https://a/mcp"), place.delete("https://a/mcp")) == (True, False)
+    assert (place.read("https://a/mcp"), place.read("https://b/mcp")) == (None, "two")
+
+
+def test_files_are_readable_by_the_user_alone(tmp_path: Path) -> None:
+    FileCredentials(tmp_path / "kept").write("https://a/mcp", "secret")
+
+    [file] = (tmp_path / "kept").iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("a file in the way")
+
+    with pytest.raises(SettingsError, match="cannot be written"):
+        FileCredentials(tmp_path / "kept").write("https://a", "x")
+
+
+@pytest.mark.parametrize(("priority", "in_keyring"), [(5, True), (0, False)])
+def test_the_keyring_is_used_when_there_is_one_that_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, priority: float, in_keyring: bool
+) -> None:
+    """The package may be installed on a machine without a service behind it."""
+    keyring = FakeKeyring(priority)
+    module = SimpleNamespace(get_keyring=lambda: keyring)
+    monkeypatch.setitem(sys.modules, "keyring", module)
+    UserCredentials(tmp_path / "kept").write("https://a", "x")
+
+    assert bool(keyring.kept) is in_keyring
+    assert (tmp_path / "kept").exists() is not in_keyring
+
+
+def test_without_the_package_files_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    UserCredentials(tmp_path / "kept").write("https://a", "x")
+
+    assert UserCredentials(tmp_path / "kept").read("https://a") == "x"

@@ -1,0 +1,85 @@
+from agent_cli.cancel import CancelToken
+from agent_cli.mcp_client.deferral import SEARCH_TOOL, Deferral
+from agent_cli.mcp_client.tokens import tool_tokens
+from agent_cli.timeline import Json
+from agent_cli.tooling import Tool, ToolContext, ToolResult, check_input
+
+
+async def nothing(
+    _id: str, _params: dict[str, Json], _cancel: CancelToken, _context: ToolContext
+) -> str:
+    return ""
+
+
+def tool(name: str, description: str) -> Tool:
+    return Tool(
+        name=f"mcp__{name}",
+        label=f"{name.partition('__')[0]}: {name}",
+        description=description,
+        parameters={"type": "object"},
+        execute=nothing,
+    )
+
+
+TOOLS = (
+    tool("git__commit", "Record changes in the repository"),
+    tool("git__log", "Show the commits of a branch"),
+    tool("mail__send", "Send a message to somebody"),
+)
+
+
+def names(tools: tuple[Tool, ...]) -> list[str]:
+    return [each.name for each in tools]
+
+
+async def find(offered: tuple[Tool, ...], query: str, state: dict[str, Json]) -> str:
+    [search] = [each for each in offered if each.name == SEARCH_TOOL]
+    params = check_input(search, {"query": query})
+    result = await search.execute("1", params, CancelToken(), ToolContext(state=state))
+    assert isinstance(result, ToolResult)
+    return result.text
+
+
+def test_within_the_budget_all_tools_are_offered() -> None:
+    """And without one."""
+    enough = sum(map(tool_tokens, TOOLS))
+
+    assert Deferral(enough).offered(TOOLS, {}) == TOOLS
+    assert Deferral(0).offered(TOOLS, {}) == TOOLS
+
+
+async def test_beyond_it_a_search_offers_what_it_finds_from_then_on() -> None:
+    """With the full schema, so that the model does not guess; the state outlives the program."""
+    state: dict[str, Json] = {}
+    deferral = Deferral(1)
+    first = deferral.offered(TOOLS, state)
+    said = await find(first, "send a mail message", state)
+    second = deferral.offered(TOOLS, state)
+
+    assert names(first) == [SEARCH_TOOL]
+    assert "git, mail" in first[0].description
+    assert said == ("These can be called now:\nmcp__mail__send: Send a message to somebody")
+    assert names(second) == [SEARCH_TOOL, "mcp__mail__send"]
+    assert names(Deferral(1).offered(TOOLS, state)) == names(second)
+
+
+async def test_the_best_come_first_and_found_ones_are_not_found_again() -> None:
+    state: dict[str, Json] = {}
+    deferral = Deferral(1)
+    said = await find(deferral.offered(TOOLS, state), "commits", state)
+    again = await find(deferral.offered(TOOLS, state), "commits", state)
+
+    assert said.splitlines()[1].startswith("mcp__git__commit:")
+    assert names(deferral.offered(TOOLS, state)) == [
+        SEARCH_TOOL,
+        "mcp__git__commit",
+        "mcp__git__log",
+    ]
+    assert again == "Nothing fits. Names of all further tools: mcp__mail__send"
+
+
+def test_the_search_stands_at_the_same_place_whatever_was_found() -> None:
+    """A stable order is what prompt caches live from."""
+    state: dict[str, Json] = {"mcp_found_tools": ["mcp__mail__send", "gone", 7]}
+
+    assert names(Deferral(1).offered(TOOLS, state)) == [SEARCH_TOOL, "mcp__mail__send"]

@@ -1,0 +1,260 @@
+"""What servers offer and ask beside tools, over real connections to a server built with the SDK."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol  # Any: fields of ServerConfig
+
+import pytest
+import structlog
+
+from agent_cli.errors import ToolError
+from agent_cli.mcp_client import McpServers, ServerConfig
+from agent_cli.mcp_client.catalogue import PromptArgument, PromptInfo
+from agent_cli.mcp_client.host import Answer, Elicitation, Host, Sampled, SamplingRequest
+from agent_cli.timeline import text_block
+from tests.mcp_client.conftest import HttpServer
+
+if TYPE_CHECKING:
+    from tests.mcp_client.conftest import Call
+
+Until = Callable[[Callable[[], object]], Awaitable[None]]
+LIMIT_S = 40
+
+
+class Running(Protocol):
+    """Connect to the server, with changes to its configuration if wanted."""
+
+    def __call__(
+        self, host: Host | None = None, **changes: Any
+    ) -> AbstractAsyncContextManager[McpServers]: ...
+
+
+@pytest.fixture(scope="module")
+def full_server() -> Iterator[HttpServer]:
+    """One process for all tests: starting it takes longer than any of them."""
+    server = HttpServer("http", str(Path(__file__).with_name("full_server.py")))
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def running(full_server: HttpServer) -> Running:
+    # The older revision: servers ask while a call runs, and say by themselves what changed.
+    full = ServerConfig(name="full", transport="http", url=full_server.url, protocol="legacy")
+
+    @asynccontextmanager
+    async def connected(host: Host | None = None, **changes: Any) -> AsyncIterator[McpServers]:
+        async with McpServers(os.environ, host=host) as servers:
+            servers.start([replace(full, **changes)])
+            assert await servers.wait_started(LIMIT_S)
+            yield servers
+
+    return connected
+
+
+async def test_a_question_is_answered_with_what_the_user_said_and_the_defaults(
+    running: Running,
+    call: "Call",
+) -> None:
+    """The person sees a plain form; what they leave out is what the server proposed."""
+    asked: list[Elicitation] = []
+
+    async def answer(question: Elicitation) -> Answer:
+        asked.append(question)
+        return Answer("accept", {"count": 3})
+
+    async with running(Host(elicit=answer)) as servers:
+        result = await call(servers, "mcp__full__ask")
+
+    assert result.text == "accept: {'colour': 'green', 'count': 3}"
+    assert (asked[0].server, asked[0].message) == ("full", "Which colour?")
+
+
+@pytest.mark.parametrize("answer", [Answer("decline"), Answer("accept", {"count": "many"})])
+async def test_an_answer_that_does_not_fit_the_form_declines(
+    running: Running, call: "Call", answer: Answer
+) -> None:
+    """A server never gets what its form does not allow."""
+
+    async def say(_question: Elicitation) -> Answer:
+        return answer
+
+    async with running(Host(elicit=say)) as servers:
+        assert (await call(servers, "mcp__full__ask")).text == "decline: None"
+
+
+async def test_without_a_person_every_question_is_declined(running: Running, call: "Call") -> None:
+    """Headless: the tool goes on without an answer, and the run with it."""
+    async with running() as servers:
+        assert (await call(servers, "mcp__full__ask")).text == "decline: None"
+        assert (await call(servers, "mcp__full__ask_to_visit")).text == "decline"
+
+
+async def test_a_page_to_visit_is_shown_with_its_address(running: Running, call: "Call") -> None:
+    asked: list[Elicitation] = []
+
+    async def answer(question: Elicitation) -> Answer:
+        asked.append(question)
+        return Answer("accept")
+
+    async with running(Host(elicit=answer)) as servers:
+        assert (await call(servers, "mcp__full__ask_to_visit")).text == "accept"
+
+    assert asked == [Elicitation(server="full", message="Please pay", url="https://pay.example/1")]
+
+
+async def test_the_clock_of_a_call_stands_still_while_the_user_thinks(
+    running: Running, call: "Call"
+) -> None:
+    """A dialog inside a call is not a silent server."""
+
+    async def think_long(_question: Elicitation) -> Answer:
+        await asyncio.sleep(1.0)
+        return Answer("decline")
+
+    async with running(Host(elicit=think_long), call_timeout_s=0.5) as servers:
+        assert (await call(servers, "mcp__full__ask")).text == "decline: None"
+
+
+async def test_a_model_answers_a_server_through_the_host(running: Running, call: "Call") -> None:
+    requests: list[SamplingRequest] = []
+
+    async def sample(request: SamplingRequest) -> Sampled:
+        requests.append(request)
+        return Sampled("4", "small-model")
+
+    async with running(Host(sample=sample)) as servers:
+        assert (await call(servers, "mcp__full__think")).text == "small-model: 4"
+
+    assert requests == [
+        SamplingRequest(
+            server="full",
+            messages=(("user", (text_block("2 + 2?"),)),),
+            system_prompt="Count.",
+            max_tokens=10,
+        )
+    ]
+
+
+async def test_a_refused_sampling_is_an_error_the_server_reads(
+    running: Running, call: "Call"
+) -> None:
+    async def refuse(_request: SamplingRequest) -> Sampled:
+        raise ToolError("the user refused the request")
+
+    async with running(Host(sample=refuse)) as servers:
+        result = await call(servers, "mcp__full__think")
+
+    assert result.is_error
+    assert "the user refused the request" in result.text
+
+
+async def test_servers_learn_where_we_work_and_that_it_changed(
+    running: Running, call: "Call", tmp_path: Path
+) -> None:
+    folders = [tmp_path]
+    async with running(Host(roots=lambda: folders)) as servers:
+        before = await call(servers, "mcp__full__where")
+        folders.append(tmp_path / "more")
+        await servers.roots_changed()
+        after = await call(servers, "mcp__full__where")
+
+    assert before.text == tmp_path.as_uri()
+    assert after.text == f"{tmp_path.as_uri()} {(tmp_path / 'more').as_uri()}"
+
+
+async def test_new_tools_of_a_running_server_are_offered(
+    running: Running, call: "Call", until: Until
+) -> None:
+    """G11: a change of the list is taken over; a run keeps the tools it began with."""
+    async with running() as servers:
+        before = servers.tools()
+        await call(servers, "mcp__full__grow", {"name": "grown"})
+        await until(lambda: len(servers.tools()) > len(before))
+
+        assert {tool.name for tool in servers.tools()} - {tool.name for tool in before} == {
+            "mcp__full__grown"
+        }
+        assert servers.states()[0].tools == len(servers.tools())
+        assert (await call(servers, "mcp__full__grown")).text == "new"
+
+
+async def test_new_tools_are_noticed_with_the_newest_revision_too(
+    running: Running, call: "Call", until: Until
+) -> None:
+    """G11: there the server says so only on a stream that we opened."""
+    async with running(protocol="auto") as servers:
+        before = servers.tools()
+        await call(servers, "mcp__full__grow", {"name": "grown_again"})
+        await until(lambda: len(servers.tools()) > len(before))
+
+
+async def test_prompts_become_text_and_complete_their_arguments(
+    running: Running, until: Until
+) -> None:
+    async with running() as servers:
+        await until(servers.prompts)
+        [prompt] = servers.prompts()
+        requests = servers.requests("full")
+        text = await requests.get_prompt("greet", {"name": "Ada"})
+        values = await requests.complete("greet", "style", "w", {"name": "Ada"})
+        with pytest.raises(ToolError, match="MCP server 'full', prompt greet"):
+            await requests.get_prompt("greet", {})
+
+    assert prompt == PromptInfo(
+        server="full",
+        name="greet",
+        command="mcp__full__greet",
+        description="Greet somebody",
+        arguments=(PromptArgument("name", required=True), PromptArgument("style")),
+    )
+    assert text == (text_block("Write a warm greeting for Ada."),)
+    assert values == ("warm", "wild")
+
+
+async def test_resources_are_listed_and_read(running: Running, until: Until) -> None:
+    async with running() as servers:
+        await until(servers.resources)
+        listed = [(each.uri, each.is_template) for each in servers.resources()]
+        blocks = await servers.requests("full").read_resource("note://today")
+        with pytest.raises(ToolError, match="resource gone://x"):
+            await servers.requests("full").read_resource("gone://x")
+
+    assert listed == [("note://today", False), ("note://{day}", True)]
+    assert blocks == (text_block("note://today:\nbuy milk"),)
+
+
+async def test_sound_is_saved_as_a_private_file_and_named(
+    running: Running, call: "Call", tmp_path: Path
+) -> None:
+    """The model cannot hear; a person can."""
+    async with running(Host(files_dir=tmp_path / "files")) as servers:
+        result = await call(servers, "mcp__full__sing")
+
+    [file] = (tmp_path / "files").iterdir()
+    assert result.text == f"(audio/wav, 13 bytes, saved as {file})"
+    assert (file.suffix, file.read_bytes()) == (".wav", b"RIFF la la la")
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_servers_ping_is_answered_and_its_log_goes_to_ours(
+    running: Running, call: "Call", until: Until
+) -> None:
+    """Never to the screen, and without what drives a terminal."""
+    with structlog.testing.capture_logs() as logged:
+        async with running() as servers:
+            assert (await call(servers, "mcp__full__ping")).text == "pinged"
+            await call(servers, "mcp__full__grumble")
+            await until(lambda: any(each["event"] == "mcp server says" for each in logged))
+
+    [said] = [each for each in logged if each["event"] == "mcp server says"]
+    assert (said["log_level"], said["level"], said["text"]) == ("info", "error", "it is[31m cold")
+
+
+async def test_instructions_lose_hidden_characters(running: Running) -> None:
+    async with running() as servers:
+        assert servers.instructions() == {"full": "Be kind."}

@@ -1,0 +1,86 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_cli.mcp_client.foreign import PROGRAMS, foreign_files, read_foreign
+
+
+def test_vs_code_has_comments_variables_and_inputs(tmp_path: Path) -> None:
+    """What asks a person there is left out with a sentence, not written as nonsense."""
+    file = tmp_path / "mcp.json"
+    file.write_text(
+        """{
+        // ours
+        "servers": {
+            "fs": {"command": "npx", "args": ["-y", "// no comment", "${workspaceFolder}"],},
+            "key": {"url": "https://x/mcp", "headers": {"A": "Bearer ${input:token}"}},
+            "env": {"command": "a", "env": {"T": "${env:TOKEN}", "H": "${userHome}"}},
+        }, /* end */
+    }"""
+    )
+
+    found = read_foreign(file, workspace=Path("/w"))
+
+    assert found.entries == {
+        "fs": {"command": "npx", "args": ["-y", "// no comment", "/w"]},
+        "env": {"command": "a", "env": {"T": "${TOKEN}", "H": "${HOME}"}},
+    }
+    assert found.problems == (f"key is left out: ${{input:token}} means nothing here; {file}",)
+
+
+def test_codex_spells_headers_and_limits_in_its_own_way(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(
+        """
+        [mcp_servers.docs]
+        url = "https://x/mcp"
+        bearer_token_env_var = "DOCS_TOKEN"
+        env_http_headers = { "X-Team" = "TEAM" }
+        startup_timeout_sec = 5
+        enabled_tools = ["read"]
+        enabled = false
+        """
+    )
+
+    assert read_foreign(file, workspace=tmp_path).entries == {
+        "docs": {
+            "url": "https://x/mcp",
+            "headers": {"X-Team": "${TEAM}", "Authorization": "Bearer ${DOCS_TOKEN}"},
+            "disabled": True,
+            "enabled_tools": ["read"],
+            "startup_timeout_s": 5,
+        }
+    }
+
+
+@pytest.mark.parametrize("content", ["{", "\\", '{"a": 1} x'])
+def test_a_broken_file_is_a_sentence(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(content)
+
+    [problem] = read_foreign(file, workspace=tmp_path).problems
+
+    assert problem.startswith(f"{file} cannot be read: ")
+
+
+def test_a_file_without_servers_has_none(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({"mcpServers": {"x": 1}}))
+
+    assert read_foreign(tmp_path / "a.json", workspace=tmp_path).entries == {}
+
+
+def test_every_program_has_its_places(tmp_path: Path) -> None:
+    places = {
+        program: foreign_files(program, home=tmp_path, workspace=tmp_path / "w", environment={})
+        for program in PROGRAMS
+    }
+
+    assert places["cursor"] == (
+        tmp_path / "w" / ".cursor" / "mcp.json",
+        tmp_path / ".cursor" / "mcp.json",
+    )
+    assert places["claude-desktop"][-1] == (
+        tmp_path / ".config" / "Claude" / "claude_desktop_config.json"
+    )
+    assert all(places.values())

@@ -1,0 +1,198 @@
+"""Signing in to HTTP servers, against a server that wants it; the browser is a plain request."""
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx2
+import pytest
+
+from agent_cli.errors import UsageError
+from agent_cli.mcp_client import McpServers, Phase, ServerConfig
+from agent_cli.mcp_client.browsers import request_browser
+from agent_cli.mcp_client.credentials import FileCredentials
+from agent_cli.mcp_client.host import Host
+from tests.mcp_client.sign_in_server import SignInServer, sign_in_server
+
+if TYPE_CHECKING:
+    from tests.mcp_client.conftest import Call, RawServer
+
+LIMIT_S = 40
+
+
+@pytest.fixture
+def web() -> Iterator[SignInServer]:
+    with sign_in_server() as server:
+        yield server
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(credentials=FileCredentials(tmp_path / "credentials"))
+
+
+def config_of(web: SignInServer) -> ServerConfig:
+    return ServerConfig(name="web", transport="http", url=web.url, protocol="legacy")
+
+
+async def test_no_page_is_opened_by_itself(web: SignInServer, host: Host) -> None:
+    """And nothing is registered: the user may not want this server at all."""
+    async with McpServers(os.environ, host=host) as servers:
+        servers.start([config_of(web)])
+        await servers.wait_started(LIMIT_S)
+        [state] = servers.states()
+
+    assert (state.phase, state.needs_sign_in) == (Phase.FAILED, True)
+    assert state.reason.endswith("sign in with /mcp login web, or set its headers")
+    assert web.log == ["401"]
+
+
+async def test_a_sign_in_is_kept_for_the_next_start(
+    web: SignInServer, host: Host, tmp_path: Path, call: "Call"
+) -> None:
+    """Once signed in, later runs ask for nothing; the file is the user's alone."""
+    async with McpServers(os.environ, host=host) as servers:
+        servers.start([config_of(web)])
+        await servers.wait_started(LIMIT_S)
+        state = await servers.login("web", request_browser())
+        result = await call(servers, "mcp__web__hello")
+    first = web.log.copy()
+    web.log.clear()
+    async with McpServers(os.environ, host=host) as servers:
+        servers.start([config_of(web)])
+        await servers.wait_started(LIMIT_S)
+        again = servers.states()[0].phase
+
+    assert (state.phase, again, result.text) == (Phase.READY, Phase.READY, "hello")
+    assert first == [
+        *("401", "401", "metadata", "register", "authorize", "token:authorization_code")
+    ]
+    assert web.log == []
+    [file] = (tmp_path / "credentials").iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+async def test_an_expired_token_is_refreshed_without_a_browser(
+    web: SignInServer, host: Host
+) -> None:
+    """In a later run, too, where the SDK has forgotten when it expires and who gave it."""
+    web.lasts_s = 1
+    async with McpServers(os.environ, host=host) as servers:
+        servers.start([config_of(web)])
+        await servers.wait_started(LIMIT_S)
+        await servers.login("web", request_browser())
+    web.expire()
+    web.log.clear()
+    async with McpServers(os.environ, host=host) as servers:
+        servers.start([config_of(web)])
+        await servers.wait_started(LIMIT_S)
+        assert servers.states()[0].phase is Phase.READY
+
+    assert set(web.log) == {"token:refresh_token"}
+
+
+async def test_the_browser_may_come_back_by_itself(web: SignInServer, host: Host) -> None:
+    """The listener takes the code; a stranger's request beside it changes nothing."""
+    pages: list[int] = []
+
+    async def visit(url: str) -> None:
+        async with httpx2.AsyncClient(timeout=10, follow_redirects=False) as browser:
+            back = (await browser.get(url)).headers["location"].replace("localhost", "127.0.0.1")
+            stranger = back.partition("?")[0] + "?nothing=1"
+            pages.append((await browser.get(stranger)).status_code)
+            pages.append((await browser.get(back)).status_code)
+
+    async with McpServers(os.environ, host=host) as servers:
+        servers.start([config_of(web)])
+        await servers.wait_started(LIMIT_S)
+        state = await servers.login("web", visit)
+
+    assert state.phase is Phase.READY
+    assert pages == [404]
+    assert web.redirects[0].startswith("http://localhost:")
+
+
+async def test_a_refused_sign_in_is_one_sentence(web: SignInServer, host: Host) -> None:
+    """The page opens once, and what the server said about it is told."""
+    web.refuses = True
+    async with McpServers(os.environ, host=host) as servers:
+        servers.start([config_of(web)])
+        await servers.wait_started(LIMIT_S)
+        state = await servers.login("web", request_browser())
+
+    assert state.phase is Phase.FAILED
+    assert "the sign-in was refused: access_denied" in state.reason
+    assert web.log.count("authorize") == 1
+
+
+async def test_a_lost_sign_in_costs_a_call_and_not_the_connection(
+    web: SignInServer, host: Host, call: "Call"
+) -> None:
+    """Nobody asked for a browser in the middle of a run, so none opens."""
+    async with McpServers(os.environ, host=host) as servers:
+        servers.start([config_of(web)])
+        await servers.wait_started(LIMIT_S)
+        await servers.login("web", request_browser())
+        web.expire()
+        web.log.clear()
+        result = await call(servers, "mcp__web__hello")
+
+    assert result.is_error
+    assert "the user can run /mcp login web" in result.text
+    assert "authorize" not in web.log
+
+
+async def test_a_logout_forgets_the_sign_in(web: SignInServer, host: Host, tmp_path: Path) -> None:
+    async with McpServers(os.environ, host=host) as servers:
+        servers.start([config_of(web)])
+        await servers.wait_started(LIMIT_S)
+        await servers.login("web", request_browser())
+        known = await servers.logout("web")
+        again = await servers.logout("web")
+        state = servers.states()[0]
+
+    assert (known, again, state.needs_sign_in) == (True, False, True)
+    assert list((tmp_path / "credentials").iterdir()) == []
+
+
+async def test_a_configured_authorization_header_is_used_as_it_is(
+    web: SignInServer, host: Host
+) -> None:
+    """A wrong token is the user's to correct; no page opens instead."""
+    config = ServerConfig(
+        name="web", transport="http", url=web.url, headers={"authorization": "Bearer wrong"}
+    )
+
+    async def visit(_url: str) -> None:
+        raise AssertionError
+
+    async with McpServers(os.environ, host=host) as servers:
+        servers.start([config])
+        await servers.wait_started(LIMIT_S)
+        state = await servers.login("web", visit)
+
+    assert state.phase is Phase.FAILED
+    assert set(web.log) == {"401"}
+
+
+async def test_a_local_server_has_no_sign_in(raw_server: "RawServer", host: Host) -> None:
+    async with McpServers(os.environ, host=host) as servers:
+        servers.start([raw_server()])
+        await servers.wait_started(LIMIT_S)
+        with pytest.raises(UsageError, match="runs on this machine"):
+            await servers.logout("raw")
+        with pytest.raises(UsageError, match="no MCP server 'web' is running; there are: raw"):
+            await servers.logout("web")
+
+
+async def test_a_damaged_record_counts_as_none(web: SignInServer, tmp_path: Path) -> None:
+    credentials = FileCredentials(tmp_path)
+    await asyncio.to_thread(credentials.write, web.url, json.dumps({"tokens": 7}))
+    async with McpServers(os.environ, host=Host(credentials=credentials)) as servers:
+        servers.start([config_of(web)])
+        await servers.wait_started(LIMIT_S)
+
+        assert servers.states()[0].needs_sign_in

@@ -1,0 +1,93 @@
+"""A server's request for a model's reply: asked for, paid for, limited."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from agent_cli.errors import LimitReached, ModelError, ToolError
+from agent_cli.mcp_client.host import Sampled, SamplingRequest
+from agent_cli.mcp_client.sampling import MAX_TOKENS, sampling
+from agent_cli.provider import Model, ModelRequest, Reply, ReplyEnd, StreamEvent
+from agent_cli.timeline import Usage, text_block
+
+REQUEST = SamplingRequest(
+    server="srv",
+    messages=(("user", (text_block("2 + 2?"),)), ("assistant", (text_block("Hm."),))),
+    system_prompt="Count.",
+    max_tokens=1_000_000,
+)
+USAGE = Usage(input_tokens=10, output_tokens=2)
+
+
+class World:
+    """A model, a user and a purse."""
+
+    def __init__(self, *, allows: bool = True, replies: bool = True) -> None:
+        self.asked: list[ModelRequest] = []
+        self.spent: list[tuple[str, Usage]] = []
+        self.empty = False
+        self.allows = allows
+        self.replies = replies
+        self.sample = sampling(
+            self.stream,
+            model=lambda: Model("small"),
+            allow=self.allow,
+            check_budget=self.check,
+            spent=lambda model, usage: self.spent.append((model, usage)),
+        )
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
+        self.asked.append(request)
+        if self.replies:
+            yield ReplyEnd(Reply("r", "small", (text_block("4"),), "end_turn", USAGE))
+
+    async def allow(self, _request: SamplingRequest) -> bool:
+        return self.allows
+
+    def check(self) -> None:
+        if self.empty:
+            raise LimitReached("nothing is left", limit="max_cost")
+
+
+async def test_an_allowed_request_is_answered_and_paid_for() -> None:
+    world = World()
+
+    assert await world.sample(REQUEST) == Sampled("4", "small", "endTurn")
+
+    [asked] = world.asked
+    assert [message.role for message in asked.messages] == ["user", "assistant"]
+    assert (asked.system, asked.max_tokens) == (("Count.",), MAX_TOKENS)
+    assert world.spent == [("small", USAGE)]
+
+
+async def test_a_refused_request_costs_nothing() -> None:
+    world = World(allows=False)
+
+    with pytest.raises(ToolError, match="the user refused"):
+        await world.sample(REQUEST)
+    assert (world.asked, world.spent) == ([], [])
+
+
+async def test_the_cost_limit_holds_for_servers_too() -> None:
+    """Also when it was reached while the user was reading the question."""
+    world = World()
+
+    async def allow(_request: SamplingRequest) -> bool:
+        world.empty = True
+        return True
+
+    sample = sampling(
+        world.stream,
+        model=lambda: Model("small"),
+        allow=allow,
+        check_budget=world.check,
+        spent=lambda _model, _usage: None,
+    )
+    with pytest.raises(LimitReached):
+        await sample(REQUEST)
+    assert world.asked == []
+
+
+async def test_a_reply_that_ends_too_early_is_an_error() -> None:
+    with pytest.raises(ModelError, match="ended too early"):
+        await World(replies=False).sample(REQUEST)

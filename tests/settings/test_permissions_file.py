@@ -1,0 +1,106 @@
+"""The user's permissions.toml: what holds where, on which line it stands, and what is added."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli import paths
+from agent_cli.errors import SettingsError
+from agent_cli.settings import Environment, load_settings
+from agent_cli.settings.permissions_file import add_project_rules, read_rules
+from agent_cli.settings.sources import Override, WrittenRule
+
+FILE = Path("permissions.toml")
+TEXT = """\
+# allow = ["bash(make *)"]
+allow = [
+    "bash(make *)",  # everywhere
+    'edit(src/**)',
+]
+deny = ["read(*.pem)", "bash(make *)"]
+
+[[projects]]
+path = "{here}"
+allow = ["bash(npm test *)"]
+
+[[projects]]
+path = "/elsewhere"
+allow = ["bash"]
+"""
+
+
+def test_each_rule_knows_its_line_and_other_projects_do_not_count(tmp_path: Path) -> None:
+    """What `permissions explain` shows; a comment with the same words is not the rule."""
+    FILE.write_text(TEXT.format(here=tmp_path))
+
+    assert read_rules(FILE, tmp_path) == (
+        WrittenRule("allow", "bash(make *)", "permissions.toml:3"),
+        WrittenRule("allow", "edit(src/**)", "permissions.toml:4"),
+        WrittenRule("deny", "read(*.pem)", "permissions.toml:6"),
+        WrittenRule("deny", "bash(make *)", "permissions.toml:6"),
+        WrittenRule("allow", "bash(npm test *)", "permissions.toml:10"),
+    )
+
+
+def test_what_is_added_holds_in_that_project_and_keeps_what_was_there(tmp_path: Path) -> None:
+    """Comments and order are the user's; nobody else may read or write the file."""
+    add_project_rules(FILE, tmp_path, ["bash(npm test *)"])
+    FILE.write_text("# mine\n" + FILE.read_text())
+    add_project_rules(FILE, tmp_path, ['bash(echo "a\\b\x7f" *)', "edit(*)"])
+
+    assert FILE.read_text().startswith("# mine\n")
+    assert FILE.stat().st_mode & 0o777 == 0o600
+    assert [rule.text for rule in read_rules(FILE, tmp_path)] == [
+        "bash(npm test *)",
+        'bash(echo "a\\b\x7f" *)',
+        "edit(*)",
+    ]
+    assert read_rules(FILE, tmp_path / "inner") == ()
+
+
+def test_nothing_is_added_to_a_file_that_cannot_be_read_again(tmp_path: Path) -> None:
+    """It would look stored and never hold."""
+    FILE.write_text("allow = [")
+
+    with pytest.raises(SettingsError, match=r"^permissions\.toml is not valid TOML"):
+        add_project_rules(FILE, tmp_path, ["edit(*)"])
+    assert FILE.read_text() == "allow = ["
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("alow = []", "there is no alow; rules stand in allow, ask, deny"),
+        ("allow = 'x'", "allow must be a list of texts"),
+        ("deny = [1]", "deny must be a list of texts"),
+        ("[[projects]]\nallow = []", r"each \[\[projects\]\] must have a path"),
+        ("projects = 1", r"each \[\[projects\]\] must have a path"),
+        ("[[projects]]\npath = '/'\nmode = []", "there is no mode"),
+    ],
+)
+def test_what_is_not_understood_is_an_error_and_not_ignored(text: str, complaint: str) -> None:
+    """A deny rule that silently does not hold is a hole."""
+    FILE.write_text(text)
+
+    with pytest.raises(SettingsError, match=f"^permissions.toml: {complaint}"):
+        read_rules(FILE, Path())
+
+
+def test_rules_of_all_places_come_together_each_with_its_own(tmp_path: Path) -> None:
+    """C19: the user's file, settings, a trusted project's settings, options."""
+    paths.config_dir().mkdir(parents=True)
+    paths.permissions_file().write_text('deny = ["bash(sudo *)"]')
+    paths.user_settings_file().write_text('\n[permissions]\nallow = ["bash(make *)"]')
+    project = tmp_path / "appsettings.toml"
+    project.write_text('[permissions]\nallow = ["bash"]\nask = ["bash(npm *)"]\ndeny = ["edit"]')
+    overrides = [Override("permissions.allow", ("grep",), "--allow")]
+
+    loaded = load_settings(Environment({}), workspace=tmp_path, trusted=True, overrides=overrides)
+
+    assert loaded.rules == (
+        WrittenRule("deny", "bash(sudo *)", f"{paths.permissions_file()}:1"),
+        WrittenRule("allow", "bash(make *)", f"{paths.user_settings_file()}:3"),
+        WrittenRule("allow", "grep", "flag --allow"),
+        WrittenRule("ask", "bash(npm *)", f"{project}:3"),
+        WrittenRule("deny", "edit", f"{project}:4"),
+    )

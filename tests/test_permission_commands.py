@@ -1,0 +1,91 @@
+"""`agent-cli permissions explain`, as it is run."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.program import agent_cli
+
+
+def explained(*words: str) -> dict[str, str]:
+    run = agent_cli("permissions", "explain", *words)
+    assert (run.code, run.stderr) == (0, "")
+    found: dict[str, str] = {}
+    for line in run.stdout.splitlines():
+        title, _, text = line.partition(":")
+        found[title] = f"{found[title]} | {text.strip()}" if title in found else text.strip()
+    return found
+
+
+def test_the_verdict_names_the_rule_with_its_line_and_every_command() -> None:
+    """Of a script, the part that decides is one of several."""
+    rules = Path(os.environ["XDG_CONFIG_HOME"], "agent-cli", "permissions.toml")
+    rules.parent.mkdir(parents=True)
+    rules.write_text('ask = []\ndeny = ["bash(git push *)"]\n')
+
+    told = explained("bash", "cd src && sudo git push origin")
+
+    sandbox = told.pop("sandbox")
+    assert sandbox
+    assert told == {
+        "verdict": "deny",
+        "why": "the rule bash(git push *) forbids it",
+        "rule": f"bash(git push *)  ({rules}:2)",
+        "command": "cd src | sudo git push origin",
+        "mode": "ask",
+        "workspace": f"{Path.cwd()} (not trusted)",
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "verdict", "why"),
+    [
+        (("bash", "ls | sort"), "allow", "it only reads"),
+        (("bash", "echo x > out.txt"), "ask", "redirect"),
+        (("bash", '{"command": "ls", "unsandboxed": true}'), "ask", "outside the sandbox"),
+        (("read", "a.txt"), "allow", "it only reads"),
+        (("grep", "src"), "allow", "it only reads"),
+        (("glob", "src"), "allow", "it only reads"),
+        (("edit", "a.txt"), "ask", "no rule allows this call"),
+        (("edit", "a.txt", "--permission-mode", "auto-edit"), "allow", "mode auto-edit"),
+        (("edit", "a.txt", "--permission-mode", "plan"), "deny", "plan mode"),
+        (("write", ".git/config", "--permission-mode", "yolo"), "deny", "git's own data"),
+        (("mcp__web__search", "{}"), "ask", "no rule allows this call"),
+        (("mcp__web__search", "{}", "--allow", "mcp__web__*"), "allow", "the rule mcp__web__*"),
+    ],
+)
+def test_what_is_explained_is_what_would_be_decided(
+    words: tuple[str, ...], verdict: str, why: str
+) -> None:
+    """Commands and paths may stand alone; JSON says everything."""
+    told = explained(*words)
+
+    assert told["verdict"] == verdict
+    assert why in told["why"]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("lok", "x"), "there is no tool lok; there are read, edit, write, bash"),
+        (("edit", '{"path": 1}'), "Invalid input for edit"),
+        (("bash", "ls", "--deny", "bash("), "flag --deny: 'bash(' is not a rule"),
+    ],
+)
+def test_what_cannot_be_explained_is_one_sentence(words: tuple[str, ...], complaint: str) -> None:
+    """Exit code 2, as for every mistake on the command line."""
+    run = agent_cli("permissions", "explain", *words)
+
+    assert (run.code, run.stdout) == (2, "")
+    assert complaint in run.stderr
+
+
+def test_what_is_explained_is_shown_and_never_obeyed() -> None:
+    """Threats 7 and 8: a command from somewhere may hold escape sequences."""
+    run = agent_cli("permissions", "explain", "bash", json.dumps({"command": "ls \x1b[2J\u202e"}))
+
+    assert run.code == 0
+    assert "\x1b" not in run.stdout
+    assert "\u202e" not in run.stdout

@@ -1,0 +1,123 @@
+"""What holds in a workspace, and that nothing is trusted which was not shown."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_cli import startup
+from agent_cli.arguments import Arguments
+from agent_cli.errors import AgentCliError
+from agent_cli.mcp_client import ServerProblem
+from agent_cli.settings import load_settings
+from agent_cli.startup import start
+from agent_cli.trust import TrustStore
+from agent_cli.wiring import mcp_servers, sandbox
+
+SETTINGS = Path("appsettings.toml")
+
+
+class Answering:
+    """A person who says yes, and a program that writes while they read."""
+
+    def __init__(self, change: str | None = None) -> None:
+        self._change = change
+
+    def readline(self) -> str:
+        if self._change is not None:
+            SETTINGS.write_text(self._change)
+        return "y\n"
+
+
+def begun() -> startup.Start:
+    return start(Arguments(), may_ask=True)
+
+
+def test_what_was_shown_and_agreed_to_acts_and_is_not_asked_about_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Threat 10: asked once."""
+    SETTINGS.write_text("max_rounds = 7")
+    monkeypatch.setattr(sys, "stdin", Answering())
+    first, second = begun(), begun()
+
+    assert [each.loaded.settings.max_rounds for each in (first, second)] == [7, 7]
+    assert capsys.readouterr().err.count("[y/N]") == 1
+    assert (first.trusted, first.pinned, first.notices) == (True, True, ())
+
+
+def test_what_changes_while_the_user_reads_is_not_what_they_agreed_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Threat 10: the answer is about what was on the screen."""
+    SETTINGS.write_text("max_rounds = 7")
+    monkeypatch.setattr(sys, "stdin", Answering("max_rounds = 8"))
+
+    found = begun()
+
+    assert (found.trusted, found.loaded.settings.max_rounds) == (False, 100)
+    assert "appsettings.toml ignored: this workspace is not trusted" in found.notices[0]
+    assert not TrustStore.of_user().is_trusted(Path())
+
+
+def test_what_changes_between_the_check_and_the_reading_does_not_act(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Threat 10: checked again after everything was read."""
+    SETTINGS.write_text("max_rounds = 7")
+    TrustStore.of_user().trust(Path())
+
+    def changed_first(*given: object, **named: object) -> object:
+        SETTINGS.write_text("max_rounds = 8")
+        return load_settings(*given, **named)  # type: ignore[arg-type]  # passed on as called
+
+    monkeypatch.setattr(startup, "load_settings", changed_first)
+    found = start(Arguments(), may_ask=False)
+
+    assert (found.trusted, found.loaded.settings.max_rounds) == (False, 100)
+    assert "appsettings.toml ignored" in found.notices[0]
+
+
+def test_servers_that_change_after_the_start_are_left_out() -> None:
+    """Threat 10: .mcp.json is read later than the settings."""
+    Path(".mcp.json").write_text('{"mcpServers": {"a": {"command": "true"}}}')
+    TrustStore.of_user().trust(Path())
+    found = start(Arguments(), may_ask=False)
+    before = list(mcp_servers(found))
+    Path(".mcp.json").write_text('{"mcpServers": {"b": {"command": "true"}}}')
+
+    [after] = mcp_servers(found)
+
+    assert [each.name for each in before] == ["a"]
+    assert isinstance(after, ServerProblem)
+    assert "changed after it was trusted" in after.reason
+
+
+def test_a_workspace_without_such_files_can_be_trusted_too() -> None:
+    """Its git may then read unasked in the sandbox; a file that comes later is asked about."""
+    before = start(Arguments(), may_ask=False)
+    TrustStore.of_user().trust(Path())
+    trusted = start(Arguments(), may_ask=False)
+    SETTINGS.write_text("max_rounds = 7")
+    after = start(Arguments(), may_ask=False)
+
+    assert [each.trusted for each in (before, trusted, after)] == [False, True, False]
+
+
+def test_trust_for_one_run_is_not_about_a_content() -> None:
+    """--trust says: whatever is there."""
+    SETTINGS.write_text("max_rounds = 7")
+    found = start(Arguments(trust=True), may_ask=False)
+    SETTINGS.write_text("max_rounds = 8")
+
+    assert (found.trusted, found.is_unchanged()) == (True, True)
+
+
+def test_a_broken_rule_stops_the_start_and_names_its_place() -> None:
+    """A deny rule that is left out would be a hole."""
+
+    SETTINGS.write_text('[permissions]\ndeny = ["bash("]')
+    found = start(Arguments(trust=True), may_ask=False)
+
+    with pytest.raises(AgentCliError, match=r"appsettings\.toml:2: 'bash\(' is not a rule"):
+        sandbox(found)
