@@ -1,12 +1,76 @@
 """What the REPL needs of the program behind it; the composition root provides it."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from agent_cli.agent import Agent
 from agent_cli.repl.approve import Permissions
 from agent_cli.tooling import Tool
+
+ExportFormat: TypeAlias = Literal["md", "html", "json"]
+
+
+class KeptSession(Protocol):
+    """A session in a list."""
+
+    @property
+    def id(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def updated_at_ms(self) -> int:
+        """When something was added last."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """The first thing somebody said in it."""
+        ...
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a call in it waits for a decision."""
+        ...
+
+    @property
+    def problem(self) -> str:
+        """Why it cannot be resumed, or ""."""
+        ...
+
+
+class Sessions(Protocol):
+    """The sessions of this program. Nothing but `list` and `id` may be called during a run.
+
+    What changes the conversation raises `SessionError` when it cannot, and changes nothing then.
+    """
+
+    @property
+    def id(self) -> str | None:
+        """The session the conversation is kept in."""
+        ...
+
+    def list(self) -> Sequence[KeptSession]:
+        """Return all sessions, the newest first."""
+        ...
+
+    def resume(self, id: str) -> None:
+        """Go on with an earlier session; the beginning of its id is enough."""
+        ...
+
+    def fork(self, at: str | None = None) -> None:
+        """Go on with a copy of this session, up to the entry *at*."""
+        ...
+
+    def rewind(self, prompt_id: str) -> None:
+        """Go back to before a prompt."""
+        ...
+
+    def export(self, to: ExportFormat) -> Path:
+        """Write this session, without secrets, into the workspace and return the file."""
+        ...
 
 
 class Application(Protocol):
@@ -25,6 +89,16 @@ class Application(Protocol):
     @property
     def permissions(self) -> Permissions:
         """Who remembers "always this session"."""
+        ...
+
+    @property
+    def sessions(self) -> Sessions:
+        """Where conversations are kept."""
+        ...
+
+    @property
+    def workspace(self) -> Path:
+        """The directory the tools work in."""
         ...
 
     @property
@@ -65,6 +139,18 @@ class Application(Protocol):
         Raises:
             AgentCliError: There is nothing to compact, or it did not work.
         """
+        ...
+
+    def uncompact(self) -> None:
+        """Send the older messages again that a summary, or a limit of messages, left out.
+
+        Raises:
+            AgentCliError: Nothing is left out.
+        """
+        ...
+
+    def context_parts(self) -> Mapping[str, int]:
+        """Return the estimated tokens of the next request by what they are."""
         ...
 
     def clear(self) -> None:

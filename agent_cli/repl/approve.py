@@ -1,14 +1,18 @@
 """Asking a person whether a tool may run, and showing them what exactly that would be."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from pathlib import Path
+from typing import Final, Literal, Protocol, TypeAlias
 
 from agent_cli.events import ToolCall
+from agent_cli.repl.changes import changes_of
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines
 from agent_cli.timeline import Json
+
+Mode: TypeAlias = Literal["ask", "auto-edit", "plan", "yolo"]
 
 _NOBODY: Final = (
     "This call needs a person's approval and nobody can be asked here. Go on without it, and say"
@@ -19,8 +23,23 @@ _EDIT_MARKS: Final = {"old": "- ", "new": "+ "}
 _STOPPED: Final = "The user stopped here instead of answering."
 
 
+class Rule(Protocol):
+    """A rule about tool calls; as text it is how somebody wrote it."""
+
+    @property
+    def origin(self) -> str:
+        """Where it stands, or ""."""
+        ...
+
+
 class Permissions(Protocol):
-    """What the dialogue needs of the permission policy."""
+    """What the terminal needs of the permission policy."""
+
+    mode: Mode
+
+    def rules(self) -> Iterable[tuple[str, Rule]]:
+        """Return the rules in force and what they do, the strongest first."""
+        ...
 
     def rule_for(self, call: ToolCall) -> str | None:
         """Return the rule that "always this session" would add; None when there is none."""
@@ -61,14 +80,19 @@ Decision: TypeAlias = Approved | Rejected
 
 
 async def decide(
-    call: ToolCall, *, questions: Questions, writer: Lines, permissions: Permissions
+    call: ToolCall,
+    *,
+    questions: Questions,
+    writer: Lines,
+    permissions: Permissions,
+    workspace: Path,
 ) -> Decision:
     """Show *call* and ask; "always" is remembered before this returns."""
     if not questions.can_ask:
         writer.notice(f"{call.name} not run: it needs an approval and nobody can be asked", "error")
         return Rejected(_NOBODY)
     rule = permissions.rule_for(call)
-    writer.aside("\n".join(_question(call, rule)))
+    writer.aside("\n".join(_question(call, rule, workspace)))
     try:
         while not (answer := (await questions.choose("allow? ", "yna" if rule else "yn")).strip()):
             pass
@@ -106,9 +130,9 @@ def preview(given: Json) -> Iterator[str]:
                 yield f"{name}: {_literal(value)}"
 
 
-def _question(call: ToolCall, rule: str | None) -> Iterator[str]:
+def _question(call: ToolCall, rule: str | None, workspace: Path) -> Iterator[str]:
     yield f"{reveal(call.name)} asks to run:"
-    for line in preview(call.input):
+    for line in changes_of(call.input, workspace) or preview(call.input):
         yield f"  {line}"
     if call.reason:
         yield f"why it asks: {reveal(call.reason)}"

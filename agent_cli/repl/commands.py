@@ -2,16 +2,19 @@
 
 import difflib
 import inspect
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Final, Protocol
+import math
+from collections.abc import Mapping
+from typing import Final
 
 from agent_cli.errors import UsageError
-from agent_cli.repl.application import Application
+from agent_cli.repl.command import Command, Context
+from agent_cli.repl.recall import last_answer
+from agent_cli.repl.session_commands import SESSION_COMMANDS
+from agent_cli.repl.setting_commands import SETTING_COMMANDS
 from agent_cli.terminal.narration import one_line
-from agent_cli.terminal.writer import Lines
 from agent_cli.timeline import Usage
 
+_BAR_CELLS: Final = 30
 _KEYS: Final = (
     "Enter sends. Alt-Enter, Ctrl-J, or a backslash before Enter begin a new line.\n"
     "During a run: Enter sends with the next request, Alt-Enter when the run would end; Arrow-up\n"
@@ -19,61 +22,9 @@ _KEYS: Final = (
     "it go on.\n"
     "Tab completes /commands and @files. !command runs a command and offers its output to the\n"
     "model, !!command does not. Ctrl-G opens your editor, Ctrl-R searches what you sent before.\n"
-    "Ctrl-C clears the line; twice at an empty prompt leaves. Ctrl-D leaves."
+    "Ctrl-C clears the line; twice at an empty prompt leaves. Ctrl-D leaves.\n"
+    "`agent-cli doctor`, outside, says what is ready and what is not."
 )
-
-
-class Pausable(Protocol):
-    """A display that can be held."""
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether it is held."""
-        ...
-
-    def pause(self, *, paused: bool) -> None:
-        """Hold it, or let it go on."""
-        ...
-
-    def show_output(self, number: int | None) -> None:
-        """Print what was folded under *number*, or last.
-
-        Raises:
-            UsageError: There is no such output.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What a command may touch; `leave()` ends the session after the command.
-
-    `display` is None where nothing can be held back: on a pipe or a dumb terminal.
-    """
-
-    app: Application
-    writer: Lines
-    leave: Callable[[], None]
-    display: Pausable | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A slash command. `run` gets what stands behind the name, trimmed.
-
-    One that may run `during_a_run` is quick and does not touch the conversation.
-    """
-
-    name: str
-    help: str
-    run: Callable[[Context, str], Awaitable[None] | None]
-    argument: str = ""
-    during_a_run: bool = True
-
-    @property
-    def usage(self) -> str:
-        """The command as it is typed."""
-        return f"/{self.name} {self.argument}".rstrip()
 
 
 async def run_command(line: str, context: Context) -> None:
@@ -114,21 +65,6 @@ def _help(context: Context, _argument: str) -> None:
     context.writer.aside("\n".join([*lines, "", _KEYS]))
 
 
-def _clear(context: Context, _argument: str) -> None:
-    context.app.clear()
-    context.writer.aside("a new conversation begins", "dim")
-
-
-def _model(context: Context, name: str) -> None:
-    if name:
-        context.app.use_model(name)
-    current = context.app.agent.state.model
-    lines = [f"model: {current.id if current else 'none'}"]
-    if not name:
-        lines += [f"  {alias} = {model_id}" for alias, model_id in context.app.models.items()]
-    context.writer.aside("\n".join(lines))
-
-
 def _tools(context: Context, _argument: str) -> None:
     lines = [f"{tool.name}: {one_line(tool.description)}" for tool in context.app.tools]
     context.writer.aside("\n".join(lines) or "no tools")
@@ -142,22 +78,57 @@ def _usage(context: Context, _argument: str) -> None:
     context.writer.aside(describe_usage(context.app.agent.conversation.usage))
 
 
-async def _compact(context: Context, focus: str) -> None:
-    await context.app.compact(focus)
+def _context(context: Context, _argument: str) -> None:
+    model = context.app.agent.state.model
+    parts = context.app.context_parts()
+    context.writer.aside("\n".join(bars(parts, window=model.context_window if model else 0)))
+
+
+def bars(parts: Mapping[str, int], *, window: int) -> list[str]:
+    """Return a bar for each part of a request, and what the model's window still holds.
+
+    Args:
+        parts: Estimated tokens by what they are.
+        window: The tokens the model takes; 0 when that is not known.
+    """
+    used = sum(parts.values())
+    shown = {**parts, "free": max(window - used, 0)} if window else dict(parts)
+    whole = sum(shown.values()) or 1
+    name_width = max(map(len, shown))
+    rows = [
+        f"{name:<{name_width}}  {_bar(tokens / whole)}  {tokens:>9,}  {tokens / whole:>4.0%}"
+        for name, tokens in shown.items()
+    ]
+    return [f"about {used:,} tokens in the next request (4 characters a token)", *rows]
+
+
+def _bar(share: float) -> str:
+    filled = math.ceil(share * _BAR_CELLS)
+    return "█" * filled + "░" * (_BAR_CELLS - filled)
+
+
+def _copy(context: Context, _argument: str) -> None:
+    if context.controls is None:
+        raise UsageError("/copy needs a screen; on a pipe stdout holds the answers")
+    answer = last_answer(context.app.agent.conversation)
+    if answer is None:
+        raise UsageError("there is no answer to copy yet")
+    context.controls.copy(answer)
+    context.writer.aside(f"{len(answer):,} characters are on the clipboard", "dim")
 
 
 def _pause(context: Context, _argument: str) -> None:
-    if context.display is None:
-        raise UsageError("/pause needs a terminal that can move its cursor")
-    context.display.pause(paused=not context.display.is_paused)
+    if context.controls is None:
+        raise UsageError("/pause needs a screen")
+    context.controls.pause(paused=not context.controls.is_paused)
 
 
 def _output(context: Context, number: str) -> None:
-    if context.display is None:
+    if context.controls is None:
         raise UsageError("nothing is folded here: /output is for a terminal")
     if number and not number.isdecimal():
         raise UsageError(f"/output takes a number, not {one_line(number)}")
-    context.display.show_output(int(number) if number else None)
+    context.controls.show_output(int(number) if number else None)
 
 
 def _exit(context: Context, _argument: str) -> None:
@@ -177,18 +148,13 @@ def describe_usage(usage: Usage) -> str:
 
 COMMANDS: Final = (
     Command("help", "show this list", _help),
-    Command("clear", "forget the conversation and begin a new one", _clear, during_a_run=False),
-    Command("model", "show the model, or use another one", _model, "[name]"),
+    *SESSION_COMMANDS,
+    *SETTING_COMMANDS,
     Command("tools", "list the tools the model has", _tools),
     Command("mcp", "list the MCP servers and their state", _mcp),
     Command("usage", "show the tokens used so far and what they cost", _usage),
-    Command(
-        "compact",
-        "replace older messages by a summary",
-        _compact,
-        "[what to keep]",
-        during_a_run=False,
-    ),
+    Command("context", "show what fills the model's window", _context),
+    Command("copy", "put the last answer on the clipboard, as it was written", _copy),
     Command("output", "show a tool's output in full, the last one by default", _output, "[number]"),
     Command("pause", "hold the display, or let it go on; the run goes on meanwhile", _pause),
     Command("exit", "leave; so do exit, quit and Ctrl-D", _exit),

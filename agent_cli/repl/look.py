@@ -7,7 +7,7 @@ Streaming: TypeAlias = Literal["live", "sequential"]
 
 
 class Look(NamedTuple):
-    """`chars_per_second` 0 shows text as fast as it comes.
+    """`chars_per_second` 0 shows text as fast as it comes; `bell` rings when a long run ends.
 
     A named tuple because it is made before the first prompt; a frozen dataclass takes 3 ms more.
     """
@@ -17,3 +17,4 @@ class Look(NamedTuple):
     show_thinking: bool = False
     chars_per_second: float = 0
     theme: ThemeName = "dark"
+    bell: bool = True

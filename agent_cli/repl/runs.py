@@ -102,6 +102,7 @@ class Runs:
             questions=self._questions,
             writer=self._lines,
             permissions=self._app.permissions,
+            workspace=self._app.workspace,
         )
         with self._running():
             if isinstance(decision, Approved):

@@ -5,16 +5,21 @@ Loaded beside the first prompt, not before it.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from agent_cli.cancel import CancelToken
 from agent_cli.repl.application import Application
 from agent_cli.repl.approve import Questions
-from agent_cli.repl.commands import Context, run_command
+from agent_cli.repl.command import Context
+from agent_cli.repl.commands import run_command
 from agent_cli.repl.interrupts import Interrupts
+from agent_cli.repl.recall import recalled
 from agent_cli.repl.render import Renderer
 from agent_cli.repl.runs import Runs, told
 from agent_cli.terminal.writer import Writer
+
+_ASKED_NEXT: Final = "a tool call waits for your decision: it is asked before your next message"
+_REFUSED_NEXT: Final = "a tool call waits for a decision: nobody can be asked, the next line is no"
 
 
 class Prompt(Questions, Protocol):
@@ -59,6 +64,12 @@ class Shell:
         """Show what is there: tools, servers, logs."""
         lines = "\n".join(self._app.overview())
         self._prompt.above(lambda: self._writer.aside(lines, "dim"))
+        conversation = self._app.agent.conversation
+        if earlier := recalled(conversation):
+            self._prompt.above(lambda: self._writer.aside(earlier, "dim"))
+        if conversation.waiting:
+            waits = _ASKED_NEXT if self._prompt.can_ask else _REFUSED_NEXT
+            self._prompt.above(lambda: self._writer.notice(waits, "warning"))
 
     async def handle(self, line: str) -> bool:
         """Do what *line* says; False when it asks to leave."""
@@ -72,7 +83,12 @@ class Shell:
         cancel = CancelToken()
         with self._interrupts.stopping(cancel.cancel):
             async with cancel.scope():
-                await run_command(line, Context(self._app, self._writer, self._leave))
+                await run_command(line, self._context())
+        if self._prompt.can_ask and self._app.agent.conversation.waiting:
+            await self._runs.go_on()
+
+    def _context(self) -> Context:
+        return Context(self._app, self._writer, self._prompt, self._leave)
 
     def _leave(self) -> None:
         self._stays = False

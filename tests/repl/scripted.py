@@ -30,6 +30,7 @@ def main(front_end: str, *arguments: str) -> int:
         streaming="sequential" if "SEQUENTIAL" in os.environ else "live",
         show_thinking="SHOW_THINKING" in os.environ,
         chars_per_second=float(os.environ.get("CHARS_PER_SECOND", "0")),
+        bell="NO_BELL" not in os.environ,
     )
     options = ReplOptions(history=Path(os.environ.get("HISTORY", "state/history")), look=look)
     return asyncio.run(run(options, build))

@@ -9,16 +9,27 @@ import json
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 
 from agent_cli.agent import Agent
 from agent_cli.cancel import CancelToken
-from agent_cli.errors import ModelError, SettingsError, ToolError, UsageError
+from agent_cli.conversation import Conversation
+from agent_cli.errors import (
+    AgentCliError,
+    ModelError,
+    SessionError,
+    SettingsError,
+    ToolError,
+    UsageError,
+)
 from agent_cli.events import Compacted, Notice, ToolCall
 from agent_cli.hooks import LoopConfig
 from agent_cli.messages import ToolResultMessage, UserMessage
+from agent_cli.policies.permission_rules import Rule
+from agent_cli.policies.permissions import Mode
 from agent_cli.provider import (
     BlockEnd,
     Model,
@@ -32,6 +43,7 @@ from agent_cli.provider import (
     ThinkingDelta,
     ToolCallStart,
 )
+from agent_cli.repl.live import bell
 from agent_cli.timeline import Block, Usage, text_block
 from agent_cli.tooling import Approval, Tool, ToolContext
 
@@ -43,13 +55,74 @@ class Permissions:
     """Asks about every command until it is told to remember one."""
 
     def __init__(self) -> None:
+        self.mode: Mode = "ask"
         self.remembered: set[str] = set()
+
+    def rules(self) -> Sequence[tuple[str, Rule]]:
+        return [("deny", Rule("read", ".env", "appsettings.toml:3"))]
 
     def rule_for(self, call: ToolCall) -> str | None:
         return RULE
 
     def remember(self, call: ToolCall) -> None:
         self.remembered.add(RULE)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A session in the list."""
+
+    id: str
+    title: str
+    waiting: bool = False
+    problem: str = ""
+    updated_at_ms: int = 1_800_000_000_000
+
+
+class Sessions:
+    """Three sessions that lie in memory; the last one waits for a decision."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.id = "s-1"
+        self._agent = agent
+
+    def list(self) -> Sequence[Kept]:
+        return [Kept("s-1", "this"), Kept("aa1", "An old one"), Kept("bb2", "Touch", waiting=True)]
+
+    def resume(self, id: str) -> None:
+        found = [kept for kept in self.list() if kept.id.startswith(id)]
+        if not found:
+            raise SessionError(f"there is no session {id}")
+        conversation = Conversation(id=found[0].id)
+        conversation.begin(UserMessage.of(found[0].title))
+        if found[0].waiting:
+            call: Block = {
+                "type": "tool_use",
+                "id": "c",
+                "name": "bash",
+                "input": {"command": "touch m"},
+            }
+            conversation.add_reply(Reply("m", "model-1", (call,), "tool_use"))
+            conversation.pause({"c": "commands can change anything"})
+        else:
+            answer = text_block("An **old** answer.")
+            conversation.add_reply(Reply("m", "model-1", (answer,), "end_turn"))
+            conversation.complete()
+        self._agent.adopt(conversation)
+        self.id = found[0].id
+
+    def fork(self, at: str | None = None) -> None:
+        self.id = "s-2"
+
+    def rewind(self, prompt_id: str) -> None:
+        prompts = self._agent.conversation.prompts
+        at = [prompt.id for prompt in prompts].index(prompt_id)
+        self._agent.adopt(Conversation(prompts[:at]))
+
+    def export(self, to: str) -> Path:
+        path = Path(f"{self.id}.{to}")
+        path.write_text("exported")
+        return path
 
 
 class Application:
@@ -61,6 +134,7 @@ class Application:
     def __init__(self) -> None:
         self.permissions = Permissions()
         self.tools: Sequence[Tool] = (bash_tool(self.permissions), note_tool())
+        self.workspace = Path.cwd()
         self.agent = Agent(
             LoopConfig(
                 model=Model("model-1"),
@@ -69,6 +143,9 @@ class Application:
                 max_rounds=int(os.environ.get("MAX_ROUNDS", "100")),
             )
         )
+        self.sessions = Sessions(self.agent)
+        if "WAITING" in os.environ:
+            self.sessions.resume("bb2")
 
     def use_model(self, name: str) -> None:
         if name not in self.models:
@@ -89,6 +166,13 @@ class Application:
             Path("compacting").touch()
             await asyncio.Event().wait()
         self.agent.conversation.publish(Compacted(4, 9_000, 1_000))
+
+    def uncompact(self) -> None:
+        if not self.agent.conversation.uncompact():
+            raise AgentCliError("nothing is left out")
+
+    def context_parts(self) -> Mapping[str, int]:
+        return {"system prompt": 1_000, "tools": 2_000, "messages": 5_000, "tool results": 0}
 
     def clear(self) -> None:
         self.agent.reset()
@@ -299,6 +383,8 @@ def build() -> Application:
     )
     if "AWAIT_BUILT" in os.environ:
         wait_for("built")
+    if "LONG_S" in os.environ:
+        bell.LONG_S = float(os.environ["LONG_S"])  # type: ignore[misc]  # nobody waits ten seconds
     if "SETTINGS_ERROR" in os.environ:
         raise SettingsError("appsettings.toml: model is not set")
     return Application()

@@ -102,6 +102,18 @@ def test_nobody_to_ask_means_no() -> None:
     assert not Path("made").exists()
 
 
+def test_a_session_that_waits_for_a_decision_says_so() -> None:
+    """Without a line the call goes on waiting, for a terminal or `agent-cli sessions approve`."""
+    _, out, err = converse("/usage\n", WAITING="1")
+
+    assert out == ""
+    assert err.splitlines()[3:6] == [
+        "1 prompt so far; the last one:",
+        "you> Touch",
+        "a tool call waits for a decision: nobody can be asked, the next line is no",
+    ]
+
+
 def test_a_backslash_continues_the_line_in_a_pipe_too() -> None:
     """C28."""
     _, out, _ = converse("one\\\ntwo\n")

@@ -67,6 +67,11 @@ class FrameOutput(Vt100_Output):
             if self.on_gone:
                 self.on_gone()
 
+    def send(self, sequence: str) -> None:
+        """Write what shows nothing and moves nothing."""
+        self.write_raw(sequence)
+        self.flush()
+
     def leave_as_found(self) -> None:
         """Undo every mode we may have left the terminal in."""
         self.write_raw(_AS_FOUND)

@@ -4,6 +4,7 @@ Imported on the way to the first prompt: standard library and prompt_toolkit onl
 """
 
 import asyncio
+import base64
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -113,6 +114,15 @@ class LiveScreen:
         begins = [PROMPT, *[CONTINUATION] * text.count("\n")]
         rows = zip(begins, clean(text).split("\n"), strict=True)
         return [self.paint.text(f"{begin}{row}".expandtabs(4), _BOLD) for begin, row in rows]
+
+    def ring(self) -> None:
+        """Ring the terminal's bell."""
+        self._output.send("\a")
+
+    def copy(self, text: str) -> None:
+        """Put *text* on the clipboard, if the terminal lets programs do that."""
+        coded = base64.b64encode(text.encode(errors="replace")).decode()
+        self._output.send(f"\x1b]52;c;{coded}\a")
 
     def refresh(self) -> None:
         """Draw the prompt again soon: something beside it changed."""

@@ -17,9 +17,12 @@ from agent_cli.errors import AgentCliError, UsageError
 from agent_cli.events import AgentEnd, AgentStart, Event, MessageStart, UsageChanged
 from agent_cli.messages import UserMessage
 from agent_cli.repl.application import Application
-from agent_cli.repl.commands import Context, find_command, run_command
+from agent_cli.repl.command import Context
+from agent_cli.repl.commands import find_command, run_command
 from agent_cli.repl.live.backlog import Backlog
+from agent_cli.repl.live.bell import Bell
 from agent_cli.repl.live.completion import Completions, workspace_files
+from agent_cli.repl.live.controls import ScreenControls
 from agent_cli.repl.live.display import Display
 from agent_cli.repl.live.outbox import Outbox
 from agent_cli.repl.live.own_commands import as_context, run_own
@@ -29,8 +32,9 @@ from agent_cli.repl.live.sequence import Sequence as Order
 from agent_cli.repl.live.status import Status
 from agent_cli.repl.live.tool_rows import ToolRows
 from agent_cli.repl.live.view import View
-from agent_cli.repl.look import Look
+from agent_cli.repl.look import Look, ThemeName
 from agent_cli.repl.markdown import THEMES
+from agent_cli.repl.recall import recalled
 from agent_cli.repl.runs import Runs, told
 from agent_cli.run_result import RunResult
 
@@ -57,7 +61,7 @@ class LiveShell:
         self._idle = asyncio.Event()
         self._idle.set()
         self._offered: list[str] = []
-        self._results = Results(screen.paint)
+        results = Results(screen.paint)
         self._status = Status(app.agent)
         screen.status = self._status_text
         screen.buffer.completer = ThreadedCompleter(Completions(cache(workspace_files)))
@@ -65,12 +69,13 @@ class LiveShell:
             lambda: app.tools,
             paint=screen.paint,
             clock=time.monotonic,
-            details=self._results.rows,
+            details=results.rows,
         )
+        theme: ThemeName = look.theme if screen.paint.color else "none"
         view = View(
             tools,
             paint=screen.paint,
-            theme=THEMES[look.theme if screen.paint.color else "none"],
+            theme=THEMES[theme],
             streaming=look.streaming,
             clock=time.monotonic,
         )
@@ -81,12 +86,17 @@ class LiveShell:
             Order(look.streaming, show_thinking=look.show_thinking),
             paint=screen.paint,
         )
+        self._controls = ScreenControls(screen, self.display, view, results, theme=theme)
         self._runs = Runs(app, questions=screen, lines=self.display, before_asking=self._wake)
         app.agent.subscribe(self._track)
+        if look.bell:
+            app.agent.subscribe(Bell(screen.ring, time.monotonic))
 
     def greet(self) -> None:
         """Show what is there: tools, servers, logs."""
         self.display.aside("\n".join(self._app.overview()), "dim")
+        if earlier := recalled(self._app.agent.conversation):
+            self.display.aside(earlier, "dim")
 
     async def run(self) -> None:
         """Show what happens and do what is typed, until cancelled."""
@@ -165,6 +175,7 @@ class LiveShell:
             self._arrived.clear()
             while self._has_work():
                 self._is_working = True
+                self._idle.clear()
                 await told(self._do_next(), self.display)
                 self.display.flush()
             self._is_working = False
@@ -213,19 +224,7 @@ class LiveShell:
             self._screen.put_back("\n\n".join(texts))
 
     def _context(self) -> Context:
-        return Context(self._app, self.display, self._screen.leave, self)
-
-    def show_output(self, number: int | None) -> None:
-        """Print what was folded; the last one without a number."""
-        output = self._results.output(number)
-        if output is None:
-            raise UsageError("nothing was folded under that number")
-        self.display.aside(output)
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether the display is held."""
-        return self.display.is_paused
+        return Context(self._app, self.display, self._screen, self._screen.leave, self._controls)
 
     def _status_text(self) -> str:
         return self._status.text(

@@ -1,6 +1,7 @@
 """The line below the prompt: what the next message is asked of, and what this cost so far."""
 
 from agent_cli.agent import Agent
+from agent_cli.conversation import Conversation
 from agent_cli.events import AgentEnd, AgentStart, Event, UsageChanged
 from agent_cli.timeline import Usage
 
@@ -14,6 +15,7 @@ class Status:
         self._window = 0
         self._context_tokens = 0
         self._total = Usage()
+        self._conversation: Conversation | None = None
         self.refresh()
 
     def __call__(self, event: Event) -> None:
@@ -33,8 +35,10 @@ class Status:
         effort = f" {state.thinking_level}" if state.thinking_level else ""
         self._model = f"{state.model.id}{effort}" if state.model else "no model"
         self._window = state.model.context_window if state.model else 0
-        if not state.messages:
-            self._context_tokens, self._total = 0, Usage()
+        if self._conversation is not self._agent.conversation:
+            self._conversation = self._agent.conversation
+            # What fills the window of another conversation is known with its next reply.
+            self._context_tokens, self._total = 0, self._conversation.usage
 
     def text(self, mode: str, *, paused: bool, waiting_chars: int) -> str:
         """Return the line."""

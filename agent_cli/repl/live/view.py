@@ -49,6 +49,10 @@ class View:
         self._phase: str = Phase.IDLE
         self._began_s: float | None = None
 
+    def use_theme(self, theme: Theme) -> None:
+        """Show answers that have not begun yet in *theme*."""
+        self._theme = theme
+
     @property
     def is_moving(self) -> bool:
         """Whether the tail changes by itself: seconds pass."""

@@ -1,0 +1,117 @@
+"""What a slash command is, what it may touch, and how it lets somebody choose."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from agent_cli.errors import UsageError
+from agent_cli.repl.application import Application
+from agent_cli.repl.approve import Questions
+from agent_cli.terminal.narration import one_line
+from agent_cli.terminal.writer import Lines
+
+
+class Controls(Protocol):
+    """What only a screen can do."""
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the display is held."""
+        ...
+
+    def pause(self, *, paused: bool) -> None:
+        """Hold the display, or let it go on."""
+        ...
+
+    def show_output(self, number: int | None) -> None:
+        """Print what was folded under *number*, or last.
+
+        Raises:
+            UsageError: There is no such output.
+        """
+        ...
+
+    def put_back(self, text: str) -> None:
+        """Put *text* into the input."""
+        ...
+
+    def copy(self, text: str) -> None:
+        """Put *text* on the clipboard of the terminal's computer."""
+        ...
+
+    @property
+    def theme(self) -> str:
+        """The theme's name."""
+        ...
+
+    def use_theme(self, name: str) -> None:
+        """Show answers in another theme from now on.
+
+        Raises:
+            UsageError: There is no such theme.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a command may touch; `leave()` ends the session after the command.
+
+    `controls` is None where there is no screen: on a pipe or a dumb terminal.
+    """
+
+    app: Application
+    writer: Lines
+    questions: Questions
+    leave: Callable[[], None]
+    controls: Controls | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A slash command. `run` gets what stands behind the name, trimmed.
+
+    One that may run `during_a_run` is quick, waits for nothing and leaves the conversation alone.
+    """
+
+    name: str
+    help: str
+    run: Callable[[Context, str], Awaitable[None] | None]
+    argument: str = ""
+    during_a_run: bool = True
+
+    @property
+    def usage(self) -> str:
+        """The command as it is typed."""
+        return f"/{self.name} {self.argument}".rstrip()
+
+
+async def pick(context: Context, rows: Sequence[str], question: str) -> int | None:
+    """List *rows* with numbers from 1 and let somebody type one; return its index.
+
+    Returns:
+        None when nobody can be asked, or nobody wants to choose.
+
+    Raises:
+        UsageError: What was typed is none of the numbers.
+    """
+    context.writer.aside("\n".join(f"{number:>3}  {row}" for number, row in enumerate(rows, 1)))
+    if not context.questions.can_ask:
+        return None
+    try:
+        typed = await context.questions.choose(f"{question} (Ctrl-C: none) ", "")
+    except (KeyboardInterrupt, EOFError):
+        return None
+    return index_of(typed, len(rows))
+
+
+def index_of(typed: str, count: int) -> int:
+    """Return the index that the number *typed* stands for.
+
+    Raises:
+        UsageError: It is no number from 1 to *count*.
+    """
+    number = typed.strip()
+    if not number.isdecimal() or not 1 <= int(number) <= count:
+        raise UsageError(f"{one_line(number)} is not one of the numbers from 1 to {count}")
+    return int(number) - 1

@@ -1,0 +1,29 @@
+"""The bell: for whoever looked away because a run took long."""
+
+from collections.abc import Callable
+from typing import Final
+
+from agent_cli.events import AgentEnd, AgentStart, Event
+
+LONG_S: Final = 10.0
+
+
+class Bell:
+    """An event sink; rings when a run ends, or stops to ask, after more than ten seconds."""
+
+    def __init__(self, ring: Callable[[], None], clock: Callable[[], float]) -> None:
+        self._ring = ring
+        self._clock = clock
+        self._began_s: float | None = None
+
+    def __call__(self, event: Event) -> None:
+        """Take note of *event*."""
+        match event:
+            case AgentStart():
+                self._began_s = self._clock()
+            case AgentEnd() if self._began_s is not None:
+                if self._clock() - self._began_s > LONG_S:
+                    self._ring()
+                self._began_s = None
+            case _:
+                pass

@@ -1,0 +1,131 @@
+"""Commands about the conversation itself: go on with another one, copy it, go back, keep it."""
+
+import asyncio
+from datetime import datetime
+from typing import Final
+
+from agent_cli.errors import UsageError
+from agent_cli.repl.application import KeptSession
+from agent_cli.repl.command import Command, Context, index_of, pick
+from agent_cli.repl.recall import recalled, said_in, typed_prompts
+from agent_cli.terminal.narration import one_line
+from agent_cli.timeline import text_of
+
+_LISTED_MAX: Final = 10
+
+
+def _clear(context: Context, _argument: str) -> None:
+    context.app.clear()
+    context.writer.aside("a new conversation begins", "dim")
+
+
+async def _resume(context: Context, wanted: str) -> None:
+    """Go on with the session whose id begins so, or that has this number in the list."""
+    is_number = wanted.isdecimal() and int(wanted) <= _LISTED_MAX
+    if wanted and not is_number:
+        _go_on_with(context, wanted)
+        return
+    here = context.app.sessions.id
+    listed = await asyncio.to_thread(context.app.sessions.list)
+    sessions = [each for each in listed if each.id != here and not each.problem][:_LISTED_MAX]
+    if not sessions:
+        raise UsageError("there is no other session to go on with")
+    if is_number:
+        index: int | None = index_of(wanted, len(sessions))
+    else:
+        index = await pick(context, [_described(each) for each in sessions], "which session?")
+    if index is not None:
+        _go_on_with(context, sessions[index].id)
+
+
+def _go_on_with(context: Context, id: str) -> None:
+    context.app.sessions.resume(id)
+    end = recalled(context.app.agent.conversation)
+    context.writer.aside(f"session {context.app.sessions.id} goes on\n{end}".rstrip(), "dim")
+
+
+def _described(session: KeptSession) -> str:
+    used = datetime.fromtimestamp(session.updated_at_ms / 1000).strftime("%Y-%m-%d %H:%M")
+    waits = "  [waits for a decision]" if session.waiting else ""
+    return f"{session.id}  {used}  {one_line(session.title) or '-'}{waits}"
+
+
+def _fork(context: Context, _argument: str) -> None:
+    before = context.app.sessions.id
+    context.app.sessions.fork()
+    context.writer.aside(
+        f"session {context.app.sessions.id} goes on as a copy; {before} stays as it is", "dim"
+    )
+
+
+async def _rewind(context: Context, number: str) -> None:
+    """Go back to before a prompt, counted from the last; its text returns to the input."""
+    prompts = typed_prompts(context.app.agent.conversation)[::-1]
+    if not prompts:
+        raise UsageError("there is no prompt to go back to")
+    if number:
+        index: int | None = index_of(number, len(prompts))
+    else:
+        newest = [said_in(prompt) for prompt in prompts[:_LISTED_MAX]]
+        index = await pick(context, newest, "to before which?")
+    if index is None:
+        return
+    prompt = prompts[index]
+    context.app.sessions.rewind(prompt.id)
+    context.writer.aside(f"back to before: {said_in(prompt)} (files stay as they are)", "dim")
+    if context.controls and prompt.input:
+        context.controls.put_back(text_of(prompt.input.content))
+
+
+async def _compact(context: Context, focus: str) -> None:
+    await context.app.compact(focus)
+
+
+def _uncompact(context: Context, _argument: str) -> None:
+    context.app.uncompact()
+    context.writer.aside("the model is sent the whole conversation again", "dim")
+
+
+async def _export(context: Context, to: str) -> None:
+    match to or "md":
+        case "md" | "html" | "json" as wanted:
+            path = await asyncio.to_thread(context.app.sessions.export, wanted)
+            context.writer.aside(f"written without secrets: {path}")
+        case _:
+            raise UsageError(f"/export writes md, html or json, not {one_line(to)}")
+
+
+SESSION_COMMANDS: Final = (
+    Command("clear", "forget the conversation and begin a new one", _clear, during_a_run=False),
+    Command(
+        "resume", "go on with an earlier session", _resume, "[id or number]", during_a_run=False
+    ),
+    Command("fork", "go on with a copy of this session", _fork, during_a_run=False),
+    Command(
+        "rewind",
+        "go back to before a prompt, 1 being the last one; files stay as they are",
+        _rewind,
+        "[number]",
+        during_a_run=False,
+    ),
+    Command(
+        "compact",
+        "replace older messages by a summary",
+        _compact,
+        "[what to keep]",
+        during_a_run=False,
+    ),
+    Command(
+        "uncompact",
+        "send the model again what a summary replaced",
+        _uncompact,
+        during_a_run=False,
+    ),
+    Command(
+        "export",
+        "write the session into a file of the workspace",
+        _export,
+        "[md|html|json]",
+        during_a_run=False,
+    ),
+)

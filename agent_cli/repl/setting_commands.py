@@ -1,0 +1,86 @@
+"""Commands about how the next request is made, and who may do what without being asked."""
+
+from typing import Final, get_args
+
+from agent_cli.errors import UsageError
+from agent_cli.provider import ThinkingLevel
+from agent_cli.repl.approve import Mode
+from agent_cli.repl.command import Command, Context
+from agent_cli.terminal.narration import one_line
+
+_MODES: Final[dict[Mode, str]] = {
+    "ask": "asks before every change",
+    "auto-edit": "edits files of the workspace without asking",
+    "plan": "only looks around",
+    "yolo": "asks only what must be asked",
+}
+_LEVELS: Final[dict[str, ThinkingLevel | None]] = {
+    "default": None,
+    **{level: level for level in get_args(ThinkingLevel)},
+}
+
+
+def _model(context: Context, name: str) -> None:
+    if name:
+        context.app.use_model(name)
+    current = context.app.agent.state.model
+    lines = [f"model: {current.id if current else 'none'}"]
+    if not name:
+        lines += [f"  {alias} = {model_id}" for alias, model_id in context.app.models.items()]
+    context.writer.aside("\n".join(lines))
+
+
+def _effort(context: Context, name: str) -> None:
+    agent = context.app.agent
+    if name:
+        if name not in _LEVELS:
+            raise UsageError(
+                f"there is no effort {one_line(name)}; there are: {', '.join(_LEVELS)}"
+            )
+        agent.set_thinking_level(_LEVELS[name])
+    choice = "" if name else f" (of {', '.join(_LEVELS)})"
+    context.writer.aside(f"effort: {agent.state.thinking_level or 'default'}{choice}")
+
+
+def _mode(context: Context, name: str) -> None:
+    permissions = context.app.permissions
+    if name:
+        mode = next((known for known in _MODES if known == name), None)
+        if mode is None:
+            raise UsageError(f"there is no mode {one_line(name)}; there are: {', '.join(_MODES)}")
+        permissions.mode = mode
+    lines = [f"mode: {permissions.mode}, {_MODES[permissions.mode]}"]
+    if not name:
+        lines += [f"  {each}: {what}" for each, what in _MODES.items()]
+    context.writer.aside("\n".join(lines))
+
+
+def _permissions(context: Context, _argument: str) -> None:
+    permissions = context.app.permissions
+    lines = [f"mode: {permissions.mode}, {_MODES[permissions.mode]}"]
+    lines += [
+        f"  {kind} {rule}" + (f"  ({rule.origin})" if rule.origin else "")
+        for kind, rule in permissions.rules()
+    ]
+    if len(lines) == 1:
+        lines.append("  no rules")
+    context.writer.aside("\n".join(lines))
+
+
+def _theme(context: Context, name: str) -> None:
+    if context.controls is None:
+        raise UsageError("/theme needs a screen")
+    if name:
+        context.controls.use_theme(name)
+    context.writer.aside(f"theme: {context.controls.theme}")
+
+
+SETTING_COMMANDS: Final = (
+    Command("model", "show the model, or use another one", _model, "[name]"),
+    Command("effort", "show how much the model thinks, or change it", _effort, "[level]"),
+    Command(
+        "mode", "show what is asked before it happens, or change it", _mode, f"[{'|'.join(_MODES)}]"
+    ),
+    Command("permissions", "list the rules in force", _permissions),
+    Command("theme", "show answers in other colours", _theme, "[name]"),
+)

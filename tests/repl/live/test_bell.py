@@ -1,0 +1,23 @@
+"""Whoever looked away hears that a long run ended."""
+
+import pytest
+
+from agent_cli.events import AgentEnd, AgentStart
+from agent_cli.repl.live.bell import LONG_S, Bell
+
+
+@pytest.mark.parametrize(("took_s", "rings"), [(LONG_S, 0), (LONG_S + 0.1, 1)])
+def test_only_a_long_run_rings(took_s: float, rings: int) -> None:
+    """Ten seconds; each run by itself."""
+    rung: list[float] = []
+    now_s = 0.0
+    bell = Bell(lambda: rung.append(now_s), lambda: now_s)
+
+    bell(AgentEnd((), "end_turn"))
+    bell(AgentStart())
+    now_s += took_s
+    bell(AgentEnd((), "end_turn"))
+    now_s += 60
+    bell(AgentEnd((), "end_turn"))
+
+    assert len(rung) == rings

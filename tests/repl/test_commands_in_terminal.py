@@ -1,0 +1,93 @@
+"""Slash commands that need a screen, in a real terminal."""
+
+import base64
+
+from tests.repl.terminal import Terminal
+
+
+def ready(terminal: Terminal) -> None:
+    """Wait until the program behind the prompt is there."""
+    terminal.until("logs: agent.log")
+    terminal.until_prompt()
+
+
+def test_a_session_is_chosen_by_its_number_and_its_question_is_put_at_once() -> None:
+    """S2-53, S4-26: the call that waits in it is shown; no key of the choice answers it."""
+    with Terminal() as terminal:
+        ready(terminal)
+        terminal.send("/resume\r")
+        terminal.until("which session?")
+        terminal.send("2\r")
+        terminal.until("allow?")
+        terminal.send("n")
+        terminal.until("The tool said: The user does not want this call to run.")
+
+        assert "session bb2 goes on" in terminal.text
+        assert "$ touch m" in terminal.text
+
+
+def test_a_question_that_waits_is_put_at_the_start() -> None:
+    """With --continue nobody should have to type something first; Esc says no to it."""
+    with Terminal(WAITING="1") as terminal:
+        terminal.until("allow?")
+        assert "you> Touch" in terminal.text
+        terminal.send("\x1b")
+        terminal.until("interrupted")
+        terminal.until_prompt()
+
+
+def test_choosing_nothing_changes_nothing() -> None:
+    """Ctrl-C at the list gives the prompt back."""
+    with Terminal() as terminal:
+        ready(terminal)
+        terminal.send("/resume\r")
+        terminal.until("which session?")
+        terminal.send("\x03")
+        terminal.until_prompt()
+
+        assert "goes on" not in terminal.text
+
+
+def test_a_prompt_that_was_taken_back_returns_to_the_input() -> None:
+    """S2-53: it can be said better now."""
+    with Terminal() as terminal:
+        ready(terminal)
+        terminal.send("say it badly\r")
+        terminal.until("You said 'say it badly'")
+        terminal.until_prompt()
+        terminal.send("/rewind 1\r")
+        terminal.until(lambda: terminal.last_row == "you> say it badly")
+
+
+def test_copy_hands_the_answer_to_the_terminal_and_themes_can_be_changed() -> None:
+    """As it was written, not as it was drawn; the bell and the clipboard move no cursor."""
+    with Terminal() as terminal:
+        ready(terminal)
+        terminal.send("hello\r")
+        terminal.until("You said 'hello' to model-1.")
+        terminal.until_prompt()
+        terminal.send("/copy\r")
+        terminal.until("28 characters are on the clipboard")
+        terminal.send("/theme light\r")
+        terminal.until("theme: light")
+        terminal.send("/theme pink\r")
+        terminal.until("there is no theme pink; there are: dark, light, high-contrast, none")
+
+    coded = base64.b64encode(b"You said 'hello' to model-1.")
+    assert b"\x1b]52;c;" + coded + b"\x07" in terminal.bytes
+
+
+def test_a_long_run_rings_when_it_ends_unless_it_should_not() -> None:
+    """One bell; the setting `ui.bell` is what the session was started with."""
+    rung = []
+    for variables in ({"LONG_S": "-1"}, {"LONG_S": "-1", "NO_BELL": "1"}, {}):
+        with Terminal(**variables) as terminal:
+            ready(terminal)
+            terminal.send("hello\r")
+            terminal.until("You said 'hello' to model-1.")
+            terminal.until_prompt()
+            terminal.send("exit\r")
+            terminal.exit_code()
+            rung.append(terminal.bytes.count(b"\x07"))
+
+    assert rung == [1, 0, 0]
