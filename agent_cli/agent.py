@@ -1,6 +1,7 @@
 """The stateful level: one conversation, two queues, listeners, and one run at a time."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -24,7 +25,7 @@ from agent_cli.run_result import RunResult
 from agent_cli.timeline import Block
 from agent_cli.tooling import Tool
 
-_log = structlog.get_logger(__name__)
+_log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class Agent:

@@ -1,6 +1,7 @@
 """One run without a REPL: `agent-cli -p`, or `agent-cli sessions approve`."""
 
 import asyncio
+import logging
 import select
 import signal
 import sys
@@ -26,7 +27,7 @@ from agent_cli.timeline import Json, Usage
 OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 Decide: TypeAlias = Callable[[Agent], Awaitable[RunResult]]
 
-_log = structlog.get_logger(__name__)
+_log = structlog.wrap_logger(logging.getLogger(__name__))
 _STDOUT_CLOSED_EXIT_CODE: Final = 141
 # A refused model may ask again and again, and each answer begins a run with fresh limits.
 _REFUSALS_MAX: Final = 10

@@ -1,5 +1,6 @@
 """Before tools run: does each exist, does its input fit, may it run, and beside which others?"""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from agent_cli.tooling import Allow, Ask, Deny, Tool, ToolResult, Verdict, check
 _CUT_OFF = (
     "Not run: the reply ended with %s before this call was complete. Call again with less in it."
 )
-_log = structlog.get_logger(__name__)
+_log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """One call, from its start event to its end event; whatever the tool does becomes a result."""
 
 import asyncio
+import logging
 
 import structlog
 
@@ -11,7 +12,7 @@ from agent_cli.preflight import announced
 from agent_cli.timeline import Error, Success, ToolOutput
 from agent_cli.tooling import Tool, ToolContext, ToolResult
 
-_log = structlog.get_logger(__name__)
+_log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class ToolCallRun:

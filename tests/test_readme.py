@@ -1,11 +1,15 @@
 """What the README shows is what the program does."""
 
+import os
 import re
+import subprocess
+import sys
 from itertools import groupby
 from pathlib import Path
 
 from agent_cli.repl.commands import COMMANDS
 from tests.e2e.program import AGENT_CLI
+from tests.messages_api import reply, serve_in_thread
 from tests.repl.terminal import Terminal
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
@@ -39,3 +43,21 @@ def test_every_command_of_the_prompt_is_named() -> None:
     named = set(re.findall(r"`/([a-z]+)", table))
 
     assert named == {command.name for command in COMMANDS}
+
+
+def test_the_example_of_the_library_runs(tmp_path: Path) -> None:
+    """S0-71, S3-01: as it stands, with a server in place of the real one."""
+    program = README.partition("```python\n")[2].partition("```")[0]
+    (tmp_path / "example.py").write_text(program, encoding="utf-8")
+
+    with serve_in_thread(reply("Hello yourself!")) as api:
+        ran = subprocess.run(
+            [sys.executable, "example.py"],
+            env={**os.environ, "ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": api.base_url},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    assert (ran.stdout, ran.returncode, api.refusals) == ("Hello yourself!", 0, []), ran.stderr

@@ -1,5 +1,6 @@
 """What servers ask of us: forms, addresses, a model's reply, our directories; and what they log."""
 
+import logging
 from collections.abc import Iterator
 
 import mcp_types
@@ -19,7 +20,7 @@ _MESSAGE_MAX = 4000
 _LOGGED_MAX = 1000
 _REFUSED = -1
 """MCP: the user rejected a sampling request."""
-log = structlog.get_logger()
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class Callbacks:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 
@@ -40,7 +41,7 @@ _CHANGES = (
     mcp_types.PromptListChangedNotification,
     mcp_types.ResourceListChangedNotification,
 )
-log = structlog.get_logger()
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class ServerConnection:

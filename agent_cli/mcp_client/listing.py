@@ -1,6 +1,7 @@
 """Ask a server what it offers, page by page, and be told when that changes."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
@@ -19,7 +20,7 @@ from agent_cli.mcp_client.stderr_tail import printable
 _PAGES_MAX = 100
 _TEXT_MAX = 300
 _AGAIN_S = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
-log = structlog.get_logger()
+log = structlog.wrap_logger(logging.getLogger(__name__))
 Page = TypeVar("Page", bound=mcp_types.PaginatedResult)
 
 

@@ -5,6 +5,7 @@ is stored is used and refreshed, and a server that wants more is reported.
 """
 
 import asyncio
+import logging
 import time
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -41,7 +42,7 @@ from agent_cli.mcp_client.reasons import one_line
 _SIGN_IN_LIMIT_S = 600.0
 _EARLY_S = 30.0
 _NOWHERE = "http://localhost/callback"
-log = structlog.get_logger()
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class SignInNeeded(OAuthFlowError):

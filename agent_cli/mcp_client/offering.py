@@ -1,6 +1,7 @@
 """What one server offers at the moment, and what of it the user approved."""
 
 import asyncio
+import logging
 
 import mcp_types
 import structlog
@@ -12,7 +13,7 @@ from agent_cli.mcp_client.pins import definition
 from agent_cli.mcp_client.tools import Wrapped, wrap_tools
 from agent_cli.timeline import Json
 
-log = structlog.get_logger()
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class Offering:

@@ -6,6 +6,7 @@ shipped ones, then the installed ones by name.
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -26,7 +27,7 @@ from agent_cli.timeline import UserOutput, text_of
 from agent_cli.tooling import Tool
 
 LOAD_LIMIT_S = 10.0
-_log = structlog.get_logger(__name__)
+_log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class Plugins:

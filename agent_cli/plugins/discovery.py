@@ -3,6 +3,7 @@
 A package that cannot be used costs one sentence that names it, and nothing else.
 """
 
+import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
@@ -15,7 +16,7 @@ from agent_cli.tooling import Tool
 
 PLUGINS_GROUP = "agent_cli.plugins"
 TOOLS_GROUP = "agent_cli.tools"
-_log = structlog.get_logger(__name__)
+_log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 @dataclass(frozen=True, slots=True)

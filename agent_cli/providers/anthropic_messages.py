@@ -7,6 +7,7 @@ costs over a second, so a thread does it (`preload`), once there is something on
 import asyncio
 import gc
 import json
+import logging
 import re
 import sys
 import threading
@@ -46,7 +47,7 @@ OPTIONAL_FIELDS = {
 }
 NO_STREAMS = ("text/html", "application/json")
 
-_log = structlog.get_logger(__name__)
+_log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class AnthropicMessages:

@@ -3,6 +3,7 @@
 The same for every front end that has a person in front of it.
 """
 
+import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
@@ -19,7 +20,7 @@ from agent_cli.terminal.narration import narrate_end
 from agent_cli.terminal.writer import Lines
 from agent_cli.timeline import Pending, ToolOutput
 
-_log = structlog.get_logger(__name__)
+_log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 async def told(work: Awaitable[None], lines: Lines) -> None:

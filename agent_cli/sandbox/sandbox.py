@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import logging
 import os
 import secrets
 import shutil
@@ -28,7 +29,7 @@ from agent_cli.terminal.background import in_background
 Mode: TypeAlias = Literal["auto", "required", "off"]
 Release: TypeAlias = Callable[[], Sequence[str]]
 
-_log = structlog.get_logger(__name__)
+_log = structlog.wrap_logger(logging.getLogger(__name__))
 _MEMORY = "sandbox.json"
 # To be raised when a sandbox is built differently: what an older one was found to do is void.
 _EDITION = 1

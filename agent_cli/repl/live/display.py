@@ -1,6 +1,7 @@
 """From what happens to what is seen: at most so many frames a second, in the order of events."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from typing import Final
@@ -15,7 +16,7 @@ from agent_cli.repl.live.sequence import Sequence
 from agent_cli.repl.live.view import View
 from agent_cli.terminal.writer import Style
 
-_log = structlog.get_logger(__name__)
+_log = structlog.wrap_logger(logging.getLogger(__name__))
 _FRAME_S: Final = 0.05
 _IDLE_FRAME_S: Final = 0.125
 # Keys are handled between slices of work, however much text came at once.
