@@ -25,6 +25,13 @@ CHILDREN_GRACE_S = 2.0
 Address: TypeAlias = Any  # each family of sockets has its own kind
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _signals_have_their_defaults() -> None:
+    """Whoever starts us in the background ignores these, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 @pytest.fixture(autouse=True)
 def _new_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give the test a home of its own; `tmp_path`, empty, is the working directory."""

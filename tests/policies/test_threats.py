@@ -135,12 +135,12 @@ async def test_an_injection_in_a_file_changes_no_rule_and_has_no_effect(tmp_path
 
 
 def test_no_rule_that_allows_opens_what_is_denied(tmp_path: Path) -> None:
-    """Deny is monotone: 2,000 random rule sets, each with and without more that is allowed."""
+    """Deny is monotone: 500 random rule sets, each with and without more that is allowed."""
     chance = random.Random(19)
     denials = ["bash(git push *)", "bash(rm *)", "edit(src/**)", "mcp__github__*", "*(x)", "read"]
     allowances = ["*", "bash", "bash(git *)", "edit", "edit(**)", "mcp__*", "read(src/**)"]
     commands = ["git push", "sudo rm a", "x", "ls", "make && git push x", "echo $(rm a)"]
-    for _ in range(2_000):
+    for _ in range(500):
         mode = chance.choice(MODES)
         deny = chance.sample(denials, chance.randint(1, 3))
         fewer = policy(tmp_path, mode=mode, deny=deny)

@@ -6,6 +6,7 @@ makes. `closed` appears when the program is left in order.
 
 import asyncio
 import json
+import logging
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -374,12 +375,13 @@ def wait_for(name: str) -> None:
 
 def build() -> Application:
     """Keep tracebacks where the program keeps them, off the terminal; then build or fail."""
+    logging.basicConfig(filename="agent.log", level=logging.INFO)
     structlog.configure(
         processors=[
             structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(default=str),
         ],
-        logger_factory=structlog.WriteLoggerFactory(Path("agent.log").open("a")),  # noqa: SIM115
+        logger_factory=structlog.stdlib.LoggerFactory(),
     )
     if "AWAIT_BUILT" in os.environ:
         wait_for("built")
