@@ -15,7 +15,7 @@ from agent_cli.repl.hosting import Host, Maker
 from agent_cli.repl.interrupts import Interrupts
 from agent_cli.repl.look import Look
 from agent_cli.repl.typeahead import typeahead_kept
-from agent_cli.terminal.writer import Writer
+from agent_cli.terminal.writer import Writer, flush_or_silence
 
 if TYPE_CHECKING:
     from agent_cli.repl.application import Application
@@ -56,10 +56,15 @@ async def run(options: ReplOptions, build: "Callable[[], Application]") -> int:
     Raises:
         Exception: Whatever *build* raised.
     """
-    if _is_terminal():
-        with typeahead_kept(sys.stdin) as typed:
-            return await _run_live(options, build, typed)
-    return await _run_plain(options, build)
+    try:
+        if _is_terminal():
+            with typeahead_kept(sys.stdin) as typed:
+                return await _run_live(options, build, typed)
+        return await _run_plain(options, build)
+    finally:
+        # Python would flush them at its end, and turn our exit code into one of its own.
+        for stream in (sys.stdout, sys.stderr):
+            flush_or_silence(stream)
 
 
 def _is_terminal() -> bool:

@@ -104,6 +104,14 @@ class Writer:
             self.stdout_closed = self.stdout_closed or stream is self._out
 
 
+def flush_or_silence(stream: TextIO) -> None:
+    """Write what is left, or drop it when nobody reads any more: a window that was closed."""
+    try:
+        stream.flush()
+    except OSError:
+        silence(stream)
+
+
 def silence(stream: TextIO) -> None:
     """Point a stream whose reader is gone at nothing, so that no later flush complains."""
     nothing = os.open(os.devnull, os.O_WRONLY)
