@@ -2,9 +2,8 @@
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from agent_cli.arguments import Arguments, parse_arguments
+from agent_cli.arguments import Arguments, help_text, parse_arguments
 from agent_cli.errors import AgentCliError, SettingsError, UsageError
 from agent_cli.version import __version__
 
@@ -30,8 +29,7 @@ def _run(arguments: Arguments) -> int:
             print(f"agent-cli {__version__}")
             return 0
         case "help":
-            # Not importlib.resources, which takes longer to import than all of this.
-            print(Path(__file__).with_name("help.txt").read_text(encoding="utf-8"), end="")
+            print(help_text(), end="")
             return 0
         case _:
             from agent_cli.commands import COMMANDS  # noqa: PLC0415 - half of the start-up time
