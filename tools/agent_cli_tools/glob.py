@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 from pathspec import GitIgnoreSpec
@@ -10,6 +12,7 @@ from pydantic import Field
 from agent_cli.cancel import CancelToken
 from agent_cli.errors import ToolError
 from agent_cli.tooling import Tool, ToolContext, ToolResult
+from agent_cli_tools.evidence import is_there
 from agent_cli_tools.parameters import Parameters
 from agent_cli_tools.searches import expand_braces, footer, left_out, search, search_root
 from agent_cli_tools.secret_files import is_secret
@@ -58,35 +61,34 @@ async def _glob(workspace: Workspace, params: GlobParameters) -> ToolResult:
     if not (workspace.root / root).is_dir():
         raise ToolError(f"{params.path} is a file. Give a directory to search in.")
     found = await search(workspace, ["--files", "--null", "--hidden", "--glob=!.git", "--", root])
-    names = await asyncio.to_thread(
-        _matching, found.output, params.pattern, workspace.root, workspace.root / root
-    )
-    public = [name for name in names if not is_secret(Path(name))]
-    shown = _fitting(public[: min(params.limit, LIMIT_MAX)])
+    base = workspace.root / root
+    paths = await asyncio.to_thread(_matching, found.output, params.pattern, workspace.root, base)
+    public = [path for path in paths if not is_secret(_below(path, workspace.root))]
+    shown = await asyncio.to_thread(_shown, public, params.limit, workspace.root)
     notes = []
     if not public:
         notes.append(f"no files match {params.pattern} in {params.path}")
     elif len(shown) < len(public):
         notes.append(f"{len(shown):,} of {len(public):,} files shown; narrow the pattern")
-    notes += left_out(len(names) - len(public))
+    notes += left_out(len(paths) - len(public))
     if found.cut:
         notes.append(found.cut)
     text = "\n".join([*shown, *footer(notes)])
     return ToolResult.of(text, {"kind": "search", "matches": len(shown), "total": len(public)})
 
 
-def _matching(output: bytes, pattern: str, root: Path, base: Path) -> list[str]:
+def _matching(output: bytes, pattern: str, root: Path, base: Path) -> list[Path]:
     """Return the listed files that *pattern*, seen from *base*, matches; newest first."""
     pattern = pattern.removeprefix(f"{base}/")
     # In .gitignore, whose rules these are, "!" and "#" at the start mean something else.
     escaped = f"\\{pattern}" if pattern.startswith(("!", "#")) else pattern
     spec = GitIgnoreSpec.from_lines(expand_braces(escaped))
-    found: list[tuple[float, str]] = []
+    found: list[tuple[float, Path]] = []
     for raw in output.split(b"\0")[:-1]:
         path = root / os.fsdecode(raw)
         if spec.match_file(path.relative_to(base).as_posix()):
-            found.append((-_modified(path), _shown(path, root)))
-    return [name for _, name in sorted(found)]
+            found.append((-_modified(path), path))
+    return [path for _, path in sorted(found)]
 
 
 def _modified(path: Path) -> float:
@@ -96,15 +98,18 @@ def _modified(path: Path) -> float:
         return 0.0  # It went away in the meantime; old news come last.
 
 
-def _shown(path: Path, root: Path) -> str:
-    name = path.relative_to(root) if path.is_relative_to(root) else path
-    return str(name).encode(errors="replace").decode()
+def _below(path: Path, root: Path) -> Path:
+    return path.relative_to(root) if path.is_relative_to(root) else path
 
 
-def _fitting(names: list[str]) -> list[str]:
+def _shown(paths: Sequence[Path], limit: int, root: Path) -> list[str]:
+    """Return as many names as fit, of files that are where they seemed to be."""
+    names: list[str] = []
     room = RESULT_BYTES_MAX - _FOOTER_BYTES
-    for count, name in enumerate(names):
+    for path in islice(filter(is_there, paths), min(limit, LIMIT_MAX)):
+        name = str(_below(path, root)).encode(errors="replace").decode()
         room -= len(name.encode()) + 1
         if room < 0:
-            return names[:count]
+            break
+        names.append(name)
     return names

@@ -1,14 +1,19 @@
 """grep: search file contents with a regular expression."""
 
-from collections.abc import Iterator
+import asyncio
+import os
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import PurePath
+from itertools import groupby
+from pathlib import Path, PurePath
 from typing import Literal
 
 from pydantic import Field
 
 from agent_cli.cancel import CancelToken
 from agent_cli.tooling import Tool, ToolContext, ToolResult
+from agent_cli_tools.evidence import opened
 from agent_cli_tools.parameters import Parameters
 from agent_cli_tools.searches import displayed, expand_braces, footer, left_out, search, search_root
 from agent_cli_tools.secret_files import is_secret
@@ -21,6 +26,8 @@ _COLUMNS_MAX = 500
 # ripgrep takes a file that a --glob names even if .gitignore leaves it out, so a glob for
 # everything would search everything.
 _GLOBS_FOR_ALL = frozenset({"", "*", "**", "**/*"})
+
+_LINE = re.compile(rb"(?P<line>\d+)(?P<mark>[:-])(?P<offset>\d+)[:-](?P<text>.*)", re.DOTALL)
 
 _DESCRIPTION = (
     "Search file contents with a regex (ripgrep); respects .gitignore, newest files first."
@@ -41,11 +48,18 @@ class GrepParameters(Parameters):
 
 @dataclass(frozen=True, slots=True)
 class _Hit:
-    """One line of the answer; context lines are no matches and do not count."""
+    """One line of the answer; context lines are no matches and do not count.
 
-    path: str
+    Attributes:
+        raw: The file's line as it was printed; None where only the file was named.
+        offset: Bytes before it.
+    """
+
+    path: bytes
     text: str
     is_match: bool = True
+    raw: bytes | None = None
+    offset: int = 0
 
 
 def grep_tool(workspace: Workspace) -> Tool:
@@ -72,10 +86,11 @@ async def _grep(workspace: Workspace, params: GrepParameters) -> ToolResult:
     root = search_root(workspace, params.path)
     found = await search(workspace, _arguments(params, root))
     hits = list(_FORMATS[params.mode](found.output))
-    secret = {hit.path for hit in hits if is_secret(PurePath(hit.path))}
-    shown, matches = _shown([hit for hit in hits if hit.path not in secret], params.limit)
+    secret = {hit.path for hit in hits if is_secret(PurePath(os.fsdecode(hit.path)))}
+    public = [hit for hit in hits if hit.path not in secret]
+    shown, matches, untrue = await asyncio.to_thread(_shown, public, params.limit, workspace.root)
     notes = []
-    total = sum(hit.is_match for hit in hits if hit.path not in secret)
+    total = sum(hit.is_match for hit in public if hit.path not in untrue)
     if total == 0:
         shown = []  # Not even the separators between what was left out.
         notes.append(f"no matches for {params.pattern} in {params.path}")
@@ -83,6 +98,8 @@ async def _grep(workspace: Workspace, params: GrepParameters) -> ToolResult:
         unit = "matches" if params.mode == "content" else "files"
         notes.append(f"{matches:,} of {total:,} {unit} shown; narrow the search or raise limit")
     notes += left_out(len(secret))
+    if untrue:
+        notes.append(f"{len(untrue)} left out that changed meanwhile, or may hold secrets")
     if found.cut:
         notes.append(found.cut)
     text = "\n".join([*shown, *footer(notes)])
@@ -94,7 +111,7 @@ def _arguments(params: GrepParameters, root: str) -> list[str]:
     modes = {"content": [], "files": ["--files-with-matches"], "count": ["--count"]}
     return [
         *("--color=never", "--no-heading", "--with-filename", "--line-number", "--null"),
-        *("--hidden", "--sortr=modified", "--max-columns-preview"),
+        *("--byte-offset", "--hidden", "--sortr=modified", "--max-columns-preview"),
         f"--max-columns={_COLUMNS_MAX}",
         *modes[params.mode],
         *(["--ignore-case"] if params.ignore_case else []),
@@ -111,41 +128,59 @@ def _content(output: bytes) -> Iterator[_Hit]:
         raw_path, separator, rest = line.partition(b"\0")
         if not separator:
             if line == b"--":
-                yield _Hit("", "--", is_match=False)
+                yield _Hit(b"", "--", is_match=False)
             continue
-        path = displayed(raw_path)
-        number = len(rest) - len(rest.lstrip(b"0123456789"))
-        is_match = rest[number : number + 1] == b":"
-        mark = ":" if is_match else "-"
-        text = rest.decode("utf-8", "replace").removesuffix("\r")
-        yield _Hit(path, f"{path}{mark}{text}", is_match)
+        number, mark, offset, raw = _parts(rest)
+        text = raw.decode("utf-8", "replace").removesuffix("\r")
+        shown = f"{displayed(raw_path)}{mark}{number}{mark}{text}"
+        yield _Hit(raw_path, shown, mark == ":", raw, offset)
+
+
+def _parts(printed: bytes) -> tuple[int, str, int, bytes]:
+    """Return line number, mark (: or -), offset and text of `12:345:text`."""
+    number = _LINE.match(printed)
+    assert number is not None, "ripgrep prints what it was asked for"
+    return int(number["line"]), number["mark"].decode(), int(number["offset"]), number["text"]
 
 
 def _files(output: bytes) -> Iterator[_Hit]:
     for raw_path in output.split(b"\0")[:-1]:
-        path = displayed(raw_path)
-        yield _Hit(path, path)
+        yield _Hit(raw_path, displayed(raw_path))
 
 
 def _counts(output: bytes) -> Iterator[_Hit]:
     for line in output.splitlines():
         raw_path, _, count = line.partition(b"\0")
-        path = displayed(raw_path)
-        yield _Hit(path, f"{path}:{count.decode()}")
+        yield _Hit(raw_path, f"{displayed(raw_path)}:{count.decode()}")
 
 
 _FORMATS = {"content": _content, "files": _files, "count": _counts}
 
 
-def _shown(hits: list[_Hit], limit: int) -> tuple[list[str], int]:
-    """Return the lines that fit, and how many of them are matches."""
+def _shown(hits: list[_Hit], limit: int, root: Path) -> tuple[list[str], int, set[bytes]]:
+    """Return the lines that fit, how many of them are matches, and files that do not hold them."""
     lines: list[str] = []
     matches = 0
+    untrue: set[bytes] = set()
     room = RESULT_BYTES_MAX - _FOOTER_BYTES
-    for hit in hits:
+    for hit in _true(hits, root, untrue):
         room -= len(hit.text.encode()) + 1
         if room < 0 or len(lines) >= RESULT_LINES_MAX or (hit.is_match and matches == limit):
             break
         lines.append(hit.text)
         matches += hit.is_match
-    return lines, matches
+    return lines, matches, untrue
+
+
+def _true(hits: Iterable[_Hit], root: Path, untrue: set[bytes]) -> Iterator[_Hit]:
+    """Yield those of *hits* that are what their file says; add the paths of others to *untrue*."""
+    for path, of_file in groupby(hits, key=lambda hit: hit.path):
+        if not path:
+            yield from of_file
+            continue
+        with opened(root / os.fsdecode(os.path.normpath(path)), root) as file:
+            for hit in of_file:
+                if file and (hit.raw is None or file.holds(hit.raw, hit.offset)):
+                    yield hit
+                else:
+                    untrue.add(path)

@@ -7,6 +7,7 @@ can be stopped then. It takes the options grep and glob use and prints as ripgre
 standard library and pathspec only, and is run by its path, so that starting it is quick.
 """
 
+import codecs
 import io
 import os
 import re
@@ -14,6 +15,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import BinaryIO
 
@@ -160,7 +162,7 @@ def _search(path: Path, regex: "re.Pattern[bytes]", options: _Options) -> Iterat
         return
     if b"\0" in content:
         return
-    lines = [line.rstrip(b"\n") for line in io.BytesIO(content)]
+    lines = [line.rstrip(b"\n") for line in io.BytesIO(content.removeprefix(codecs.BOM_UTF8))]
     matches = [number for number, line in enumerate(lines) if regex.search(line)]
     name = os.fsencode(path) + b"\0"
     if not matches:
@@ -177,6 +179,7 @@ def _matching_lines(
     name: bytes, lines: Sequence[bytes], matches: Sequence[int], context: int
 ) -> Iterator[bytes]:
     hits = set(matches)
+    offsets = list(accumulate((len(line) + 1 for line in lines), initial=0))
     shown = {
         number
         for match in matches
@@ -184,7 +187,8 @@ def _matching_lines(
     }
     for number in sorted(shown):
         mark = b":" if number in hits else b"-"
-        yield name + b"%d%b%b\n" % (number + 1, mark, lines[number][:_COLUMNS_MAX])
+        text = lines[number][:_COLUMNS_MAX]
+        yield name + b"%d%b%d%b%b\n" % (number + 1, mark, offsets[number], mark, text)
 
 
 if __name__ == "__main__":

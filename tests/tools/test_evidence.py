@@ -1,0 +1,146 @@
+"""What a search printed counts only if the file, opened as `read` opens it, says the same."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import Popen
+
+import pytest
+
+from agent_cli_tools import searches
+from agent_cli_tools.evidence import is_there, opened
+from tests.tools.calling import Tools
+
+CANARY = "CANARY"
+
+
+@pytest.fixture(params=["ripgrep", "plain"])
+def tree(request: pytest.FixtureRequest, tools: Tools, monkeypatch: pytest.MonkeyPatch) -> Tools:
+    """A folder in the workspace, and beside the workspace one that looks the same."""
+    tools.file("sub/a.txt", "inside\n")
+    outside = tools.root.parent / "outside"
+    outside.mkdir()
+    (outside / "a.txt").write_text(f"{CANARY}\n")
+    (outside / "only-there.txt").write_text(f"{CANARY}\n")
+    if request.param == "plain":
+        monkeypatch.setattr(searches, "find_program", lambda name, outside: None)
+    return tools
+
+
+def around_the_search(
+    monkeypatch: pytest.MonkeyPatch, *, before: Callable[[], object], after: Callable[[], object]
+) -> None:
+    """Call *before* when the path has been judged, *after* when the program has ended."""
+    start = searches._start
+
+    def started(*arguments: object) -> "Popen[bytes]":
+        before()
+        process = start(*arguments)  # type: ignore[arg-type]  # passed on as they came
+        process.wait()
+        after()
+        return process
+
+    monkeypatch.setattr(searches, "_start", started)
+
+
+@pytest.mark.parametrize("swapped_back", [False, True])
+@pytest.mark.parametrize("path", [".", "sub", "sub/a.txt"])
+async def test_a_directory_swapped_for_a_symlink_shows_nothing(
+    tree: Tools, monkeypatch: pytest.MonkeyPatch, path: str, *, swapped_back: bool
+) -> None:
+    """Threat 3: between check and open, also when it is the old directory again afterwards."""
+    folder, aside = tree.root / "sub", tree.root.parent / "aside"
+
+    def swap() -> None:
+        folder.rename(aside)
+        folder.symlink_to("../outside")
+
+    def back() -> None:
+        if swapped_back:
+            folder.unlink()
+            aside.rename(folder)
+
+    answers: list[str] = []
+    for call in (
+        {"pattern": ".", "path": path},
+        {"pattern": CANARY, "path": path, "context": 1},
+        {"pattern": CANARY, "path": path, "mode": "files"},
+    ):
+        around_the_search(monkeypatch, before=swap, after=back)
+        answers.append((await tree("grep", **call)).text)
+        monkeypatch.undo()
+        if not swapped_back:
+            folder.unlink()
+            aside.rename(folder)
+
+    assert not any(CANARY in answer.replace(f"for {CANARY}", "") for answer in answers)
+
+
+async def test_names_outside_are_not_listed_through_a_swapped_directory(
+    tree: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 3: glob tells names only; not those either."""
+    folder = tree.root / "sub"
+
+    def swap() -> None:
+        folder.rename(tree.root.parent / "aside")
+        folder.symlink_to("../outside")
+
+    around_the_search(monkeypatch, before=swap, after=lambda: None)
+    answer = (await tree("glob", pattern="*", path="sub")).text
+
+    assert "only-there" not in answer
+
+
+async def test_another_name_of_a_secret_is_not_searched(tree: Tools) -> None:
+    """Threat 2: a hard link is the file itself, as for `read`."""
+    secret = tree.file(".env", f"TOKEN={CANARY}\n")
+    os.link(secret, tree.root / "notes.txt")
+
+    for mode in ("content", "files", "count"):
+        text = await tree.text("grep", pattern="TOKEN", mode=mode)
+
+        assert text.startswith("[no matches")
+        assert "1 left out that changed meanwhile, or may hold secrets" in text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "é\r\nfound\r\n".encode(),
+        b"\xef\xbb\xbffound first\nfound again\n",
+        "first\nfound\n".encode("utf-16"),
+        b"h\xe9 found\n",
+        b"found" + b"x" * 2_000 + b"found\nfound\n",
+        b"no line end: found",
+    ],
+    ids=["crlf", "bom", "utf-16", "latin-1", "long", "no end"],
+)
+async def test_whatever_a_search_reads_is_recognised(tools: Tools, content: bytes) -> None:
+    """Else a true answer would be held back."""
+    tools.file("a.txt", content)
+
+    result = await tools("grep", pattern="found", context=1)
+
+    assert "found" in result.text
+    assert "left out" not in result.text
+
+
+def test_only_what_stands_there_is_held(tmp_path: Path) -> None:
+    """At that offset, in a regular file; a pipe nobody writes to does not stop us."""
+    (tmp_path / "a").write_bytes(b"one\ntwo\n")
+    (tmp_path / "link").symlink_to("a")
+    os.mkfifo(tmp_path / "pipe")
+
+    with opened(tmp_path / "a", tmp_path) as file:
+        assert file is not None
+        assert file.holds(b"two", 4)
+        assert not file.holds(b"two", 0)
+        assert not file.holds(b"two [... omitted end of long line]x", 4)
+        assert file.holds(b"tw [... omitted end of long line]", 4)
+        assert file.holds(b"tw [... 1 more match]", 4)
+    for name in ("link", "pipe", "none"):
+        with opened(tmp_path / name, tmp_path) as file:
+            assert file is None
+    assert is_there(tmp_path / "link")
+    assert not is_there(tmp_path / "none")

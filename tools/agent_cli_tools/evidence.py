@@ -1,0 +1,76 @@
+"""Whether what a search printed is true, told from the files themselves.
+
+A searching program opens what it finds by its path, and between its look and its opening anybody
+may put a symlink there. So it only says where to look: what is shown is compared with the file as
+`read` would open it, no symlink followed, no other name of a secret.
+"""
+
+import codecs
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from agent_cli_tools.fixed_paths import directory_at, open_file
+from agent_cli_tools.secret_files import is_linked_secret
+
+_TRANSCODED_BYTES_MAX = 20_000_000
+# What ripgrep puts behind the beginning of a line that is too long.
+_CUT = re.compile(rb" \[\.\.\. (?:omitted end of long line|\d+ more match(?:es)?)\]\Z")
+
+
+class OpenedFile:
+    """A file without symlinks in its path, and what a search can have printed of it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._transcoded: bytes | None = None
+        self._skipped = 0
+        start = os.pread(descriptor, 3, 0)
+        if start == codecs.BOM_UTF8:
+            self._skipped = len(start)
+        elif start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            content = os.pread(descriptor, _TRANSCODED_BYTES_MAX, 0)
+            self._transcoded = content.decode("utf-16", "replace").encode()
+
+    def holds(self, text: bytes, offset: int) -> bool:
+        """Whether the line *text* stands at *offset*, in UTF-8 and without a byte order mark."""
+        if self._bytes(len(text), offset) == text:
+            return True
+        cut = _CUT.search(text)
+        return cut is not None and self._bytes(cut.start(), offset) == text[: cut.start()]
+
+    def _bytes(self, count: int, offset: int) -> bytes:
+        if self._transcoded is not None:
+            return self._transcoded[offset : offset + count]
+        return os.pread(self._descriptor, count, offset + self._skipped)
+
+
+@contextmanager
+def opened(path: Path, root: Path) -> Iterator[OpenedFile | None]:
+    """Yield the file *path* below *root*; None where there is none that may be shown."""
+    try:
+        descriptor = open_file(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        yield None
+        return
+    try:
+        state = os.fstat(descriptor)
+        if stat.S_ISREG(state.st_mode) and not is_linked_secret(state, root, Path.home()):
+            yield OpenedFile(descriptor)
+        else:
+            yield None
+    finally:
+        os.close(descriptor)
+
+
+def is_there(path: Path) -> bool:
+    """Whether *path* exists, reached without following a symlink."""
+    try:
+        with directory_at(path.parent) as place:
+            os.stat(path.name, dir_fd=place, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
