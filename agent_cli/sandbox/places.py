@@ -1,16 +1,16 @@
 """What a sandbox brings along, in one private directory that goes with the session."""
 
-import contextlib
-import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+
+from agent_cli.sandbox.own_folder import OwnFolder
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
     """A temporary directory for commands; a file and a directory nobody may read."""
 
+    folder: OwnFolder
     temporary: Path
     hiding_file: Path
     hiding_directory: Path
@@ -18,8 +18,9 @@ class Places:
     @classmethod
     def create(cls) -> "Places":
         """Make them, where no other user can enter."""
-        folder = Path(tempfile.mkdtemp(prefix="agent-cli-tmp-"))
-        made = cls(folder / "tmp", folder / "hidden", folder / "hidden.d")
+        folder = OwnFolder()
+        path = folder.path
+        made = cls(folder, path / "tmp", path / "hidden", path / "hidden.d")
         made.temporary.mkdir(mode=0o700)
         made.hiding_file.touch(mode=0o000)
         made.hiding_directory.mkdir(mode=0o000)
@@ -35,6 +36,4 @@ class Places:
 
     def remove(self) -> None:
         """Delete them and all that commands left there."""
-        with contextlib.suppress(OSError):
-            self.hiding_directory.chmod(0o700)
-        shutil.rmtree(self.temporary.parent, ignore_errors=True)
+        self.folder.remove()

@@ -246,9 +246,9 @@ def test_the_filter_is_a_whole_program(machine: str) -> None:
     assert filter_program(machine="pdp11") is None
 
 
-def test_the_profile_for_macos_names_every_rule(tmp_path: Path) -> None:
+def test_the_profile_for_macos_names_every_rule() -> None:
     """Untested where it would run; here at least nothing is forgotten."""
-    places = Places(tmp_path / "t", tmp_path / "f", tmp_path / "d")
+    places = Places.create()
     found = Rules(
         writable=(Path("/ws"),),
         read_only=(Path('/ws/.git/"hooks'),),

@@ -6,16 +6,14 @@ The one thing the tools share. It knows paths, not contents: nothing here decode
 import contextlib
 import hashlib
 import os
-import shutil
-import tempfile
 import unicodedata
-import weakref
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from agent_cli.errors import ToolError
+from agent_cli.sandbox.own_folder import OwnFolder
 from agent_cli.sandbox.protected import why_protected
 from agent_cli_tools.secret_files import is_linked_secret, is_secret
 from agent_cli_tools.textio import failure
@@ -60,6 +58,7 @@ class Workspace:
         self._dirs = (self.root, *(Path(os.path.realpath(d.expanduser())) for d in extra_dirs))
         self._own_dirs = tuple(Path(os.path.realpath(directory)) for directory in own_dirs)
         self._spill_dir = spill_dir
+        self._own_spill_dir: OwnFolder | None = None
         self._read: dict[Path, str] = {}
         self._running: list[LeftRunning] = []
 
@@ -140,8 +139,8 @@ class Workspace:
     def open_spill(self) -> tuple[Path, BinaryIO]:
         """Create the next file for a full output, NNN.log, readable by the user only."""
         if self._spill_dir is None:
-            self._spill_dir = Path(tempfile.mkdtemp(prefix="agent-cli-out-"))
-            weakref.finalize(self, shutil.rmtree, self._spill_dir, ignore_errors=True)
+            self._own_spill_dir = OwnFolder()
+            self._spill_dir = self._own_spill_dir.path
         self._spill_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         numbers = [int(log.stem) for log in self._spill_dir.glob("*.log") if log.stem.isdigit()]
         number = 1 + max(numbers, default=0)

@@ -1,0 +1,84 @@
+"""A temporary directory that goes with its program, however the program ends."""
+
+import gc
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from agent_cli.sandbox.own_folder import OwnFolder
+
+# Says where its folder is, and stays until it is told or killed.
+_OWNER = """
+import sys
+from agent_cli.sandbox.own_folder import OwnFolder
+folder = OwnFolder()
+(folder.path / "closed").mkdir()
+(folder.path / "closed" / "file").touch()
+(folder.path / "closed").chmod(0o000)
+print(folder.path, flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+def owner() -> "tuple[subprocess.Popen[str], Path]":
+    process = subprocess.Popen(
+        [sys.executable, "-c", _OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    return process, Path(process.stdout.readline().strip())
+
+
+def test_it_is_private_and_goes_with_its_owner(tmp_path: Path) -> None:
+    """Threat 21: another user must not enter, nor guess its name."""
+    folder = OwnFolder()
+    other = OwnFolder()
+    mode = stat.S_IMODE(folder.path.stat().st_mode)
+    folder.remove()
+    folder.remove()
+    del other
+    gc.collect()
+
+    assert mode == 0o700
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_program_that_ends_leaves_nothing(tmp_path: Path) -> None:
+    process, path = owner()
+    assert path.is_dir()
+    with process:
+        process.communicate("go\n")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_program_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    """And nothing of a living one; nor what only looks alike."""
+    (killed, left), (living, held) = owner(), owner()
+    (tmp_path / "agent-cli-run-file").touch()
+    (tmp_path / "agent-cli-run-link").symlink_to(held)
+    with killed:
+        killed.send_signal(signal.SIGKILL)
+    assert left.is_dir()
+
+    folder = OwnFolder()
+
+    assert not left.exists()
+    assert (held / "closed").is_dir()
+    with living:
+        living.communicate("go\n")
+    assert sorted(os.listdir(tmp_path)) == sorted(  # noqa: PTH208 - names
+        [folder.path.name, "agent-cli-run-file", "agent-cli-run-link"]
+    )
+    folder.remove()
