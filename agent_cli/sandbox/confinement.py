@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 
 def _nothing() -> Sequence[str]:
@@ -20,6 +21,8 @@ class Confinement:
             command, which must do nothing else after.
         release: Frees everything; returns a sentence about each file that had to be put back.
         nested: The command is not in our process group, but in a process namespace of its own.
+        placeholders: Empty directories that `release` removes, and somebody else has to if we are
+            killed before; each has a lock on it while a session needs it.
     """
 
     prefix: Sequence[str] = ()
@@ -28,3 +31,4 @@ class Confinement:
     enter: Callable[[], None] | None = None
     release: Callable[[], Sequence[str]] = _nothing
     nested: bool = False
+    placeholders: Sequence[Path] = ()

@@ -210,7 +210,8 @@ class Sandbox:
             return put_back
 
         try:
-            return backend.confine(rules, self._places, cwd, release)
+            confinement = backend.confine(rules, self._places, cwd, release)
+            return replace(confinement, placeholders=held)
         except BaseException:
             release()
             raise

@@ -60,17 +60,29 @@ def _lives(process: Path) -> bool:
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130)]
 )
-def test_a_killed_run_leaves_nothing(number: signal.Signals, code: int, server: str) -> None:
-    """S1-42: kill -9 in the middle of a command, with a server up; gone within two seconds."""
+def test_a_killed_run_leaves_nothing(
+    number: signal.Signals, code: int, server: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """S1-42: kill -9 in the middle of a command, with a server up; gone within two seconds.
+
+    So is what the sandbox put into the workspace. Of its temporary files a killed run can remove
+    none; the next one does.
+    """
+    temporary = tmp_path_factory.mktemp("tmp")
     with (
-        serve_in_thread(reply(COMMAND)) as api,
-        started("-p", "go", *YOLO, api=api) as process,
+        serve_in_thread(reply(COMMAND), reply("Done.")) as api,
+        started("-p", "go", *YOLO, api=api, TMPDIR=str(temporary)) as process,
     ):
         everything_runs(server)
         process.send_signal(number)
         assert finished(process).code == code
 
         nothing_runs(server)
+        found = {"begun", "servers.json", server}
+        until(
+            lambda: {path.name for path in Path().iterdir()} == found, "the workspace is as it was"
+        )
+        assert bool(list(temporary.iterdir())) == (number == signal.SIGKILL)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -73,23 +73,36 @@ def test_what_holds_is_remembered_until_the_next_boot() -> None:
 
 
 def test_a_placeholder_a_killed_session_left_is_removed() -> None:
+    """Told by its time; a folder the user made is another."""
     with world("bwrap") as place:
-        confinement = asyncio.run(place.sandbox.confine(place.root))
-        assert confinement is not None
-        theirs = place.root / ".husky"
-        theirs.rmdir()
-        theirs.mkdir()
+        left, theirs = place.root / ".mcp.json", place.root / ".husky"
+        for folder in (left, theirs):
+            folder.mkdir()
+        os.utime(left, (0, 0))
+
+        place.run("true")
+
+        assert not left.exists()
+        assert theirs.is_dir()
+
+
+def test_a_session_does_not_take_the_placeholders_of_another() -> None:
+    """What is mounted on is open again as soon as it is removed, by whomever."""
+    with world("bwrap") as place:
+        running = asyncio.run(place.sandbox.confine(place.root))
+        assert running is not None
         own = place.home / ".local" / "state" / "agent-cli"
         policy = Policy((place.root,), home=place.home, own=(own,), is_secret=lambda _path: False)
-        following = World(
+        other = World(
             place.base, place.root, place.home, Sandbox(policy, mode="auto", state_dir=own)
         )
 
-        following.run("true")
-        following.sandbox.close()
+        assert "Read-only" in other.output("touch .mcp.json/x")
+        other.sandbox.close()
+        assert (place.root / ".mcp.json").is_dir()
 
+        running.release()
         assert not (place.root / ".mcp.json").exists()
-        assert theirs.exists()
 
 
 async def test_without_any_sandbox_auto_goes_on_and_required_does_not(tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 """What is started for a command: a shell that watches over it, and the command beside the watch."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_cli.sandbox import Confinement
+from agent_cli_tools.process_groups import threads_of_user
 
+_COMMAND_GONE_S = 0.3
 OUTPUT_BYTES_MAX = 5_000_000_000
 """A command that prints more has run wild, and is killed."""
 
@@ -16,9 +19,23 @@ OUTPUT_BYTES_MAX = 5_000_000_000
 # being given to somebody else while we may still send signals to it. The shell that starts both
 # reports the exit status through the socket and stays until we answer, so that nobody is left
 # without a parent; an answer lets the watcher go without killing.
-_WRAPPER = """
+# Before it kills, it leaves somebody behind in a group of his own (`set -m`), who removes the
+# directories the sandbox put into the workspace: once the command is gone, which was mounted on
+# them, and unless another session has a lock on them.
+_WRAPPER = f"""
 exec 3<&0 </dev/null 2>/dev/null
-(trap '' HUP INT TERM; read -r _ <&3 || kill -KILL 0) >/dev/null &
+placeholders=("${{@:2:$1}}"); shift $(($1 + 1))
+(
+    trap '' HUP INT TERM
+    read -r _ <&3 && exit
+    set -m
+    (
+        PATH={os.defpath}
+        sleep {_COMMAND_GONE_S}
+        for each in "${{placeholders[@]}}"; do flock -nx "$each" rmdir "$each"; done
+    ) &
+    kill -KILL 0
+) >/dev/null &
 trap : HUP INT TERM
 "$@" 2>&1 3<&-
 echo $? >&3
@@ -27,12 +44,15 @@ wait
 """
 
 
-# In a namespace of its own, where only what it started itself counts: a fork bomb ends here.
-_PROCESSES_MAX = 4096
-_LIMITED = f"""
-ulimit -S -u {_PROCESSES_MAX} 2>/dev/null
-exec "$BASH" --noprofile --norc -c "$1"
+# A fork bomb ends at the limit, which for us and for other programs of the user is another one; a
+# hog of memory is the first that the kernel kills when there is none left.
+_LIMITED = """
+ulimit -S -u "$1" 2>/dev/null
+echo 1000 2>/dev/null >/proc/self/oom_score_adj
+exec "$BASH" --noprofile --norc -c "$2"
 """
+_OWN_PROCESSES_MAX = 4096
+_MORE_PROCESSES_MAX = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +74,15 @@ class CommandLine:
     def arguments(self) -> list[str]:
         """Return the shell to start, which starts the watcher and, in the sandbox, the command."""
         bash = (str(self.bash), "--noprofile", "--norc", "-c")
-        command = (
-            (*bash, _LIMITED, "bash", self.text) if self.confinement.nested else (*bash, self.text)
-        )
-        return [*bash, _WRAPPER, "bash", *self.confinement.prefix, *command]
+        placeholders = [str(path) for path in self.confinement.placeholders]
+        wrapper = [*bash, _WRAPPER, "bash", str(len(placeholders)), *placeholders]
+        command = [*bash, _LIMITED, "bash", self._processes_max(), self.text]
+        return [*wrapper, *self.confinement.prefix, *command]
+
+    def _processes_max(self) -> str:
+        """Return the limit as `ulimit` takes it."""
+        # In a namespace of its own, only what the command started itself counts.
+        if self.confinement.nested:
+            return str(_OWN_PROCESSES_MAX)
+        others = threads_of_user()
+        return str(others + _MORE_PROCESSES_MAX) if others else "unlimited"

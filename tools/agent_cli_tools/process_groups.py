@@ -1,5 +1,6 @@
 """Who is in a process group, and who descends from a process."""
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Iterator
@@ -37,6 +38,17 @@ def descendants(pid: int, *, below: int) -> list[Member]:
         generation = {member.pid for member in living if member.parent in generation}
         found = found | generation
     return [member for member in living if member.pid in found]
+
+
+def threads_of_user() -> int:
+    """Return how many threads this user has, as the kernel counts them; 0 without /proc."""
+    count = 0
+    for pid in _pids() if _PROC.exists() else ():
+        task = _PROC / str(pid) / "task"
+        with contextlib.suppress(OSError):  # It ended while we looked.
+            if task.stat().st_uid == os.getuid():
+                count += task.stat().st_nlink - 2
+    return count
 
 
 def _from_proc(group: int) -> Iterator[Member]:
