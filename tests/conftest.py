@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from tests.forked import server_pids
+
 # Change what the program or its libraries do, so that a test would differ from desk to desk.
 SETTINGS_PREFIXES = ("ANTHROPIC_", "AGENT_CLI_", "CLAUDE_", "XDG_", "GIT_", "OTEL_", "PIP_")
 SETTINGS_NAMES = (
@@ -114,12 +116,16 @@ def is_loopback(host: object) -> bool:
 
 
 def running_children() -> dict[int, str]:
-    """Return pid → command line of this process's children; empty where there is no /proc."""
-    ours = str(os.getpid())
-    stats = ((path.parent.name, _read(path)) for path in Path("/proc").glob("[0-9]*/stat"))
-    # pid (name) state ppid ...; the name may hold anything, so what counts is behind the last ")".
-    pids = [pid for pid, stat in stats if stat.rpartition(")")[2].split()[1:2] == [ours]]
-    commands = {int(pid): _read(Path("/proc", pid, "cmdline")).replace("\0", " ") for pid in pids}
+    """Return pid → command line of this process's children; empty where /proc does not list them.
+
+    The server that forks programs is not one of them, but its forks are.
+    """
+    servers = server_pids()
+    lists = [
+        path for pid in ("self", *servers) for path in Path(f"/proc/{pid}/task").glob("*/children")
+    ]
+    pids = {int(pid) for path in lists for pid in _read(path).split()} - servers
+    commands = {pid: _read(Path(f"/proc/{pid}/cmdline")).replace("\0", " ") for pid in pids}
     # One that has ended has no command line, reaped or not.
     return {pid: command for pid, command in commands.items() if command}
 

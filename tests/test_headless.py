@@ -4,12 +4,7 @@ import io
 import json
 import os
 import signal
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +12,9 @@ import pytest
 
 from agent_cli.errors import UsageError
 from agent_cli.headless import read_prompt
+from tests.forked import PipedProgram, start
+from tests.repl.terminal import SCRIPTED
 
-SCRIPTED = Path(__file__).parent / "repl" / "scripted.py"
 LIMIT_S = 30.0
 USAGE = {
     "input_tokens": 10,
@@ -29,32 +25,16 @@ USAGE = {
 }
 
 
-@contextmanager
-def started(
-    output_format: str, prompt: str, **environment: str
-) -> Iterator["subprocess.Popen[str]"]:
-    with subprocess.Popen(
-        [sys.executable, str(SCRIPTED), "headless", output_format, prompt],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **environment},
-    ) as process:
-        limit = threading.Timer(LIMIT_S, process.kill)
-        limit.start()
-        try:
-            yield process
-        finally:
-            limit.cancel()
-            process.kill()
+def started(output_format: str, prompt: str, **environment: str) -> PipedProgram:
+    command = (str(SCRIPTED), "headless", output_format, prompt)
+    return start(*command, environment={**os.environ, **environment})
 
 
 def run(output_format: str, prompt: str, stdin: str = "", **env: str) -> tuple[int, str, str]:
     """Return exit code, stdout and stderr."""
     with started(output_format, prompt, **env) as process:
-        out, err = process.communicate(stdin, timeout=LIMIT_S)
-    return process.returncode, out, err
+        out, err = process.communicate(stdin)
+        return process.wait(), out, err
 
 
 def last_line(out: str) -> dict[str, Any]:  # Any: it is JSON
@@ -153,8 +133,6 @@ def test_stream_json_tells_every_event_and_ends_with_the_result() -> None:
 def test_stream_json_is_flushed_line_by_line() -> None:
     """A piece can be read before the next one exists."""
     with started("stream-json", "gated 2") as process:
-        assert process.stdin
-        assert process.stdout
         process.stdin.close()
         for number in range(2):
             piece = f'"delta":"piece {number}\\n"'
@@ -206,8 +184,6 @@ def test_a_signal_ends_the_run_with_its_result(
     """C18: aborted, closed, last line written; also while the program still loads."""
     environment = {"AWAIT_BUILT": "1"} if prompt == "loading" else {}
     with started("stream-json", prompt, **environment) as process:
-        assert process.stdin
-        assert process.stdout
         process.stdin.close()
         if prompt == "forever":
             assert any("working on it" in line for line in iter(process.stdout.readline, ""))
@@ -216,7 +192,7 @@ def test_a_signal_ends_the_run_with_its_result(
         process.send_signal(number)
         result = last_line(process.stdout.read())
 
-        assert (process.wait(LIMIT_S), result["exit_code"]) == (code, code)
+        assert (process.wait(), result["exit_code"]) == (code, code)
         assert result["stop_reason"] == "aborted"
         assert Path("closed").exists() == (prompt == "forever")
 
@@ -231,13 +207,10 @@ def wait_for(path: Path) -> None:
 def test_a_reader_that_goes_away_ends_the_run_quietly() -> None:
     """`agent-cli -p … | head -1`: no traceback, and nobody works on for nobody."""
     with started("stream-json", "gated 2") as process:
-        assert process.stdin
-        assert process.stdout
-        assert process.stderr
         process.stdin.close()
         process.stdout.readline()
         process.stdout.close()
         Path("gate-0").touch()
 
-        assert process.wait(LIMIT_S) == 141
+        assert process.wait() == 141
         assert "Error" not in process.stderr.read()

@@ -17,7 +17,6 @@ from agent_cli.sessions import Sessions
 from agent_cli.startup import start
 from tests.e2e.program import (
     AGENT_CLI,
-    LIMIT_S,
     Finished,
     agent_cli,
     environment,
@@ -126,7 +125,7 @@ def with_full_disk(api: FakeMessagesApi, *arguments: str, free_in: Path) -> Fini
         capture_output=True,
         text=True,
         env=environment(api, {}),
-        timeout=LIMIT_S,
+        timeout=60,
         check=False,
         preexec_fn=partial(resource.setrlimit, resource.RLIMIT_FSIZE, (limit, limit)),
     )

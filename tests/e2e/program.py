@@ -2,20 +2,19 @@
 
 import json
 import os
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.forked import PipedProgram, start
 from tests.messages_api import FakeMessagesApi
 from tests.messages_api.script import Payload
 
 AGENT_CLI = str(Path(sys.executable).with_name("agent-cli"))
-LIMIT_S = 60.0
 KEY = "sk-ant-canary-5d1f7c"
 
 
@@ -52,42 +51,38 @@ def agent_cli(
     *arguments: str, api: FakeMessagesApi | None = None, stdin: str = "", **more: str | None
 ) -> Finished:
     """Run the program to its end; *more* are variables of its environment, None is not set."""
-    ended = subprocess.run(
-        [AGENT_CLI, *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        env=environment(api, more),
-        timeout=LIMIT_S,
-        check=False,
-    )
-    return Finished(ended.returncode, ended.stdout, ended.stderr)
+    return _run(arguments, environment(api, more), stdin, fresh=False)
+
+
+def new_agent_cli(
+    *arguments: str, api: FakeMessagesApi | None = None, stdin: str = "", **more: str | None
+) -> Finished:
+    """Run it in an interpreter of its own, which takes two seconds more: see tests/forked.py."""
+    return _run(arguments, environment(api, more), stdin, fresh=True)
+
+
+def _run(
+    arguments: Sequence[str], variables: dict[str, str], stdin: str, *, fresh: bool
+) -> Finished:
+    with start(AGENT_CLI, *arguments, environment=variables, fresh=fresh) as program:
+        stdout, stderr = program.communicate(stdin)
+        return Finished(program.wait(), stdout, stderr)
 
 
 @contextmanager
 def started(
     *arguments: str, api: FakeMessagesApi | None = None, **more: str | None
-) -> Iterator["subprocess.Popen[str]"]:
+) -> Iterator[PipedProgram]:
     """Start the program with nothing to read; it is killed at the end if it still runs."""
-    process = subprocess.Popen(
-        [AGENT_CLI, *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(api, more),
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+    with start(AGENT_CLI, *arguments, environment=environment(api, more)) as program:
+        program.stdin.close()
+        yield program
 
 
-def finished(process: "subprocess.Popen[str]") -> Finished:
+def finished(process: PipedProgram) -> Finished:
     """Wait for a started program's end."""
-    stdout, stderr = process.communicate(timeout=LIMIT_S)
-    return Finished(process.returncode, stdout, stderr)
+    stdout, stderr = process.communicate()
+    return Finished(process.wait(), stdout, stderr)
 
 
 def until(condition: Callable[[], object], what: str, *, limit_s: float = 20.0) -> None:

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.program import agent_cli, finished, results_in, said_by_user, started, text_of, until
+from tests.e2e.program import (
+    agent_cli,
+    finished,
+    new_agent_cli,
+    results_in,
+    said_by_user,
+    started,
+    text_of,
+    until,
+)
 from tests.messages_api import Answer, Gate, error, raw, reply, serve_in_thread, tool_use
 
 YOLO = ("--permission-mode", "yolo")
@@ -28,7 +37,7 @@ def bash(command: str) -> dict[str, Any]:
 def test_stdout_carries_only_the_answer() -> None:
     """The final answer and a line's end; what was said on the way to a tool is not it."""
     with serve_in_thread(reply("Looking.", bash("echo hi >&2")), reply("Done.")) as api:
-        run = agent_cli("-p", "go", *YOLO, api=api)
+        run = new_agent_cli("-p", "go", *YOLO, api=api)
 
     assert (run.code, run.stdout, run.stderr) == (0, "Done.\n", "")
 
@@ -215,10 +224,8 @@ def test_no_reader_is_no_disaster() -> None:
         serve_in_thread(reply("word " * 20_000, chunk_chars=1_000)) as api,
         started("-p", "go", *STREAM, api=api) as process,
     ):
-        assert process.stdout is not None
         process.stdout.readline()
         process.stdout.close()
-        process.stdout = None
         run = finished(process)
 
     assert run.code == 141
@@ -261,7 +268,7 @@ def test_a_bug_ends_with_a_result_and_nothing_else_on_stdout() -> None:
     Path("broken").mkdir()
     Path("broken/pathspec.py").write_text("raise ZeroDivisionError('a bug')\n")
     with serve_in_thread() as api:
-        run = agent_cli("-p", "go", *STREAM, api=api, PYTHONPATH=str(Path("broken").resolve()))
+        run = new_agent_cli("-p", "go", *STREAM, api=api, PYTHONPATH=str(Path("broken").resolve()))
 
     assert run.code == 1
     assert run.result["exit_code"] == 1

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import AGENT_CLI, agent_cli, environment
+from tests.e2e.program import AGENT_CLI, agent_cli, environment, new_agent_cli
 from tests.messages_api import reply, serve_in_thread, tool_use
-from tests.repl.terminal import Terminal
+from tests.repl.terminal import NewTerminal
 
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
@@ -91,7 +91,7 @@ def test_nothing_of_a_repository_acts_before_it_is_trusted() -> None:
         made = hostile(f"http://127.0.0.1:{listener.getsockname()[1]}")
         path = f"{Path.cwd()}/bin:.:{os.environ['PATH']}"
         user_env(f"ANTHROPIC_BASE_URL={api.base_url}")
-        run = agent_cli("-p", "hi", api=api, PATH=path, ANTHROPIC_BASE_URL=None)
+        run = new_agent_cli("-p", "hi", api=api, PATH=path, ANTHROPIC_BASE_URL=None)
 
         assert not was_called(listener)
     assert (run.code, run.stdout) == (0, "Hello.\n")
@@ -150,7 +150,7 @@ def test_no_program_is_started_before_the_question_is_answered(tmp_path: Path) -
     made = hostile("http://127.0.0.1:9")
     log = tmp_path.with_name(f"{tmp_path.name}.strace")
     strace = ("strace", "-f", "-qq", "-e", "trace=execve,execveat,connect", "-o", str(log))
-    with Terminal(*strace, AGENT_CLI, **environment(None, {})) as terminal:
+    with NewTerminal(*strace, AGENT_CLI, **environment(None, {})) as terminal:
         terminal.until("until they change? [y/N]")
         calls = [line for line in log.read_text().splitlines() if "= -1" not in line]
 

@@ -3,13 +3,20 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import AGENT_CLI, environment, finished, processes_with, started, until
+from tests.e2e.program import (
+    AGENT_CLI,
+    agent_cli,
+    environment,
+    finished,
+    processes_with,
+    started,
+    until,
+)
 from tests.mcp_client.conftest import RAW_SERVER
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
 from tests.repl.terminal import Terminal
@@ -126,17 +133,9 @@ def test_a_session_that_is_left_leaves_nothing(server: str) -> None:
 def test_an_end_of_input_in_mid_session_leaves_nothing(server: str) -> None:
     """A pipe that closes is a person who leaves: exit code 0, no server left."""
     with serve_in_thread(reply("Hi.")) as api:
-        ended = subprocess.run(
-            [AGENT_CLI, *YOLO],
-            input="hi\n",
-            capture_output=True,
-            text=True,
-            env=environment(api, {}),
-            timeout=60,
-            check=False,
-        )
+        ended = agent_cli(*YOLO, api=api, stdin="hi\n")
 
-    assert (ended.returncode, ended.stdout) == (0, "Hi.\n")
+    assert (ended.code, ended.stdout) == (0, "Hi.\n")
     assert not processes_with(server)
 
 

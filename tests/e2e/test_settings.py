@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-from tests.e2e.program import KEY, agent_cli, results_in, text_of
+from tests.e2e.program import KEY, agent_cli, new_agent_cli, results_in, text_of
 from tests.messages_api import error, reply, serve_in_thread, tool_use
 
 
@@ -120,7 +120,7 @@ def test_no_secret_is_written_anywhere_or_shown() -> None:
         reply(tool_use("bash", {"command": "env; cat /proc/$PPID/environ | tr '\\0' '\\n'"})),
         reply("Nothing found."),
     ) as api:
-        run = agent_cli(
+        run = new_agent_cli(
             *("--permission-mode", "yolo", "--verbose"),
             api=api,
             stdin="look\n",

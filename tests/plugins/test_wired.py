@@ -1,12 +1,12 @@
 """The shipped plugins in the program itself, as a child process against a test server."""
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.e2e.program import AGENT_CLI, LIMIT_S, agent_cli, environment, said_by_user
+from tests.e2e.program import AGENT_CLI, agent_cli, environment, said_by_user
+from tests.forked import PipedProgram, start
 from tests.messages_api import FakeMessagesApi, Gate, reply, serve_in_thread, tool_use
 
 
@@ -70,26 +70,16 @@ def test_a_changed_skill_is_no_longer_trusted(tmp_path: Path) -> None:
 
 
 @contextmanager
-def repl(api: FakeMessagesApi) -> Iterator[tuple["subprocess.Popen[str]", Callable[[str], None]]]:
+def repl(api: FakeMessagesApi) -> Iterator[tuple[PipedProgram, Callable[[str], None]]]:
     """Start a REPL on pipes; yield it and what types a line."""
-    with subprocess.Popen(
-        [AGENT_CLI, "--permission-mode", "yolo"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(api, REMINDERS),
-    ) as program:
+    variables = environment(api, REMINDERS)
+    with start(AGENT_CLI, "--permission-mode", "yolo", environment=variables) as program:
 
         def types(line: str) -> None:
-            assert program.stdin is not None
             program.stdin.write(f"{line}\n")
             program.stdin.flush()
 
-        try:
-            yield program, types
-        finally:
-            program.kill()
+        yield program, types
 
 
 REMINDERS: dict[str, str | None] = {"AGENT_CLI_PLUGINS__REMINDERS": "true"}
@@ -104,7 +94,7 @@ def test_a_reminder_starts_a_prompt_while_the_repl_waits() -> None:
     ):
         types("remind me")
         api.wait_for_requests(3)
-        _, stderr = program.communicate("exit\n", timeout=LIMIT_S)
+        _, stderr = program.communicate("exit\n")
 
     last = json.dumps(api.requests[-1].body["messages"][-1])
     assert "[A reminder you set is due] look at the oven" in last
@@ -121,11 +111,11 @@ def test_what_is_typed_while_a_reminder_runs_comes_after_it() -> None:
         repl(api) as (program, types),
     ):
         types("remind me")
-        assert gate.reached.wait(LIMIT_S)
+        assert gate.reached.wait(60)
         types("good morning")
         gate.open()
         api.wait_for_requests(4)
-        stdout, stderr = program.communicate("exit\n", timeout=LIMIT_S)
+        stdout, stderr = program.communicate("exit\n")
 
     assert said_by_user(api.requests[-1].body)[-1] == "good morning"
     assert stdout.endswith("Looked.\nHello.\n")

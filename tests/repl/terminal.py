@@ -1,40 +1,50 @@
 """A program in a real terminal, seen through a terminal emulator."""
 
+import fcntl
 import os
-import sys
+import pty
+import select
+import struct
+import subprocess
+import termios
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
-import pexpect
 import pyte
+
+from tests.forked import start_in_terminal
 
 SCRIPTED = Path(__file__).with_name("scripted.py")
 LIMIT_S = 30.0
+LEAVING_LIMIT_S = 2.0
+ROWS, COLUMNS = 40, 100
 
 
 class Terminal:
     """Runs *command* (default: the scripted REPL) in a pty of 100x40; `with` it, so that it ends.
 
-    Nothing here waits for a time: `until` waits for something to be seen.
+    Nothing here waits for a time: `until` waits for something to be seen. The command begins with a
+    Python script; it runs in a fork, see tests/forked.py.
     """
 
+    fresh = False
+
     def __init__(self, *command: str, **environment: str) -> None:
-        program, *arguments = command or (sys.executable, str(SCRIPTED), "repl")
-        self._screen = pyte.HistoryScreen(100, 40, history=5_000, ratio=0.5)
+        self._screen = pyte.HistoryScreen(COLUMNS, ROWS, history=5_000, ratio=0.5)
         self._stream = pyte.ByteStream(self._screen)
         self.bytes = b""
-        self.child: Any = pexpect.spawn(  # it ships no types
-            program,
-            arguments,
-            dimensions=(40, 100),
-            env={**os.environ, **environment},
-            timeout=LIMIT_S,
+        self._ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        self.child = start_in_terminal(
+            *(command or (str(SCRIPTED), "repl")),
+            terminal=theirs,
+            environment={**os.environ, **environment},
+            fresh=self.fresh,
         )
-        self.child.delaybeforesend = None
 
     def __enter__(self) -> "Terminal":
         return self
@@ -45,12 +55,14 @@ class Terminal:
         _error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
-        self.child.close(force=True)
+        with self.child, suppress(subprocess.TimeoutExpired):
+            self._close()
+            self.child.wait(LEAVING_LIMIT_S)
 
     @property
     def text(self) -> str:
         """All rows, those that scrolled away included, without trailing blanks."""
-        top = ["".join(row[x].data for x in range(100)) for row in self._screen.history.top]
+        top = ["".join(row[x].data for x in range(COLUMNS)) for row in self._screen.history.top]
         return "\n".join(row.rstrip() for row in [*top, *self._screen.display]).rstrip("\n")
 
     @property
@@ -67,16 +79,16 @@ class Terminal:
 
     def send(self, keys: str) -> None:
         """Type *keys*; Enter is a carriage return."""
-        self.child.send(keys)
+        os.write(self._ours, keys.encode())
 
     def until(self, seen: "str | Callable[[], bool]") -> None:
         """Read until *seen* is somewhere in `text`, or returns True."""
         condition = partial(self._shows, seen) if isinstance(seen, str) else seen
         deadline_s = time.monotonic() + LIMIT_S
         while not condition():
-            if time.monotonic() > deadline_s:
+            runs = self._read(0.05)
+            if time.monotonic() > deadline_s or not (runs or condition()):
                 raise AssertionError(f"never seen: {seen!r}; the screen:\n{self.text}")
-            self._read(0.05)
 
     def until_prompt(self) -> None:
         """Read until an empty prompt waits at the bottom."""
@@ -88,26 +100,34 @@ class Terminal:
         while self._read(0.05):
             if time.monotonic() > deadline_s:
                 raise AssertionError(f"still running; the screen:\n{self.text}")
-        self.child.wait()
-        return int(self.child.exitstatus if self.child.exitstatus is not None else -1)
+        return self.child.wait(LIMIT_S)
 
     def close_window(self) -> int:
         """Take the terminal away and return the program's exit code."""
-        pty = self.child.ptyproc
-        pty.fileobj.close()
-        pty.closed = True  # or pexpect would close it once more
-        return int(self.child.wait())
+        self._close()
+        return self.child.wait(LIMIT_S)
+
+    def _close(self) -> None:
+        if self._ours >= 0:
+            os.close(self._ours)
+        self._ours = -1
 
     def _shows(self, text: str) -> bool:
         return text in self.text
 
     def _read(self, timeout_s: float) -> bool:
-        try:
-            data = self.child.read_nonblocking(65_536, timeout=timeout_s)
-        except pexpect.TIMEOUT:
+        if not select.select([self._ours], [], [], timeout_s)[0]:
             return True
-        except pexpect.EOF:
+        try:
+            data = os.read(self._ours, 65_536)
+        except OSError:  # nobody has the other side open any more
             return False
         self.bytes += data
         self._stream.feed(data)
-        return True
+        return bool(data)
+
+
+class NewTerminal(Terminal):
+    """Runs any command, in a process that is not a fork."""
+
+    fresh = True

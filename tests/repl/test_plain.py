@@ -3,43 +3,25 @@
 import os
 import re
 import signal
-import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pexpect
 
+from tests.forked import PipedProgram, start
 from tests.repl.terminal import LIMIT_S, SCRIPTED
 
 
-@contextmanager
-def repl(**environment: str) -> Iterator["subprocess.Popen[str]"]:
-    """Start the REPL with all three streams as pipes, unbuffered on this side."""
-    with subprocess.Popen(
-        [sys.executable, str(SCRIPTED), "repl"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **environment},
-    ) as process:
-        limit = threading.Timer(LIMIT_S, process.kill)
-        limit.start()
-        try:
-            yield process
-        finally:
-            limit.cancel()
-            process.kill()
+def repl(**environment: str) -> PipedProgram:
+    """Start the REPL with all three streams as pipes."""
+    return start(str(SCRIPTED), "repl", environment={**os.environ, **environment})
 
 
 def converse(lines: str, **environment: str) -> tuple[int, str, str]:
     """Feed *lines* and return exit code, stdout and stderr."""
     with repl(**environment) as process:
-        out, err = process.communicate(lines, timeout=LIMIT_S)
-    return process.returncode, out, err
+        out, err = process.communicate(lines)
+        return process.wait(), out, err
 
 
 def test_stdout_holds_only_answers() -> None:
@@ -69,15 +51,13 @@ def test_stdout_holds_only_answers() -> None:
 def test_each_delta_is_on_stdout_before_the_next_one_exists() -> None:
     """S1-05: the model writes piece k+1 only after the test has read piece k."""
     with repl() as process:
-        assert process.stdin
-        assert process.stdout
         process.stdin.write("gated 5\n")
         process.stdin.flush()
         for number in range(5):
             assert process.stdout.readline() == f"piece {number}\n"
             Path(f"gate-{number}").touch()
         process.stdin.close()
-        assert process.wait(LIMIT_S) == 0
+        assert process.wait() == 0
 
 
 def test_sequential_mode_shows_the_answer_once_and_complete() -> None:
@@ -124,8 +104,6 @@ def test_a_backslash_continues_the_line_in_a_pipe_too() -> None:
 def test_ctrl_c_stops_the_run_and_sigterm_the_program() -> None:
     """C18, without a terminal."""
     with repl() as process:
-        assert process.stdin
-        assert process.stdout
         process.stdin.write("forever\nhello\nforever\n")
         process.stdin.flush()
         assert process.stdout.read(13) == "working on it"
@@ -134,22 +112,19 @@ def test_ctrl_c_stops_the_run_and_sigterm_the_program() -> None:
         assert process.stdout.readline() == "You said 'hello' to model-1.\n"
         assert process.stdout.read(13) == "working on it"
         process.send_signal(signal.SIGTERM)
-        assert (process.wait(LIMIT_S), Path("closed").exists()) == (143, True)
+        assert (process.wait(), Path("closed").exists()) == (143, True)
 
 
 def test_a_reader_that_goes_away_ends_the_session_quietly() -> None:
     """As with `| head`: no traceback."""
     with repl() as process:
-        assert process.stdin
-        assert process.stdout
-        assert process.stderr
         process.stdin.write("gated 2\nhello\n")
         process.stdin.flush()
         process.stdout.readline()
         process.stdout.close()
         Path("gate-0").touch()
         Path("gate-1").touch()
-        assert process.wait(LIMIT_S) == 141
+        assert process.wait() == 141
         assert "Error" not in process.stderr.read()
 
 

@@ -1,0 +1,174 @@
+"""Runs our programs as forks of one process that has imported everything: see tests/forked.py.
+
+    python -P fork_server.py DESCRIPTOR
+
+Each message on the socket DESCRIPTOR orders one program. It runs in a child that looks like a new
+process: streams, environment, directory, arguments, and a terminal if it gets one. Only the imports
+are inherited, so whatever the server opens or sets for itself is undone in the child.
+"""
+
+import atexit
+import contextlib
+import fcntl
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import random
+import runpy
+import select
+import signal
+import socket
+import struct
+import sys
+import termios
+import threading
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+HEADER = struct.Struct("!I")
+# The three streams, and a pipe for the exit code.
+DESCRIPTORS = 4
+DESCRIPTORS_MAX = 1_024
+
+
+class Order(NamedTuple):
+    """One program to run.
+
+    `fresh` replaces the fork by the command, any command; otherwise the command begins with a
+    Python script, which runs in what is imported already.
+    """
+
+    command: list[str]
+    environment: dict[str, str]
+    directory: str
+    in_terminal: bool
+    fresh: bool
+
+
+def main() -> None:
+    """Import and serve; in a fork, be the program."""
+    import_everything()
+    order = serve(socket.socket(fileno=int(sys.argv[1])))
+    if order is None:
+        return
+    if order.fresh:
+        # Python ignores these, and a program it becomes would go on ignoring them.
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        os.execvpe(order.command[0], order.command, order.environment)
+    try:
+        run_script(order.command)
+    except SystemExit as ended:
+        if isinstance(ended.code, int | None):
+            _leave(ended.code or 0)
+        raise
+
+
+def import_everything() -> None:
+    """Import every module of ours, and with them what they need."""
+    for package in map(importlib.import_module, ("agent_cli", "agent_cli_tools")):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+    gc.collect()
+    gc.freeze()
+
+
+def serve(orders: socket.socket) -> Order | None:
+    """Fork for each order and return it in the fork; return None when there will be no more."""
+    ended = _wake_up_when_a_child_ends()
+    running: dict[int, int] = {}
+    while True:
+        ready, _, _ = select.select([orders.fileno(), ended], [], [])
+        if ended in ready:
+            os.read(ended, 4_096)
+            _tell_exit_codes(running)
+        if orders.fileno() in ready:
+            received = _receive(orders)
+            if received is None:
+                return None
+            order, (*streams, status) = received
+            child = os.fork()
+            if child == 0:
+                orders.detach()  # its descriptor is closed with all the others
+                _become(order, streams)
+                return order
+            for stream in streams:
+                os.close(stream)
+            running[child] = status
+            orders.sendall(HEADER.pack(child))
+
+
+def run_script(command: list[str]) -> None:
+    """Do what `python` does with *command*, a script and its arguments."""
+    sys.argv = command
+    more = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:0] = [str(Path(command[0]).parent), *filter(None, more)]
+    runpy.run_path(command[0], run_name="__main__")
+
+
+def _leave(code: int) -> NoReturn:
+    """End as the interpreter does, but leave its modules: freeing them takes as long as a test."""
+    threading._shutdown()  # type: ignore[attr-defined]  # only the interpreter and we call it
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        os._exit(120)
+    os._exit(code)
+
+
+def _wake_up_when_a_child_ends() -> int:
+    """Return a descriptor that can be read from once a child has ended."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing)
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    return reading
+
+
+def _tell_exit_codes(running: dict[int, int]) -> None:
+    for child, status in list(running.items()):
+        pid, how = os.waitpid(child, os.WNOHANG)
+        if pid:
+            with contextlib.suppress(BrokenPipeError):  # nobody wants to know
+                os.write(status, str(os.waitstatus_to_exitcode(how)).encode())
+            os.close(status)
+            del running[child]
+
+
+def _receive(orders: socket.socket) -> tuple[Order, list[int]] | None:
+    header, descriptors, _, _ = socket.recv_fds(orders, HEADER.size, DESCRIPTORS)
+    if not header:
+        return None
+    (size,) = HEADER.unpack(header)
+    data = bytearray()
+    while len(data) < size:
+        data += orders.recv(size - len(data))
+    return Order(*json.loads(data)), list(descriptors)
+
+
+def _become(order: Order, streams: list[int]) -> None:
+    """Make this fork look like a process that was just started."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    if order.in_terminal:
+        os.setsid()
+        fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+    os.closerange(3, DESCRIPTORS_MAX)
+    os.chdir(order.directory)
+    os.environ.clear()
+    os.environ.update(order.environment)
+    random.seed()
+    # As the interpreter opens them; `fdopen` looks whether they are terminals.
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", 1, errors="backslashreplace", closefd=False)
+
+
+if __name__ == "__main__":
+    main()

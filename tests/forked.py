@@ -1,0 +1,206 @@
+"""Start programs of ours without their imports: as forks of a process that has made them already.
+
+A start of the real program takes two seconds, nearly all of it imports; a fork takes a tenth. It is
+a process of its own all the same: signals, exit codes, streams and terminals are real. What only a
+new interpreter shows (which modules are loaded, what /proc tells) needs `fresh=True`.
+"""
+
+import atexit
+import functools
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from tests.fork_server import HEADER, Order
+
+SERVER = Path(__file__).with_name("fork_server.py")
+LIMIT_S = 60.0
+# What the interpreter itself reads when it starts begins so; a fork looks into PYTHONPATH too.
+READ_AT_START = ("PYTHON", "LC_", "LANG")
+
+
+class Program:
+    """A program that runs, until the end of the `with` block at the latest."""
+
+    def __init__(self, pid: int, status: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._status = status
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        self.kill()
+        self.wait()
+
+    def poll(self) -> int | None:
+        """Return the exit code, minus the signal's number after a signal; None while it runs."""
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(timeout=0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end and return the exit code.
+
+        Raises:
+            subprocess.TimeoutExpired: It still runs after *timeout* seconds.
+        """
+        if self.returncode is None:
+            if not select.select([self._status], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
+            self.returncode = int(os.read(self._status, 16))
+            os.close(self._status)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """Send a signal, unless it has ended."""
+        self.send_signal(number)
+
+
+class PipedProgram(Program):
+    """A program on pipes; it is killed after LIMIT_S, so that no read waits for ever."""
+
+    def __init__(
+        self, pid: int, status: int, stdin: IO[str], stdout: IO[str], stderr: IO[str]
+    ) -> None:
+        super().__init__(pid, status)
+        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+        self._limit = threading.Timer(LIMIT_S, os.kill, (pid, signal.SIGKILL))
+        self._limit.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        super().__exit__(kind, error, traceback)
+        for stream in (self.stdin, self.stdout, self.stderr):
+            with suppress(BrokenPipeError):
+                stream.close()
+
+    def wait(self, timeout: float | None = None) -> int:
+        code = super().wait(timeout)
+        self._limit.cancel()
+        return code
+
+    def communicate(self, stdin: str = "") -> tuple[str, str]:
+        """Write *stdin* and close it, read what is open to its end; return stdout and stderr."""
+        with ThreadPoolExecutor(2) as readers:
+            stdout, stderr = (
+                readers.submit(_read_to_end, stream) for stream in (self.stdout, self.stderr)
+            )
+            if not self.stdin.closed:
+                with suppress(BrokenPipeError), self.stdin:
+                    self.stdin.write(stdin)
+        self.wait()
+        return stdout.result(), stderr.result()
+
+
+def start(
+    script: str, *arguments: str, environment: Mapping[str, str], fresh: bool = False
+) -> PipedProgram:
+    """Run a Python script with pipes as its streams."""
+    pipes = [os.pipe() for _ in range(3)]
+    (stdin, our_stdin), (our_stdout, stdout), (our_stderr, stderr) = pipes
+    pid, status = _order([script, *arguments], environment, [stdin, stdout, stderr], fresh=fresh)
+    return PipedProgram(
+        pid, status, os.fdopen(our_stdin, "w"), os.fdopen(our_stdout), os.fdopen(our_stderr)
+    )
+
+
+def start_in_terminal(
+    *command: str, terminal: int, environment: Mapping[str, str], fresh: bool = False
+) -> Program:
+    """Run a command that begins with a Python script (any, if fresh) in a terminal.
+
+    Args:
+        command: The program and its arguments.
+        terminal: The descriptor of a pty's far side; it is taken over.
+        environment: All its variables.
+        fresh: In a process that is not a fork.
+    """
+    streams = [terminal] * 3
+    return Program(*_order(command, environment, streams, fresh=fresh, in_terminal=True))
+
+
+def server_pids() -> set[int]:
+    """Return the process id of the server, if there is one."""
+    return {_server()[0]} if _server.cache_info().currsize else set()
+
+
+def _read_to_end(stream: IO[str]) -> str:
+    return "" if stream.closed else stream.read()
+
+
+def _order(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    streams: Sequence[int],
+    *,
+    fresh: bool,
+    in_terminal: bool = False,
+) -> tuple[int, int]:
+    """Return the program's process id, and a descriptor that will yield its exit code."""
+    fresh = fresh or _needs_an_interpreter(environment)
+    if fresh and command[0].endswith(".py"):
+        command = [sys.executable, *command]
+    order = Order([*command], {**environment}, str(Path.cwd()), in_terminal, fresh)
+    message = json.dumps(order).encode()
+    _, server = _server()
+    status, writing = os.pipe()
+    socket.send_fds(server, [HEADER.pack(len(message))], [*streams, writing])
+    server.sendall(message)
+    for descriptor in {*streams, writing}:
+        os.close(descriptor)
+    (pid,) = HEADER.unpack(server.recv(HEADER.size, socket.MSG_WAITALL))
+    return pid, status
+
+
+def _needs_an_interpreter(environment: Mapping[str, str]) -> bool:
+    def of(variables: Mapping[str, str]) -> dict[str, str]:
+        names = {name for name in variables if name.startswith(READ_AT_START)} - {"PYTHONPATH"}
+        return {name: variables[name] for name in names}
+
+    return of(environment) != of(os.environ)
+
+
+@functools.cache
+def _server() -> tuple[int, socket.socket]:
+    """Start the server; it ends when our end of the socket is closed."""
+    ours, theirs = socket.socketpair()
+    process = subprocess.Popen(
+        [sys.executable, "-P", str(SERVER), str(theirs.fileno())],
+        pass_fds=[theirs.fileno()],
+        stdin=subprocess.DEVNULL,
+    )
+    theirs.close()
+
+    def end() -> None:
+        ours.close()
+        process.wait()
+
+    atexit.register(end)
+    return process.pid, ours
