@@ -2,8 +2,8 @@
 
 Start (arguments, settings, environment)
   → provider, tools, MCP servers
-  → prepare: facts, plugins, MCP tools, plan mode, budget,         before every model call
-             compaction, trimming; what a changed prefix costs
+  → prepare: facts, plugins, MCP servers, plan mode,               before every model call
+             what was taken back, budget, compaction, trimming; what a changed prefix costs
   → authorize_tool: permissions    finish_result: truncation       around every tool call
   → Agent; the front end subscribes to it
 """
@@ -17,15 +17,14 @@ from types import TracebackType
 from agent_cli import logs, wiring
 from agent_cli.agent import Agent
 from agent_cli.errors import AgentCliError
-from agent_cli.events import AgentStart, Event, Notice
-from agent_cli.hooks import LoopConfig, Turn
-from agent_cli.mcp_client import McpServers, Phase, ServerConfig, ServerState
-from agent_cli.messages import ToolResultMessage
+from agent_cli.events import Event, Notice
+from agent_cli.hooks import LoopConfig
+from agent_cli.mcp_client import McpServers
 from agent_cli.plugins.prefix_watch import PrefixWatch
 from agent_cli.plugins.workspace_facts import workspace_facts
 from agent_cli.policies.budget import Budget
 from agent_cli.policies.compaction import Compaction
-from agent_cli.policies.estimate import estimate_fixed, estimate_tokens
+from agent_cli.policies.estimate import estimate_parts
 from agent_cli.policies.summarizer import Summarizer
 from agent_cli.policies.trimming import Trimming
 from agent_cli.policies.truncation import Truncation
@@ -33,6 +32,10 @@ from agent_cli.provider import Model
 from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.models import cost_microdollars, model_by_id
 from agent_cli.redaction import Redactor
+from agent_cli.repl.application import PromptCommand
+from agent_cli.repl.server_questions import ServerDialogs
+from agent_cli.server_host import ServerHost
+from agent_cli.servers import Servers
 from agent_cli.sessions import Sessions
 from agent_cli.startup import Start
 from agent_cli.tooling import Tool
@@ -53,19 +56,20 @@ class App:
 
         Args:
             begun: Where we are and what holds here.
-            one_shot: One prompt and out: MCP servers are waited for before the first reply.
+            one_shot: One prompt and out, with nobody there to ask.
         """
         settings = begun.loaded.settings
         self._begun = begun
         self._settings = settings
-        self._one_shot = one_shot
         self._stack = AsyncExitStack()
-        self._workspace = wiring.workspace(begun)
+        self.file_changes = wiring.snapshots(begun)
+        self._workspace = wiring.workspace(begun, self.file_changes)
         self._provider = AnthropicMessages(wiring.connection(begun), wiring.retry_policy(begun))
-        self._servers = McpServers(begun.environment, on_change=self._server_changed)
-        self._mcp_tools: tuple[Tool, ...] = ()
         self._early: list[Event] | None = []
+        self._budget = Budget(max_cost_usd=settings.max_cost_usd)
+        self._servers = self._new_servers(one_shot=one_shot)
         self._plugins = wiring.plugins(begun, warn=self._warn, one_shot=one_shot)
+        self._command_files = wiring.command_files(begun)
         self._sandbox = wiring.sandbox(begun)
         self._builtin_tools = builtin_tools(self._workspace, self._sandbox)
         summarizer = Summarizer(self._provider.stream, model=self._model("small"))
@@ -77,7 +81,8 @@ class App:
         self.permissions = wiring.permissions(begun, self._sandbox)
         self.agent = Agent(self._config())
         self.sessions = Sessions(begun, self.agent, self._publish)
-        self.agent.subscribe(self._freeze_tools)
+        self.agent.subscribe(self.file_changes)
+        self.agent.subscribe(self._servers.note_run)
 
     def _config(self) -> LoopConfig:
         begun, settings = self._begun, self._settings
@@ -99,9 +104,10 @@ class App:
             prepare=(
                 workspace_facts(self._workspace.root, begun.arguments.add_dirs),
                 self._plugins,
-                self._add_mcp_tools,
+                self._servers,
                 self.permissions.offer_tools,
-                Budget(max_cost_usd=settings.max_cost_usd),
+                self.file_changes.tell_model,
+                self._budget,
                 self._compaction,
                 Trimming(max_messages=settings.history.max_conversation_messages),
                 PrefixWatch(cost_microdollars),
@@ -111,6 +117,18 @@ class App:
                 self._publish, limit_chars=settings.history.max_tool_result_chars
             ),
         )
+
+    def _new_servers(self, *, one_shot: bool) -> Servers:
+        host = ServerHost(
+            self._begun,
+            stream=self._provider.stream,
+            model=self._model("small"),
+            budget=self._budget,
+            agent=lambda: self.agent,
+            sessions=lambda: self.sessions,
+            publish=self._publish,
+        )
+        return Servers(self._begun, host, publish=self._publish, one_shot=one_shot)
 
     async def __aenter__(self) -> "App":
         environment = self._begun.environment
@@ -139,11 +157,9 @@ class App:
         self._sandbox.start()
         for text in (*self._begun.notices, *notices):
             self._warn(text)
-        self._start_servers()
+        self._servers.start()
         self._plugins.start(self.agent)
         await self._plugins.wait_loaded(_PLUGINS_LIMIT_S)
-        if self._one_shot:
-            await self._servers.wait_started(self._settings.mcp.startup_timeout_s)
 
     async def __aexit__(
         self,
@@ -166,7 +182,7 @@ class App:
     @property
     def tools(self) -> Sequence[Tool]:
         """All tools the model has at the moment, those of plugins and MCP servers included."""
-        return (*self._own_tools(), *self._servers.tools())
+        return (*self._own_tools(), *self.servers.tools())
 
     def _own_tools(self) -> Sequence[Tool]:
         return (*self._builtin_tools, *self._plugins.tools())
@@ -176,6 +192,10 @@ class App:
         """Aliases and the model ids they stand for."""
         return self._settings.models
 
+    def prompt_commands(self) -> Sequence[PromptCommand]:
+        """Return the commands that are prompts somebody wrote; of two with one name the first."""
+        return self._command_files.commands()
+
     def use_model(self, name: str) -> None:
         """Ask the model *name*, an alias or an id, from the next call on."""
         self.agent.set_model(self._model(name))
@@ -183,31 +203,29 @@ class App:
     def overview(self) -> Sequence[str]:
         """Return lines for the start: tools, sandbox, MCP servers, log sinks."""
         sinks = [sink.type for sink in self._settings.logging.sinks]
-        servers = [state.name for state in self._servers.states()]
+        servers = ", ".join(state.name for state in self.servers.states())
         sandbox = self._sandbox.report
         return [
             f"{self._model().id} · {self._begun.workspace}",
             f"tools: {', '.join(tool.name for tool in self._own_tools())}",
             f"sandbox: {sandbox.sentence if sandbox else 'being tried'}",
-            f"MCP servers: {', '.join(servers) or 'none'} · logs: {', '.join(sinks) or 'none'}",
+            f"MCP servers: {servers or 'none'} · logs: {', '.join(sinks) or 'none'}",
         ]
 
-    def mcp_overview(self) -> Sequence[str]:
-        """Return one line for each MCP server: its state, its tools, or why it failed."""
-        lines = []
-        for state in self._servers.states():
-            tools = f", {state.tools} tools" if state.phase is Phase.READY else ""
-            reason = f": {state.reason}" if state.reason else ""
-            lines.append(f"{state.name}: {state.phase}{tools}{reason}")
-            lines += [f"  {note}" for note in state.notes]
-        return lines
+    @property
+    def servers(self) -> McpServers:
+        """The MCP servers."""
+        return self._servers.all
+
+    def answer_servers(self, dialogs: ServerDialogs) -> None:
+        """Put questions of MCP servers to *dialogs* from now on; before, they are declined."""
+        self._servers.answer(dialogs)
 
     def badges(self) -> Sequence[str]:
-        """Return words for the status line: the permission mode, what MCP servers are up."""
-        states = self._servers.states()
-        ready = sum(state.phase is Phase.READY for state in states)
-        servers = [f"MCP {ready}/{len(states)}"] if states else []
-        return [self.permissions.mode, *servers]
+        """Return words for the status line: the permission mode, sandbox, MCP servers."""
+        sandbox = self._sandbox.report
+        words = [sandbox.word] if sandbox else []
+        return [self.permissions.mode, *words, *self._servers.badges()]
 
     async def compact(self, focus: str) -> None:
         """Summarise older messages now; events tell what came of it.
@@ -232,16 +250,12 @@ class App:
 
     def context_parts(self) -> Mapping[str, int]:
         """Return the estimated tokens of the next request by what they are."""
-        conversation = self.agent.conversation
-        messages = conversation.context()
-        results = [each for each in messages if isinstance(each, ToolResultMessage)]
-        said = [each for each in messages if not isinstance(each, ToolResultMessage)]
-        return {
-            "system prompt": estimate_fixed([self.agent.state.system_prompt], ()),
-            "tools": estimate_fixed((), [tool.spec for tool in self.tools]),
-            "messages": estimate_tokens(said),
-            "tool results": estimate_tokens(results),
-        }
+        offered = (*self._own_tools(), *self._servers.offered())
+        return estimate_parts(
+            [self.agent.state.system_prompt],
+            [tool.spec for tool in offered],
+            self.agent.conversation.context(),
+        )
 
     def clear(self) -> None:
         """Begin a new conversation, and a new session with it."""
@@ -251,19 +265,6 @@ class App:
     def _model(self, name: str | None = None) -> Model:
         return model_by_id(self._settings.model_id(name))
 
-    def _start_servers(self) -> None:
-        usable = []
-        for server in wiring.mcp_servers(self._begun):
-            if isinstance(server, ServerConfig):
-                usable.append(server)
-            else:
-                self._warn(server.reason)
-        self._servers.start(usable)
-
-    def _server_changed(self, state: ServerState) -> None:
-        if state.phase is Phase.FAILED:
-            self._warn(state.reason)
-
     def _warn(self, text: str) -> None:
         self._publish(Notice("warning", text))
 
@@ -271,14 +272,6 @@ class App:
         early, self._early = self._early, None
         for event in early or ():
             self._publish(event)
-
-    def _freeze_tools(self, event: Event) -> None:
-        """Take the servers' tools over when a run begins, so that none changes in the middle."""
-        if isinstance(event, AgentStart):
-            self._mcp_tools = self._servers.tools()
-
-    def _add_mcp_tools(self, turn: Turn) -> None:
-        turn.tools += self._mcp_tools
 
     def _publish(self, event: Event) -> None:
         """Tell the listeners; what happens before there are any waits for them."""

@@ -100,7 +100,7 @@ def _config_show(arguments: Arguments) -> int:
 
 
 def _trust(arguments: Arguments) -> int:
-    from agent_cli.trust import TrustStore, what_would_act  # noqa: PLC0415
+    from agent_cli.trust import TrustStore, shown_name, what_would_act  # noqa: PLC0415
 
     workspace = Path(*arguments.operands).resolve()
     if not workspace.is_dir():
@@ -112,7 +112,8 @@ def _trust(arguments: Arguments) -> int:
     TrustStore.of_user().trust(workspace)
     print(f"{workspace} is trusted until one of these changes:")
     for file in what_would_act(workspace):
-        print(f"  {file.path.name}: {'; '.join(file.effects) or 'nothing that acts'}")
+        effects = "; ".join(file.effects) or "nothing that acts"
+        print(f"  {shown_name(file.path, workspace)}: {effects}")
     return 0
 
 

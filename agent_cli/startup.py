@@ -12,7 +12,9 @@ from typing import NamedTuple
 from agent_cli.arguments import Arguments
 from agent_cli.errors import SettingsError, UsageError
 from agent_cli.settings import Environment, Loaded, load_environment, load_settings
-from agent_cli.trust import TrustStore, acting_files, fingerprint, what_would_act
+from agent_cli.trust import TrustStore, acting_files, fingerprint, shown_name, what_would_act
+
+_NAMED_MAX = 4
 
 
 class Start(NamedTuple):
@@ -95,7 +97,9 @@ def _trust(workspace: Path, arguments: Arguments, *, may_ask: bool) -> tuple[boo
 
 
 def _ignored(acting: Sequence[Path], workspace: Path) -> str:
-    names = ", ".join(str(path.relative_to(workspace)) for path in acting)
+    names = ", ".join(shown_name(path, workspace) for path in acting[:_NAMED_MAX])
+    if len(acting) > _NAMED_MAX:
+        names += f" and {len(acting) - _NAMED_MAX} more"
     return (
         f"{names} ignored: this workspace is not trusted; `agent-cli trust` or --trust changes that"
     )
@@ -105,7 +109,7 @@ def _ask(workspace: Path) -> bool:
     """Show what would act in the workspace and ask the person at the terminal."""
     print(f"{workspace} holds files that change what agent-cli does:", file=sys.stderr)
     for file in what_would_act(workspace):
-        print(f"  {file.path.name}", file=sys.stderr)
+        print(f"  {shown_name(file.path, workspace)}", file=sys.stderr)
         for effect in file.effects:
             print(f"    {effect}", file=sys.stderr)
     print("Trust them, until they change? [y/N] ", end="", file=sys.stderr, flush=True)

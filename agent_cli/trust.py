@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agent_cli import paths
+from agent_cli.command_files import command_paths
 from agent_cli.errors import SettingsError
 
 # Everything in a repository that changes what this program does or starts.
 ACTING_FILES = ("appsettings.json", "appsettings.toml", ".env", ".mcp.json")
 # Folders of skills: what one says, the model does.
 SKILL_FOLDERS = (".agent-cli/skills", ".claude/skills")
+# Folders of commands: what one says, the user says who types its name.
+COMMAND_FOLDERS = (".agent-cli/commands", ".claude/commands")
 
 
 class ActingFile(NamedTuple):
@@ -31,6 +34,8 @@ def acting_files(workspace: Path) -> tuple[Path, ...]:
     named = [workspace / name for name in ACTING_FILES]
     for folder in SKILL_FOLDERS:
         named += sorted((workspace / folder).glob("*/SKILL.md"))
+    for folder in COMMAND_FOLDERS:
+        named += command_paths(workspace / folder)
     return tuple(path for path in named if path.is_file())
 
 
@@ -44,6 +49,11 @@ def what_would_act(workspace: Path) -> tuple[ActingFile, ...]:
     return tuple(ActingFile(path, effects_of(path)) for path in found)
 
 
+def shown_name(path: Path, workspace: Path) -> str:
+    """Return the name of a file in *workspace* as one line of ASCII: strangers chose it."""
+    return ascii(str(path.relative_to(workspace)))[1:-1]
+
+
 def fingerprint(workspace: Path) -> str:
     """Return one hash over names and contents of all files that would act."""
     import hashlib  # noqa: PLC0415 - needed only where something was trusted once
@@ -52,7 +62,7 @@ def fingerprint(workspace: Path) -> str:
         for path in acting_files(workspace):
             try:
                 with path.open("rb") as stream:
-                    name = path.relative_to(workspace)
+                    name = shown_name(path, workspace)
                     yield f"{name} {hashlib.file_digest(stream, 'sha256').hexdigest()}\n"
             except OSError as error:
                 raise SettingsError(f"{path} cannot be read: {error.strerror}") from error

@@ -25,6 +25,8 @@ def effects_of(path: Path) -> tuple[str, ...]:
     try:
         if path.name == "SKILL.md":
             return (_plain(f"tells the model how to do {path.parent.name} (a skill)"),)
+        if path.suffix == ".md":
+            return ("is a command: who types its name says what it says",)
         if path.name == ".env":
             return tuple(_variables(path))
         if path.name == ".mcp.json":

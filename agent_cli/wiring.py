@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path, PurePath
 
 from agent_cli import paths
+from agent_cli.command_files import CommandFiles, CommandFolder
 from agent_cli.mcp_client import ServerConfig, ServerProblem, read_config_file, server_config
 from agent_cli.mcp_client.user_servers import user_file
 from agent_cli.plugin_api import Plugin
@@ -17,17 +19,19 @@ from agent_cli.plugins.reminders import reminders
 from agent_cli.plugins.skills import skills
 from agent_cli.policies.permission_rules import KINDS, RuleSet, parse_rule
 from agent_cli.policies.permissions import Permissions
-from agent_cli.policies.shell import Place
+from agent_cli.policies.session_rules import ProjectRules
+from agent_cli.policies.shell import CommandRules, Place, judge
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.retry_policy import RetryPolicy
 from agent_cli.redaction import Redactor
 from agent_cli.sandbox import Policy, Sandbox
 from agent_cli.startup import Start
 from agent_cli.tooling import Tool
-from agent_cli.trust import SKILL_FOLDERS, acting_files
+from agent_cli.trust import COMMAND_FOLDERS, SKILL_FOLDERS, acting_files
 from agent_cli_tools import builtin_tools
 from agent_cli_tools.secret_files import is_secret
-from agent_cli_tools.workspace import Workspace
+from agent_cli_tools.snapshots import Snapshots
+from agent_cli_tools.workspace import Keeper, Workspace
 
 
 def connection(begun: Start) -> Connection:
@@ -94,16 +98,52 @@ def _shipped_plugins(
 ) -> Iterator[Plugin]:
     user_dir, workspace = paths.config_dir(), begun.workspace
     root = workspace_root(workspace)
-    yield project_instructions(root, workspace, user_dir=user_dir, warn=warn)
+    yield project_instructions(root, workspace, user_dir=user_dir, is_secret=is_secret, warn=warn)
     project_folders = [workspace / folder for folder in SKILL_FOLDERS] if begun.trusted else []
     yield skills([user_dir / "skills", *project_folders], warn=warn)
     if begun.loaded.settings.plugins.reminders and not one_shot:
         yield reminders()
 
 
-def workspace(begun: Start) -> Workspace:
-    """Return what the tools share."""
-    return Workspace(begun.workspace, extra_dirs=begun.arguments.add_dirs, own_dirs=_own_dirs())
+def command_files(begun: Start) -> CommandFiles:
+    """Return the commands the user wrote, and those of the workspace."""
+
+    untrusted = "this workspace is not trusted; `agent-cli trust` or --trust changes that"
+    changed = "what acts in this workspace changed; `agent-cli trust` trusts it as it is now"
+    project = [
+        CommandFolder(
+            begun.workspace / folder,
+            "project",
+            inside=begun.workspace,
+            refusal="" if begun.trusted else untrusted,
+            objection=lambda: "" if begun.is_unchanged() else changed,
+        )
+        for folder in COMMAND_FOLDERS
+    ]
+    return CommandFiles([CommandFolder(paths.config_dir() / "commands", "yours"), *project])
+
+
+def workspace(begun: Start, keeper: Keeper | None = None) -> Workspace:
+    """Return what the tools share; *keeper* hears of the files they change."""
+    return Workspace(
+        begun.workspace,
+        extra_dirs=begun.arguments.add_dirs,
+        own_dirs=_own_dirs(),
+        keeper=keeper,
+    )
+
+
+def snapshots(begun: Start) -> Snapshots:
+    """Return who keeps what files held before the agent changed them."""
+    place = _place(begun, is_secret)
+
+    def only_reads(command: str) -> bool:
+        return judge(command, CommandRules(), place).read_only
+
+    def is_foreign(tool: str) -> bool:
+        return tool.startswith("mcp__")
+
+    return Snapshots(paths.changes_dir(), only_reads=only_reads, is_foreign=is_foreign)
 
 
 def tools(begun: Start) -> Sequence[Tool]:
@@ -144,22 +184,27 @@ def permissions(begun: Start, sandbox: Sandbox) -> Permissions:
     def keep(allow: Sequence[str]) -> None:
         from agent_cli.settings.permissions_file import add_project_rules  # noqa: PLC0415 - rare
 
-        add_project_rules(paths.permissions_file(), begun.workspace, allow)
+        add_project_rules(permissions_file, begun.workspace, allow)
 
+    permissions_file = paths.permissions_file()
     return Permissions(
-        Place(
-            root=root,
-            extra_dirs=tuple(map(_real, begun.arguments.add_dirs)),
-            is_secret=is_kept_back,
-            search_path=os.environ.get("PATH", os.defpath),
-        ),
+        _place(begun, is_kept_back),
         rules=rules,
         mode=settings.permissions.mode,
         auto_allow=settings.sandbox.auto_allow,
         trusted=begun.trusted,
         own_dirs=tuple(map(_real, _own_dirs())),
         sandbox=sandbox.ready,
-        keep=keep,
+        project_rules=ProjectRules(permissions_file, keep) if begun.trusted else None,
+    )
+
+
+def _place(begun: Start, is_kept_back: Callable[[PurePath], bool]) -> Place:
+    return Place(
+        root=_real(begun.workspace),
+        extra_dirs=tuple(map(_real, begun.arguments.add_dirs)),
+        is_secret=is_kept_back,
+        search_path=os.environ.get("PATH", os.defpath),
     )
 
 
@@ -186,6 +231,14 @@ def mcp_servers(begun: Start) -> Iterator[ServerConfig | ServerProblem]:
     Raises:
         SettingsError: A file of servers cannot be read.
     """
+    for server in _mcp_servers(begun):
+        if isinstance(server, ServerConfig) and server.transport == "stdio":
+            yield replace(server, cwd=str(begun.workspace / Path(server.cwd).expanduser()))
+        else:
+            yield server
+
+
+def _mcp_servers(begun: Start) -> Iterator[ServerConfig | ServerProblem]:
     mcp = begun.loaded.settings.mcp
     if not mcp.enabled:
         return
@@ -194,7 +247,7 @@ def mcp_servers(begun: Start) -> Iterator[ServerConfig | ServerProblem]:
         "call_timeout_s": mcp.call_timeout_s,
     }
     for server in mcp.servers:
-        entry = server._asdict()
+        entry = server._asdict() | {"oauth": dict(server.oauth)}
         yield server_config(server.name, entry, begun.environment, source="settings", **limits)
     # The first of a name counts: what is nearer to the work stands before the user's own file.
     for path in (*_mcp_files(begun), user_file()):

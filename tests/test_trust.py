@@ -1,13 +1,15 @@
 """Workspace trust: given to a directory with its content, asked without running anything."""
 
+import hashlib
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from agent_cli import paths
 from agent_cli.errors import SettingsError
-from agent_cli.trust import ActingFile, TrustStore, what_would_act
+from agent_cli.trust import ActingFile, TrustStore, fingerprint, shown_name, what_would_act
 
 WORKSPACE = Path("project")
 
@@ -29,13 +31,20 @@ def test_a_workspace_is_trusted_until_it_is_revoked() -> None:
     assert not TrustStore.of_user().is_trusted(WORKSPACE)
 
 
-@pytest.mark.parametrize("name", ["appsettings.toml", "appsettings.json", ".env", ".mcp.json"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("appsettings.toml", "appsettings.json", ".env", ".mcp.json"),
+        *(".agent-cli/commands/team/review.md", ".claude/commands/review.md"),
+    ],
+)
 def test_a_change_of_what_would_act_takes_the_trust_away(name: str) -> None:
     """A pull that adds or changes such a file is asked about again; other files are not."""
     store = TrustStore.of_user()
     store.trust(WORKSPACE)
     (WORKSPACE / "main.py").write_text("print()")
     untouched = store.is_trusted(WORKSPACE)
+    (WORKSPACE / name).parent.mkdir(parents=True, exist_ok=True)
     (WORKSPACE / name).write_text("1")
     added = store.is_trusted(WORKSPACE)
     store.trust(WORKSPACE)
@@ -52,6 +61,28 @@ def test_content_cannot_move_between_files_unseen() -> None:
     (WORKSPACE / "appsettings.json").rename(WORKSPACE / ".mcp.json")
 
     assert not store.is_trusted(WORKSPACE)
+
+
+def test_a_name_cannot_pass_for_the_content_of_another_file() -> None:
+    """Whoever names a file chooses every byte of it: lines, escapes, what no encoding knows."""
+    folder = WORKSPACE / ".agent-cli/commands"
+    folder.mkdir(parents=True)
+    (folder / "a.md").write_text("A")
+    (folder / "b.md").write_text("B")
+    TrustStore.of_user().trust(WORKSPACE)
+    digest = hashlib.sha256(b"A").hexdigest()
+    (folder / "a.md").unlink()
+    (folder / "b.md").unlink()
+    forged = folder / f"a.md {digest}\n.agent-cli"
+    (forged / "commands").mkdir(parents=True)
+    (forged / "commands/b.md").write_text("B")
+
+    assert not TrustStore.of_user().is_trusted(WORKSPACE)
+    Path(os.fsdecode(bytes(folder) + b"/\x1b[2J\xff.md")).write_text("x")
+    names = [shown_name(each.path, WORKSPACE) for each in what_would_act(WORKSPACE)]
+    assert names[0] == r".agent-cli/commands/\x1b[2J\udcff.md"
+    assert r"\n" in names[1]
+    assert len(fingerprint(WORKSPACE)) == 64
 
 
 def test_trust_holds_for_one_directory_however_it_is_reached() -> None:

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from agent_cli import front_matter
+
 FILE = "SKILL.md"
 SKILLS_MAX = 100
 FILES_MAX = 50
 DESCRIPTION_CHARS_MAX = 300
 FILE_BYTES_MAX = 64 * 1024
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-_FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Skill:
         if path.stat().st_size > FILE_BYTES_MAX:
             raise ValueError(f"{file} has more than {FILE_BYTES_MAX // 1024} KB")
         text = path.read_text(encoding="utf-8", errors="replace")
-        return _FRONT_MATTER.sub("", text, count=1).strip() if file == FILE else text
+        return front_matter.split(text)[1].strip() if file == FILE else text
 
     def files(self) -> list[str]:
         """Return the other files of the folder, by path; not all when there are very many."""
@@ -69,36 +70,12 @@ def _skill(path: Path) -> Skill:
     if not path.resolve().is_relative_to(path.parent.parent.resolve()):
         raise ValueError("it leads out of its folder")
     with path.open(encoding="utf-8", errors="replace") as stream:
-        found = _FRONT_MATTER.match(stream.read(FILE_BYTES_MAX))
-    if found is None:
+        fields, _ = front_matter.split(stream.read(FILE_BYTES_MAX))
+    if fields is None:
         raise ValueError("it does not begin with front matter between two lines of ---")
-    fields = _fields(found[1])
     name, description = fields.get("name", ""), fields.get("description", "")
     if not _NAME.fullmatch(name):
         raise ValueError(f"its name {name!r} must be of small letters, digits, - and _")
     if not description:
         raise ValueError("it has no description")
     return Skill(name, description[:DESCRIPTION_CHARS_MAX], folder)
-
-
-def _fields(front_matter: str) -> dict[str, str]:
-    """Read `key: value` lines; indented lines below belong to the value.
-
-    Not YAML: names and descriptions are all that is needed, and all that is ever written there.
-    """
-    fields: dict[str, str] = {}
-    key = ""
-    for line in front_matter.splitlines():
-        if line[:1].isspace() and key:
-            fields[key] = f"{fields[key]} {line.strip()}".strip()
-        elif ":" in line:
-            key, _, value = line.partition(":")
-            value = value.strip()
-            # > and | say how the indented lines below are joined.
-            fields[key] = "" if value[:1] in (">", "|") else value
-    return {key: _unquoted(value) for key, value in fields.items()}
-
-
-def _unquoted(value: str) -> str:
-    quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
-    return value[1:-1] if quoted else value

@@ -7,6 +7,9 @@ from typing import Literal, Protocol, TypeAlias
 
 from agent_cli.agent import Agent
 from agent_cli.repl.approve import Permissions
+from agent_cli.repl.file_changes import FileChanges
+from agent_cli.repl.server_questions import ServerDialogs
+from agent_cli.repl.servers import Servers
 from agent_cli.tooling import Tool
 
 ExportFormat: TypeAlias = Literal["md", "html", "json"]
@@ -73,6 +76,43 @@ class Sessions(Protocol):
         ...
 
 
+class PromptCommand(Protocol):
+    """A command that becomes a prompt: a file somebody wrote, or a prompt of an MCP server."""
+
+    @property
+    def name(self) -> str:
+        """What is typed behind the slash; "" for what has a problem instead of a name."""
+        ...
+
+    @property
+    def help(self) -> str:
+        """What it is for, in a few words."""
+        ...
+
+    @property
+    def argument(self) -> str:
+        """What may stand behind it, as `/help` shows it; "" shows nothing."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """Where it comes from, in a word or two: "yours", "project", "MCP docs"."""
+        ...
+
+    @property
+    def problem(self) -> str:
+        """Why it cannot be used, in one sentence, or ""."""
+        ...
+
+    async def text(self, argument: str) -> str:
+        """Return what is sent to the model, given what was typed behind the name.
+
+        Raises:
+            AgentCliError: It cannot be made.
+        """
+        ...
+
+
 class Application(Protocol):
     """A program that is ready to be asked.
 
@@ -97,6 +137,11 @@ class Application(Protocol):
         ...
 
     @property
+    def file_changes(self) -> FileChanges:
+        """What the agent did to files."""
+        ...
+
+    @property
     def workspace(self) -> Path:
         """The directory the tools work in."""
         ...
@@ -111,6 +156,13 @@ class Application(Protocol):
         """Aliases and the model ids they stand for."""
         ...
 
+    def prompt_commands(self) -> Sequence[PromptCommand]:
+        """Return the commands that are not built in, as they are now; asked often, so quick.
+
+        Of two with one name the first counts.
+        """
+        ...
+
     def use_model(self, name: str) -> None:
         """Ask the model *name*, an alias or an id, from the next call on.
 
@@ -123,12 +175,17 @@ class Application(Protocol):
         """Return lines for the start: tools, MCP servers, log sinks."""
         ...
 
-    def mcp_overview(self) -> Sequence[str]:
-        """Return one line for each MCP server: its state, its tools, or why it failed."""
+    @property
+    def servers(self) -> Servers:
+        """The MCP servers."""
+        ...
+
+    def answer_servers(self, dialogs: ServerDialogs) -> None:
+        """Put questions of MCP servers to *dialogs* from now on; before, they are declined."""
         ...
 
     def badges(self) -> Sequence[str]:
-        """Return words for the status line: the permission mode, what MCP servers are up."""
+        """Return words for the status line: the permission mode first, sandbox, MCP servers."""
         ...
 
     async def compact(self, focus: str) -> None:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agent_cli.errors import UsageError
+from agent_cli.messages import UserMessage
 from agent_cli.repl.application import Application
-from agent_cli.repl.approve import Questions
+from agent_cli.repl.dialogue import Dialogue
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.writer import Lines
 
@@ -29,6 +30,10 @@ class Controls(Protocol):
         Raises:
             UsageError: There is no such output.
         """
+        ...
+
+    def show_diff(self, diff: str) -> None:
+        """Print a unified diff without file names, folded when it is long."""
         ...
 
     def put_back(self, text: str) -> None:
@@ -57,13 +62,15 @@ class Controls(Protocol):
 class Context:
     """What a command may touch; `leave()` ends the session after the command.
 
-    `controls` is None where there is no screen: on a pipe or a dumb terminal.
+    `say()` sends a prompt once the command is done, as if somebody had typed it. `controls` is
+    None where there is no screen: on a pipe or a dumb terminal.
     """
 
     app: Application
     writer: Lines
-    questions: Questions
+    questions: Dialogue
     leave: Callable[[], None]
+    say: Callable[[str | UserMessage], None]
     controls: Controls | None = None
 
 
@@ -72,6 +79,12 @@ class Command:
     """A slash command. `run` gets what stands behind the name, trimmed.
 
     One that may run `during_a_run` is quick, waits for nothing and leaves the conversation alone.
+    One that `asks_the_model` says a prompt; typed during a run, it waits for its end.
+
+    Attributes:
+        choices: What can stand behind the name, for who completes it; asked at each key.
+        source: Where it comes from; "" for one that is built in.
+        more: What `/help NAME` says besides, line by line.
     """
 
     name: str
@@ -79,6 +92,10 @@ class Command:
     run: Callable[[Context, str], Awaitable[None] | None]
     argument: str = ""
     during_a_run: bool = True
+    asks_the_model: bool = False
+    choices: Callable[[Application], Sequence[str]] = lambda _app: ()
+    source: str = ""
+    more: str = ""
 
     @property
     def usage(self) -> str:

@@ -3,26 +3,29 @@
 Loaded beside the first prompt, not before it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, Literal, Protocol
 
+from agent_cli.attachments import Attachments
 from agent_cli.cancel import CancelToken
+from agent_cli.messages import UserMessage
 from agent_cli.repl.application import Application
-from agent_cli.repl.approve import Questions
 from agent_cli.repl.command import Context
 from agent_cli.repl.commands import run_command
+from agent_cli.repl.dialogue import Dialogue
 from agent_cli.repl.interrupts import Interrupts
 from agent_cli.repl.recall import recalled
 from agent_cli.repl.render import Renderer
+from agent_cli.repl.resources import with_resources
 from agent_cli.repl.runs import Runs, told
+from agent_cli.repl.server_dialogs import Dialogs
 from agent_cli.terminal.writer import Writer
 
-_ASKED_NEXT: Final = "a tool call waits for your decision: it is asked before your next message"
 _REFUSED_NEXT: Final = "a tool call waits for a decision: nobody can be asked, the next line is no"
 
 
-class Prompt(Questions, Protocol):
+class Prompt(Dialogue, Protocol):
     """Somebody who can be asked, and whose prompt can be printed above."""
 
     def above(self, write: Callable[[], None]) -> None:
@@ -67,28 +70,40 @@ class Shell:
         conversation = self._app.agent.conversation
         if earlier := recalled(conversation):
             self._prompt.above(lambda: self._writer.aside(earlier, "dim"))
-        if conversation.waiting:
-            waits = _ASKED_NEXT if self._prompt.can_ask else _REFUSED_NEXT
-            self._prompt.above(lambda: self._writer.notice(waits, "warning"))
+        if conversation.waiting and not self._prompt.can_ask:
+            self._prompt.above(lambda: self._writer.notice(_REFUSED_NEXT, "warning"))
+        self._app.answer_servers(
+            Dialogs(self._prompt, self._writer, asking=self._interrupts.asking)
+        )
 
     async def handle(self, line: str) -> bool:
-        """Do what *line* says; False when it asks to leave."""
+        """Do what *line* says, and ask what waits for an answer; False when it asks to leave."""
         await told(self._do(line), self._writer)
         return self._stays
 
     async def _do(self, line: str) -> None:
-        if not line.startswith("/"):
-            await self._runs.prompt(line)
-            return
-        cancel = CancelToken()
-        with self._interrupts.stopping(cancel.cancel):
-            async with cancel.scope():
-                await run_command(line, self._context())
+        for message in await self._done(line):
+            await self._runs.prompt(message)
         if self._prompt.can_ask and self._app.agent.conversation.waiting:
             await self._runs.go_on()
 
-    def _context(self) -> Context:
-        return Context(self._app, self._writer, self._prompt, self._leave)
+    async def _done(self, line: str) -> Sequence[str | UserMessage]:
+        """Do what *line* says and return what it says to the model."""
+        said: list[str | UserMessage] = []
+        cancel = CancelToken()
+        with self._interrupts.stopping(cancel.cancel):
+            async with cancel.scope():
+                if line.startswith("/"):
+                    await run_command(line, self._context(said))
+                elif line:
+                    images = Attachments(self._app.workspace)
+                    text = images.marked(line)
+                    message = await with_resources(text, self._app.servers, self._writer)
+                    said.append(images.attached(message))
+        return said
+
+    def _context(self, said: list[str | UserMessage]) -> Context:
+        return Context(self._app, self._writer, self._prompt, self._leave, said.append)
 
     def _leave(self) -> None:
         self._stays = False

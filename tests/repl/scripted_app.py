@@ -31,6 +31,7 @@ from agent_cli.hooks import LoopConfig
 from agent_cli.messages import ToolResultMessage, UserMessage
 from agent_cli.policies.permission_rules import Rule
 from agent_cli.policies.permissions import Mode
+from agent_cli.policies.session_rules import Asked
 from agent_cli.provider import (
     BlockEnd,
     Model,
@@ -44,9 +45,12 @@ from agent_cli.provider import (
     ThinkingDelta,
     ToolCallStart,
 )
+from agent_cli.repl.application import PromptCommand
 from agent_cli.repl.live import bell
+from agent_cli.repl.server_questions import ServerDialogs
 from agent_cli.timeline import Block, Usage, text_block
 from agent_cli.tooling import Approval, Tool, ToolContext
+from tests.repl.scripted_servers import Servers
 
 RULE = "bash(touch *)"
 Stream = AsyncIterator[StreamEvent]
@@ -62,11 +66,20 @@ class Permissions:
     def rules(self) -> Sequence[tuple[str, Rule]]:
         return [("deny", Rule("read", ".env", "appsettings.toml:3"))]
 
-    def rule_for(self, call: ToolCall) -> str | None:
-        return RULE
+    def asked_about(self, call: ToolCall) -> Asked:
+        return Asked((RULE,), ("sandbox: bubblewrap",))
 
     def remember(self, call: ToolCall) -> None:
         self.remembered.add(RULE)
+
+    project_file = Path("permissions.toml")
+
+    def remember_for_project(self, call: ToolCall) -> None:
+        self.project_file.write_text(RULE)
+        self.remember(call)
+
+    def is_remembered(self, call: ToolCall) -> bool:
+        return RULE in self.remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +139,77 @@ class Sessions:
         return path
 
 
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A command that says its name and what stands behind it."""
+
+    name: str
+    problem: str = ""
+    help: str = "say it"
+    argument: str = ""
+    source: str = "yours"
+
+    async def text(self, argument: str) -> str:
+        return f"{self.name} {argument}"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A file with a changed line."""
+
+    path: Path
+    kind: str = "changed"
+    diff: str = "@@ -1,1 +1,1 @@\n-one\n+two"
+    added: int = 1
+    removed: int = 1
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """What `FileChanges` takes back."""
+
+    run_id: str
+    restored: Sequence[Path]
+    deleted: Sequence[Path]
+    commands: Sequence[str]
+
+
+class FileChanges:
+    """Three files changed; can be taken back once, and nothing of it is on the disk."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._found = [
+            Difference(Path.cwd() / "a.txt"),
+            Difference(Path.cwd() / "src/new.txt", "new", note="changed by somebody else too"),
+            Difference(Path("/elsewhere/b.png"), "deleted", "", 0, 0, "binary"),
+        ]
+
+    def take_back(self) -> TakenBack:
+        if not self._found:
+            raise AgentCliError("there is nothing to take back")
+        self._found = []
+        prompts = self._agent.conversation.prompts
+        restored, deleted = [Path.cwd() / "a.txt"], [Path.cwd() / "src/new.txt"]
+        commands = ["npm install", "make", "make test", "rm b"]
+        return TakenBack(prompts[-1].id if prompts else "", restored, deleted, commands)
+
+    def differences(self, *, last_run: bool = False) -> Sequence[Difference]:
+        return self._found[:1] if last_run else self._found
+
+
 class Application:
     """What the composition root returns, as far as the front ends know it."""
 
     session_id = "s-1"
     models: Mapping[str, str] = {"normal": "model-1", "high": "model-2"}
+    prompts: Sequence[PromptCommand] = (
+        Prompt("review"),
+        Prompt("review", help="another one of that name"),
+        Prompt("help", help="not the built-in one"),
+        Prompt("team:broken", problem="team/broken.md is empty"),
+    )
 
     def __init__(self) -> None:
         self.permissions = Permissions()
@@ -145,8 +224,13 @@ class Application:
             )
         )
         self.sessions = Sessions(self.agent)
+        self.file_changes = FileChanges(self.agent)
+        self.servers = Servers()
         if "WAITING" in os.environ:
             self.sessions.resume("bb2")
+
+    def prompt_commands(self) -> Sequence[PromptCommand]:
+        return self.prompts
 
     def use_model(self, name: str) -> None:
         if name not in self.models:
@@ -156,8 +240,8 @@ class Application:
     def overview(self) -> Sequence[str]:
         return ("tools: bash, note", "MCP servers: docs", "logs: agent.log")
 
-    def mcp_overview(self) -> Sequence[str]:
-        return ("docs: connected, 3 tools",)
+    def answer_servers(self, dialogs: ServerDialogs) -> None:
+        self.dialogs = dialogs
 
     def badges(self) -> Sequence[str]:
         return ("ask", "MCP 1/1")

@@ -1,41 +1,65 @@
-"""Slash commands, in the program a pipe drives."""
+"""Slash commands, in the session a pipe drives."""
 
 import re
 
 import pytest
 
-from agent_cli.repl.commands import COMMANDS, bars, describe_usage
+from agent_cli.repl.commands import COMMANDS
+from agent_cli.repl.information_commands import bars, describe_usage
 from agent_cli.timeline import Usage
-from tests.repl.test_plain import converse
+from tests.repl.conversation import converse, said
 
-GREETING_ROWS = 3
 LEVELS = "off, minimal, low, medium, high, xhigh"
 
 
-def said(lines: str) -> list[str]:
-    """Return what the commands in *lines* put on stderr."""
-    code, _, err = converse(lines)
-    assert code == 0
-    return err.splitlines()[GREETING_ROWS:]
+def test_help_fits_one_screen_and_names_every_command_in_its_group() -> None:
+    """The table is the list, so nothing can be missing; commands somebody wrote stand apart."""
+    shown = said("/help")
+
+    names = re.findall(r"(?<![\w.])/([a-z:]+)", "\n".join(shown[: shown.index("")]))
+    assert sorted(names) == sorted([*(each.name for each in COMMANDS), "review", "team:broken"])
+    assert "yours          /review /team:broken" in shown
+    assert len(shown) < 24
+    assert max(map(len, shown)) <= 80
 
 
-def test_help_lists_every_command() -> None:
-    """The table is the list, so nothing can be missing."""
-    shown = said("/help\n")
+def test_help_says_which_commands_cannot_be_used_and_why() -> None:
+    """What is built in cannot be replaced, and of two with one name the first is it."""
+    assert said("/help")[-3:] == [
+        "/review (yours) is not used: one is yours",
+        "/help (yours) is not used: one is built in",
+        "team/broken.md is empty",
+    ]
 
-    names = ["help", "clear", "resume", "fork", "rewind", "compact", "uncompact", "export"]
-    names += ["model", "effort", "mode", "permissions", "theme", "tools", "mcp", "usage"]
-    names += ["context", "copy", "output", "pause", "exit"]
-    assert {line.split()[0] for line in shown if line.startswith("/")} == {
-        f"/{name}" for name in names
-    }
-    assert len(COMMANDS) == len(names)
+
+def test_help_tells_everything_about_one_command() -> None:
+    """With the slash or without; a name nobody has is answered as at the prompt."""
+    assert said("/help export") == [
+        "/export [md|html|json]",
+        "  write the session into a file of the workspace",
+        "  waits for the end of a run",
+    ]
+    assert said("/help /review") == [
+        "/review [text]",
+        "  say it",
+        "  from: yours",
+        "  waits for the end of a run",
+    ]
+    assert said("/help revew") == ["there is no command /revew; did you mean /review?"]
+    assert len(said("/help all")) == len(COMMANDS) + 2
+
+
+def test_a_command_somebody_wrote_becomes_a_prompt() -> None:
+    """The first of a name; all that stands behind it is its argument, on any number of lines."""
+    out, shown = converse("/review the\nlast  change", "/team:broken")
+
+    assert out == "You said 'review the\\nlast  change' to model-1.\n"
+    assert shown == ["team/broken.md is empty"]
 
 
 @pytest.mark.parametrize(
     ("line", "shown"),
     [
-        ("/mcp", "docs: connected, 3 tools"),
         ("/compact the plan", "compacted 4 messages: about 9,000 → 1,000 tokens"),
         ("/toosl", "there is no command /toosl; did you mean /tools?"),
         ("/etc/passwd", "there is no command /etc/passwd; /help lists them"),
@@ -55,18 +79,20 @@ def test_help_lists_every_command() -> None:
         ("/resume 3", "3 is not one of the numbers from 1 to 2"),
         ("/copy", "/copy needs a screen; on a pipe stdout holds the answers"),
         ("/theme light", "/theme needs a screen"),
+        ("/diff all", "/diff takes run, for the last run only, not all"),
+        ("/undo 2", "/undo takes nothing behind it"),
     ],
 )
 def test_a_command_answers_in_one_line(line: str, shown: str) -> None:
     """Whatever begins with a slash is never sent to the model."""
-    assert said(f"{line}\n") == [shown]
+    assert said(line) == [shown]
 
 
 def test_model_without_a_name_shows_the_choice_and_with_one_changes_it() -> None:
     """The next call asks the new one."""
-    _, out, err = converse("/model\n/model high\nhello\n")
+    out, shown = converse("/model", "/model high", "hello")
 
-    assert err.splitlines()[GREETING_ROWS:] == [
+    assert shown == [
         "model: model-1",
         "  normal = model-1",
         "  high = model-2",
@@ -75,9 +101,57 @@ def test_model_without_a_name_shows_the_choice_and_with_one_changes_it() -> None
     assert out == "You said 'hello' to model-2.\n"
 
 
+def test_what_the_agent_changed_is_shown_as_a_diff_that_a_program_could_read() -> None:
+    """On a pipe: names above each file, what is special in brackets, a sum in the end."""
+    assert said("/diff", "/diff run")[:14] == [
+        "--- a/a.txt",
+        "+++ b/a.txt",
+        "@@ -1,1 +1,1 @@",
+        "-one",
+        "+two",
+        "src/new.txt  (changed by somebody else too)",
+        "--- /dev/null",
+        "+++ b/src/new.txt",
+        "@@ -1,1 +1,1 @@",
+        "-one",
+        "+two",
+        "--- /elsewhere/b.png",
+        "+++ /dev/null",
+        "(binary)",
+    ]
+    assert said("/diff", "/diff run")[-1] == "1 file, +1 −1"
+    assert said("/undo", "/diff", "/diff run")[-2:] == [
+        "the agent left no file different in this session",
+        "the agent left no file different in its last run",
+    ]
+
+
+def test_undo_says_what_it_took_back_and_what_it_could_not() -> None:
+    """Named by the prompt that had asked for it."""
+    _, shown = converse("change  it", "/undo", "/undo")
+
+    assert shown == [
+        "taken back: change it",
+        "  restored  a.txt",
+        "  deleted   src/new.txt",
+        "commands ran too, and what they changed besides stays:"
+        " npm install; make; make test and 1 more",
+        "there is nothing to take back",
+    ]
+
+
+def test_init_asks_the_model_for_instructions_to_keep() -> None:
+    """A run like any other, with what the person wants said last."""
+    out, shown = converse("/init mind the tests")
+
+    assert "write an AGENTS.md at its root" in out
+    assert out.endswith('\\n\\nmind the tests" to model-1.\n')
+    assert shown == []
+
+
 def test_usage_counts_the_conversation_and_clear_forgets_it() -> None:
     """Two replies of 10 + 2 tokens at 50 microdollars each."""
-    assert said("one\ntwo\n/usage\n/clear\n/usage\n") == [
+    assert said("one", "two", "/usage", "/clear", "/usage") == [
         "input 20 · cache read 0 · cache write 0 · output 4 tokens · $0.0001",
         "a new conversation begins",
         "input 0 · cache read 0 · cache write 0 · output 0 tokens · $0.0000",
@@ -95,14 +169,14 @@ def test_an_unknown_price_is_not_zero() -> None:
 
 def test_exit_leaves_before_the_next_line() -> None:
     """S1c-9."""
-    _, out, _ = converse("/exit\nhello\n")
+    out, _ = converse("/exit", "hello")
 
     assert out == ""
 
 
 def test_resume_lists_the_other_sessions_and_takes_a_number_or_an_id() -> None:
     """S2-53: on a pipe nobody is asked; the list shows what `/resume NUMBER` takes."""
-    shown = said("/resume\n/resume 1\n")
+    shown = said("/resume", "/resume 1")
 
     dates = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
     assert [dates.sub("DATE", line) for line in shown] == [
@@ -113,12 +187,12 @@ def test_resume_lists_the_other_sessions_and_takes_a_number_or_an_id() -> None:
         "you> An old one",
         "An **old** answer.",
     ]
-    assert said("/resume aa\n")[0] == "session aa1 goes on"
+    assert said("/resume aa")[0] == "session aa1 goes on"
 
 
 def test_rewind_counts_from_the_last_prompt() -> None:
     """S2-53: what came after it is not part of the conversation any more."""
-    shown = said("one\ntwo\nthree\n/rewind\n/rewind 2\n/rewind\n")
+    shown = said("one", "two", "three", "/rewind", "/rewind 2", "/rewind")
 
     assert shown == [
         "  1  three",
@@ -131,7 +205,7 @@ def test_rewind_counts_from_the_last_prompt() -> None:
 
 def test_the_mode_and_the_rules_in_force_are_shown() -> None:
     """S4-26: a rule with where it stands."""
-    assert said("/permissions\n/mode\n") == [
+    assert said("/permissions", "/mode") == [
         "mode: ask, asks before every change",
         "  deny read(.env)  (appsettings.toml:3)",
         "mode: ask, asks before every change",
@@ -153,6 +227,4 @@ def test_the_window_is_shown_by_what_fills_it() -> None:
         f"free      {'█' * 23}{'░' * 7}      7,500   75%",
     ]
     assert len(bars({"tools": 0}, window=0)) == 2
-    assert said("/context\n")[0] == (
-        "about 8,000 tokens in the next request (4 characters a token)"
-    )
+    assert said("/context")[0] == ("about 8,000 tokens in the next request (4 characters a token)")

@@ -4,10 +4,11 @@ Loaded beside the first prompt, not before it.
 """
 
 import asyncio
+import inspect
 import time
 from collections import deque
 from collections.abc import Sequence
-from functools import cache
+from functools import partial
 from typing import Final
 
 from prompt_toolkit.completion import ThreadedCompleter
@@ -19,24 +20,23 @@ from agent_cli.messages import UserMessage
 from agent_cli.repl.application import Application
 from agent_cli.repl.command import Context
 from agent_cli.repl.commands import find_command, run_command
-from agent_cli.repl.live.backlog import Backlog
 from agent_cli.repl.live.bell import Bell
-from agent_cli.repl.live.completion import Completions, workspace_files
+from agent_cli.repl.live.completion import Completions, sources_of
 from agent_cli.repl.live.controls import ScreenControls
-from agent_cli.repl.live.display import Display
+from agent_cli.repl.live.editing import edit_text
+from agent_cli.repl.live.opening import open_display
 from agent_cli.repl.live.outbox import Outbox
 from agent_cli.repl.live.own_commands import as_context, run_own
-from agent_cli.repl.live.results import Results
+from agent_cli.repl.live.pictures import Pictures
 from agent_cli.repl.live.screen import LiveScreen
-from agent_cli.repl.live.sequence import Sequence as Order
 from agent_cli.repl.live.status import Status
-from agent_cli.repl.live.tool_rows import ToolRows
-from agent_cli.repl.live.view import View
-from agent_cli.repl.look import Look, ThemeName
-from agent_cli.repl.markdown import THEMES
+from agent_cli.repl.look import Look
 from agent_cli.repl.recall import recalled
+from agent_cli.repl.resources import named_in, with_resources
 from agent_cli.repl.runs import Runs, told
+from agent_cli.repl.server_dialogs import Dialogs
 from agent_cli.run_result import RunResult
+from agent_cli.timeline import text_block
 
 _LEAVING: Final = ("exit", "quit")
 
@@ -61,33 +61,20 @@ class LiveShell:
         self._idle = asyncio.Event()
         self._idle.set()
         self._offered: list[str] = []
-        results = Results(screen.paint)
         self._status = Status(app.agent)
         screen.status = self._status_text
-        screen.buffer.completer = ThreadedCompleter(Completions(cache(workspace_files)))
-        tools = ToolRows(
-            lambda: app.tools,
-            paint=screen.paint,
-            clock=time.monotonic,
-            details=results.rows,
+        self._pictures = Pictures(screen, app.workspace)
+        renew = partial(asyncio.get_running_loop().call_soon_threadsafe, screen.complete_again)
+        screen.buffer.completer = ThreadedCompleter(Completions(sources_of(app, renew)))
+        self.display, results = open_display(app, screen, look)
+        self._controls = ScreenControls(screen, self.display, results)
+        self._runs = Runs(
+            app,
+            questions=screen,
+            lines=self.display,
+            before_asking=self._wake,
+            editor=partial(edit_text, screen.painter),
         )
-        theme: ThemeName = look.theme if screen.paint.color else "none"
-        view = View(
-            tools,
-            paint=screen.paint,
-            theme=THEMES[theme],
-            streaming=look.streaming,
-            clock=time.monotonic,
-        )
-        self.display = Display(
-            view,
-            screen.painter,
-            Backlog(chars_per_second=look.chars_per_second, clock=time.monotonic),
-            Order(look.streaming, show_thinking=look.show_thinking),
-            paint=screen.paint,
-        )
-        self._controls = ScreenControls(screen, self.display, view, results, theme=theme)
-        self._runs = Runs(app, questions=screen, lines=self.display, before_asking=self._wake)
         app.agent.subscribe(self._track)
         if look.bell:
             app.agent.subscribe(Bell(screen.ring, time.monotonic))
@@ -97,11 +84,20 @@ class LiveShell:
         self.display.aside("\n".join(self._app.overview()), "dim")
         if earlier := recalled(self._app.agent.conversation):
             self.display.aside(earlier, "dim")
+        self._app.answer_servers(
+            Dialogs(
+                self._screen,
+                self.display,
+                before_asking=self._wake,
+                on_change=self._screen.refresh,
+            )
+        )
 
     async def run(self) -> None:
         """Show what happens and do what is typed, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.display.run())
+            tasks.create_task(self._pictures.run())
             tasks.create_task(self._work())
 
     async def stop(self) -> None:
@@ -122,13 +118,23 @@ class LiveShell:
 
     def submit(self, text: str, *, follow_up: bool) -> bool:
         """Take what was typed; False leaves it in the input."""
+        try:
+            return self._take(text, follow_up=follow_up)
+        except UsageError as error:
+            self.display.notice(str(error), "error")
+            return False
+
+    def _take(self, text: str, *, follow_up: bool) -> bool:
+        if not text.startswith(("/", "!")):
+            text = self._pictures.marked(text)
         if text in _LEAVING:
             self._say(text)
             self._screen.leave()
         elif text.startswith(("/", "!")) and self.is_busy:
             return self._command_meanwhile(text)
-        elif text and self._agent_runs:
-            self._outbox.put(UserMessage.of(text), follow_up=follow_up)
+        elif text and self._agent_runs and not named_in(text, self._app.servers):
+            message = self._pictures.attached(UserMessage.of(text))
+            self._outbox.put(message, follow_up=follow_up)
         elif text:
             self._say(text)
             self._lines.append(text)
@@ -153,7 +159,7 @@ class LiveShell:
         self.display.pause(paused=paused)
 
     def _say(self, text: str) -> None:
-        self.display.rows(self._screen.echo(text))
+        self.display.said(self._screen.echo(text))
         self.display.flush()
 
     def _command_meanwhile(self, text: str) -> bool:
@@ -161,10 +167,17 @@ class LiveShell:
         try:
             if text.startswith("!"):
                 raise UsageError("a command of yours waits for the end of the run; Esc stops it")
-            command, argument = find_command(text)
+            command, argument = find_command(text, self._app)
+            if command.asks_the_model:
+                self._lines.append(text)
+                self._screen.refresh()
+                return True
             if not command.during_a_run:
                 raise UsageError(f"/{command.name} waits for the end of the run; Esc stops it")
-            command.run(self._context(), argument)
+            pending = command.run(self._context([]), argument)
+            if inspect.iscoroutine(pending):
+                pending.close()  # it has not begun
+                raise UsageError(f"{text} waits for the end of the run; Esc stops it")
         except AgentCliError as error:
             self.display.notice(str(error), "error")
             return False
@@ -180,6 +193,7 @@ class LiveShell:
                 self.display.flush()
             self._is_working = False
             self._idle.set()
+            self.display.leave_space()
             self._screen.refresh()
             await self._arrived.wait()
 
@@ -193,27 +207,43 @@ class LiveShell:
             self._settle(await self._runs.go_on())
             return
         line = self._lines.popleft()
-        if line.startswith(("/", "!")):
-            self._command = CancelToken()
-            try:
-                await self._do_command(line, self._command)
-            finally:
-                self._command = None
-            return
-        offered, self._offered = self._offered, []
-        self._settle(await self._runs.prompt("\n".join([*offered, line])))
+        self._command = CancelToken()
+        try:
+            said = await self._done(line, self._command)
+        except AgentCliError:
+            if not line.startswith(("/", "!")):
+                self._screen.put_back(line)
+            raise
+        finally:
+            self._command = None
+        for message in said:
+            await self._ask(message)
 
-    async def _do_command(self, line: str, cancel: CancelToken) -> None:
+    async def _ask(self, said: str | UserMessage) -> None:
+        """Send a prompt, with the output of the commands that were run before it."""
+        message = UserMessage.of(said) if isinstance(said, str) else said
+        offered, self._offered = self._offered, []
+        before = [text_block("\n".join([*offered, ""]))] if offered else []
+        self._settle(await self._runs.prompt(UserMessage((*before, *message.content))))
+
+    async def _done(self, line: str, cancel: CancelToken) -> Sequence[str | UserMessage]:
+        """Do what *line* says and return what it says to the model."""
+        said: list[str | UserMessage] = []
         if line.startswith("!"):
             command = line.lstrip("!").strip()
             output = await run_own(command, cancel)
             self.display.aside(output, "dim")
             if not line.startswith("!!"):
                 self._offered.append(as_context(command, output))
-            return
+            return said
         async with cancel.scope():
-            await run_command(line, self._context())
-        self._status.refresh()
+            if line.startswith("/"):
+                await run_command(line, self._context(said))
+                self._status.refresh()
+            else:
+                message = await with_resources(line, self._app.servers, self.display)
+                said.append(self._pictures.attached(message))
+        return said
 
     def _settle(self, result: RunResult | None) -> None:
         """Give back what was queued for a run that was stopped or failed."""
@@ -223,14 +253,26 @@ class LiveShell:
             self._lines.clear()
             self._screen.put_back("\n\n".join(texts))
 
-    def _context(self) -> Context:
-        return Context(self._app, self.display, self._screen, self._screen.leave, self._controls)
+    def _context(self, said: list[str | UserMessage]) -> Context:
+        return Context(
+            self._app,
+            self.display,
+            self._screen,
+            self._screen.leave,
+            said.append,
+            self._controls,
+        )
 
     def _status_text(self) -> str:
+        held = f"paused, {self.display.waiting_chars:,} characters held: Ctrl-Q goes on"
+        queued = len(self.queued)
         return self._status.text(
-            " · ".join(self._app.badges()),
-            paused=self.display.is_paused,
-            waiting_chars=self.display.waiting_chars,
+            self._app.badges(),
+            urgent=[
+                *([held] if self.display.is_paused else []),
+                *([f"{queued} queued"] if queued else []),
+            ],
+            columns=self._screen.columns - 1,
         )
 
     def _track(self, event: Event) -> None:
@@ -244,7 +286,7 @@ class LiveShell:
                 if not self._is_working:
                     self._arrived.set()
             case MessageStart(message=UserMessage() as message) if self._outbox.delivered(message):
-                self.display.rows(self._screen.echo(message.text))
+                self.display.said(self._screen.echo(message.text))
                 self._screen.refresh()
         self._status(event)
         if isinstance(event, AgentEnd | UsageChanged):

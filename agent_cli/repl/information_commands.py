@@ -1,0 +1,98 @@
+"""Commands that show what is there, and change nothing but the display."""
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from agent_cli.errors import UsageError
+from agent_cli.repl.command import Command, Context
+from agent_cli.repl.mcp_commands import MCP_COMMAND
+from agent_cli.repl.recall import last_answer
+from agent_cli.terminal.narration import one_line
+from agent_cli.timeline import Usage
+
+_BAR_CELLS: Final = 30
+
+
+def _tools(context: Context, _argument: str) -> None:
+    lines = [f"{tool.name}: {one_line(tool.description)}" for tool in context.app.tools]
+    context.writer.aside("\n".join(lines) or "no tools")
+
+
+def _usage(context: Context, _argument: str) -> None:
+    context.writer.aside(describe_usage(context.app.agent.conversation.usage))
+
+
+def _context(context: Context, _argument: str) -> None:
+    model = context.app.agent.state.model
+    parts = context.app.context_parts()
+    context.writer.aside("\n".join(bars(parts, window=model.context_window if model else 0)))
+
+
+def bars(parts: Mapping[str, int], *, window: int) -> list[str]:
+    """Return a bar for each part of a request, and what the model's window still holds.
+
+    Args:
+        parts: Estimated tokens by what they are.
+        window: The tokens the model takes; 0 when that is not known.
+    """
+    used = sum(parts.values())
+    shown = {**parts, "free": max(window - used, 0)} if window else dict(parts)
+    whole = sum(shown.values()) or 1
+    name_width = max(map(len, shown))
+    rows = [
+        f"{name:<{name_width}}  {_bar(tokens / whole)}  {tokens:>9,}  {tokens / whole:>4.0%}"
+        for name, tokens in shown.items()
+    ]
+    return [f"about {used:,} tokens in the next request (4 characters a token)", *rows]
+
+
+def _bar(share: float) -> str:
+    filled = math.ceil(share * _BAR_CELLS)
+    return "█" * filled + "░" * (_BAR_CELLS - filled)
+
+
+def _copy(context: Context, _argument: str) -> None:
+    if context.controls is None:
+        raise UsageError("/copy needs a screen; on a pipe stdout holds the answers")
+    answer = last_answer(context.app.agent.conversation)
+    if answer is None:
+        raise UsageError("there is no answer to copy yet")
+    context.controls.copy(answer)
+    context.writer.aside(f"{len(answer):,} characters are on the clipboard", "dim")
+
+
+def _pause(context: Context, _argument: str) -> None:
+    if context.controls is None:
+        raise UsageError("/pause needs a screen")
+    context.controls.pause(paused=not context.controls.is_paused)
+
+
+def _output(context: Context, number: str) -> None:
+    if context.controls is None:
+        raise UsageError("nothing is folded here: /output is for a terminal")
+    if number and not number.isdecimal():
+        raise UsageError(f"/output takes a number, not {one_line(number)}")
+    context.controls.show_output(int(number) if number else None)
+
+
+def describe_usage(usage: Usage) -> str:
+    """Return tokens and cost in one line."""
+    written = usage.cache_write_5m_tokens + usage.cache_write_1h_tokens
+    known = usage.cost_microdollars is not None
+    cost = f"${(usage.cost_microdollars or 0) / 1_000_000:.4f}" if known else "cost unknown"
+    return (
+        f"input {usage.input_tokens:,} · cache read {usage.cache_read_tokens:,} · "
+        f"cache write {written:,} · output {usage.output_tokens:,} tokens · {cost}"
+    )
+
+
+INFORMATION_COMMANDS: Final = (
+    Command("tools", "list the tools the model has", _tools),
+    MCP_COMMAND,
+    Command("usage", "show the tokens used so far and what they cost", _usage),
+    Command("context", "show what fills the model's window", _context),
+    Command("copy", "put the last answer on the clipboard, as it was written", _copy),
+    Command("output", "show a tool's output in full, the last one by default", _output, "[number]"),
+    Command("pause", "hold the display, or let it go on; the run goes on meanwhile", _pause),
+)

@@ -1,0 +1,62 @@
+"""A plain session in this process: what `python scripted.py repl` does, without starting Python."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from io import StringIO
+from typing import Final
+
+from agent_cli.repl.interrupts import Interrupts
+from agent_cli.repl.shell import Shell
+from agent_cli.terminal.writer import Writer
+from tests.repl.scripted_app import Application
+
+LIMIT_S: Final = 30
+
+
+@dataclass
+class Nobody:
+    """A pipe instead of a person; `answers` are typed one after the other where there are any."""
+
+    answers: list[str] = field(default_factory=list)
+
+    @property
+    def can_ask(self) -> bool:
+        return bool(self.answers)
+
+    async def choose(self, message: str, keys: str) -> str:
+        return self.answers.pop(0)
+
+    choose_next = choose
+
+    def above(self, write: Callable[[], None]) -> None:
+        write()
+
+
+def converse(
+    *lines: str, app: Application | None = None, answers: tuple[str, ...] = ()
+) -> tuple[str, list[str]]:
+    """Feed *lines* to a new session; return what is on stdout, and the lines beside it."""
+    return asyncio.run(_converse(lines, app, answers))
+
+
+def said(*lines: str, app: Application | None = None) -> list[str]:
+    """Return what the commands in *lines* put beside the answers."""
+    return converse(*lines, app=app)[1]
+
+
+async def _converse(
+    lines: tuple[str, ...], app: Application | None, answers: tuple[str, ...]
+) -> tuple[str, list[str]]:
+    out, err = StringIO(), StringIO()
+    shell = Shell(
+        app or Application(),
+        prompt=Nobody(list(answers)),
+        writer=Writer(out, err, color=False),
+        interrupts=Interrupts(lambda _stop: None),
+    )
+    async with asyncio.timeout(LIMIT_S):
+        for line in lines:
+            if not await shell.handle(line):
+                break
+    return out.getvalue(), err.getvalue().splitlines()
