@@ -58,7 +58,7 @@ async def call_tool(
     name = server.config.name
     try:
         result = await _call_or_reconnect(server, tool, arguments, on_update)
-        return await asyncio.to_thread(tool_result, result, server.host.files_dir)
+        return await asyncio.to_thread(tool_result, result, server.host.files_dir())
     except ToolError as error:
         return ToolResult.error(str(error))
     except MCPError as error:

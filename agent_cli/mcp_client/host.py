@@ -80,6 +80,10 @@ def _state_dir() -> Path:
     return paths.state_dir() / "mcp"
 
 
+def _files_dir() -> Path:
+    return _state_dir() / "files"
+
+
 def _credentials() -> Credentials:
     return UserCredentials(_state_dir() / "credentials")
 
@@ -98,7 +102,7 @@ class Host:
         roots: The directories we work in; servers may confine themselves to them. None tells none.
         visit: Shows a sign-in page; None never does, and a server that wants one is reported.
         credentials: Where sign-ins are kept.
-        files_dir: Where sound, documents and other files of results are put.
+        files_dir: Returns where sound, documents and other files of results are put.
         pins: What approved tools looked like.
     """
 
@@ -107,5 +111,5 @@ class Host:
     roots: Callable[[], Sequence[Path]] | None = None
     visit: Visit | None = None
     credentials: Credentials = field(default_factory=_credentials)
-    files_dir: Path = field(default_factory=lambda: _state_dir() / "files")
+    files_dir: Callable[[], Path] = _files_dir
     pins: Pins = field(default_factory=_pins)

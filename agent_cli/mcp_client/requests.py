@@ -38,7 +38,7 @@ class Requests:
             if message.role == "assistant":
                 # A user's message cannot hold the other side's words as such.
                 blocks.append(text_block("(An example of an answer follows.)"))
-            blocks += content_blocks([message.content], self._server.host.files_dir)
+            blocks += content_blocks([message.content], self._server.host.files_dir())
         return tuple(blocks)
 
     async def read_resource(self, uri: str) -> tuple[Block, ...]:
@@ -49,7 +49,7 @@ class Requests:
         """
         async with self._asked(f"resource {uri}") as client:
             result = await client.read_resource(uri)
-        folder = self._server.host.files_dir
+        folder = self._server.host.files_dir()
         return tuple(block for part in result.contents for block in resource_blocks(part, folder))
 
     async def complete(

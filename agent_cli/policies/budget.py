@@ -19,6 +19,7 @@ class Budget:
     def __init__(self, *, max_cost_usd: float) -> None:
         self._max_cost_usd = max_cost_usd
         self._run: CancelToken | None = None
+        self._conversation = Conversation()
         self._first_prompt = 0
         self._cost_before: int | None = 0
         self._told = False
@@ -33,12 +34,21 @@ class Budget:
             return
         if turn.cancel is not self._run:
             # A run gets a token of its own, so a new token is a new run.
-            self._run = turn.cancel
+            self._run, self._conversation = turn.cancel, turn.conversation
             self._first_prompt = len(turn.conversation.prompts) - 1
-            self._cost_before = self._cost(turn.conversation)
-        cost = self._cost(turn.conversation)
-        if cost is None or self._cost_before is None:
+            self._cost_before = self._cost()
+        if self._cost() is None or self._cost_before is None:
             self._tell(turn)
+        self.check()
+
+    def check(self) -> None:
+        """Check what the run has cost so far, for whoever spends beside its model calls.
+
+        Raises:
+            LimitReached: It is `max_cost_usd` or more.
+        """
+        cost = self._cost()
+        if not self._max_cost_usd or cost is None or self._cost_before is None:
             return
         spent_usd = (cost - self._cost_before) / MICRODOLLARS
         if spent_usd >= self._max_cost_usd:
@@ -48,9 +58,9 @@ class Budget:
                 limit="max_cost",
             )
 
-    def _cost(self, conversation: Conversation) -> int | None:
+    def _cost(self) -> int | None:
         """Return the cost of the prompts this run worked on; None when one has no known price."""
-        worked_on = conversation.prompts[self._first_prompt :]
+        worked_on = self._conversation.prompts[self._first_prompt :]
         return sum((prompt.usage for prompt in worked_on), Usage()).cost_microdollars
 
     def _tell(self, turn: Turn) -> None:

@@ -17,6 +17,7 @@ from agent_cli.settings.rules import (
     number,
     optional,
     records,
+    table,
     text,
     text_map,
     texts,
@@ -106,16 +107,26 @@ class Tools(NamedTuple):
 
 
 class McpServer(NamedTuple):
-    """One MCP server: `command` and `args` for stdio, `url` and `headers` for http and sse."""
+    """One MCP server: `command` and `args` for stdio, `url` and `headers` for http and sse.
+
+    `enabled_tools` and `disabled_tools` are patterns of its tools' own names; the latter win.
+    """
 
     name: Annotated[str, text()] = ""
     transport: Annotated[str, choice("stdio", "http", "sse", also=_TRANSPORT_WORDS)] = "stdio"
     command: Annotated[str, text()] = ""
     args: Annotated[tuple[str, ...], texts()] = ()
     env: Annotated[Mapping[str, str], text_map(secret=True)] = _NO_TEXTS
+    cwd: Annotated[str, text("a path")] = ""
     url: Annotated[str, text()] = ""
     headers: Annotated[Mapping[str, str], text_map(secret=True)] = _NO_TEXTS
+    oauth: Annotated[Mapping[str, object], table(secret=True)] = _NO_TEXTS
     enabled: Annotated[bool, flag()] = True
+    enabled_tools: Annotated[tuple[str, ...], texts()] = ()
+    disabled_tools: Annotated[tuple[str, ...], texts()] = ()
+    protocol: Annotated[str | None, optional(choice("auto", "legacy"))] = None
+    startup_timeout_s: Annotated[float | None, optional(number(1, 600, "seconds"))] = None
+    call_timeout_s: Annotated[float | None, optional(number(1, 86_400, "seconds"))] = None
 
 
 def complete_server(server: dict[str, object]) -> dict[str, object]:
@@ -129,12 +140,17 @@ def complete_server(server: dict[str, object]) -> dict[str, object]:
 
 
 class Mcp(NamedTuple):
-    """Servers whose tools the model gets; `config` names files in the format of `.mcp.json`."""
+    """Servers whose tools the model gets; `config` names files in the format of `.mcp.json`.
+
+    Tools of more than `defer_beyond_tokens` stand behind one that finds them; 0 never defers. The
+    default is a tenth of the smallest window among today's models.
+    """
 
     enabled: Annotated[bool, flag()] = True
     config: Annotated[tuple[str, ...], texts(user_only=True)] = (".mcp.json",)
     startup_timeout_s: Annotated[float, number(1, 600, "seconds")] = 30
     call_timeout_s: Annotated[float, number(1, 86_400, "seconds")] = 300
+    defer_beyond_tokens: Annotated[int, whole(0, 1_000_000, "tokens")] = 20_000
     servers: Annotated[tuple[McpServer, ...], records(McpServer, complete_server)] = ()
 
 
@@ -192,7 +208,7 @@ class Settings(NamedTuple):
     streaming: Annotated[Streaming, choice(*get_args(Streaming))] = "live"
     tool_execution: Annotated[ToolExecution, choice(*get_args(ToolExecution))] = "parallel"
     steering: Annotated[Steering, choice(*get_args(Steering))] = "skip_unstarted"
-    approval: Annotated[ApprovalOrder, choice(*get_args(ApprovalOrder))] = "defer"
+    approval: Annotated[ApprovalOrder, choice(*get_args(ApprovalOrder))] = "batch"
     max_rounds: Annotated[int, whole(0, 100_000, "rounds")] = 100
     max_cost_usd: Annotated[float, number(0, 1_000_000, "USD")] = 0
     working_directory: Annotated[str | None, optional(text("a path"))] = None

@@ -232,7 +232,7 @@ async def test_sound_is_saved_as_a_private_file_and_named(
     running: Running, call: "Call", tmp_path: Path
 ) -> None:
     """The model cannot hear; a person can."""
-    async with running(Host(files_dir=tmp_path / "files")) as servers:
+    async with running(Host(files_dir=lambda: tmp_path / "files")) as servers:
         result = await call(servers, "mcp__full__sing")
 
     [file] = (tmp_path / "files").iterdir()
