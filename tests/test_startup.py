@@ -8,7 +8,8 @@ import pytest
 from agent_cli import startup
 from agent_cli.arguments import Arguments
 from agent_cli.errors import AgentCliError
-from agent_cli.mcp_client import ServerProblem
+from agent_cli.mcp_client import ServerConfig, ServerProblem
+from agent_cli.mcp_client.config import OAuth
 from agent_cli.settings import load_settings
 from agent_cli.startup import start
 from agent_cli.trust import TrustStore
@@ -91,6 +92,42 @@ def test_servers_that_change_after_the_start_are_left_out() -> None:
     assert [each.name for each in before] == ["a"]
     assert isinstance(after, ServerProblem)
     assert "changed after it was trusted" in after.reason
+
+
+def test_a_server_of_the_settings_has_all_that_one_of_a_file_has(tmp_path: Path) -> None:
+    """S1c-1: limits, lists of tools and a sign-in; a directory counts from the workspace."""
+    settings = tmp_path / "mine.toml"
+    settings.write_text(
+        '[mcp.servers.local]\ncommand = "x"\ncwd = "sub"\nprotocol = "auto"\n'
+        'enabled_tools = ["read_*"]\ndisabled_tools = ["read_all"]\n'
+        "startup_timeout_s = 60\ncall_timeout_s = 6\n"
+        '[mcp.servers.web]\nurl = "https://x/mcp"\n'
+        'oauth = { client_id = "me", scopes = "read write", callback_port = 8123 }\n'
+    )
+
+    found = start(Arguments(settings_file=settings), may_ask=False)
+
+    assert list(mcp_servers(found)) == [
+        ServerConfig(
+            name="local",
+            command="x",
+            cwd=str(Path.cwd() / "sub"),
+            protocol="auto",
+            enabled_tools=("read_*",),
+            disabled_tools=("read_all",),
+            startup_timeout_s=60,
+            call_timeout_s=6,
+            source="settings",
+        ),
+        ServerConfig(
+            name="web",
+            transport="http",
+            url="https://x/mcp",
+            oauth=OAuth(client_id="me", scopes=("read", "write"), callback_port=8123),
+            source="settings",
+        ),
+    ]
+    assert found.notices == ()
 
 
 def test_a_workspace_without_such_files_can_be_trusted_too() -> None:

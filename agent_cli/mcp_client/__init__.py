@@ -6,13 +6,8 @@ Importing this package is cheap. The SDK (`mcp`, `httpx2`: 0.8 s, 50 MB) is impo
 `servers`, in a thread, when there is a server to connect to.
 """
 
-from agent_cli.mcp_client.config import (
-    ConfigFile,
-    ServerConfig,
-    ServerProblem,
-    read_config_file,
-    server_config,
-)
+from agent_cli.mcp_client.config import ConfigFile, ServerConfig, ServerProblem
+from agent_cli.mcp_client.entries import read_config_file, server_config
 from agent_cli.mcp_client.environment import server_environment
 from agent_cli.mcp_client.host import Answer, Elicitation, Host, Sampled, SamplingRequest
 from agent_cli.mcp_client.servers import McpServers

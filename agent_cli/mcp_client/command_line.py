@@ -10,10 +10,11 @@ from typing import NoReturn, cast
 from urllib.parse import urlsplit
 
 from agent_cli.errors import UsageError
-from agent_cli.mcp_client import configuring
+from agent_cli.mcp_client import configuring, consent
 from agent_cli.mcp_client.browsers import command_browser, request_browser, system_browser
-from agent_cli.mcp_client.config import OAuth, Protocol, ServerConfig, ServerProblem, read_key
+from agent_cli.mcp_client.config import OAuth, Protocol, ServerConfig
 from agent_cli.mcp_client.credentials import MemoryCredentials
+from agent_cli.mcp_client.entries import read_key
 from agent_cli.mcp_client.exercise import Answers, Exercise, answer_with, exercise
 from agent_cli.mcp_client.host import Host, Visit
 from agent_cli.mcp_client.servers import McpServers
@@ -48,6 +49,7 @@ def _parser() -> _Parser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_exercise(commands.add_parser("exercise", help="use a server without a model"))
     configuring.arguments(commands)
+    consent.arguments(commands)
     return parser
 
 
@@ -101,13 +103,7 @@ def _server(named: str, around: Surroundings) -> ServerConfig:
     """Return the configured server of that name, or one for the address."""
     if "://" in named:
         return ServerConfig(name=urlsplit(named).hostname or "web", transport="http", url=named)
-    found = [each for each in around.configured() if each.name == named]
-    if not found:
-        known = ", ".join(each.name for each in around.configured()) or "none"
-        raise UsageError(f"there is no MCP server {named!r}; there are: {known}")
-    if isinstance(found[0], ServerProblem):
-        raise UsageError(found[0].reason)
-    return found[0]
+    return around.server(named)
 
 
 def _oauth(given: argparse.Namespace) -> OAuth:

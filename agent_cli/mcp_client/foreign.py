@@ -16,7 +16,7 @@ from agent_cli.timeline import Json
 _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
 _ENV_VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
-_COPIED = ("command", "args", "env", "url", "headers", "type", "timeout", "disabled")
+_COPIED = ("command", "args", "env", "cwd", "url", "headers", "type", "timeout", "disabled")
 
 
 @dataclass(frozen=True, slots=True)

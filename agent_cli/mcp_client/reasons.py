@@ -60,6 +60,8 @@ def why_not_connected(
     match cause:
         case TimeoutError():
             return f"no answer within {config.startup_timeout_s:g} s"
+        case NotADirectoryError():
+            return f"its directory '{config.cwd}' does not exist; create it or correct cwd"
         case FileNotFoundError():
             return f"the command '{config.command}' was not found; install it or give its path"
         case OAuthFlowError():

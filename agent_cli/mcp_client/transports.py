@@ -6,6 +6,7 @@ import shutil
 import warnings
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import httpx2
@@ -111,6 +112,7 @@ class Link:
 
         Raises:
             FileNotFoundError: The command of a stdio server does not exist.
+            NotADirectoryError: The directory it is to be started in does not exist.
         """
         match self._config.transport:
             case "stdio":
@@ -123,6 +125,8 @@ class Link:
     def _stdio(self) -> Transport:
         config = self._config
         environment = server_environment(self._environment, config.env)
+        if config.cwd and not Path(config.cwd).is_dir():
+            raise NotADirectoryError(config.cwd)
         # Asked here, because below the supervisor it would only show as an early end.
         if not shutil.which(config.command, path=environment.get("PATH")):
             raise FileNotFoundError(config.command)
@@ -131,6 +135,7 @@ class Link:
             command=program,
             args=arguments,
             env=environment,
+            cwd=config.cwd or None,
             # "strict" would hang the connection for good at the first wrong byte.
             encoding_error_handler="replace",
         )

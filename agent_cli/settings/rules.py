@@ -131,6 +131,17 @@ def text_map(*, secret: bool = False) -> Rule:
     return Rule(parse, "a table of texts", read=_json, secret=secret)
 
 
+def table(*, secret: bool = False) -> Rule:
+    """Accept a table of anything; whoever uses it knows what may stand in it."""
+
+    def parse(value: object) -> object:
+        if isinstance(value, dict):
+            return MappingProxyType(dict(value))
+        raise ValueError
+
+    return Rule(parse, "a table", read=_json, secret=secret)
+
+
 def records(
     item: type, prepare: Callable[[dict[str, object]], dict[str, object]] | None = None
 ) -> Rule:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_cli.errors import UsageError
+from agent_cli.mcp_client.browsers import pasting_browser
 from agent_cli.mcp_client.command_line import run
-from agent_cli.mcp_client.config import read_config_file
+from agent_cli.mcp_client.entries import read_config_file
 from agent_cli.mcp_client.surroundings import Surroundings
 from agent_cli.mcp_client.user_servers import user_file
 from tests.e2e.program import agent_cli
 from tests.mcp_client.conftest import RAW_SERVER, SDK_SERVER
+from tests.mcp_client.sign_in_server import sign_in_server
 
 if TYPE_CHECKING:
     from tests.mcp_client.conftest import HttpServer
@@ -81,6 +83,7 @@ def test_a_server_that_does_not_work_is_a_reason_and_exit_code_1() -> None:
         (["remove", "gone"], "has no server 'gone'; it has: none"),
         (["test", "gone"], "there is no MCP server 'gone'; there are: none"),
         (["exercise", "gone"], "there is no MCP server 'gone'; there are: none"),
+        (["approve", "gone"], "there is no MCP server 'gone'; there are: none"),
         (["exercise", "http://x", "--call", "a={"], "--call a: its arguments are not JSON"),
         (["dance"], "invalid choice: 'dance'"),
     ],
@@ -98,6 +101,63 @@ def test_a_wrong_command_is_exit_code_2() -> None:
     assert ran.code == 2
     assert "invalid choice: 'dance'" in ran.stderr
     assert len(ran.stderr.splitlines()) == 1
+
+
+def test_changed_tools_are_shown_and_approved() -> None:
+    """What a person would be asked in the REPL; a hidden character is no hidden change."""
+    Path("description").write_text("Replies")
+    configure(raw=["-I", "-S", RAW_SERVER, '{"describe": "description"}'])
+    unchanged = mcp("approve", "raw")
+    mcp("exercise", "raw", "--call", "reply={}")
+    Path("description").write_text("Replies\u200b")
+    shown = mcp("approve", "raw", "--dry-run")
+    approved = mcp("approve", "raw")
+
+    assert unchanged == (0, "raw: nothing changed since it was approved")
+    assert shown[0] == 0
+    assert "-Replies\n+Replies\\u200b" in shown[1]
+    assert shown[1].endswith("raw: reply changed; nothing is approved")
+    assert approved[1].endswith("raw: reply approved as shown")
+    assert mcp("approve", "raw") == unchanged
+
+
+def test_a_sign_in_is_kept_until_the_sign_out() -> None:
+    """With the user's own browser, which here is a program that asks for the page."""
+    Path("browser.py").write_text(
+        "import sys, urllib.request\nurllib.request.urlopen(sys.argv[1]).read()\n"
+    )
+    user_file().parent.mkdir(parents=True)
+    with sign_in_server() as web:
+        entry = {"url": web.url, "protocol": "legacy"}
+        user_file().write_text(json.dumps({"mcpServers": {"web": entry}}))
+        browser = f"{sys.executable} {Path('browser.py').absolute()} %s"
+        signed_in = agent_cli("mcp", "login", "web", BROWSER=browser)
+        tested, signed_out = mcp("test", "web"), mcp("logout", "web")
+        again, refused = mcp("logout", "web"), mcp("test", "web")
+
+    assert signed_in.code == 0
+    assert signed_in.stdout.endswith("web: signed in, 1 tools\n")
+    assert tested[0] == 0
+    assert (signed_out, again) == ((0, "web: signed out"), (0, "web: there was no sign-in"))
+    assert refused[0] == 1
+
+
+async def test_a_browser_elsewhere_ends_at_an_address_that_can_be_pasted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Over SSH the way back to us leads to the wrong machine."""
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    said: list[str] = []
+    ours, theirs = os.openpty()
+    os.write(ours, b"http://localhost:1/callback?code=c\n")
+
+    with os.fdopen(ours), os.fdopen(theirs) as keyboard:
+        pasted = await pasting_browser(said.append, keyboard)("https://web/sign-in")
+
+    assert pasted == "http://localhost:1/callback?code=c"
+    assert opened == ["https://web/sign-in"]
+    assert said[0] == "Sign in at https://web/sign-in"
 
 
 def test_servers_of_other_programs_are_taken_over_once() -> None:

@@ -131,6 +131,23 @@ async def test_a_command_that_does_not_exist_is_named(raw_server: "RawServer") -
         )
 
 
+async def test_a_server_starts_in_its_own_directory(
+    raw_server: "RawServer", tmp_path: Path
+) -> None:
+    """And one that does not exist is named: the error of the system would be the command's."""
+    (tmp_path / "its").mkdir()
+    here = raw_server({"pids": "pids"}, name="here")
+    async with McpServers(os.environ) as servers:
+        servers.start([replace(here, cwd="its"), replace(here, name="gone", cwd="nowhere")])
+        await servers.wait_started(LIMIT_S)
+
+        assert Path("its/pids").exists()
+        assert servers.states()[1].reason == (
+            "MCP server 'gone' did not start: its directory 'nowhere' does not exist; "
+            "create it or correct cwd"
+        )
+
+
 async def test_disabled_servers_and_second_ones_of_a_name_are_not_started(
     raw_server: "RawServer",
 ) -> None:

@@ -119,6 +119,7 @@ def test_the_examples_servers_work_when_uncommented() -> None:
     assert [(s.name, s.transport) for s in loaded.settings.mcp.servers] == [
         ("files", "stdio"),
         ("tickets", "http"),
+        ("calendar", "http"),
     ]
     assert loaded.notices == ()
 

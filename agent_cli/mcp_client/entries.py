@@ -1,0 +1,233 @@
+"""Servers as people write them: `.mcp.json` in Claude Code's format, and our own settings.
+
+A server that cannot be used is a `ServerProblem` beside the others; only a file that cannot be
+read as a whole is an error. Variables come from a mapping, never from the process.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from agent_cli.errors import SettingsError
+from agent_cli.mcp_client.config import (
+    ConfigFile,
+    OAuth,
+    Protocol,
+    ServerConfig,
+    ServerProblem,
+    TransportName,
+)
+from agent_cli.mcp_client.variables import Expansion
+
+_SHORTEST_TIMEOUT_MS = 1000
+
+
+def _transport_alias(given: object) -> object:
+    """Accept the spellings other programs write for streamable HTTP."""
+    return "http" if given in ("streamable-http", "streamableHttp", "streamable_http") else given
+
+
+def _words(given: object) -> object:
+    """Accept a list as one text, as OAuth itself writes scopes."""
+    return given.split() if isinstance(given, str) else given
+
+
+class _OAuthEntry(BaseModel):
+    """Claude Code's spelling, and ours."""
+
+    model_config = ConfigDict(extra="ignore", populate_by_name=True)
+
+    grant: Literal["browser", "client_credentials"] = "browser"
+    client_id: str = Field(default="", alias="clientId")
+    client_secret: str = Field(default="", alias="clientSecret")
+    client_key_file: str = Field(default="", alias="clientKeyFile")
+    issuer: str = ""
+    scopes: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
+    callback_port: int = Field(default=0, alias="callbackPort", ge=0, le=65535)
+    client_metadata_url: str = Field(default="", alias="clientMetadataUrl")
+
+
+class _Entry(BaseModel):
+    """An entry as people write it; keys of other programs are ignored."""
+
+    model_config = ConfigDict(extra="ignore", populate_by_name=True)
+
+    transport: Annotated[TransportName | None, BeforeValidator(_transport_alias)] = Field(
+        default=None, alias="type"
+    )
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = Field(default_factory=dict)
+    cwd: str = ""
+    url: str = ""
+    headers: dict[str, str] = Field(default_factory=dict)
+    headers_helper: str = Field(default="", alias="headersHelper")
+    enabled: bool = True
+    disabled: bool = False
+    timeout_ms: int = Field(default=0, alias="timeout")
+    startup_timeout_s: float | None = Field(default=None, gt=0)
+    call_timeout_s: float | None = Field(default=None, gt=0)
+    protocol: Protocol | None = None
+    oauth: _OAuthEntry = Field(default_factory=_OAuthEntry)
+    enabled_tools: tuple[str, ...] = Field(
+        default=(), validation_alias=AliasChoices("enabled_tools", "includeTools")
+    )
+    disabled_tools: tuple[str, ...] = Field(
+        default=(), validation_alias=AliasChoices("disabled_tools", "excludeTools")
+    )
+
+
+def read_config_file(
+    path: Path,
+    environment: Mapping[str, str],
+    *,
+    startup_timeout_s: float = 30.0,
+    call_timeout_s: float = 300.0,
+) -> ConfigFile:
+    """Read a `.mcp.json`: `{"mcpServers": {name: {command, args, env, type, url, headers}}}`.
+
+    Args:
+        path: The file; one that does not exist has no servers.
+        environment: Values for `${VAR}` and `${VAR:-default}`.
+        startup_timeout_s: For entries that set none.
+        call_timeout_s: For entries that set none.
+
+    Raises:
+        SettingsError: The file cannot be read, is not JSON, or has no object of servers.
+    """
+    servers: list[ServerConfig] = []
+    problems: list[ServerProblem] = []
+    for name, entry in _entries(path).items():
+        found = server_config(
+            name,
+            entry,
+            environment,
+            source=str(path),
+            startup_timeout_s=startup_timeout_s,
+            call_timeout_s=call_timeout_s,
+        )
+        if isinstance(found, ServerConfig):
+            servers.append(found)
+        else:
+            problems.append(found)
+    return ConfigFile(tuple(servers), tuple(problems))
+
+
+def _entries(path: Path) -> dict[str, object]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path} is not UTF-8 at byte {error.start}") from error
+    except json.JSONDecodeError as error:
+        where = f"{path}, line {error.lineno}, column {error.colno}"
+        raise SettingsError(f"{where}: this is not JSON ({error.msg}); correct it") from error
+    except RecursionError as error:
+        raise SettingsError(f"{path} is nested too deeply") from error
+    entries = content.get("mcpServers", {}) if isinstance(content, dict) else None
+    if not isinstance(entries, dict):
+        raise SettingsError(f'{path} must hold {{"mcpServers": {{name: {{...}}, ...}}}}')
+    return entries
+
+
+def server_config(
+    name: str,
+    entry: object,
+    environment: Mapping[str, str],
+    *,
+    source: str = "",
+    startup_timeout_s: float = 30.0,
+    call_timeout_s: float = 300.0,
+) -> ServerConfig | ServerProblem:
+    """Return the server that *entry* describes, or why it cannot be used."""
+    try:
+        if not isinstance(entry, dict):
+            raise SettingsError("a server is an object, {...}")
+        given = _Entry.model_validate(entry)
+        text = Expansion(environment)
+        transport = _transport(given)
+        server = ServerConfig(
+            name=name,
+            transport=transport,
+            command=text.of("command", given.command),
+            args=tuple(text.of("args", argument) for argument in given.args),
+            env={key: text.of(f"env.{key}", value) for key, value in given.env.items()},
+            cwd=text.of("cwd", given.cwd),
+            url=text.of("url", given.url),
+            headers={key: text.of(f"headers.{key}", each) for key, each in given.headers.items()},
+            enabled=given.enabled and not given.disabled,
+            startup_timeout_s=given.startup_timeout_s or startup_timeout_s,
+            call_timeout_s=given.call_timeout_s or _seconds(given.timeout_ms) or call_timeout_s,
+            protocol=given.protocol,
+            oauth=_oauth(given.oauth, text),
+            enabled_tools=given.enabled_tools,
+            disabled_tools=given.disabled_tools,
+            source=source,
+        )
+    except ValidationError as error:
+        return ServerProblem(name, f"{_place(source, name)}: {_first_fault(error)}")
+    except SettingsError as error:
+        return ServerProblem(name, f"{_place(source, name)}: {error}")
+    return server
+
+
+def _transport(entry: _Entry) -> TransportName:
+    transport = entry.transport or ("http" if entry.url and not entry.command else "stdio")
+    if transport == "stdio" and not entry.command:
+        raise SettingsError('"command" is missing, the program that is the server')
+    if entry.headers_helper:
+        raise SettingsError(
+            '"headersHelper" is a program that makes headers, and no such program is run here; '
+            'put the value into a variable and write it as ${NAME} in "headers"'
+        )
+    if transport != "stdio" and not entry.url:
+        raise SettingsError(f'"url" is missing, which a server of type "{transport}" needs')
+    return transport
+
+
+def _oauth(given: _OAuthEntry, text: Expansion) -> OAuth:
+    key_file = text.of("oauth.client_key_file", given.client_key_file)
+    return OAuth(
+        grant=given.grant,
+        client_id=text.of("oauth.client_id", given.client_id),
+        client_secret=text.of("oauth.client_secret", given.client_secret),
+        client_key=read_key(Path(key_file)) if key_file else "",
+        issuer=given.issuer,
+        scopes=given.scopes,
+        callback_port=given.callback_port,
+        client_metadata_url=given.client_metadata_url,
+    )
+
+
+def read_key(path: Path) -> str:
+    """Return the text of a private key.
+
+    Raises:
+        SettingsError: The file cannot be read.
+    """
+    try:
+        return path.expanduser().read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"the client's key {path} cannot be read: {error}") from error
+
+
+def _seconds(timeout_ms: int) -> float | None:
+    # Shorter ones are slips of people who meant seconds; Claude Code ignores them as well.
+    return timeout_ms / 1000 if timeout_ms >= _SHORTEST_TIMEOUT_MS else None
+
+
+def _place(source: str, name: str) -> str:
+    return f"{source}: mcpServers.{name}" if source else f"MCP server '{name}'"
+
+
+def _first_fault(error: ValidationError) -> str:
+    fault = error.errors()[0]
+    where = ".".join(str(part) for part in fault["loc"])
+    message = fault["msg"][:1].lower() + fault["msg"][1:]
+    return f'"{where}": {message}'

@@ -1,0 +1,205 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_cli.errors import SettingsError
+from agent_cli.mcp_client import (
+    ConfigFile,
+    ServerConfig,
+    ServerProblem,
+    read_config_file,
+    server_config,
+    server_environment,
+)
+from agent_cli.mcp_client.config import OAuth
+
+
+def write(path: Path, servers: object) -> Path:
+    path.write_text(json.dumps({"mcpServers": servers}))
+    return path
+
+
+def test_a_file_as_claude_code_writes_it_is_understood(tmp_path: Path) -> None:
+    """S1-42: all keys, all transports, variables with and without a default."""
+    path = write(
+        tmp_path / ".mcp.json",
+        {
+            "local": {
+                "command": "${BIN}/server",
+                "args": ["--root", "${ROOT:-/srv}", "$PLAIN", "${EMPTY:-full}"],
+                "env": {"TOKEN": "${TOKEN}"},
+                "cwd": "${ROOT:-/srv}/work",
+                "timeout": 5000,
+            },
+            "remote": {
+                "type": "http",
+                "url": "https://${HOST}/mcp",
+                "headers": {"Authorization": "Bearer ${TOKEN}"},
+            },
+            "old": {"type": "sse", "url": "https://example.com/sse", "disabled": True},
+            "guessed": {"url": "https://example.com/mcp"},
+            "alias": {"type": "streamable-http", "url": "https://example.com/mcp", "timeout": 5},
+        },
+    )
+    environment = {"BIN": "/opt", "TOKEN": "t0ken", "HOST": "example.com", "EMPTY": ""}
+
+    found = read_config_file(path, environment, startup_timeout_s=7, call_timeout_s=70)
+
+    base = ServerConfig(name="", source=str(path), startup_timeout_s=7, call_timeout_s=70)
+    remote = replace(base, transport="http", url="https://example.com/mcp")
+    assert found.problems == ()
+    assert found.servers == (
+        replace(
+            base,
+            name="local",
+            command="/opt/server",
+            args=("--root", "/srv", "$PLAIN", "full"),
+            env={"TOKEN": "t0ken"},
+            cwd="/srv/work",
+            call_timeout_s=5,
+        ),
+        replace(remote, name="remote", headers={"Authorization": "Bearer t0ken"}),
+        replace(base, name="old", transport="sse", url="https://example.com/sse", enabled=False),
+        replace(remote, name="guessed"),
+        replace(remote, name="alias"),
+    )
+
+
+def test_one_wrong_server_does_not_cost_the_others(tmp_path: Path) -> None:
+    """Each problem names the file, the server, the key and the way out."""
+    path = write(
+        tmp_path / ".mcp.json",
+        {
+            "unset": {"command": "x", "env": {"KEY": "${NOT_SET}"}},
+            "empty": {},
+            "nowhere": {"type": "http"},
+            "odd": {"type": "carrier pigeon", "command": "x"},
+            "text": "npx server",
+            "args": {"command": "x", "args": "--flag"},
+            "helper": {"url": "https://x/mcp", "headersHelper": "./token.sh"},
+            "good": {"command": "x"},
+        },
+    )
+
+    found = read_config_file(path, {})
+
+    assert [server.name for server in found.servers] == ["good"]
+    assert found.problems == tuple(
+        ServerProblem(name, f"{path}: mcpServers.{name}: {reason}")
+        for name, reason in {
+            "unset": (
+                '"env.KEY" uses ${NOT_SET}, which is not set; set it or write ${NOT_SET:-default}'
+            ),
+            "empty": '"command" is missing, the program that is the server',
+            "nowhere": '"url" is missing, which a server of type "http" needs',
+            "odd": "\"type\": input should be 'stdio', 'http' or 'sse'",
+            "text": "a server is an object, {...}",
+            "args": '"args": input should be a valid tuple',
+            "helper": (
+                '"headersHelper" is a program that makes headers, and no such program is run here;'
+                ' put the value into a variable and write it as ${NAME} in "headers"'
+            ),
+        }.items()
+    )
+
+
+def test_a_file_that_does_not_exist_has_no_servers(tmp_path: Path) -> None:
+    assert read_config_file(tmp_path / ".mcp.json", {}) == ConfigFile()
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b'{"mcpServers": {\n  "a": {,}}', "line 2, column 9: this is not JSON"),
+        (b"[]", 'must hold {"mcpServers": {name: {...}, ...}}'),
+        (b'{"mcpServers": []}', 'must hold {"mcpServers": {name: {...}, ...}}'),
+        (b'{"a": "\xff"}', "is not UTF-8 at byte 7"),
+        (b"[" * 100_000, "is nested too deeply"),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_where(
+    tmp_path: Path, content: bytes, complaint: str
+) -> None:
+    path = tmp_path / ".mcp.json"
+    path.write_bytes(content)
+
+    with pytest.raises(SettingsError) as caught:
+        read_config_file(path, {})
+
+    assert str(caught.value).startswith(str(path))
+    assert complaint in str(caught.value)
+
+
+def test_a_directory_in_place_of_the_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot be read: Is a directory"):
+        read_config_file(tmp_path, {})
+
+
+def test_an_entry_of_our_settings_becomes_a_server_too() -> None:
+    """The same rules, without a file; a problem then names the server alone."""
+    entry = {"transport": "stdio", "command": "x", "protocol": "auto", "startup_timeout_s": 3}
+
+    assert server_config("mine", entry, {}) == ServerConfig(
+        name="mine", command="x", protocol="auto", startup_timeout_s=3
+    )
+    assert server_config("mine", {}, {}) == ServerProblem(
+        "mine", "MCP server 'mine': \"command\" is missing, the program that is the server"
+    )
+
+
+def test_servers_do_not_get_our_credentials_unless_they_are_named() -> None:
+    inherited = {
+        "PATH": "/bin",
+        "HTTPS_PROXY": "http://proxy",
+        "ANTHROPIC_API_KEY": "ours",
+        "ANTHROPIC_AUTH_TOKEN": "ours",
+        "AGENT_CLI_MODEL": "ours",
+    }
+
+    environment = server_environment(inherited, {"ANTHROPIC_API_KEY": "named", "PATH": "/opt"})
+
+    assert environment == {
+        "PATH": "/opt",
+        "HTTPS_PROXY": "http://proxy",
+        "ANTHROPIC_API_KEY": "named",
+    }
+
+
+def test_a_sign_in_and_lists_of_tools_are_read_in_both_spellings(tmp_path: Path) -> None:
+    """Claude Code's and Gemini's keys beside ours; variables are expanded, the key is read."""
+    (tmp_path / "key.pem").write_text("PEM")
+    entry: dict[str, object] = {
+        "url": "https://x/mcp",
+        "includeTools": ["a*"],
+        "disabled_tools": ["ab"],
+        "oauth": {
+            "grant": "client_credentials",
+            "clientId": "${ID}",
+            "client_key_file": str(tmp_path / "key.pem"),
+            "callbackPort": 8123,
+            "scopes": "read write",
+        },
+    }
+
+    found = server_config("web", entry, {"ID": "me"})
+
+    assert isinstance(found, ServerConfig)
+    assert (found.enabled_tools, found.disabled_tools) == (("a*",), ("ab",))
+    assert found.oauth == OAuth(
+        grant="client_credentials",
+        client_id="me",
+        client_key="PEM",
+        callback_port=8123,
+        scopes=("read", "write"),
+    )
+
+
+def test_a_key_that_cannot_be_read_is_the_servers_problem() -> None:
+    entry = {"url": "https://x/mcp", "oauth": {"client_key_file": "/nowhere.pem"}}
+
+    found = server_config("web", entry, {})
+
+    assert isinstance(found, ServerProblem)
+    assert "the client's key /nowhere.pem cannot be read" in found.reason
