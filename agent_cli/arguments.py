@@ -124,7 +124,7 @@ _COMMANDS = {
     "sessions approve": _Command("ID [CALL]", 1, 2),
     "sessions reject": _Command("ID [CALL] [REASON]", 1, 3),
     "permissions explain": _Command("TOOL INPUT", 2, 2),
-    "mcp": _Command("add|list|remove|test|import|exercise ...", 1, 10_000),
+    "mcp": _Command("add|list|remove|test|import|exercise|approve|login|logout ...", 1, 10_000),
     "replay": _Command("FILE", 1, 1),
 }
 

@@ -4,6 +4,7 @@ import asyncio
 import shlex
 import webbrowser
 from collections.abc import Callable
+from typing import TextIO
 from urllib.parse import urljoin
 
 from agent_cli.errors import UsageError
@@ -20,6 +21,36 @@ def system_browser(say: Callable[[str], None]) -> Visit:
         await asyncio.to_thread(webbrowser.open, url)
 
     return visit
+
+
+def pasting_browser(say: Callable[[str], None], keyboard: TextIO) -> Visit:
+    """Return what also takes the address the browser ended at, for one on another machine."""
+    browser = system_browser(say)
+    if not keyboard.isatty():
+        return browser
+
+    async def visit(url: str) -> str | None:
+        await browser(url)
+        say("If the browser cannot come back here, paste the address it ended at:")
+        return await _line(keyboard)
+
+    return visit
+
+
+async def _line(keyboard: TextIO) -> str:
+    """Return the next line; waiting for it can be cancelled, which a thread's reading cannot."""
+    loop = asyncio.get_running_loop()
+    line: asyncio.Future[str] = loop.create_future()
+
+    def read() -> None:
+        loop.remove_reader(keyboard)
+        line.set_result(keyboard.readline().strip())
+
+    loop.add_reader(keyboard, read)
+    try:
+        return await line
+    finally:
+        loop.remove_reader(keyboard)
 
 
 def command_browser(command: str) -> Visit:

@@ -59,10 +59,7 @@ def list_servers(_given: argparse.Namespace, around: Surroundings) -> int:
 
 def check_servers(given: argparse.Namespace, around: Surroundings) -> int:
     """Connect to the servers and say what each offers, or why it cannot be used."""
-    configured = [each for each in around.configured() if given.name in (None, each.name)]
-    if given.name and not configured:
-        known = ", ".join(each.name for each in around.configured()) or "none"
-        raise UsageError(f"there is no MCP server {given.name!r}; there are: {known}")
+    configured = [around.server(given.name)] if given.name else around.configured()
     good = True
     for each in configured:
         if isinstance(each, ServerProblem):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from agent_cli.errors import UsageError
 from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 
 Say: TypeAlias = Callable[[str], None]
@@ -23,3 +24,18 @@ class Surroundings:
     configured: Callable[[], Sequence[ServerConfig | ServerProblem]]
     workspace: Path
     say: Say
+
+    def server(self, name: str) -> ServerConfig:
+        """Return the server of that name.
+
+        Raises:
+            UsageError: There is none, or it cannot be used.
+        """
+        configured = self.configured()
+        found = next((each for each in configured if each.name == name), None)
+        if found is None:
+            known = ", ".join(each.name for each in configured) or "none"
+            raise UsageError(f"there is no MCP server {name!r}; there are: {known}")
+        if isinstance(found, ServerProblem):
+            raise UsageError(found.reason)
+        return found
