@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 from agent_cli.conversation import Conversation
-from agent_cli.messages import CustomMessage, Message
+from agent_cli.messages import CustomMessage, Message, ToolResultMessage
 from agent_cli.projection import last_reply, messages, shown
 from agent_cli.timeline import Block, CompactionOutput, ReplyOutput, TrimOutput
 from agent_cli.tooling import ToolSpec
@@ -26,6 +26,20 @@ def estimate_fixed(system: Sequence[str], tools: Iterable[ToolSpec]) -> int:
     """Return the tokens of what every request carries: the system prompt and the tools."""
     defined = [_json([tool.name, tool.description, tool.input_schema]) for tool in tools]
     return sum(map(len, (*system, *defined))) // CHARS_PER_TOKEN
+
+
+def estimate_parts(
+    system: Sequence[str], tools: Iterable[ToolSpec], history: Sequence[Message]
+) -> dict[str, int]:
+    """Return the tokens of a request by what they are, for a person."""
+    results = [each for each in history if isinstance(each, ToolResultMessage)]
+    said = [each for each in history if not isinstance(each, ToolResultMessage)]
+    return {
+        "system prompt": estimate_fixed(system, ()),
+        "tools": estimate_fixed((), tools),
+        "messages": estimate_tokens(said),
+        "tool results": estimate_tokens(results),
+    }
 
 
 def measured_tokens(conversation: Conversation) -> int | None:

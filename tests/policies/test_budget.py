@@ -51,6 +51,21 @@ async def test_a_run_ends_with_its_own_stop_reason_when_it_has_cost_enough() -> 
     assert problems(to_api(llm(agent.conversation.context()))) == []
 
 
+def test_who_spends_beside_the_model_calls_can_ask_first() -> None:
+    """Before the first run nothing is spent; without a limit there is nothing to ask."""
+    conversation = conversation_that_cost(5_000_000)
+    budget, unlimited = Budget(max_cost_usd=1), Budget(max_cost_usd=0)
+    for each in (budget, unlimited):
+        each.check()
+        each(turn_of(conversation))
+        each.check()
+    conversation.add_usage(Usage(cost_microdollars=1_000_000))
+
+    unlimited.check()
+    with pytest.raises(LimitReached):
+        budget.check()
+
+
 async def test_each_run_has_the_whole_limit() -> None:
     """What earlier runs cost is the base, so that the user can go on."""
     agent, model, _ = scripted_agent(

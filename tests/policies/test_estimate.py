@@ -10,7 +10,12 @@ from agent_cli.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from agent_cli.policies.estimate import estimate_fixed, estimate_tokens, measured_tokens
+from agent_cli.policies.estimate import (
+    estimate_fixed,
+    estimate_parts,
+    estimate_tokens,
+    measured_tokens,
+)
 from agent_cli.timeline import Block, Json, Success, Usage, text_block
 from agent_cli.tooling import ToolSpec
 from tests.fakes import calls, says, tool_use
@@ -50,6 +55,21 @@ def test_the_fixed_part_is_the_system_prompt_and_the_tools() -> None:
     definition = json.dumps(["look", "d" * 400, {"type": "object"}])
 
     assert estimate_fixed(["s" * 40, "c" * 40], [spec]) == (80 + len(definition)) // 4
+
+
+def test_a_request_is_shown_by_what_it_is_made_of() -> None:
+    """What `/context` draws."""
+    history: list[Message] = [
+        UserMessage.of("u" * 40),
+        ToolResultMessage("t1", "read", (text_block("r" * 400),)),
+    ]
+
+    assert estimate_parts(["s" * 80], [], history) == {
+        "system prompt": 20,
+        "tools": 0,
+        "messages": 10,
+        "tool results": 100,
+    }
 
 
 def test_the_count_of_the_last_reply_replaces_the_estimate_of_all_before_it() -> None:
