@@ -1,13 +1,24 @@
 """MCP servers beside the built-in tools, through the whole program."""
 
 import json
+import os
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.e2e.program import agent_cli, results_in, text_of
+from tests.e2e.program import (
+    AGENT_CLI,
+    agent_cli,
+    environment,
+    processes_with,
+    results_in,
+    text_of,
+    until,
+)
 from tests.mcp_client.conftest import RAW_SERVER, SDK_SERVER
-from tests.messages_api import reply, serve_in_thread, tool_use
+from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
+from tests.repl.terminal import Terminal
 
 GOOD = {"command": sys.executable, "args": [SDK_SERVER, "stdio"]}
 BAD = {"command": "sh", "args": ["-c", "echo the disk is full >&2; exit 3"]}
@@ -76,6 +87,66 @@ def test_servers_of_an_untrusted_workspace_are_not_started() -> None:
     assert ".mcp.json ignored" in line
     assert "agent-cli trust" in line
     assert Path("started").exists()
+
+
+def test_twenty_servers_of_which_ten_are_bad() -> None:
+    """S1-42: ten can be used, the screen says what is wrong with the others, and all end with us.
+
+    One dies in mid-call and one is cancelled: each costs its call, and the run or the session goes
+    on. Kill -9 leaves none of them.
+    """
+    marker = f"twenty-{os.getpid()}"
+    quiet = {"progress": "half way", "reply": None}
+    with (
+        serve_in_thread(
+            reply(tool_use("mcp__good0__reply", {"reply": "die"}), tool_use("mcp__good1__reply")),
+            reply(tool_use("mcp__good2__reply", quiet)),
+        ) as api,
+        in_terminal(api, *configured(**twenty(marker)), "--permission-mode", "yolo") as terminal,
+    ):
+        terminal.until_prompt()
+        for number in range(5):
+            terminal.until(f"'crash{number}' did not start: it ended before it was ready")
+        terminal.until("MCP 10/20")
+        assert "no key" in terminal.text
+        terminal.send("go\r")
+        terminal.until("half way (1 of 2)")
+        terminal.send("\x1b")
+        terminal.until("interrupted")
+        until(lambda: "notifications/cancelled" in Path("record").read_text(), "it was told")
+        terminal.child.kill(signal.SIGKILL)
+
+        until(lambda: not processes_with(marker), "no server is left", limit_s=2)
+    names = {tool["name"] for tool in api.requests[0].body["tools"]}
+    died, answered = results_in(api.requests[1].body)
+    assert {name for name in names if name.startswith("mcp__")} == {
+        f"mcp__good{number}__{tool}" for number in range(10) for tool in ("reply", "raw")
+    }
+    assert died["is_error"] is True
+    assert "'good0' ended during the call" in text_of(died)
+    assert text_of(answered) == "answered"
+    assert "still starting, used from a later prompt on: hang0, hang1" in terminal.text
+
+
+def twenty(marker: str) -> dict[str, Mapping[str, object]]:
+    """Return ten servers that work, five that hang and five that crash."""
+    kinds: dict[str, tuple[int, dict[str, object]]] = {
+        "hang": (5, {"hang": True}),
+        "crash": (5, {"exit": 1, "stderr": "no key"}),
+        "good": (10, {"record": "record"}),
+    }
+    return {
+        f"{kind}{number}": {
+            "command": sys.executable,
+            "args": ["-I", "-S", RAW_SERVER, json.dumps({**options, "marker": marker})],
+        }
+        for kind, (count, options) in kinds.items()
+        for number in range(count)
+    }
+
+
+def in_terminal(api: FakeMessagesApi, *arguments: str) -> Terminal:
+    return Terminal(AGENT_CLI, *arguments, **environment(api, {}))
 
 
 def test_no_mcp_starts_none() -> None:

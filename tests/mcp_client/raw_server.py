@@ -14,7 +14,8 @@ raw_server.py '{"option": value, ...}':
     pids             file that gets the ids of this process and of a grandchild that is as stubborn
 
 Its tool `reply` answers with the members in its argument `reply`, on the wire; the reply `null`
-is silence, and "die" is an end by SIGKILL. Its tool `raw` first writes its argument `line`.
+is silence, and "die" is an end by SIGKILL. Its argument `progress` is a message that is reported
+first. Its tool `raw` first writes its argument `line`.
 """
 
 import json
@@ -75,6 +76,7 @@ def answer(message: dict[str, Any], options: dict[str, Any]) -> dict[str, Any] |
         case "tools/list":
             return result(list_tools(options, int(params.get("cursor", 0))))
         case "tools/call":
+            report_progress(params)
             return call(params["name"], params.get("arguments", {}))
         case _:
             return {"error": {"code": -32601, "message": "there is no such method"}}
@@ -97,6 +99,13 @@ def call(name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
     if reply == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     return reply if isinstance(reply, dict) else None
+
+
+def report_progress(params: dict[str, Any]) -> None:
+    if message := params.get("arguments", {}).get("progress"):
+        told = {"progressToken": params["_meta"]["progressToken"], "progress": 1, "total": 2}
+        told["message"] = message
+        send({"jsonrpc": "2.0", "method": "notifications/progress", "params": told})
 
 
 def result(value: dict[str, Any]) -> dict[str, Any]:
