@@ -134,13 +134,34 @@ async def test_a_daemon_left_behind_ends_with_its_command(bash: Bash) -> None:
 
 async def test_background_runs_until_the_workspace_closes(bash: Bash) -> None:
     result = await bash("echo up; exec sleep 64.5", background=True)
-    assert "unsandboxed=true: `kill -- -" in result.text
+    assert result.text.startswith("Started as process group ")
     assert processes_named("64.5")
 
     bash.workspace.close()
 
     await until(lambda: not processes_named("64.5"))
     assert not (bash.place.root / ".mcp.json").exists()
+
+
+async def test_a_background_command_is_watched_and_ended_by_later_calls(bash: Bash) -> None:
+    """Each sandbox has processes of its own: a number of one means nothing in another."""
+    result = await bash("echo up; setsid sleep 66.5 & sleep 66.5", background=True)
+    assert isinstance(result.details, dict)
+    group, log = result.details["group"], Path(str(result.details["spill"]))
+    await until(lambda: log.read_text() == "up\n")
+
+    assert (await bash(f"true; kill -- -{group}")).text.count("No such process") == 1
+    assert processes_named("66.5")
+    assert (await bash(f"kill -- -{group}")).text.endswith("has ended.")
+
+    await until(lambda: not processes_named("66.5"))
+    assert "No such process" in (await bash("kill -- -999999")).text
+
+
+async def test_a_hog_of_memory_is_killed_first(bash: Bash) -> None:
+    """Threat 15: nobody can be kept from asking for memory, but the kernel knows whom to end."""
+    assert (await bash("cat /proc/self/oom_score_adj")).text.startswith("1000\n")
+    assert Path("/proc/self/oom_score_adj").read_text() != "1000\n"
 
 
 async def test_a_storm_of_processes_is_gone_at_the_timeout(bash: Bash) -> None:

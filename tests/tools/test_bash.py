@@ -228,8 +228,8 @@ async def test_background_returns_at_once_with_id_and_log(tools: Tools) -> None:
     group, log = int(str(result.details["group"])), Path(str(result.details["spill"]))
     assert f"process group {group}" in result.text
     await until(lambda: log.read_text() == "up\n")
-    await tools.text("bash", command=f"kill -- -{group}")
-    await until(lambda: "sleep" not in _names_in(group))
+    assert "has ended" in await tools.text("bash", command=f" kill -- -{group}\n")
+    assert "sleep" not in _names_in(group)
 
 
 async def test_without_a_log_there_is_no_background(tools: Tools) -> None:

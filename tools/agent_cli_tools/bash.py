@@ -1,32 +1,30 @@
 """bash: run a command in a fresh shell at the workspace's root."""
 
 import asyncio
-import signal
+import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from pydantic import Field
 
 from agent_cli.cancel import CancelToken
 from agent_cli.errors import ToolError
 from agent_cli.sandbox import Confinement, Sandbox, SandboxMissing
-from agent_cli.timeline import Json
 from agent_cli.tooling import Approval, Tool, ToolContext, ToolResult
-from agent_cli_tools.command_line import OUTPUT_BYTES_MAX, CommandLine
+from agent_cli_tools.command_answers import TIMEOUT_MAX_S, Ended, finished, started
+from agent_cli_tools.command_line import CommandLine
 from agent_cli_tools.environment import command_environment
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.parameters import Parameters
-from agent_cli_tools.process_groups import Member
 from agent_cli_tools.processes import Command, start
 from agent_cli_tools.programs import find_program
 from agent_cli_tools.workspace import Workspace
 
-TIMEOUT_MAX_S = 600
 _UPDATE_EVERY_S = 0.2
 _SETTLE_S = 0.3
-_SIGNAL_BASE = 128
 _SHOWN_COMMAND_CHARS = 100
-_LISTED_PROCESSES_MAX = 5
+# In a sandbox of its own no command reaches another, so what ends a group is done by us.
+_ENDS_GROUP = re.compile(r"kill -- -(?P<group>[1-9]\d*)")
 
 _UNSANDBOXED = "it would run outside the sandbox, with all of your rights and the network"
 _DESCRIPTION = (
@@ -52,7 +50,8 @@ def bash_tool(workspace: Workspace, sandbox: Sandbox | None = None) -> Tool:
         _call_id: str, params: BashParameters, cancel: CancelToken, on_update: ToolContext
     ) -> ToolResult:
         async with cancel.scope():
-            return await _Run(workspace, sandbox, params, on_update).result()
+            with workspace.running(params.command):
+                return await _Run(workspace, sandbox, params, on_update).result()
 
     return Tool(
         name="bash",
@@ -62,6 +61,9 @@ def bash_tool(workspace: Workspace, sandbox: Sandbox | None = None) -> Tool:
         execute=execute,
         timeout_s=0,  # It keeps its own limit, which the model may raise.
         require_approval=lambda params: Approval(params.unsandboxed, _UNSANDBOXED),
+        # It may read and write anywhere. What comes before it is there when it starts, and what
+        # comes after it starts when it has ended; commands themselves run side by side.
+        reads=lambda _params: workspace.dirs,
         summary=lambda params: _first_line(params.command),
     )
 
@@ -84,6 +86,14 @@ class _Run:
 
     async def result(self) -> ToolResult:
         """Run the command and say what came of it."""
+        if ending := _ENDS_GROUP.fullmatch(self._params.command.strip()):
+            for running in self._workspace.left_running():
+                if isinstance(running, Command) and running.group == int(ending["group"]):
+                    await running.stop()
+                    return ToolResult.of(f"Process group {running.group} and all in it has ended.")
+        return await self._command_result()
+
+    async def _command_result(self) -> ToolResult:
         params = self._params
         if params.background:
             self._output.start_spill()
@@ -110,11 +120,12 @@ class _Run:
         else:
             self._workspace.keep(command)
         if code is None and params.background:
-            return _started(command, self._output, sandboxed=confinement is not None)
+            return started(command.group, self._output)
         notes = list(command.put_back)
         if confinement is not None and code and self._sandbox is not None:
             notes += filter(None, [self._sandbox.denial(self._output.text())])
-        return _result(self._output, code, params, time.monotonic() - began, left, notes)
+        ended = Ended(code, time.monotonic() - began, params.timeout, left, notes)
+        return finished(self._output, ended)
 
     async def _confinement(self) -> Confinement | None:
         try:
@@ -174,74 +185,6 @@ class _Updates:
     def _fire(self) -> None:
         self._timer = None
         self._show()
-
-
-def _started(command: Command, output: OutputBuffer, *, sandboxed: bool) -> ToolResult:
-    group = command.group
-    end = f"`kill -- -{group}` ends it"
-    if sandboxed:
-        end = (
-            "Being in a sandbox of its own, it cannot be reached by other commands, except those"
-            f" with unsandboxed=true: `kill -- -{group}` ends it"
-        )
-    return ToolResult.of(
-        f"Started as process group {group}; its output (64 MB of it) goes to"
-        f" {output.spill_path} (use read). {end}; at the latest it ends with this program.",
-        {
-            "kind": "command",
-            "exit_code": None,
-            "group": group,
-            "spill": str(output.spill_path),
-        },
-    )
-
-
-def _result(
-    output: OutputBuffer,
-    code: int | None,
-    params: BashParameters,
-    duration_s: float,
-    left: Sequence[Member],
-    notes: Sequence[str],
-) -> ToolResult:
-    text = output.text()
-    details: Json = {
-        "kind": "command",
-        "exit_code": code,
-        "duration_s": round(duration_s, 3),
-        "spill": str(output.spill_path) if output.spill_path else None,
-    }
-    if code is None:
-        return ToolResult.error(
-            f"The command took longer than {params.timeout:g} s and was stopped. Give a longer"
-            f" timeout (at most {TIMEOUT_MAX_S}), or background for what does not end by itself."
-            f" Its output until then:\n{text}",
-            details,
-        )
-    if output.total_bytes > OUTPUT_BYTES_MAX:
-        return ToolResult.error(
-            "The command printed more than 5 GB and was killed. Let it print less, or to a file."
-            f" Its output until then:\n{text}",
-            details,
-        )
-    body = f"{text}\n" if text and not text.endswith("\n") else text
-    lines = [f"{body}[{_outcome(code, duration_s)}{_still_running(left)}]", *notes]
-    return ToolResult.of("\n".join(lines), details)
-
-
-def _outcome(code: int, duration_s: float) -> str:
-    name = ""
-    if code > _SIGNAL_BASE and code - _SIGNAL_BASE in set(signal.Signals):
-        name = f" ({signal.Signals(code - _SIGNAL_BASE).name})"
-    return f"exit {code}{name} · {duration_s:.1f} s"
-
-
-def _still_running(left: Sequence[Member]) -> str:
-    if not left:
-        return ""
-    listed = ", ".join(f"{one.name} {one.pid}" for one in left[:_LISTED_PROCESSES_MAX])
-    more = len(left) - _LISTED_PROCESSES_MAX
-    return f" · still running: {listed}{f' and {more} more' if more > 0 else ''}"
 
 
 def _first_line(command: str) -> str:

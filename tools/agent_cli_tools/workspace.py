@@ -8,6 +8,7 @@ import hashlib
 import os
 import unicodedata
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from difflib import get_close_matches
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -15,6 +16,7 @@ from typing import BinaryIO, Protocol
 from agent_cli.errors import ToolError
 from agent_cli.sandbox.own_folder import OwnFolder
 from agent_cli.sandbox.protected import why_protected
+from agent_cli_tools.atomic_write import write_atomic
 from agent_cli_tools.secret_files import is_linked_secret, is_secret
 from agent_cli_tools.textio import failure
 
@@ -35,6 +37,20 @@ class LeftRunning(Protocol):
         ...
 
 
+class Keeper(Protocol):
+    """Who wants to know what happens to files, before it happens."""
+
+    def writing(
+        self, path: Path, before: bytes | None, after: bytes
+    ) -> AbstractContextManager[None]:
+        """Return what stands around the writing of a file; *before* is None where there is none."""
+        ...
+
+    def running(self, command: str) -> AbstractContextManager[None]:
+        """Return what stands around a command."""
+        ...
+
+
 class Workspace:
     """A root, further directories, and every path in them real: no symlink leads out.
 
@@ -42,6 +58,7 @@ class Workspace:
         root: Where relative paths start and commands run.
         extra_dirs: More directories the tools may read and write.
         own_dirs: What belongs to this program, and is never written even where it lies inside.
+        keeper: Told of every file that is written, and of commands.
         spill_dir: Where full outputs go, readable by the user only; None makes a private
             temporary directory that goes when the program ends.
     """
@@ -52,11 +69,13 @@ class Workspace:
         *,
         extra_dirs: Sequence[Path] = (),
         own_dirs: Sequence[Path] = (),
+        keeper: Keeper | None = None,
         spill_dir: Path | None = None,
     ) -> None:
         self.root = Path(os.path.realpath(root.expanduser()))
         self._dirs = (self.root, *(Path(os.path.realpath(d.expanduser())) for d in extra_dirs))
         self._own_dirs = tuple(Path(os.path.realpath(directory)) for directory in own_dirs)
+        self._keeper = keeper
         self._spill_dir = spill_dir
         self._own_spill_dir: OwnFolder | None = None
         self._read: dict[Path, str] = {}
@@ -102,12 +121,18 @@ class Workspace:
             raise failure(error, real) from error
         return real
 
+    @property
+    def dirs(self) -> tuple[str, ...]:
+        """The root and the other directories the tools may use."""
+        return tuple(map(str, self._dirs))
+
+    def read_by(self, given: str) -> tuple[str, ...]:
+        """Return the real path a tool given *given* will read; none if it will refuse to."""
+        return self._touched_by(given, to_write=False)
+
     def written_by(self, given: str) -> tuple[str, ...]:
         """Return the real path a tool given *given* will write; none if it will refuse to."""
-        try:
-            return (str(self.resolve(given, to_write=True)),)
-        except ToolError:
-            return ()
+        return self._touched_by(given, to_write=True)
 
     def shown(self, path: Path) -> str:
         """Return *path* as the model should write it: relative to the root where possible."""
@@ -123,6 +148,15 @@ class Workspace:
         names = ", ".join(self.shown(path.parent / name) for name in close)
         hint = f"Did you mean {names}?" if names else "Find it with glob."
         return ToolError(f"{self.shown(path)} does not exist. {hint}")
+
+    def write(self, path: Path, data: bytes, *, before: bytes | None) -> None:
+        """Make *data* the content of the real path *path*; see `write_atomic`."""
+        with self._keeper.writing(path, before, data) if self._keeper else nullcontext():
+            write_atomic(path, data, before=before)
+
+    def running(self, command: str) -> AbstractContextManager[None]:
+        """Return what has to stand around a command that runs here."""
+        return self._keeper.running(command) if self._keeper else nullcontext()
 
     def remember(self, path: Path, raw: bytes) -> None:
         """Note that the model has seen all of *path*, and that *raw* is what it held."""
@@ -159,10 +193,20 @@ class Workspace:
             self._running.remove(other)
         self._running.append(running)
 
+    def left_running(self) -> Sequence[LeftRunning]:
+        """Return what is held, ended or not."""
+        return tuple(self._running)
+
     def close(self) -> None:
         """End everything that calls left running; to be called in the event loop they ran in."""
         while self._running:
             self._running.pop().close()
+
+    def _touched_by(self, given: str, *, to_write: bool) -> tuple[str, ...]:
+        try:
+            return (str(self.resolve(given, to_write=to_write)),)
+        except ToolError:
+            return ()
 
     def _contains(self, real: Path, *, to_write: bool) -> bool:
         dirs = self._dirs

@@ -1,0 +1,92 @@
+"""What the model reads about a command: its output, and how it came to its end."""
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent_cli.timeline import Json
+from agent_cli.tooling import ToolResult
+from agent_cli_tools.command_line import OUTPUT_BYTES_MAX
+from agent_cli_tools.output import OutputBuffer
+from agent_cli_tools.process_groups import Member
+
+TIMEOUT_MAX_S = 600
+_SIGNAL_BASE = 128
+_LISTED_PROCESSES_MAX = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended.
+
+    Attributes:
+        code: None when it was stopped at its limit.
+        left: What it left running.
+        notes: Lines about what the sandbox refused or put back.
+    """
+
+    code: int | None
+    duration_s: float
+    limit_s: float
+    left: Sequence[Member] = ()
+    notes: Sequence[str] = ()
+
+
+def started(group: int, output: OutputBuffer) -> ToolResult:
+    """Return the answer for a command that goes on in the background, as process group *group*."""
+    return ToolResult.of(
+        f"Started as process group {group}; its output (64 MB of it) goes to"
+        f" {output.spill_path} (use read). The command `kill -- -{group}`, alone, ends it; at the"
+        " latest it ends with this program.",
+        {
+            "kind": "command",
+            "exit_code": None,
+            "group": group,
+            "spill": str(output.spill_path),
+        },
+    )
+
+
+def finished(output: OutputBuffer, ended: Ended) -> ToolResult:
+    """Return the answer for a command that came to its end, or to one of its limits."""
+    text = output.text()
+    details: Json = {
+        "kind": "command",
+        "exit_code": ended.code,
+        "duration_s": round(ended.duration_s, 3),
+        "spill": str(output.spill_path) if output.spill_path else None,
+    }
+    if ended.code is None:
+        return ToolResult.error(
+            f"The command took longer than {ended.limit_s:g} s and was stopped. Give a longer"
+            f" timeout (at most {TIMEOUT_MAX_S}), or background for what does not end by itself."
+            f" Its output until then:\n{text}",
+            details,
+        )
+    if output.total_bytes > OUTPUT_BYTES_MAX:
+        return ToolResult.error(
+            "The command printed more than 5 GB and was killed. Let it print less, or to a file."
+            f" Its output until then:\n{text}",
+            details,
+        )
+    body = f"{text}\n" if text and not text.endswith("\n") else text
+    lines = [
+        f"{body}[{_outcome(ended.code, ended.duration_s)}{_still_running(ended.left)}]",
+        *ended.notes,
+    ]
+    return ToolResult.of("\n".join(lines), details)
+
+
+def _outcome(code: int, duration_s: float) -> str:
+    name = ""
+    if code > _SIGNAL_BASE and code - _SIGNAL_BASE in set(signal.Signals):
+        name = f" ({signal.Signals(code - _SIGNAL_BASE).name})"
+    return f"exit {code}{name} · {duration_s:.1f} s"
+
+
+def _still_running(left: Sequence[Member]) -> str:
+    if not left:
+        return ""
+    listed = ", ".join(f"{one.name} {one.pid}" for one in left[:_LISTED_PROCESSES_MAX])
+    more = len(left) - _LISTED_PROCESSES_MAX
+    return f" · still running: {listed}{f' and {more} more' if more > 0 else ''}"
