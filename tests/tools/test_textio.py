@@ -178,28 +178,56 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path, is_linked: bool) 
 
 def test_being_killed_in_mid_write_leaves_old_or_new(tmp_path: Path) -> None:
     """Ten kills at arbitrary moments of a program that does nothing but write."""
+    kill_in_mid_write(tmp_path, times=10)
+
+
+@pytest.mark.slow
+def test_eighty_kills_in_mid_write_leave_no_corrupt_file(tmp_path: Path) -> None:
+    """The bar: written in place, 54 of 80 were corrupt."""
+    kill_in_mid_write(tmp_path, times=80)
+
+
+# For each line on stdin it forks a process that writes for ever, and says which.
+_WRITERS = """
+import os, sys
+from pathlib import Path
+from agent_cli_tools.atomic_write import write_atomic
+path, old, new = Path(sys.argv[1]), b"old\\n" * 500, b"new content\\n" * 500
+for _ in sys.stdin:
+    if pid := os.fork():
+        print(pid, flush=True)
+        os.waitpid(pid, 0)
+    else:
+        if path.read_bytes() == new:
+            old, new = new, old
+        while True:
+            write_atomic(path, new, before=old)
+            old, new = new, old
+"""
+
+
+def kill_in_mid_write(tmp_path: Path, *, times: int) -> None:
+    """Kill a writer *times* times, each a fraction of a millisecond later, and look at the file."""
     path = tmp_path / "a"
     path.write_bytes(OLD)
-    script = (
-        "import sys; from pathlib import Path\n"
-        "from agent_cli_tools.atomic_write import write_atomic\n"
-        "path, old, new = Path(sys.argv[1]), b'old\\n' * 500, b'new content\\n' * 500\n"
-        "if path.read_bytes() == new: old, new = new, old\n"
-        "print('ready', flush=True)\n"
-        "while True:\n"
-        "    write_atomic(path, new, before=old)\n"
-        "    old, new = new, old\n"
-    )
-    for attempt in range(10):
-        with subprocess.Popen(
-            [sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE
-        ) as writer:
-            assert writer.stdout is not None
-            assert writer.stdout.readline() == b"ready\n"
-            time.sleep(attempt / 1000)  # The moment is the point; nothing is waited for.
-            writer.send_signal(signal.SIGKILL)
+    with subprocess.Popen(
+        [sys.executable, "-c", _WRITERS, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as writers:
+        assert writers.stdin is not None
+        assert writers.stdout is not None
+        for attempt in range(times):
+            print("go", file=writers.stdin, flush=True)
+            pid = int(writers.stdout.readline())
+            if not attempt:
+                while path.read_bytes() != NEW:
+                    pass
+            time.sleep(attempt / 3000)  # The moment is the point; nothing is waited for.
+            os.kill(pid, signal.SIGKILL)
 
-        assert path.read_bytes() in (OLD, NEW)
+            assert path.read_bytes() in (OLD, NEW)
 
     assert {other.name[:5] for other in tmp_path.iterdir()} <= {"a", ".agt-"}
 

@@ -84,6 +84,9 @@ def _far_tail(file: BinaryIO, size: int, *, count: int, limit: int) -> Excerpt:
     """Return lines of the end of a file that is too large to count through."""
     file.seek(size - _TAIL_BYTES)
     file.readline()
+    if file.tell() == size:
+        # The last line alone is longer; a part of it is better than nothing.
+        file.seek(size - _TAIL_BYTES)
     kept = deque(_lines(file), maxlen=count)
     lines = list(kept)[:limit]
     return Excerpt(
