@@ -21,7 +21,7 @@ from agent_cli.policies.permission_rules import (
     parse_rule,
     touches,
 )
-from agent_cli.policies.session_rules import session_rules
+from agent_cli.policies.session_rules import Asked, ProjectRules, facts_about, session_rules
 from agent_cli.policies.shell import Judgement, Place, judge
 from agent_cli.policies.shell.place import Objection
 from agent_cli.sandbox import Report
@@ -43,6 +43,7 @@ _UNSANDBOXED = "it would run outside the sandbox, with all of your rights and th
 _FILE_TOOLS = frozenset({"edit", "write"})
 _THIS_SESSION = "this session"
 _NO_RULES = RuleSet()
+_NOTHING_ASKED = Asked()
 
 
 class Permissions:
@@ -68,7 +69,7 @@ class Permissions:
         trusted: bool = False,
         own_dirs: Sequence[Path] = (),
         sandbox: Callable[[], Awaitable[Report]] | None = None,
-        keep: Callable[[Sequence[str]], None] | None = None,
+        project_rules: ProjectRules | None = None,
         interactive: bool = True,
     ) -> None:
         """Create the policy of a session.
@@ -79,7 +80,7 @@ class Permissions:
             trusted: The user trusts the workspace, and with it what its git configuration starts.
             own_dirs: Directories of this program.
             sandbox: Returns what holds commands, as soon as that is known; None when nothing does.
-            keep: Stores rules that allow calls in this workspace, for later sessions too.
+            project_rules: Keeps rules for this workspace, if any may be kept.
             interactive: False refuses instead of asking.
         """
         self.mode: Mode = mode
@@ -90,9 +91,9 @@ class Permissions:
         self._trusted = trusted
         self._own_dirs = own_dirs
         self._sandbox = sandbox
-        self._keep = keep
+        self._project_rules = project_rules
         self._interactive = interactive
-        self._offers: dict[str, tuple[str, ...]] = {}
+        self._asked: dict[str, Asked] = {}
 
     async def __call__(self, call: ToolCall, tool: Tool, params: object) -> Verdict:
         """Decide about a call whose input is valid, right before it runs."""
@@ -103,8 +104,9 @@ class Permissions:
             if not self._interactive:
                 self.denied_questions += 1
                 return Deny(_NOBODY)
-            self._offers[call.id] = (
-                session_rules(call, self._place_in(report)) if decision.by_mode else ()
+            self._asked[call.id] = Asked(
+                session_rules(call, self._place_in(report)) if decision.by_mode else (),
+                facts_about(call, decision.rule, report),
             )
         return decision.verdict
 
@@ -116,17 +118,19 @@ class Permissions:
             return self._about_command(call, report)
         return self._about_call(call, tool, params)
 
-    def rule_for(self, call: ToolCall) -> str | None:
-        """Return what "always" would add, to be shown whole; None when there is nothing.
-
-        There is nothing for a call that must be asked about, nor where it could not be overseen.
-        """
-        return ", ".join(self._offers.get(call.id, ())) or None
+    def asked_about(self, call: ToolCall) -> Asked:
+        """Return what "always" would add, and what a person should know who decides."""
+        return self._asked.get(call.id, _NOTHING_ASKED)
 
     def remember(self, call: ToolCall) -> None:
         """Allow calls like this one for the rest of the session."""
-        for written in self._offers.get(call.id, ()):
+        for written in self.asked_about(call).rules:
             self._allow(parse_rule(written, _THIS_SESSION))
+
+    @property
+    def project_file(self) -> Path | None:
+        """Where rules for this project are kept; None when none may be."""
+        return self._project_rules.file if self._project_rules else None
 
     def remember_for_project(self, call: ToolCall) -> None:
         """Allow calls like this one in this workspace from now on.
@@ -134,10 +138,14 @@ class Permissions:
         Raises:
             SettingsError: The rules cannot be stored; nothing is allowed then.
         """
-        offers = self._offers.get(call.id, ())
-        if offers and self._keep:
-            self._keep(offers)
+        rules = self.asked_about(call).rules
+        if rules and self._project_rules:
+            self._project_rules.add(rules)
         self.remember(call)
+
+    def is_remembered(self, call: ToolCall) -> bool:
+        """Return whether what was remembered since *call* was asked about allows it."""
+        return self.asked_about(call).is_covered_by(self._rules.allow)
 
     def rules(self) -> Iterator[tuple[Kind, Rule]]:
         """Yield the rules in force with what they do and where they stand, the strongest first."""

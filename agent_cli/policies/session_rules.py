@@ -1,8 +1,40 @@
-"""What "always" stands for: rules narrow enough for a person to oversee."""
+"""What a person is asked: what "always" stands for, and what to know before an answer."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from agent_cli.events import ToolCall
-from agent_cli.policies.permission_rules import COMMAND_TOOL
+from agent_cli.policies.permission_rules import COMMAND_TOOL, Rule, parse_rule
 from agent_cli.policies.shell import Place, session_prefixes
+from agent_cli.sandbox import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question to a person.
+
+    Attributes:
+        rules: What "always" would add, to be shown whole; none for a call that must be asked about,
+            nor where nobody could oversee it.
+        facts: What that person should know.
+    """
+
+    rules: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()
+
+    def is_covered_by(self, allow: Sequence[Rule]) -> bool:
+        """Return whether everything "always" would add is among *allow*."""
+        wanted = {str(parse_rule(written)) for written in self.rules}
+        return bool(wanted) and wanted <= {str(rule) for rule in allow}
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectRules:
+    """Where rules for this project are kept: `add` puts some that allow into `file`."""
+
+    file: Path
+    add: Callable[[Sequence[str]], None]
 
 
 def session_rules(call: ToolCall, place: Place) -> tuple[str, ...]:
@@ -16,3 +48,14 @@ def session_rules(call: ToolCall, place: Place) -> tuple[str, ...]:
     command = given.get("command")
     prefixes = session_prefixes(command, place) if isinstance(command, str) else ()
     return tuple(f"{COMMAND_TOOL}({prefix})" for prefix in prefixes)
+
+
+def facts_about(call: ToolCall, rule: Rule | None, report: Report | None) -> tuple[str, ...]:
+    """Return what a person should know about *call*: the rule that asks, what holds a command."""
+    facts = [f"rule: {rule}" + (f"  ({rule.origin})" if rule.origin else "")] if rule else []
+    if call.name == COMMAND_TOOL:
+        given = call.input if isinstance(call.input, dict) else {}
+        leaves = given.get("unsandboxed", False) is not False
+        outside = "outside, with all of your rights and the network"
+        facts.append(f"sandbox: {outside if leaves or not report else report.sentence}")
+    return tuple(facts)

@@ -1,16 +1,19 @@
-"""Asking a person whether a tool may run, and showing them what exactly that would be."""
+"""Asking a person whether tools may run: all that wait in one list, and each alone if wanted."""
 
-import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
 
+from agent_cli.errors import SettingsError, UsageError
 from agent_cli.events import ToolCall
-from agent_cli.repl.changes import changes_of
+from agent_cli.repl.changes import Row
+from agent_cli.repl.preview import folded, preview, write_rows
+from agent_cli.repl.rewording import Editor, reworded
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines
-from agent_cli.timeline import Json
+from agent_cli.tooling import Tool
 
 Mode: TypeAlias = Literal["ask", "auto-edit", "plan", "yolo"]
 
@@ -19,8 +22,13 @@ _NOBODY: Final = (
     " at the end what was left out."
 )
 _REFUSED: Final = "The user does not want this call to run. Do not try it again in another form."
-_EDIT_MARKS: Final = {"old": "- ", "new": "+ "}
 _STOPPED: Final = "The user stopped here instead of answering."
+_TWO_DIGITS: Final = 10
+_WORDS: Final = {"yes": "y", "always": "a", "project": "p", "no": "n", "edit": "e"}
+# What stands around the calls: the question itself, the keys, and the prompt's surroundings.
+_OTHER_ROWS: Final = 10
+_INDENT: Final = 2
+_PREVIEW_ROWS_MIN: Final = 6
 
 
 class Rule(Protocol):
@@ -29,6 +37,20 @@ class Rule(Protocol):
     @property
     def origin(self) -> str:
         """Where it stands, or ""."""
+        ...
+
+
+class Question(Protocol):
+    """What a person should see who decides about a call."""
+
+    @property
+    def rules(self) -> Sequence[str]:
+        """What "always" would add; none where it would change nothing."""
+        ...
+
+    @property
+    def facts(self) -> Sequence[str]:
+        """Which rule asks, what holds the call while it runs."""
         ...
 
 
@@ -41,17 +63,34 @@ class Permissions(Protocol):
         """Return the rules in force and what they do, the strongest first."""
         ...
 
-    def rule_for(self, call: ToolCall) -> str | None:
-        """Return the rule that "always this session" would add; None when there is none."""
+    def asked_about(self, call: ToolCall) -> Question:
+        """Return what there is to say about the question whether *call* may run."""
         ...
 
     def remember(self, call: ToolCall) -> None:
         """Allow calls like this one for the rest of the session."""
         ...
 
+    @property
+    def project_file(self) -> Path | None:
+        """Where rules for this project are kept; None when none may be."""
+        ...
+
+    def remember_for_project(self, call: ToolCall) -> None:
+        """Allow calls like this one in this project from now on.
+
+        Raises:
+            AgentCliError: The rule cannot be kept; nothing is allowed then.
+        """
+        ...
+
+    def is_remembered(self, call: ToolCall) -> bool:
+        """Return whether what was remembered since *call* was asked about allows it."""
+        ...
+
 
 class Questions(Protocol):
-    """What the dialogue needs of a prompt; see `TerminalPrompt.choose`."""
+    """What the dialogue needs of a prompt; see `LiveScreen.choose`."""
 
     @property
     def can_ask(self) -> bool:
@@ -77,85 +116,169 @@ class Rejected:
 
 
 Decision: TypeAlias = Approved | Rejected
+_Calls: TypeAlias = Mapping[int, ToolCall]
+_Decisions: TypeAlias = dict[int, Decision]
 
 
-async def decide(
-    call: ToolCall,
-    *,
-    questions: Questions,
-    writer: Lines,
-    permissions: Permissions,
-    workspace: Path,
-) -> Decision:
-    """Show *call* and ask; "always" is remembered before this returns."""
-    if not questions.can_ask:
-        writer.notice(f"{call.name} not run: it needs an approval and nobody can be asked", "error")
-        return Rejected(_NOBODY)
-    rule = permissions.rule_for(call)
-    writer.aside("\n".join(_question(call, rule, workspace)))
-    try:
-        while not (answer := (await questions.choose("allow? ", "yna" if rule else "yn")).strip()):
-            pass
-    except (KeyboardInterrupt, EOFError):
-        return Rejected(_STOPPED, stop=True)
-    match answer.lower():
-        case "y" | "yes":
-            return Approved()
-        case "a" | "always" if rule:
-            permissions.remember(call)
-            return Approved()
-        case "n" | "no":
-            return Rejected(_REFUSED)
-        case _:
-            return Rejected(f"The user does not want this call to run and says: {answer}")
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A call on the screen: `what` happens may be folded, the `facts` about it never are."""
+
+    name: str
+    what: tuple[Row, ...]
+    facts: tuple[Row, ...]
 
 
-def preview(given: Json) -> Iterator[str]:
-    """Yield the lines that show all of a call's input: command, changes, or plain values.
+class Approvals:
+    """Puts waiting calls to a person, and shows before what exactly would happen."""
 
-    Nothing is left out and nothing is hidden: what would be invisible appears as an escape.
-    """
-    for name, value in given.items() if isinstance(given, dict) else [("input", given)]:
-        match name, value:
-            case "command", str():
-                yield from _marked("$ ", value)
-            case "content", str():
-                yield from _marked("+ ", value)
-            case "edits", [*edits]:
-                for edit in edits:
-                    yield from _edit(edit)
-            case _, str() if "\n" not in value:
-                yield f"{name}: {reveal(value)}"
-            case _:
-                yield f"{name}: {_literal(value)}"
+    def __init__(
+        self,
+        *,
+        questions: Questions,
+        writer: Lines,
+        permissions: Permissions,
+        tools: Sequence[Tool],
+        workspace: Path,
+        editor: Editor | None = None,
+    ) -> None:
+        """Ask nothing yet; without an *editor* nobody can ask for another input."""
+        self._questions = questions
+        self._writer = writer
+        self._permissions = permissions
+        self._tools = tools
+        self._workspace = workspace
+        self._editor = editor
+
+    async def decide(self, calls: Sequence[ToolCall]) -> list[Decision]:
+        """Return what a person decides about each of *calls*; "always" is remembered before."""
+        if not self._questions.can_ask:
+            names = ", ".join(dict.fromkeys(call.name for call in calls))
+            self._writer.notice(
+                f"{names} not run: it needs an approval and nobody can be asked", "error"
+            )
+            return [Rejected(_NOBODY)] * len(calls)
+        numbered = dict(enumerate(calls, 1))
+        decided: _Decisions = {}
+        try:
+            while waiting := self._waiting(numbered, decided):
+                decided |= await self._ask(waiting)
+        except (KeyboardInterrupt, EOFError):
+            return [Rejected(_STOPPED, stop=True)] * len(calls)
+        return [decided.get(number, Approved()) for number in numbered]
+
+    def _waiting(self, calls: _Calls, decided: _Decisions) -> _Calls:
+        """Return the calls nobody has decided about, nor a rule that was just remembered."""
+        return {
+            number: call
+            for number, call in calls.items()
+            if number not in decided and not self._permissions.is_remembered(call)
+        }
+
+    async def _ask(self, calls: _Calls) -> _Decisions:
+        """Show *calls* and ask, until something is decided about one of them at least."""
+        offered = self._offered(calls)
+        whole = {number: self._shown(call) for number, call in calls.items()}
+        fitting = _fitting(whole)
+        if fitting != whole:
+            offered["v"] = "view all of it"
+        self._write(fitting, offered)
+        question = "allow? " if len(calls) == 1 else f"allow all {len(calls)}? "
+        keys = "".join(offered) + _numbers(calls)
+        while True:
+            answer = (await self._questions.choose(question, keys)).strip()
+            key = _WORDS.get(answer.lower(), answer.lower())
+            if key == "v":
+                self._write(whole, offered)
+            elif key in offered:
+                if decisions := await self._decided(key, calls):
+                    return decisions
+            elif key.isdecimal() and len(calls) > 1:
+                if int(key) in calls:
+                    return await self._ask({int(key): calls[int(key)]})
+            elif len(answer) > 1:  # one letter that is no key is a slip
+                reason = f"The user does not want this call to run and says: {answer}"
+                return dict.fromkeys(calls, Rejected(reason))
+
+    async def _decided(self, key: str, calls: _Calls) -> _Decisions:
+        """Return what *key* stands for; nothing when it has to be asked again."""
+        try:
+            match key:
+                case "n":
+                    return dict.fromkeys(calls, Rejected(_REFUSED))
+                case "e":
+                    [(number, call)] = calls.items()
+                    wanted = await reworded(call, self._editor) if self._editor else None
+                    return {number: Rejected(wanted)} if wanted else {}
+                case "a":
+                    for call in calls.values():
+                        self._permissions.remember(call)
+                case "p":
+                    for call in calls.values():
+                        if not self._permissions.is_remembered(call):
+                            self._permissions.remember_for_project(call)
+        except (SettingsError, UsageError) as error:
+            self._writer.notice(str(error), "error")
+            return {}
+        return dict.fromkeys(calls, Approved())
+
+    def _offered(self, calls: _Calls) -> dict[str, str]:
+        """Return the keys that answer, and what each of them stands for."""
+        one = len(calls) == 1
+        rules = [self._permissions.asked_about(call).rules for call in calls.values()]
+        listed = reveal(", ".join(dict.fromkeys(rule for each in rules for rule in each)))
+        offered = {}
+        if all(rules):
+            offered["a"] = f"always this session: {listed}"
+            if file := self._permissions.project_file:
+                offered["p"] = f"always for this project, kept in {file}: {listed}"
+        offered |= {"y": "yes", "n": "no"} if one else {"y": "yes to all", "n": "no to all"}
+        if one and self._editor:
+            offered["e"] = "edit it first"
+        return offered
+
+    def _shown(self, call: ToolCall) -> _Shown:
+        """Return what there is to know about *call*."""
+        asked = self._permissions.asked_about(call)
+        is_command = isinstance(call.input, dict) and "command" in call.input
+        where = f" in {self._workspace}" if is_command else ""
+        why = [f"why it asks: {call.reason}"] if call.reason else []
+        return _Shown(
+            reveal(f"{call.name}{where}"),
+            tuple(preview(call, self._tools)),
+            tuple(Row(reveal(fact)) for fact in (*why, *asked.facts)),
+        )
+
+    def _write(self, calls: Mapping[int, _Shown], offered: Mapping[str, str]) -> None:
+        several = len(calls) > 1
+        rows = [Row(f"{len(calls)} calls ask to run:")] if several else []
+        for number, call in calls.items():
+            rows.append(Row(f"{number}. {call.name}" if several else f"{call.name} asks to run:"))
+            rows += [Row(f"  {row.text}", row.style) for row in (*call.what, *call.facts)]
+        rows += [Row(f"{key} = {offered[key]}") for key in "ap" if key in offered]
+        keys = [f"{key} = {offered[key]}" for key in "ynev" if key in offered]
+        keys += ["a number = that one alone"] if several else []
+        rows += [Row(" · ".join(keys)), Row("any other text = no, and the model reads it")]
+        write_rows(rows, self._writer)
 
 
-def _question(call: ToolCall, rule: str | None, workspace: Path) -> Iterator[str]:
-    yield f"{reveal(call.name)} asks to run:"
-    for line in changes_of(call.input, workspace) or preview(call.input):
-        yield f"  {line}"
-    if call.reason:
-        yield f"why it asks: {reveal(call.reason)}"
-    if rule:
-        yield f"a = always this session: {reveal(rule)}"
-    yield "y = yes · n = no · any other text = no, and the model reads it"
+def _fitting(calls: Mapping[int, _Shown]) -> dict[int, _Shown]:
+    """Return *calls*, folded so that all of them fit on the screen together."""
+    size = shutil.get_terminal_size()
+    rows_max = (size.lines - _OTHER_ROWS) // len(calls)
+    return {
+        number: replace(
+            call,
+            what=folded(
+                call.what,
+                rows_max=max(rows_max - len(call.facts) - 1, _PREVIEW_ROWS_MIN),
+                columns=size.columns - _INDENT,
+            ),
+        )
+        for number, call in calls.items()
+    }
 
 
-def _edit(edit: Json) -> Iterator[str]:
-    if not isinstance(edit, dict):
-        yield _literal(edit)
-        return
-    for name, value in edit.items():
-        if name in _EDIT_MARKS and isinstance(value, str):
-            yield from _marked(_EDIT_MARKS[name], value)
-        else:
-            yield f"{name}: {_literal(value)}"
-
-
-def _marked(mark: str, text: str) -> Iterator[str]:
-    for line in reveal(text).split("\n"):
-        yield mark + line
-
-
-def _literal(value: Json) -> str:
-    return reveal(json.dumps(value, ensure_ascii=False))
+def _numbers(calls: _Calls) -> str:
+    """Return the numbers that answer alone; those of two digits need Enter, and so do all then."""
+    return "".join(map(str, calls)) if len(calls) > 1 and max(calls) < _TWO_DIGITS else ""

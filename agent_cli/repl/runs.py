@@ -4,7 +4,7 @@ The same for every front end that has a person in front of it.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 
@@ -13,12 +13,14 @@ import structlog
 from agent_cli.agent import Agent
 from agent_cli.errors import Aborted, AgentBusy, AgentCliError
 from agent_cli.events import AgentStart, Event, ToolCall
+from agent_cli.messages import UserMessage
+from agent_cli.preflight import announced
 from agent_cli.repl.application import Application
-from agent_cli.repl.approve import Approved, Questions, Rejected, decide
+from agent_cli.repl.approve import Approvals, Approved, Questions
+from agent_cli.repl.rewording import Editor
 from agent_cli.run_result import RunResult
 from agent_cli.terminal.narration import narrate_end
 from agent_cli.terminal.writer import Lines
-from agent_cli.timeline import Pending, ToolOutput
 
 _log = structlog.wrap_logger(logging.getLogger(__name__))
 
@@ -48,6 +50,7 @@ class Runs:
         lines: Lines,
         running: Callable[[], AbstractContextManager[None]] = nullcontext,
         before_asking: Callable[[], None] = lambda: None,
+        editor: Editor | None = None,
     ) -> None:
         """Run nothing yet.
 
@@ -57,22 +60,24 @@ class Runs:
             lines: Where sentences go.
             running: Entered for as long as the agent runs, and left while a question is open.
             before_asking: Called before each question.
+            editor: Lets somebody change an input, where the terminal can be left to that.
         """
         self._app = app
         self._questions = questions
         self._lines = lines
         self._running = running
         self._before_asking = before_asking
+        self._editor = editor
 
-    async def prompt(self, text: str) -> RunResult:
-        """Say *text* and return what the run came to."""
+    async def prompt(self, message: str | UserMessage) -> RunResult:
+        """Say *message* and return what the run came to."""
         agent = self._app.agent
         with self._running():
             await agent.wait_for_idle()
         while agent.conversation.waiting:  # a prompt nobody typed left a question
             await self._decide(agent)
         with self._running():
-            result = await _prompt(agent, text)
+            result = await _prompt(agent, message)
         return await self._to_the_end(result)
 
     async def go_on(self) -> RunResult | None:
@@ -94,48 +99,46 @@ class Runs:
         return result
 
     async def _decide(self, agent: Agent) -> RunResult:
-        """Ask about the first waiting call and resume the run."""
-        waiting = agent.conversation.questions()
-        call = _shown(waiting[0])
+        """Ask about all calls that wait, and resume the run."""
+        calls = [announced(output) for output in agent.conversation.questions()]
         self._before_asking()
-        decision = await decide(
-            call,
+        approvals = Approvals(
             questions=self._questions,
             writer=self._lines,
             permissions=self._app.permissions,
+            tools=self._app.tools,
             workspace=self._app.workspace,
+            editor=self._editor,
         )
+        decisions = await approvals.decide(calls)
         with self._running():
-            if isinstance(decision, Approved):
-                return await agent.approve(call.id)
-            if not decision.stop:
-                return await agent.reject(call.id, decision.reason)
-            return await _stopped(agent, waiting, decision)
+            for call, decision in zip(calls, decisions, strict=True):
+                if isinstance(decision, Approved):
+                    result = await agent.approve(call.id)
+                elif decision.stop:
+                    return await _stopped(agent, calls, decision.reason)
+                else:
+                    result = await agent.reject(call.id, decision.reason)
+            return result
 
 
-async def _prompt(agent: Agent, text: str) -> RunResult:
-    """Say *text* as soon as no other prompt runs: a reminder may have been faster."""
+async def _prompt(agent: Agent, message: str | UserMessage) -> RunResult:
+    """Say *message* as soon as no other prompt runs: a reminder may have been faster."""
     while True:
         await agent.wait_for_idle()
         with suppress(AgentBusy):
-            return await agent.prompt(text)
+            return await agent.prompt(message)
 
 
-async def _stopped(agent: Agent, waiting: list[ToolOutput], decision: Rejected) -> RunResult:
+async def _stopped(agent: Agent, calls: Sequence[ToolCall], reason: str) -> RunResult:
     """Answer every waiting call with no, and do not ask the model again."""
     unsubscribe = agent.subscribe(partial(_stop_at_start, agent))
     try:
-        for output in waiting:
-            result = await agent.reject(output.tool_call_id, decision.reason)
+        for call in calls:
+            result = await agent.reject(call.id, reason)
         return result
     finally:
         unsubscribe()
-
-
-def _shown(output: ToolOutput) -> ToolCall:
-    """Return a waiting call as it is put to a person."""
-    reason = output.result.reason if isinstance(output.result, Pending) else ""
-    return ToolCall(output.tool_call_id, output.name, output.input, reason)
 
 
 def _stop_at_start(agent: Agent, event: Event) -> None:

@@ -11,13 +11,15 @@ from typing import Final, Literal, Protocol, TextIO, TypeAlias
 
 from agent_cli.terminal.sanitize import Filter, clean
 
-Style: TypeAlias = Literal["plain", "dim", "warning", "error"]
+Style: TypeAlias = Literal["plain", "dim", "warning", "error", "added", "removed"]
 
 SGR: Final[dict[Style, str]] = {
     "plain": "",
     "dim": "\x1b[2m",
     "warning": "\x1b[33m",
     "error": "\x1b[31m",
+    "added": "\x1b[32m",
+    "removed": "\x1b[31m",
 }
 # A pipe nobody reads any more; a terminal whose window was closed.
 READER_GONE: Final = (errno.EPIPE, errno.EIO)

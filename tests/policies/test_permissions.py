@@ -11,6 +11,7 @@ from agent_cli.events import ToolCall
 from agent_cli.hooks import LoopConfig
 from agent_cli.policies.permission_rules import KINDS, RuleSet, parse_rule
 from agent_cli.policies.permissions import AutoAllow, Mode, Permissions
+from agent_cli.policies.session_rules import ProjectRules
 from agent_cli.policies.shell import Place
 from agent_cli.sandbox import Report
 from agent_cli.timeline import Json
@@ -307,32 +308,32 @@ def test_what_read_must_not_see_no_command_and_no_search_shows_unasked(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("command", "rule"),
+    ("command", "rules"),
     [
-        ("npm test --watch", "bash(npm test *)"),
-        ("npm run test:unit", "bash(npm run test:unit *)"),
-        ("pytest -q tests", "bash(pytest *)"),
-        ("git commit -m 'a b'", "bash(git commit *)"),
-        ("git add . && npm test -q", "bash(git add *), bash(npm test *)"),
-        ("npm", "bash(npm)"),
-        ("git -C /x push", None),
-        ("uv run python x.py", None),
-        ("ls 'open", None),
-        ("'a program' x", None),
-        ("A=1 npm test", None),
-        ("npm test \u202e", None),
-        *[(f"{program} x", None) for program in PROGRAMS],
+        ("npm test --watch", ("bash(npm test *)",)),
+        ("npm run test:unit", ("bash(npm run test:unit *)",)),
+        ("pytest -q tests", ("bash(pytest *)",)),
+        ("git commit -m 'a b'", ("bash(git commit *)",)),
+        ("git add . && npm test -q", ("bash(git add *)", "bash(npm test *)")),
+        ("npm", ("bash(npm)",)),
+        ("git -C /x push", ()),
+        ("uv run python x.py", ()),
+        ("ls 'open", ()),
+        ("'a program' x", ()),
+        ("A=1 npm test", ()),
+        ("npm test \u202e", ()),
+        *[(f"{program} x", ()) for program in PROGRAMS],
     ],
 )
 async def test_what_always_would_allow_is_shown_and_never_open_ended(
-    command: str, rule: str | None
+    command: str, rules: tuple[str, ...]
 ) -> None:
     """S4-26, threat 8: the narrowest beginnings that cover the call, all of them, or nothing."""
     permissions = policy()
     call = call_of(BASH, {"command": command})
     await permissions(call, BASH, {})
 
-    assert permissions.rule_for(call) == rule
+    assert permissions.asked_about(call).rules == rules
 
 
 async def test_other_tools_are_remembered_by_name() -> None:
@@ -342,8 +343,8 @@ async def test_other_tools_are_remembered_by_name() -> None:
     await permissions(edit, EDIT, {"path": "a"})
     await permissions(remote, REMOTE, {})
 
-    assert permissions.rule_for(edit) == "edit(*)"
-    assert permissions.rule_for(remote) == "mcp__github__create_issue"
+    assert permissions.asked_about(edit).rules == ("edit(*)",)
+    assert permissions.asked_about(remote).rules == ("mcp__github__create_issue",)
 
 
 async def test_what_was_remembered_is_not_asked_again_in_this_session() -> None:
@@ -374,8 +375,10 @@ async def test_what_is_remembered_for_the_project_is_stored_and_holds_at_once() 
         raise SettingsError("the disk is full")
 
     call = call_of(BASH, {"command": "npm test"})
-    keeps = Permissions(place(Path("/ws")), keep=lambda rules: stored.append(list(rules)))
-    broken = Permissions(place(Path("/ws")), keep=fails)
+    file = Path("permissions.toml")
+    keeping = ProjectRules(file, lambda rules: stored.append(list(rules)))
+    keeps = Permissions(place(Path("/ws")), project_rules=keeping)
+    broken = Permissions(place(Path("/ws")), project_rules=ProjectRules(file, fails))
     for permissions in (keeps, broken):
         await permissions(call, BASH, {})
 
@@ -383,7 +386,9 @@ async def test_what_is_remembered_for_the_project_is_stored_and_holds_at_once() 
     with pytest.raises(SettingsError, match="disk is full"):
         broken.remember_for_project(call)
 
+    assert (keeps.project_file, policy().project_file) == (file, None)
     assert stored == [["bash(npm test *)"]]
+    assert (keeps.is_remembered(call), broken.is_remembered(call)) == (True, False)
     assert (runs(keeps, "npm test"), runs(broken, "npm test")) == (Allow, Ask)
 
 
@@ -399,9 +404,34 @@ async def test_always_is_not_offered_where_it_would_change_nothing() -> None:
         assert isinstance(await permissions(call, BASH, {}), Ask)
         permissions.remember(call)
 
-    assert [permissions.rule_for(call) for call in calls_] == [None] * 3
-    assert permissions.rule_for(call_of(BASH, {"command": "touch x"}, "never asked")) is None
+    never_asked = call_of(BASH, {"command": "touch x"}, "never asked")
+    assert [permissions.asked_about(call).rules for call in (*calls_, never_asked)] == [()] * 4
+    assert not any(map(permissions.is_remembered, (*calls_, never_asked)))
     assert runs(permissions, "git push") is Ask
+
+
+async def test_a_question_says_which_rule_asks_and_what_holds_a_command() -> None:
+    """What a person has to know before an answer."""
+    asks = RuleSet(ask=(parse_rule("bash(git push *)", "appsettings.toml:3"), parse_rule("edit")))
+
+    async def ready() -> Report:
+        return BWRAP
+
+    permissions = Permissions(place(Path("/ws")), rules=asks, sandbox=ready)
+    push = call_of(BASH, {"command": "git push"}, "t1")
+    leaves = call_of(BASH, {"command": "npm test", "unsandboxed": True}, "t2")
+    edit = call_of(EDIT, {"path": "a"}, "t3")
+    for call, tool_ in ((push, BASH), (leaves, BASH), (edit, EDIT)):
+        assert isinstance(await permissions(call, tool_, {"path": "a"}), Ask)
+
+    assert [permissions.asked_about(call).facts for call in (push, leaves, edit)] == [
+        (
+            "rule: bash(git push *)  (appsettings.toml:3)",
+            "sandbox: bubblewrap, no network",
+        ),
+        ("sandbox: outside, with all of your rights and the network",),
+        ("rule: edit",),
+    ]
 
 
 async def test_where_nobody_can_be_asked_a_question_is_a_denial_and_counted() -> None:

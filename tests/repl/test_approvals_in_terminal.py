@@ -32,13 +32,30 @@ def test_yes_runs_the_call_after_showing_exactly_what_runs() -> None:
 
         assert (before, Path("made").exists()) == (False, True)
         assert (
-            "bash asks to run:\n"
+            f"bash in {Path.cwd()} asks to run:\n"
             "  $ touch made\n"
-            "why it asks: commands can change anything\n"
+            "  why it asks: commands can change anything\n"
+            "  sandbox: bubblewrap\n"
             "a = always this session: bash(touch *)\n"
-            "y = yes · n = no · any other text = no, and the model reads it\n"
+            "p = always for this project, kept in permissions.toml: bash(touch *)\n"
+            "y = yes · n = no · e = edit it first\n"
+            "any other text = no, and the model reads it\n"
             "allow? y\n"
         ) in terminal.text
+
+
+def test_a_command_is_changed_in_the_editor_and_asked_for_anew() -> None:
+    """The model reads what is wanted; what was shown does not run, and nothing else either."""
+    Path("editor").write_text("#!/bin/sh\nprintf 'touch other' > \"$1\"\n")
+    Path("editor").chmod(0o755)
+    with Terminal(EDITOR=str(Path("editor").absolute())) as terminal:
+        ask(terminal, "bash touch made")
+        terminal.send("e")
+        terminal.until("command, everything else unchanged:\n\ntouch other\n")
+        terminal.until_prompt()
+
+        assert not Path("made").exists()
+        assert not Path("other").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """What each key does; the words for it stand in /help."""
 
+from functools import partial
+from string import ascii_lowercase, digits
 from typing import Protocol
 
 from prompt_toolkit.filters import Condition, is_searching
@@ -69,8 +71,8 @@ class Actions(Protocol):
         """Insert pasted text."""
         ...
 
-    def erase_mark(self) -> bool:
-        """Remove the mark of a paste before the cursor, if there is one."""
+    def paste_picture(self) -> None:
+        """Insert the picture on the clipboard."""
         ...
 
     def edit(self) -> None:
@@ -123,12 +125,13 @@ def _bind_sending(keys: KeyBindings, actions: Actions) -> None:
 
 def _bind_stopping(keys: KeyBindings, actions: Actions) -> None:
     empty = Condition(lambda: not actions.has_text)
+    stoppable = Condition(lambda: actions.is_busy or actions.is_asking)
 
     @keys.add("c-c", filter=~is_searching)
     def interrupt(_event: KeyPressEvent) -> None:
         actions.interrupt()
 
-    @keys.add("escape", filter=Condition(lambda: actions.is_busy) & ~is_searching)
+    @keys.add("escape", filter=stoppable & ~is_searching)
     def stop(_event: KeyPressEvent) -> None:
         actions.interrupt()
 
@@ -167,13 +170,14 @@ def _bind_answers(keys: KeyBindings, actions: Actions) -> None:
     alone = Condition(lambda: actions.is_asking and not actions.has_text)
 
     def answer(event: KeyPressEvent) -> None:
-        if event.data in actions.answers:
-            actions.answer(event.data)
-        else:
-            event.current_buffer.insert_text(event.data)
+        actions.answer(event.data)
 
-    for choice in "yna":
-        keys.add(choice, filter=alone)(answer)
+    for key in ascii_lowercase + digits:
+        keys.add(key, filter=alone & Condition(partial(_answers, actions, key)))(answer)
+
+
+def _answers(actions: Actions, key: str) -> bool:
+    return key in actions.answers
 
 
 def _bind_editing(keys: KeyBindings, actions: Actions) -> None:
@@ -181,10 +185,9 @@ def _bind_editing(keys: KeyBindings, actions: Actions) -> None:
     def paste(event: KeyPressEvent) -> None:
         actions.paste(event.data)
 
-    @keys.add("backspace")
-    def erase(event: KeyPressEvent) -> None:
-        if not actions.erase_mark():
-            event.current_buffer.delete_before_cursor()
+    @keys.add("c-v")
+    def paste_picture(_event: KeyPressEvent) -> None:
+        actions.paste_picture()
 
     @keys.add("c-g", filter=~is_searching)
     def edit(_event: KeyPressEvent) -> None:

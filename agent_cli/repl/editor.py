@@ -1,0 +1,51 @@
+"""A text in the person's own editor."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from agent_cli.errors import UsageError
+
+_USUAL: Final = ("editor", "nano", "vi")
+
+
+def edited(text: str, ending: str) -> str:
+    """Open *text* in $VISUAL, $EDITOR or a usual editor, and return it as it was saved.
+
+    Blocks until the editor ends; the terminal has to be the editor's meanwhile.
+
+    Args:
+        text: What the person starts with.
+        ending: The ending of the file's name, by which editors know what it holds.
+
+    Raises:
+        UsageError: There is no editor, or it failed; nothing is to be taken from it then.
+    """
+    command = _command()
+    with tempfile.TemporaryDirectory(prefix="agent-cli-edit-") as folder:
+        file = Path(folder) / f"input{ending}"
+        file.write_text(text, encoding="utf-8", errors="surrogatepass", newline="")
+        try:
+            code = subprocess.call([*command, str(file)])
+            saved = file.read_bytes()
+        except OSError as error:
+            raise UsageError(f"{command[0]} cannot be started: {error.strerror}") from error
+    if code:
+        raise UsageError(f"{command[0]} ended with {code}; nothing was changed")
+    return saved.decode("utf-8", errors="replace")
+
+
+def _command() -> list[str]:
+    wanted = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    try:
+        words = shlex.split(wanted)
+    except ValueError as error:
+        raise UsageError(f"$VISUAL or $EDITOR is no command: {wanted}") from error
+    usual = next((path for path in map(shutil.which, _USUAL) if path), None)
+    if not words and not usual:
+        raise UsageError("there is no editor: set $EDITOR to one")
+    return words or [str(usual)]

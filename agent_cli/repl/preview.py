@@ -1,0 +1,112 @@
+"""A waiting call as a person is shown it: all that will happen, and nothing hidden."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from agent_cli.errors import ToolError
+from agent_cli.events import ToolCall
+from agent_cli.repl.changes import Row, changes_of
+from agent_cli.terminal.sanitize import reveal
+from agent_cli.terminal.writer import Lines, Style
+from agent_cli.timeline import Json
+from agent_cli.tooling import Tool, check_input
+
+_EDIT_MARKS: Final[dict[str, tuple[str, Style]]] = {
+    "old": ("- ", "removed"),
+    "new": ("+ ", "added"),
+}
+_TAIL_ROWS: Final = 3
+
+
+def preview(call: ToolCall, tools: Sequence[Tool]) -> list[Row]:
+    """Return the rows that show what *call* does: changes of a file, a command, plain values.
+
+    Nothing is left out and nothing is hidden: what would be invisible appears as an escape.
+    """
+    target = _written_by(call, tools)
+    return (changes_of(call.input, target) if target else []) or [*_values(call.input)]
+
+
+def folded(rows: Sequence[Row], *, rows_max: int, columns: int) -> tuple[Row, ...]:
+    """Return *rows* so that they take about *rows_max* rows of a screen; the end stays visible.
+
+    The same rows when they fit; else what was left out is counted.
+    """
+    if sum(len(row.text) // columns + 1 for row in rows) <= rows_max:
+        return tuple(rows)
+    cut = tuple(_cut(row, columns) for row in rows)
+    head = max(rows_max - _TAIL_ROWS - 1, 1)
+    left_out = len(cut) - head - _TAIL_ROWS
+    if left_out <= 0:
+        return cut
+    note = Row(f"… {left_out:,} more line{'' if left_out == 1 else 's'}, not shown here", "warning")
+    return (*cut[:head], note, *cut[-_TAIL_ROWS:])
+
+
+def write_rows(rows: Sequence[Row], writer: Lines) -> None:
+    """Write *rows*, neighbours of one style together."""
+    pending: list[str] = []
+    for at, row in enumerate(rows):
+        pending.append(row.text)
+        if at + 1 == len(rows) or rows[at + 1].style != row.style:
+            writer.aside("\n".join(pending), row.style)
+            pending.clear()
+
+
+def _written_by(call: ToolCall, tools: Sequence[Tool]) -> Path | None:
+    """Return the one file *call* says it will write, symlinks resolved."""
+    tool = next((tool for tool in tools if tool.name == call.name), None)
+    if tool is None:
+        return None
+    try:
+        paths = tool.writes(check_input(tool, call.input))
+    except ToolError:
+        return None
+    return Path(paths[0]) if len(paths) == 1 else None
+
+
+def _values(given: Json) -> Iterator[Row]:
+    for name, value in given.items() if isinstance(given, dict) else [("input", given)]:
+        match name, value:
+            case "command", str():
+                yield from _marked("$ ", value)
+            case "content", str():
+                yield from _marked("+ ", value, "added")
+            case "edits", [*edits]:
+                for edit in edits:
+                    yield from _edit(edit)
+            case _, str() if "\n" not in value:
+                yield Row(f"{name}: {reveal(value)}")
+            case _:
+                yield Row(f"{name}: {_literal(value)}")
+
+
+def _edit(edit: Json) -> Iterator[Row]:
+    if not isinstance(edit, dict):
+        yield Row(_literal(edit))
+        return
+    for name, value in edit.items():
+        if name in _EDIT_MARKS and isinstance(value, str):
+            mark, style = _EDIT_MARKS[name]
+            yield from _marked(mark, value, style)
+        else:
+            yield Row(f"{name}: {_literal(value)}")
+
+
+def _marked(mark: str, text: str, style: Style = "plain") -> Iterator[Row]:
+    for line in reveal(text).split("\n"):
+        yield Row(mark + line, style)
+
+
+def _literal(value: Json) -> str:
+    return reveal(json.dumps(value, ensure_ascii=False))
+
+
+def _cut(row: Row, columns: int) -> Row:
+    """Return *row* so that it fits into one row of the screen."""
+    if len(row.text) <= columns:
+        return row
+    note = f" … {len(row.text):,} characters in all"
+    return Row(row.text[: max(columns - len(note), 1)] + note, row.style)
