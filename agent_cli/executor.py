@@ -64,8 +64,8 @@ class Executor:
         assert self._turn.phase.can_execute_tools
         call = ToolCallRun(self._turn, item.call)
         try:
-            # Paths before a place: one that waits for its path takes no place from the others.
-            async with self._paths.turn(item.writes), places:
+            # Files before a place: one that waits for its files takes no place from the others.
+            async with self._paths.turn(item.reads, item.writes), places:
                 if item.tool is None or await self._steered():
                     result = item.refusal or _SKIPPED
                 else:

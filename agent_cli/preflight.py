@@ -25,6 +25,7 @@ class Ready:
     call: ToolOutput
     tool: Tool | None = None
     params: object = None
+    reads: Sequence[str] = ()
     writes: Sequence[str] = ()
     refusal: ToolResult | None = None
 
@@ -90,25 +91,25 @@ async def check(turn: Turn, call: ToolOutput) -> Ready | Ask:
         return refuse(call, f"The tool {call.name!r} {gone}; there are: {known}.")
     try:
         params = check_input(tool, call.input)
-        writes = _writes(tool, params)
+        reads, writes = _paths(tool, params)
     except ToolError as error:
         return refuse(call, str(error))
     verdict = Allow() if call.decision == "approved" else await _verdict(turn, call, tool, params)
     match verdict:
         case Allow():
-            return Ready(call, tool, params, writes)
+            return Ready(call, tool, params, reads, writes)
         case Deny():
             return refuse(call, verdict.reason)
         case Ask():
             return verdict
 
 
-def _writes(tool: Tool, params: object) -> Sequence[str]:
+def _paths(tool: Tool, params: object) -> tuple[Sequence[str], Sequence[str]]:
     try:
-        return tool.writes(params)
+        return tool.reads(params), tool.writes(params)
     except Exception as error:
         _log.exception("paths of a call are unknown", tool=tool.name)
-        raise ToolError(f"{tool.name} cannot tell which files it would write: {error}") from error
+        raise ToolError(f"{tool.name} cannot tell which files it would touch: {error}") from error
 
 
 async def _verdict(turn: Turn, call: ToolOutput, tool: Tool, params: object) -> Verdict:

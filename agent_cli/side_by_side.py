@@ -1,32 +1,68 @@
 """Runs coroutines beside each other until all are done, or until something interrupts them."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Use:
+    """Files and folders that somebody reads or writes; `done` is set when that ended."""
+
+    reads: Sequence[str]
+    writes: Sequence[str]
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def clashes_with(self, other: "_Use") -> bool:
+        """Return whether it matters which of the two comes first."""
+        return _overlap(self.writes, (*other.writes, *other.reads)) or _overlap(
+            self.reads, other.writes
+        )
 
 
 class InOrder:
-    """Who needs a path that somebody asked for earlier waits until that one is done.
+    """Who touches what somebody touched earlier waits until that one is done.
 
-    Not a lock for each path: who needs several would queue for the second only when it has the
-    first, and somebody who asked later could overtake it there.
+    Those that only read run beside each other. Not a lock for each path: who needs several would
+    queue for the second only when it has the first, and somebody who asked later could overtake it
+    there.
     """
 
     def __init__(self) -> None:
-        self._last: dict[str, asyncio.Event] = {}
+        self._begun: list[_Use] = []
 
     @asynccontextmanager
-    async def turn(self, paths: Sequence[str]) -> AsyncIterator[None]:
-        """Run the body after everybody who entered earlier with one of *paths*."""
-        earlier = [self._last[path] for path in paths if path in self._last]
-        done = asyncio.Event()
-        self._last |= dict.fromkeys(paths, done)
+    async def turn(self, reads: Sequence[str], writes: Sequence[str]) -> AsyncIterator[None]:
+        """Run the body, which reads and writes these, after everybody earlier it clashes with.
+
+        Args:
+            reads: Files and folders, absolute.
+            writes: The same.
+        """
+        mine = _Use(reads, writes)
+        earlier = [other for other in self._begun if mine.clashes_with(other)]
+        self._begun.append(mine)
         try:
             for other in earlier:
-                await other.wait()
+                await other.done.wait()
             yield
         finally:
-            done.set()
+            mine.done.set()
+
+
+def _overlap(some: Sequence[str], others: Sequence[str]) -> bool:
+    """Return whether a path of *some* is one of *others*, or lies in it, or holds it."""
+    return any(
+        one.startswith(other) or other.startswith(one)
+        for one in map(_as_folder, some)
+        for other in map(_as_folder, others)
+    )
+
+
+def _as_folder(path: str) -> str:
+    return path.rstrip(os.sep) + os.sep
 
 
 async def side_by_side(

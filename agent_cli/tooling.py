@@ -154,7 +154,8 @@ class Tool:
         changes: False for a tool that only reads; plan mode offers only these.
         timeout_s: Seconds this tool may take; None takes the run's limit, 0 sets none.
         require_approval: Asked after validation and before the call; raising means "yes".
-        writes: Paths a call will write, absolute; calls with a path in common run in call order.
+        reads: Files and folders it reads, absolute; it runs after earlier calls that write there.
+        writes: Files it will write, absolute; it runs after earlier calls that touch them.
         summary: A call in a few words for the screen, e.g. the path or the command.
     """
 
@@ -167,6 +168,7 @@ class Tool:
     changes: bool = True
     timeout_s: float | None = None
     require_approval: RequireApproval | None = None
+    reads: Callable[[Any], Sequence[str]] = lambda _params: ()
     writes: Callable[[Any], Sequence[str]] = lambda _params: ()
     summary: Callable[[Any], str] = lambda _params: ""
 

@@ -189,6 +189,33 @@ async def test_a_path_named_twice_is_one_path() -> None:
     assert await started_with(["/a", "/a"], ["/a"]) == ["t0", "|", "t1", "|"]
 
 
+async def test_a_read_sees_what_was_written_before_it_and_nothing_of_what_comes_after() -> None:
+    """C1: in call order, a folder with all below it; those that only read run side by side."""
+    held = Held()
+    read = replace(tool("read", held), reads=lambda params: params["paths"])
+    asks: list[tuple[str, list[Json]]] = [
+        ("read", ["/a/x"]),  # t0
+        ("write", ["/a/x"]),  # t1: after t0
+        ("read", ["/a"]),  # t2: after t1, which is below it
+        ("read", ["/a/x"]),  # t3: after t1, beside t2
+        ("write", ["/a/y"]),  # t4: after t2
+        ("read", ["/ab", "/b"]),  # t5: at once
+    ]
+    uses = [tool_use(name, {"paths": paths}, f"t{n}") for n, (name, paths) in enumerate(asks)]
+    agent, _, events = scripted_agent(calls(*uses), says("ok"), tools=[read, writer(held)])
+    running = asyncio.ensure_future(agent.prompt("go"))
+    steps: list[list[str]] = []
+    for id in ("t0", "t1", "t2", "t3", "t4", "t5"):
+        await asyncio.wait_for(held.gate(id).reached.wait(), LIMIT_S)
+        await asyncio.sleep(0)
+        steps.append(sorted(held.started))
+        held.gate(id).open()
+    await asyncio.wait_for(running, LIMIT_S)
+
+    check_run(events)
+    assert steps[:3] == [["t0", "t5"], ["t0", "t1", "t5"], ["t0", "t1", "t2", "t3", "t5"]]
+
+
 async def test_a_tool_that_cannot_name_its_paths_is_answered() -> None:
     """S1-14: its bug is an error result; it does not run; the others do."""
     held = Held()

@@ -92,3 +92,29 @@ async def test_every_tool_has_a_summary_for_the_screen(tools: Tools) -> None:
 async def test_an_unknown_parameter_is_named(tools: Tools) -> None:
     """S2-21: a misspelt parameter must not be ignored."""
     assert "limits" in await tools.error("read", path="a", limits=3)
+
+
+async def test_a_call_names_the_files_that_it_reads_and_writes(tools: Tools) -> None:
+    """C1: a read behind an edit of the same file runs after it; a command may read everything."""
+    root = tools.workspace.dirs[0]
+    given: dict[str, Json] = {
+        "read": {"path": "@a.txt"},
+        "edit": {"path": "a.txt", "edits": [{"old": "x", "new": "y"}]},
+        "write": {"path": "/elsewhere/a.txt", "content": ""},
+        "bash": {"command": "make"},
+        "grep": {"pattern": "x"},
+        "glob": {"pattern": "x", "path": "src"},
+    }
+    touched = {}
+    for tool in builtin_tools(tools.workspace):
+        params = check_input(tool, given[tool.name])
+        touched[tool.name] = [*tool.reads(params)], [*tool.writes(params)]
+
+    assert touched == {
+        "read": ([f"{root}/a.txt"], []),
+        "edit": ([], [f"{root}/a.txt"]),
+        "write": ([], []),  # it will refuse
+        "bash": ([root], []),
+        "grep": ([root], []),
+        "glob": ([f"{root}/src"], []),
+    }

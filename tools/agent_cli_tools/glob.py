@@ -52,6 +52,7 @@ def glob_tool(workspace: Workspace) -> Tool:
         parameters=GlobParameters,
         execute=execute,
         changes=False,
+        reads=lambda params: workspace.read_by(params.path),
         summary=lambda params: f"{params.pattern} in {params.path}",
     )
 

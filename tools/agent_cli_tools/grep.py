@@ -78,6 +78,7 @@ def grep_tool(workspace: Workspace) -> Tool:
         parameters=GrepParameters,
         execute=execute,
         changes=False,
+        reads=lambda params: workspace.read_by(params.path),
         summary=lambda params: f"{params.pattern} in {params.path}",
     )
 

@@ -63,6 +63,7 @@ def read_tool(workspace: Workspace) -> Tool:
         parameters=ReadParameters,
         execute=execute,
         changes=False,
+        reads=lambda params: workspace.read_by(params.path),
         summary=lambda params: params.path,
     )
 
