@@ -105,15 +105,15 @@ def test_the_repl_puts_the_question_at_once() -> None:
     assert api.refusals == []
 
 
-def test_the_repl_without_a_screen_asks_before_anything_else_is_said() -> None:
-    """S2-31: the new prompt comes after all that the old one still had to do."""
+def test_the_repl_without_a_screen_asks_at_once_too() -> None:
+    """S2-31: before anything is typed; the new prompt comes after what the old one had to do."""
     answers = reply("I write.", WRITE, LOOK), reply("It is made."), reply("Well.")
     with serve_in_thread(*answers) as api:
         id = asked_and_killed(api)
         with dumb_terminal(api, "--continue") as terminal:
-            terminal.until("logs:")
-            terminal.send("how is it?\n")
             answer(terminal, "y")
+            terminal.until("It is made.")
+            terminal.send("how is it?\n")
             terminal.until("Well.")
             terminal.send("exit\n")
             assert terminal.exit_code() == 0

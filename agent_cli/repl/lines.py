@@ -31,6 +31,10 @@ class PlainPrompt:
         self._prompt_to = prompt_to
         self._loop = asyncio.get_running_loop()
         self._arrived: asyncio.Queue[_Line | _Stop] = asyncio.Queue()
+        self._answers: asyncio.Queue[_Line | _Stop] | None = None
+        self._turn = asyncio.Lock()
+        self._waits_for = ""
+        self._has_ended = False
         # A thread blocked in a read cannot be ended, so it must not be waited for at exit either.
         threading.Thread(target=self._receive, name="stdin", daemon=True).start()
 
@@ -42,38 +46,68 @@ class PlainPrompt:
             EOFError: The input ended, or `stop(EOFError)`.
         """
         self._show(message)
-        text = (await self._next()).text
-        while text.endswith("\\"):
-            text = f"{text[:-1]}\n{(await self._next()).text}"
-        return text
+        self._waits_for = message
+        try:
+            text = (await self._next(self._arrived)).text
+            while text.endswith("\\"):
+                text = f"{text[:-1]}\n{(await self._next(self._arrived)).text}"
+            return text
+        finally:
+            self._waits_for = ""
 
     async def choose(self, message: str, keys: str) -> str:
         """Return the next line that was not on its way when the question appeared.
 
-        *keys* need Enter here, because such a terminal hands over whole lines.
+        *keys* need Enter here, because such a terminal hands over whole lines. Questions wait for
+        each other, and a `read` waits for them.
         """
         del keys
-        self._show(message)
-        asked_at_s = time.monotonic()
-        while (line := await self._next()).at_s - asked_at_s < UNREAD_S:
-            self._show(message)
-        return line.text
+        async with self._turn:
+            answers: asyncio.Queue[_Line | _Stop] = asyncio.Queue()
+            self._answers = answers
+            if self._has_ended:
+                answers.put_nowait(EOFError)
+            try:
+                return await self._answer(answers, message)
+            finally:
+                self._answers = None
+                while not answers.empty():
+                    self._deliver(answers.get_nowait())
+                if self._waits_for:
+                    self._show(self._waits_for)
+
+    choose_next = choose
 
     def above(self, write: Callable[[], None]) -> None:
         """Call *write*; there is no prompt to move."""
         write()
 
     def stop(self, error: _Stop) -> None:
-        """End a pending `read` or `choose` with *error*."""
-        self._arrived.put_nowait(error)
+        """End a pending `choose`, else a pending `read`, with *error*."""
+        self._deliver(error)
 
-    async def _next(self) -> _Line:
-        arrived = await self._arrived.get()
+    def wake(self) -> None:
+        """End the pending `read`, or the next one, with an empty line: something is to be done."""
+        self._arrived.put_nowait(_Line("", time.monotonic()))
+
+    async def _answer(self, answers: "asyncio.Queue[_Line | _Stop]", message: str) -> str:
+        self._show(f"\n{message}" if self._waits_for else message)
+        asked_at_s = time.monotonic()
+        while (line := await self._next(answers)).at_s - asked_at_s < UNREAD_S:
+            self._show(message)
+        return line.text
+
+    async def _next(self, lines: "asyncio.Queue[_Line | _Stop]") -> _Line:
+        arrived = await lines.get()
         if isinstance(arrived, _Line):
             return arrived
         if arrived is EOFError:
             self._arrived.put_nowait(EOFError)  # an end stays an end, whoever asks next
         raise arrived
+
+    def _deliver(self, arrived: _Line | _Stop) -> None:
+        self._has_ended = self._has_ended or arrived is EOFError
+        (self._arrived if self._answers is None else self._answers).put_nowait(arrived)
 
     def _show(self, message: str) -> None:
         if self.can_ask:
@@ -90,7 +124,7 @@ class PlainPrompt:
 
     def _hand_over(self, arrived: _Line | _Stop) -> None:
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._arrived.put_nowait, arrived)
+            self._loop.call_soon_threadsafe(self._deliver, arrived)
 
 
 def plain_prompt() -> PlainPrompt:

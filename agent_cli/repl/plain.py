@@ -53,6 +53,8 @@ class PlainShells:
             show_thinking=self._look.show_thinking,
         )
         shell.greet()
+        if app.agent.conversation.waiting:
+            self._prompt.wake()
         yield shell
 
 
@@ -86,9 +88,11 @@ class PlainRepl:
                 continue
             if line in ("exit", "quit"):
                 return
-            if line and self._prompt.can_ask and not host.ready.done():
+            if not line and not host.ready.done():
+                continue
+            if self._prompt.can_ask and not host.ready.done():
                 self._writer.aside("still starting …", "dim")
-            shell = await self._when_ready(host) if line else None
+            shell = await self._when_ready(host)
             if shell and not await shell.handle(line):
                 return
 
