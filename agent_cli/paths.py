@@ -40,6 +40,11 @@ def sessions_dir() -> Path:
     return state_dir() / "sessions"
 
 
+def changes_dir() -> Path:
+    """What the agent did to files, a folder for each session."""
+    return state_dir() / "changes"
+
+
 def log_file() -> Path:
     """The log a file sink without a path writes to."""
     return state_dir() / "logs" / "agent.log"

@@ -35,8 +35,12 @@ class Diff:
         }
 
 
-def diff(before: str, after: str) -> Diff:
-    """Return the difference between two texts; line endings count, but are not shown."""
+def diff(before: str, after: str, *, lines_max: int | None = _SHOWN_LINES_MAX) -> Diff:
+    """Return the difference between two texts; line endings count, but are not shown.
+
+    Args:
+        lines_max: Of its text; None leaves nothing out.
+    """
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     same = _common(old, new)
     # Matching costs the product of the lengths, and most of a file does not change.
@@ -59,7 +63,7 @@ def diff(before: str, after: str) -> Diff:
             else:
                 lines += [*_marked("-", old[a:a_end]), *_marked("+", new[b:b_end])]
     return Diff(
-        text=_shortened(lines),
+        text="\n".join(lines) if lines_max is None else _shortened(lines, lines_max),
         added=sum(code[4] - code[3] for code in changes),
         removed=sum(code[2] - code[1] for code in changes),
         first=changes[0][3] + start + 1 if changes else 0,
@@ -85,8 +89,8 @@ def _marked(mark: str, lines: Sequence[str]) -> list[str]:
     return [mark + line.rstrip("\r\n")[:_SHOWN_CHARS_MAX] for line in lines]
 
 
-def _shortened(lines: Sequence[str]) -> str:
-    if len(lines) <= _SHOWN_LINES_MAX:
+def _shortened(lines: Sequence[str], lines_max: int) -> str:
+    if len(lines) <= lines_max:
         return "\n".join(lines)
-    more = len(lines) - _SHOWN_LINES_MAX
-    return "\n".join([*lines[:_SHOWN_LINES_MAX], f"… {more} more lines"])
+    more = len(lines) - lines_max
+    return "\n".join([*lines[:lines_max], f"… {more} more lines"])

@@ -9,7 +9,6 @@ from pydantic import Field
 from agent_cli.cancel import CancelToken
 from agent_cli.errors import ToolError
 from agent_cli.tooling import Tool, ToolContext, ToolResult
-from agent_cli_tools.atomic_write import write_atomic
 from agent_cli_tools.diffs import Diff, diff
 from agent_cli_tools.matching import Edit, Edited, apply_edits
 from agent_cli_tools.parameters import Parameters
@@ -77,7 +76,7 @@ def _edit(workspace: Workspace, params: EditParameters) -> ToolResult:
     after = encode(edited.text, encoding)
     if after == raw:
         raise ToolError(f"{shown} already reads like that; the edits would change nothing.")
-    write_atomic(path, after, before=raw)
+    workspace.write(path, after, before=raw)
     if known:
         workspace.remember(path, after)
     changes = diff(before, edited.text)

@@ -6,7 +6,6 @@ from pathlib import Path
 from agent_cli.cancel import CancelToken
 from agent_cli.errors import ToolError
 from agent_cli.tooling import Tool, ToolContext, ToolResult
-from agent_cli_tools.atomic_write import write_atomic
 from agent_cli_tools.diffs import diff
 from agent_cli_tools.parameters import Parameters
 from agent_cli_tools.textio import (
@@ -66,7 +65,7 @@ def _write(workspace: Workspace, params: WriteParameters) -> ToolResult:
         before, encoding = decode(raw)
         content, note = _with_old_endings(params.content, before)
         data = encode(content, encoding)
-    write_atomic(path, data, before=raw)
+    workspace.write(path, data, before=raw)
     workspace.remember(path, data)
     shown = workspace.shown(path)
     lines = len(params.content.splitlines())

@@ -2,10 +2,8 @@
 
 from agent_cli.errors import UsageError
 from agent_cli.repl.live.display import Display
-from agent_cli.repl.live.results import Results
+from agent_cli.repl.live.results import DIFF_ROWS_MAX, Results
 from agent_cli.repl.live.screen import LiveScreen
-from agent_cli.repl.live.view import View
-from agent_cli.repl.look import ThemeName
 from agent_cli.repl.markdown import THEMES
 from agent_cli.terminal.narration import one_line
 
@@ -17,16 +15,16 @@ class ScreenControls:
         self,
         screen: LiveScreen,
         display: Display,
-        view: View,
         results: Results,
-        *,
-        theme: ThemeName,
     ) -> None:
-        self.theme: str = theme
         self._screen = screen
         self._display = display
-        self._view = view
         self._results = results
+
+    @property
+    def theme(self) -> str:
+        """The theme's name."""
+        return self._screen.paint.theme
 
     @property
     def is_paused(self) -> bool:
@@ -44,6 +42,11 @@ class ScreenControls:
             raise UsageError("nothing was folded under that number")
         self._display.aside(output)
 
+    def show_diff(self, diff: str) -> None:
+        """Print a unified diff with the numbers of its lines; what is folded is for `/output`."""
+        rows = self._results.diff(diff)
+        self._display.drawn(self._results.folded(rows, diff, DIFF_ROWS_MAX))
+
     def put_back(self, text: str) -> None:
         """Put *text* into the input, before what stands there."""
         self._screen.put_back(text)
@@ -57,5 +60,4 @@ class ScreenControls:
         theme = next((known for known in THEMES if known == name), None)
         if theme is None:
             raise UsageError(f"there is no theme {one_line(name)}; there are: {', '.join(THEMES)}")
-        self.theme = theme
-        self._view.use_theme(THEMES[theme if self._screen.paint.color else "none"])
+        self._screen.paint.use_theme(theme)

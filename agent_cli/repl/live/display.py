@@ -50,14 +50,21 @@ class Display:
             self._backlog.put(shown)
         self._changed.set()
 
-    def rows(self, rows: list[str]) -> None:
-        """Print *rows* after everything that happened so far."""
-        self._backlog.put(Rows(tuple(rows)))
-        self._changed.set()
+    def said(self, rows: list[str]) -> None:
+        """Print what the person said, after everything that happened so far."""
+        self._put(Rows(tuple(rows), "said"))
 
     def aside(self, text: str, style: Style = "plain") -> None:
         """Print lines of the program's own."""
-        self.rows(rows_of(text, self._paint.style(style)))
+        self._put(Rows(tuple(rows_of(text, self._paint.begin(style)))))
+
+    def drawn(self, rows: list[str]) -> None:
+        """Print rows that are drawn already."""
+        self._put(Rows(tuple(rows)))
+
+    def leave_space(self) -> None:
+        """Print a blank row, unless there is one: what went on has ended."""
+        self._put(Rows((), "gap"))
 
     notice = aside
 
@@ -113,6 +120,10 @@ class Display:
         """Paint what was taken in."""
         self._painter.show(self._view.finished(), self._view.tail())
         self._on_change()
+
+    def _put(self, rows: Rows) -> None:
+        self._backlog.put(rows)
+        self._changed.set()
 
     def _take_in(self, item: Item) -> None:
         try:

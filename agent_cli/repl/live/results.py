@@ -1,16 +1,20 @@
 """What tools answered, as rows below their call: diffs in colour, long output folded."""
 
+import re
 from typing import Final
 
 from agent_cli.repl.live.paint import Paint, rows_of
 from agent_cli.terminal.sanitize import clean
+from agent_cli.timeline import Json
 from agent_cli.tooling import ToolResult
 
 _FOLDED_ROWS: Final = 5
-_DIFF_ROWS_MAX: Final = 40
+DIFF_ROWS_MAX: Final = 40
 _KEPT_MAX: Final = 200
-_DIM, _ADDED, _REMOVED, _HEAD = "2", "32", "31", "36"
-_MARGIN: Final = "  "
+MARGIN: Final = "  "
+# The last line of a command's answer; the call's own row says the same.
+_EXIT_LINE: Final = re.compile(r"\n?\[exit [^\n]*\]\s*\Z")
+_PLACE: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")
 
 
 class Results:
@@ -21,19 +25,22 @@ class Results:
         self._kept: dict[int, str] = {}
         self._count = 0
 
-    def rows(self, result: ToolResult, is_error: bool) -> list[str]:
-        """Return the rows to show below a call."""
+    def result(self, result: ToolResult, *, is_error: bool, was_asked: bool) -> list[str]:
+        """Return the rows to show below a call.
+
+        Args:
+            result: What the tool answered.
+            is_error: Whether the call failed.
+            was_asked: A person was shown what the call would do before it ran.
+        """
         details = result.details if isinstance(result.details, dict) else {}
         match details:
             case {"kind": "diff", "diff": str(diff)}:
-                return self._folded(self.diff(diff), diff, _DIFF_ROWS_MAX)
+                return [] if was_asked else self.folded(self.diff(diff), diff, DIFF_ROWS_MAX)
             case {"kind": "command"}:
-                text = result.text.rstrip("\n")
-                rows = [f"{_MARGIN}{row}" for row in rows_of(text, self._paint.sgr(_DIM))]
-                return self._folded(rows, text, _FOLDED_ROWS, last=True)
-            case _ if is_error and "\n" in result.text:
-                rows = [f"{_MARGIN}{row}" for row in rows_of(result.text, self._paint.sgr(_DIM))]
-                return self._folded(rows, result.text, _FOLDED_ROWS)
+                return self.folded(self._dim(_without_exit(result.text)), result.text, last=True)
+            case _ if is_error:  # its first line stands in the call's own row
+                return self.folded(self._dim(result.text.partition("\n")[2]), result.text)
         return []
 
     def diff(self, text: str) -> list[str]:
@@ -41,18 +48,18 @@ class Results:
         rows: list[str] = []
         old = new = 0
         for line in clean(text).expandtabs(4).splitlines():
-            if line.startswith("@@"):
-                old, new = _starts(line)
+            if place := _PLACE.match(line):
+                old, new = int(place[1]), int(place[2])
                 if rows:
-                    rows.append(self._paint.text(f"{_MARGIN}   …", _DIM))
+                    rows.append(self._paint.text(f"{MARGIN}   …", "dim"))
             elif line.startswith("-"):
-                rows.append(self._paint.text(f"{_MARGIN}{old:>4} {line}", _REMOVED))
+                rows.append(self._paint.text(f"{MARGIN}{old:>4} {line}", "removed"))
                 old += 1
             elif line.startswith("+"):
-                rows.append(self._paint.text(f"{_MARGIN}{new:>4} {line}", _ADDED))
+                rows.append(self._paint.text(f"{MARGIN}{new:>4} {line}", "added"))
                 new += 1
             else:
-                rows.append(f"{_MARGIN}{self._paint.text(f'{new:>4}', _DIM)} {line}")
+                rows.append(f"{MARGIN}{self._paint.text(f'{new:>4}', 'dim')} {line}".rstrip())
                 old, new = old + 1, new + 1
         return rows
 
@@ -60,21 +67,47 @@ class Results:
         """Return what was folded: the output of that number, or the last one."""
         return self._kept.get(self._count if number is None else number)
 
-    def _folded(
-        self, rows: list[str], text: str, rows_max: int, *, last: bool = False
+    def folded(
+        self, rows: list[str], text: str, rows_max: int = _FOLDED_ROWS, *, last: bool = False
     ) -> list[str]:
+        """Return the first of *rows*, or the last, and keep *text*, which is all of it."""
         if len(rows) <= rows_max + 1:
             return rows
         self._count += 1
         self._kept[self._count] = text
         self._kept.pop(self._count - _KEPT_MAX, None)
-        note = f"{_MARGIN}… {len(rows) - rows_max} more lines: /output {self._count}"
-        note = self._paint.text(note, _DIM)
+        note = f"{MARGIN}… {len(rows) - rows_max} more lines: /output {self._count}"
+        note = self._paint.text(note, "dim")
         return [note, *rows[-rows_max:]] if last else [*rows[:rows_max], note]
 
+    def _dim(self, text: str) -> list[str]:
+        rows = rows_of(text.rstrip("\n"), self._paint.begin("dim")) if text.strip() else []
+        return [f"{MARGIN}{row}".rstrip() for row in rows]
 
-def _starts(header: str) -> tuple[int, int]:
-    """Return the first line numbers of `@@ -12,5 +14,7 @@`."""
-    numbers = [part[1:].split(",")[0] for part in header.split() if part[0] in "+-"]
-    old, new = (int(number) if number.isdigit() else 0 for number in (*numbers, "0", "0")[:2])
-    return old, new
+
+def outcome_of(details: Json) -> str:
+    """Return in a word or two what a call came to, such as "+2 −1" or "exit 1"; "" says nothing."""
+    match details:
+        case {"kind": "diff", "added": int(added), "removed": int(removed)}:
+            return f"+{added} −{removed}"
+        case {"kind": "command", "exit_code": int(code)} if code:
+            return f"exit {code}"
+        case {"kind": "command", "exit_code": None, "group": int()}:
+            return "goes on in the background"
+        case {"kind": "read", "lines": int(lines), "total": int(total)}:
+            return f"{lines} lines" if lines == total else f"{lines} of {total} lines"
+        case {"kind": "search", "matches": int(matches)}:
+            return "1 match" if matches == 1 else f"{matches} matches"
+        case {"kind": "directory", "entries": int(entries)}:
+            return "1 entry" if entries == 1 else f"{entries} entries"
+        case _:
+            return ""
+
+
+def has_failed(details: Json) -> bool:
+    """Return whether a call that worked ran a command that did not."""
+    return isinstance(details, dict) and outcome_of(details).startswith("exit ")
+
+
+def _without_exit(text: str) -> str:
+    return _EXIT_LINE.sub("", text)

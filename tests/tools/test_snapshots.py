@@ -1,0 +1,327 @@
+"""What the tools changed, kept, shown and taken back; real tools on real files."""
+
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent_cli.conversation import Conversation
+from agent_cli.errors import AgentCliError
+from agent_cli.events import PromptStarted, SessionOpened, ToolExecutionEnd
+from agent_cli.tooling import ToolResult
+from agent_cli_tools import Workspace, builtin_tools
+from agent_cli_tools.snapshots import Snapshots, TakenBack, contents
+from tests.tools.calling import Tools
+
+READS = ("cat", "ls")
+
+
+class Session:
+    """A session with tools in a workspace; `run()` begins a run, `again()` is a restart."""
+
+    def __init__(self, root: Path, state: Path) -> None:
+        self.root, self._state = root, state
+        self.again()
+
+    def again(self, id: str | None = "s-1") -> None:
+        self.snapshots = Snapshots(
+            self._state,
+            only_reads=lambda command: command.startswith(READS),
+            is_foreign=lambda tool: tool.startswith("mcp__"),
+        )
+        if id:
+            self.snapshots(SessionOpened(id, "path"))
+        self.workspace = Workspace(self.root, keeper=self.snapshots)
+        self.tools = Tools(self.workspace)
+
+    def run(self) -> str:
+        prompt = Conversation().begin()
+        self.snapshots(PromptStarted(prompt))
+        return prompt.id
+
+    async def write(self, path: str, text: str) -> None:
+        if (self.root / path).exists():
+            await self.tools.text("read", path=path)
+        await self.tools.text("write", path=path, content=text)
+
+    async def bash(self, command: str) -> None:
+        await self.tools.text("bash", command=command)
+
+    def undo(self) -> TakenBack:
+        return self.snapshots.take_back()
+
+    def files(self) -> dict[str, str]:
+        """Return every file's text, and "" for directories without any."""
+        found = sorted(self.root.rglob("*"))
+        return {
+            str(path.relative_to(self.root)): path.read_text(errors="replace")
+            if path.is_file()
+            else "/"
+            for path in found
+        }
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    root = tmp_path / "work"
+    root.mkdir()
+    return Session(root, tmp_path / "state")
+
+
+async def test_a_run_is_taken_back_whole_and_then_the_run_before_it(session: Session) -> None:
+    """New files and the directories made for them go; mode and bytes of old ones come back."""
+    script = session.root / "run.sh"
+    script.write_bytes(b"#!/bin/sh\r\n\xff")
+    script.chmod(0o750)
+    before = script.read_bytes()
+    first = session.run()
+    await session.tools.text("edit", path="run.sh", edits=[{"old": "/bin/sh", "new": "/bin/a"}])
+    await session.tools.text("edit", path="run.sh", edits=[{"old": "/bin/a", "new": "/bin/b"}])
+    await session.write("a/b/c.txt", "one")
+    second = session.run()
+    await session.write("a/b/c.txt", "two")
+    await session.write("a/d.txt", "new")
+
+    taken = [session.undo()]
+    assert session.files() | {"run.sh": ""} == {
+        "a": "/",
+        "a/b": "/",
+        "a/b/c.txt": "one",
+        "run.sh": "",
+    }
+    taken.append(session.undo())
+
+    assert [(each.run_id, list(each.commands)) for each in taken] == [(second, []), (first, [])]
+    assert taken[0].restored == [session.root / "a/b/c.txt"]
+    assert taken[0].deleted == [session.root / "a/d.txt"]
+    assert script.read_bytes() == before
+    assert stat.S_IMODE(script.stat().st_mode) == 0o750
+    assert list(session.root.iterdir()) == [script]
+    with pytest.raises(AgentCliError, match="nothing to take back: the agent changed no file"):
+        session.undo()
+
+
+async def test_after_a_restart_it_still_works_and_only_its_owner_can_read_what_was_kept(
+    session: Session, tmp_path: Path
+) -> None:
+    """A line that a crash cut off costs that line, and the next one is whole."""
+    (session.root / "a.txt").write_text("one")
+    session.run()
+    await session.write("a.txt", "two")
+    journal = tmp_path / "state/s-1/changes.jsonl"
+    with journal.open("ab") as file:
+        file.write(b'{"run": "x", "cha')
+    session.again()
+    session.run()
+    await session.write("b.txt", "b")
+    session.again()
+
+    session.undo()
+    session.undo()
+
+    assert session.files() == {"a.txt": "one"}
+    kept = [path for path in (tmp_path / "state").rglob("*") if path.is_file()]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
+    assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
+
+
+async def test_a_session_has_only_its_own_changes_and_one_without_a_record_too(
+    session: Session,
+) -> None:
+    """/clear begins another session; without sessions the changes live as long as the program."""
+    session.run()
+    await session.write("a.txt", "a")
+    session.snapshots(SessionOpened("s-2", "path"))
+    with pytest.raises(AgentCliError, match="nothing to take back"):
+        session.undo()
+    session.again(None)
+    session.run()
+    await session.write("b.txt", "b")
+
+    session.undo()
+
+    assert session.files() == {"a.txt": "a"}
+
+
+@pytest.mark.parametrize(
+    "meddle",
+    [
+        lambda path: path.write_text("mine"),
+        lambda path: path.unlink(),
+        lambda path: (path.unlink(), path.mkdir()),
+        lambda path: (path.unlink(), path.symlink_to("b.txt")),
+    ],
+)
+async def test_a_file_somebody_changed_since_keeps_everything_as_it_is(
+    session: Session, meddle: Callable[[Path], object]
+) -> None:
+    """All or nothing, and the sentence names the file."""
+    (session.root / "a.txt").write_text("one")
+    session.run()
+    await session.write("a.txt", "two")
+    await session.write("b.txt", "new")
+    meddle(session.root / "a.txt")
+    before = session.files()
+
+    with pytest.raises(AgentCliError, match=r"nothing was taken back.*work/a\.txt;"):
+        session.undo()
+
+    assert session.files() == before
+
+
+async def test_what_somebody_wrote_between_two_edits_of_a_run_is_not_lost(
+    session: Session,
+) -> None:
+    """The file holds what the agent left, but going back would drop a person's words as well."""
+    session.run()
+    await session.write("a.txt", "one")
+    (session.root / "a.txt").write_text("one, and mine")
+    await session.write("a.txt", "one, and mine, two")
+
+    with pytest.raises(AgentCliError, match=r"somebody changed these files too: .*a\.txt"):
+        session.undo()
+
+
+async def test_a_file_that_was_put_back_by_hand_is_no_conflict(session: Session) -> None:
+    """It is what it should be already."""
+    (session.root / "a.txt").write_text("one")
+    session.run()
+    await session.write("a.txt", "two")
+    (session.root / "a.txt").write_text("one")
+    await session.write("b.txt", "b")
+
+    taken = session.undo()
+
+    assert (taken.restored, taken.deleted) == ([], [session.root / "b.txt"])
+
+
+async def test_what_a_command_did_to_known_files_is_taken_back_with_the_run(
+    session: Session,
+) -> None:
+    """A formatter after an edit is no conflict; other things commands did are only named."""
+    (session.root / "a.txt").write_text("one")
+    session.run()
+    await session.write("a.txt", "two")
+    session.run()
+    await session.bash("printf formatted > a.txt; rm -f b.txt; touch made")
+    await session.bash("cat a.txt")
+    await session.write("b.txt", "b")
+    session.snapshots(ToolExecutionEnd("c", "mcp__db__drop", ToolResult.of("done"), False))
+    session.snapshots(ToolExecutionEnd("c", "mcp__db__drop", ToolResult.error("no"), True))
+
+    taken = [session.undo(), session.undo()]
+
+    assert session.files() == {"a.txt": "one", "made": ""}
+    assert [[*each.commands] for each in taken] == [
+        ["printf formatted > a.txt; rm -f b.txt; touch made", "mcp__db__drop"],
+        [],
+    ]
+
+
+async def test_a_file_that_a_command_deleted_comes_back_with_its_mode(session: Session) -> None:
+    """And with its directory."""
+    path = session.root / "bin/tool"
+    path.parent.mkdir()
+    path.write_text("one")
+    path.chmod(0o755)
+    session.run()
+    await session.write("bin/tool", "two")
+    await session.bash("rm -r bin")
+
+    session.undo()
+
+    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("one", 0o755)
+
+
+async def test_an_edit_that_failed_left_nothing_to_take_back(session: Session) -> None:
+    """What a tool refused never happened."""
+    (session.root / "a.txt").write_text("one")
+    session.run()
+
+    await session.tools.error("edit", path="a.txt", edits=[{"old": "x", "new": "y"}])
+    await session.tools.error("write", path="a.txt", content="not read yet")
+
+    with pytest.raises(AgentCliError, match="nothing to take back"):
+        session.undo()
+
+
+async def test_what_was_too_much_to_keep_is_not_taken_back_and_the_edit_still_works(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tool never fails because nobody could keep what was there."""
+    monkeypatch.setattr(contents, "TOTAL_BYTES_MAX", 5)
+    (session.root / "a.txt").write_text("too large")
+    session.run()
+    await session.write("a.txt", "two")
+
+    with pytest.raises(AgentCliError, match=r"what .*a\.txt held before was not kept"):
+        session.undo()
+    assert session.files() == {"a.txt": "two"}
+
+
+async def test_a_state_directory_that_cannot_be_written_stops_no_tool(
+    session: Session, tmp_path: Path
+) -> None:
+    """The changes are known as long as the program runs; new files can still be taken back."""
+    session.run()
+    assert session.snapshots.differences() == []
+    (tmp_path / "state").write_text("a file in the way")
+    await session.write("b.txt", "b")
+
+    session.undo()
+
+    assert session.files() == {}
+
+
+async def test_differences_are_against_the_beginning_of_the_session_or_of_the_last_run(
+    session: Session,
+) -> None:
+    """What was changed back is not listed; what somebody else changed too is marked."""
+    for name in ("a.txt", "same.txt", "gone.txt", "bin"):
+        (session.root / name).write_text("one\n")
+    session.run()
+    for name in ("a.txt", "same.txt", "gone.txt", "bin"):
+        await session.write(name, "two\n")
+    session.run()
+    await session.write("same.txt", "one\n")
+    await session.write("new.txt", "new\n")
+    await session.bash("rm gone.txt; printf 'a\\0' > bin")
+    (session.root / "a.txt").write_text("mine\n")
+
+    found = session.snapshots.differences()
+    last = session.snapshots.differences(last_run=True)
+
+    assert [(each.path.name, each.kind, each.diff, each.note) for each in found] == [
+        ("a.txt", "changed", "@@ -1,1 +1,1 @@\n-one\n+mine", "changed by somebody else too"),
+        ("gone.txt", "deleted", "@@ -1,1 +0,0 @@\n-one", ""),
+        ("bin", "changed", "", "binary"),
+        ("new.txt", "new", "@@ -0,0 +1,1 @@\n+new", ""),
+    ]
+    assert (found[0].added, found[0].removed) == (1, 1)
+    assert [(each.path.name, each.kind) for each in last] == [
+        ("same.txt", "changed"),
+        ("new.txt", "new"),
+        ("gone.txt", "deleted"),
+        ("bin", "changed"),
+    ]
+
+
+async def test_a_long_difference_is_shown_whole(session: Session) -> None:
+    """Only the screen folds; 1,000 lines in, 1,000 lines out."""
+    session.run()
+    await session.write("a.txt", "".join(f"line {n}\n" for n in range(1_000)))
+
+    (found,) = session.snapshots.differences()
+
+    assert len(found.diff.splitlines()) == 1_001
+
+
+def test_tools_without_a_keeper_work_as_before(tmp_path: Path) -> None:
+    """A library's user need not keep anything."""
+    workspace = Workspace(tmp_path)
+
+    workspace.write(tmp_path / "a", b"x", before=None)
+
+    assert (tmp_path / "a").read_bytes() == b"x"
+    assert len(builtin_tools(workspace)) == 6

@@ -1,0 +1,108 @@
+"""What files held: each content once, named after its digest; and what a file holds now."""
+
+import errno
+import hashlib
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from agent_cli.paths import private_dir
+from agent_cli_tools.fixed_paths import open_file
+
+TOTAL_BYTES_MAX: Final = 256 * 1024 * 1024
+NO_FILE_ANY_MORE: Final = "not a file"
+_GONE: Final = (errno.ENOENT, errno.ENOTDIR)
+
+
+class Contents:
+    """A folder of contents, created when the first one comes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._bytes: int | None = None
+
+    def keep(self, data: bytes) -> bool:
+        """Keep *data*; False when there is no more room for it.
+
+        Raises:
+            OSError: The disk refuses.
+        """
+        name = digest(data)
+        if self.has(name):
+            return True
+        path = private_dir(self._folder) / name
+        if self._bytes is None:
+            self._bytes = sum(each.stat().st_size for each in self._folder.iterdir())
+        if self._bytes + len(data) > TOTAL_BYTES_MAX:
+            return False
+        # Under another name first: a crash in between must not leave half a content.
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(data)
+        draft.replace(path)
+        self._bytes += len(data)
+        return True
+
+    def has(self, name: str) -> bool:
+        """Whether there is a content of that digest."""
+        return (self._folder / name).exists()
+
+    def get(self, name: str) -> bytes | None:
+        """Return the content of that digest; None when it was not kept, or is damaged."""
+        try:
+            data = (self._folder / name).read_bytes()
+        except OSError:
+            return None
+        return data if digest(data) == name else None
+
+
+def digest(data: bytes) -> str:
+    """Return the name of a content."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def content_of(path: Path) -> bytes | None:
+    """Return what the real path *path* holds now; None when there is nothing.
+
+    Raises:
+        OSError: It cannot be read, or is something else than a file now.
+    """
+    try:
+        descriptor = open_file(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in _GONE:
+            return None
+        raise
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, NO_FILE_ANY_MORE)
+        return file.read()
+
+
+class Digests:
+    """Digests of what files hold now; a file that looks as it did is not read again."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, tuple[object, str | None]] = {}
+
+    def of(self, path: Path) -> str | None:
+        """Return the digest of what *path* holds now, as `digest_of`."""
+        try:
+            state = path.lstat()
+        except OSError:
+            return digest_of(path)
+        stamp = state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
+        known = self._known.get(path)
+        if known is None or known[0] != stamp:
+            known = self._known[path] = stamp, digest_of(path)
+        return known[1]
+
+
+def digest_of(path: Path) -> str | None:
+    """Return the digest of what *path* holds now, None for nothing; never raises OSError."""
+    try:
+        data = content_of(path)
+    except OSError:
+        return NO_FILE_ANY_MORE
+    return None if data is None else digest(data)

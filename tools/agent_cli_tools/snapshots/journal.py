@@ -1,0 +1,133 @@
+"""The record of changes to files: one JSON object a line, and what files held before beside it.
+
+    {"run": id, "change": {"path": ..., "before": digest, "after": digest, "mode": 420}}
+    {"run": id, "ran": "npm install"}
+    {"run": id, "taken_back": true}      {"run": id, "told": true}
+
+Only its owner can read it. A line that a crash cut off is passed over.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, ValidationError
+
+from agent_cli.paths import private_dir
+from agent_cli_tools.snapshots.contents import Contents
+from agent_cli_tools.snapshots.spans import Change, spans
+
+_FILE: Final = "changes.jsonl"
+
+
+@dataclass(slots=True)
+class RunChanges:
+    """What one run did, in order; `commands` ran too, and nobody knows what they changed.
+
+    `told` says whether the model knows that its changes were `taken_back`.
+    """
+
+    id: str
+    changes: list[Change] = field(default_factory=list)
+    commands: list[str] = field(default_factory=list)
+    taken_back: bool = False
+    told: bool = False
+
+
+class _Line(BaseModel):
+    """One line of the file."""
+
+    run: str
+    change: Change | None = None
+    ran: str = ""
+    taken_back: bool = False
+    told: bool = False
+
+
+class Journal:
+    """The changes of one session. What cannot be written to the disk is still known here.
+
+    Every method that adds something raises OSError or ValueError then.
+
+    Attributes:
+        contents: What files held.
+        latest: By file, the digest of what the agent, or undoing it, left there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Open a journal; nothing is created before there is something to record.
+
+        Raises:
+            OSError: There is one, and it cannot be read.
+        """
+        self.contents = Contents(folder / "before")
+        self._path = folder / _FILE
+        self._runs: dict[str, RunChanges] = {}
+        self.latest: dict[Path, str | None] = {}
+        for line in _lines(self._path):
+            self._apply(line)
+
+    @property
+    def runs(self) -> Sequence[RunChanges]:
+        """The runs that did something, oldest first."""
+        return [*self._runs.values()]
+
+    def run(self, id: str) -> RunChanges:
+        """Return what a run did so far."""
+        return self._runs.get(id) or RunChanges(id)
+
+    def add(self, run_id: str, change: Change) -> None:
+        """Record a change."""
+        self._record(_Line(run=run_id, change=change))
+
+    def add_command(self, run_id: str, command: str) -> None:
+        """Record that something ran of which nobody knows what it changed."""
+        self._record(_Line(run=run_id, ran=command))
+
+    def mark_taken_back(self, run_id: str) -> None:
+        """Record that a run's changes are undone."""
+        self._record(_Line(run=run_id, taken_back=True))
+
+    def mark_told(self, run_id: str) -> None:
+        """Record that the model knows they are."""
+        self._record(_Line(run=run_id, told=True))
+
+    def _apply(self, line: _Line) -> None:
+        run = self._runs.setdefault(line.run, RunChanges(line.run))
+        if line.change:
+            run.changes.append(line.change)
+            self.latest[line.change.path] = line.change.after
+        if line.ran:
+            run.commands.append(line.ran)
+        if line.taken_back:
+            run.taken_back = True
+            self.latest |= {span.path: span.before for span in spans(run.changes)}
+        run.told |= line.told
+
+    def _record(self, line: _Line) -> None:
+        self._apply(line)
+        text = line.model_dump_json(exclude_defaults=True).encode()
+        private_dir(self._path.parent)
+        descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        with os.fdopen(descriptor, "r+b", buffering=0) as file:
+            file.write(b"\n" * _is_cut_off(descriptor) + text + b"\n")
+
+
+def _lines(path: Path) -> Iterator[_Line]:
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return
+    for line in lines:
+        try:
+            yield _Line.model_validate_json(line)
+        except ValidationError:
+            continue  # a crash cut it off; what it was about is lost
+
+
+def _is_cut_off(descriptor: int) -> bool:
+    """Whether the last line has no end, because we were killed while writing it."""
+    size = os.fstat(descriptor).st_size
+    return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"

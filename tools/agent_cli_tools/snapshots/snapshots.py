@@ -1,0 +1,247 @@
+"""Hears of every change to a file, keeps what it held before, and can take a run's changes back."""
+
+import logging
+import stat
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import structlog
+
+from agent_cli.errors import AgentCliError
+from agent_cli.events import (
+    Event,
+    MessageEnd,
+    MessageStart,
+    PromptStarted,
+    SessionOpened,
+    ToolExecutionEnd,
+)
+from agent_cli.hooks import Turn
+from agent_cli.messages import UserMessage
+from agent_cli.sandbox.own_folder import OwnFolder
+from agent_cli_tools.snapshots.contents import (
+    NO_FILE_ANY_MORE,
+    Digests,
+    content_of,
+    digest,
+)
+from agent_cli_tools.snapshots.differences import Difference, differences
+from agent_cli_tools.snapshots.journal import Journal, RunChanges
+from agent_cli_tools.snapshots.spans import Change, spans
+from agent_cli_tools.snapshots.taking_back import TakenBack, take_back
+
+_log = structlog.wrap_logger(logging.getLogger(__name__))
+_COMMAND_CHARS_MAX: Final = 80
+_TOLD_FILES_MAX: Final = 50
+
+
+class _Seen(NamedTuple):
+    """What a file held at one moment, and its permission bits; None where there was none."""
+
+    digest: str | None
+    mode: int | None
+
+
+class Snapshots:
+    """The changes of the session at hand. Subscribe it to the agent; tools tell it the rest.
+
+    Nothing that fails in here stops a tool: the change is then one that cannot be taken back, and
+    whoever asks for that is told.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        only_reads: Callable[[str], bool],
+        is_foreign: Callable[[str], bool] = lambda _tool: False,
+    ) -> None:
+        """Keep nothing yet.
+
+        Args:
+            folder: Where the journals of all sessions are.
+            only_reads: Whether a shell command certainly changes nothing.
+            is_foreign: Whether a tool of this name may change things without telling us.
+        """
+        self._folder = folder
+        self._only_reads = only_reads
+        self._is_foreign = is_foreign
+        # Tools write in threads, several at once.
+        self._lock = threading.RLock()
+        self._session_id: str | None = None
+        self._own_folder: OwnFolder | None = None
+        self._journal: Journal | None = None
+        self._run_id = ""
+        self._digests = Digests()
+        # For each command that runs, what the files known here held when it began.
+        self._watches: list[dict[Path, _Seen]] = []
+
+    def __call__(self, event: Event) -> None:
+        """Follow which session and which run this is."""
+        match event:
+            case SessionOpened(session_id=id) if id != self._session_id:
+                self._session_id, self._journal = id, None
+            case PromptStarted(prompt=prompt):
+                self._run_id = prompt.id
+            case ToolExecutionEnd(tool_name=name, is_error=False) if self._is_foreign(name):
+                with self._lock, _noted("command not noted", name):
+                    self._open().add_command(self._run_id, name)
+
+    @contextmanager
+    def writing(self, path: Path, before: bytes | None, after: bytes) -> Iterator[None]:
+        """Note that *path* becomes *after*, unless the body, which writes it, raises.
+
+        What it holds is kept first. The path is real, and tools write one path in turn.
+        """
+        seen = _Seen(None if before is None else digest(before), _mode_of(path))
+        made = tuple(folder for folder in reversed(path.parents) if not folder.exists())
+        with self._lock, _noted("content not kept", path):
+            for watch in self._watches:
+                self._catch_up(path, watch.get(path, seen), seen)
+            if before is not None and not self._has_changed(path):
+                self._open().contents.keep(before)
+        yield
+        with self._lock, _noted("change not kept", path):
+            self._add(Change(path, seen.digest, digest(after), seen.mode, made))
+
+    @contextmanager
+    def running(self, command: str) -> Iterator[None]:
+        """Note that *command* runs while the body does, and what it does to files known here."""
+        if self._only_reads(command):
+            yield
+            return
+        watch: dict[Path, _Seen] = {}
+        with self._lock, _noted("contents not kept", command):
+            self._watches.append(watch)
+            watch |= {path: self._keep(path) for path in self._open().latest}
+        try:
+            yield
+        finally:
+            with self._lock, _noted("command not noted", command):
+                for path, before in tuple(watch.items()):
+                    self._catch_up(path, before, self._seen(path))
+                self._open().add_command(self._run_id, _shown(command))
+            with self._lock:
+                self._watches = [each for each in self._watches if each is not watch]
+
+    def take_back(self) -> TakenBack:
+        """Undo the last run that changed files; blocks. The model is told at the next call.
+
+        Raises:
+            AgentCliError: Nothing was done, or not everything; the sentence says why.
+        """
+        with self._lock:
+            return take_back(self._read())
+
+    def differences(self, *, last_run: bool = False) -> Sequence[Difference]:
+        """Return what the session, or its last run, left different; blocks.
+
+        Raises:
+            AgentCliError: The record of changes cannot be read.
+        """
+        with self._lock:
+            journal = self._read()
+            runs = [run for run in journal.runs if run.changes and not run.taken_back]
+            wanted = runs[-1:] if last_run else runs
+            changes = [change for run in wanted for change in run.changes]
+            return [*differences(changes, journal.contents)]
+
+    def tell_model(self, turn: Turn) -> None:
+        """Say once, before a model call, which of its changes were taken back."""
+        if self._journal is None and self._session_id is None:
+            return
+        with _noted("model not told", self._run_id):
+            journal = self._open()
+            for run in [run for run in journal.runs if run.taken_back and not run.told]:
+                message = UserMessage.of(_told(run))
+                turn.conversation.add_user(message)
+                turn.emit(MessageStart(message))
+                turn.emit(MessageEnd(message))
+                journal.mark_told(run.id)
+
+    def _add(self, change: Change) -> None:
+        for watch in self._watches:
+            watch[change.path] = _Seen(change.after, change.mode)
+        self._open().add(self._run_id, change)
+
+    def _catch_up(self, path: Path, before: _Seen, now: _Seen) -> None:
+        """Note what a running command did to *path* meanwhile."""
+        if before.digest != now.digest:
+            self._add(Change(path, before.digest, now.digest, before.mode))
+
+    def _keep(self, path: Path) -> _Seen:
+        """Return what *path* holds now, which is kept."""
+        seen, contents = self._seen(path), self._open().contents
+        if seen.digest not in (None, NO_FILE_ANY_MORE) and not contents.has(str(seen.digest)):
+            contents.keep(content_of(path) or b"")
+        return seen
+
+    def _seen(self, path: Path) -> _Seen:
+        return _Seen(self._digests.of(path), _mode_of(path))
+
+    def _has_changed(self, path: Path) -> bool:
+        """Whether this run changed *path* before."""
+        return any(change.path == path for change in self._open().run(self._run_id).changes)
+
+    def _read(self) -> Journal:
+        try:
+            return self._open()
+        except OSError as error:
+            raise AgentCliError(
+                f"the record of what the agent changed cannot be read: {error.strerror}"
+            ) from error
+
+    def _open(self) -> Journal:
+        if self._journal is None:
+            self._journal = Journal(self._place())
+        return self._journal
+
+    def _place(self) -> Path:
+        if self._session_id:
+            return self._folder / self._session_id
+        # A conversation that is not kept: what files held goes with the program.
+        self._own_folder = self._own_folder or OwnFolder()
+        return self._own_folder.path
+
+
+@contextmanager
+def _noted(failure: str, about: object) -> Iterator[None]:
+    """Log what cannot be kept; a tool must not fail for that."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        _log.warning(failure, about=str(about), reason=str(error))
+
+
+def _mode_of(path: Path) -> int | None:
+    try:
+        return stat.S_IMODE(path.lstat().st_mode)
+    except OSError:
+        return None
+
+
+def _shown(command: str) -> str:
+    line = " ".join(command.split())
+    return line if len(line) <= _COMMAND_CHARS_MAX else f"{line[: _COMMAND_CHARS_MAX - 1]}…"
+
+
+def _told(run: RunChanges) -> str:
+    """Return what the model reads about a run that was taken back."""
+    found = spans(run.changes)
+    restored = [str(span.path) for span in found if span.before is not None]
+    deleted = [str(span.path) for span in found if span.before is None]
+    lines = ["[The user took back changes you made to files earlier in this conversation.]"]
+    if restored:
+        lines.append(f"These files hold again what they held before: {_listed(restored)}.")
+    if deleted:
+        lines.append(f"These files, which you had made, are gone: {_listed(deleted)}.")
+    lines.append("Read them again before you change them; do not redo the changes unasked.")
+    return "\n".join(lines)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _TOLD_FILES_MAX
+    return ", ".join(names[:_TOLD_FILES_MAX]) + (f" and {more} more" if more > 0 else "")

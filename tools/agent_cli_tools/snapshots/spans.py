@@ -1,0 +1,55 @@
+"""Changes of files, and several of one file as one: what it held first, what is left in it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What happened to one file. `before` and `after` are digests; None is no file.
+
+    Attributes:
+        mode: Its permission bits before, None when there was no file.
+        made: Directories that were made for it, the outermost first.
+    """
+
+    path: Path
+    before: str | None
+    after: str | None
+    mode: int | None = None
+    made: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From the first change of a file to the last; digests, None is no file.
+
+    Attributes:
+        mode: Its permission bits at first.
+        made: Directories that were made for it, the outermost first.
+        unbroken: Each change began where the one before had ended: nobody else was between them.
+    """
+
+    path: Path
+    before: str | None
+    after: str | None
+    mode: int | None
+    made: tuple[Path, ...]
+    unbroken: bool
+
+
+def spans(changes: Iterable[Change]) -> list[Span]:
+    """Return one span for each file, in the order of their first changes."""
+    found: dict[Path, Span] = {}
+    for change in changes:
+        first = found.get(change.path)
+        found[change.path] = Span(
+            change.path,
+            first.before if first else change.before,
+            change.after,
+            first.mode if first else change.mode,
+            (*(first.made if first else ()), *change.made),
+            first is None or (first.unbroken and first.after == change.before),
+        )
+    return [*found.values()]

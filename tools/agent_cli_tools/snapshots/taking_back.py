@@ -1,0 +1,117 @@
+"""A run's changes undone: all of them, or none when somebody changed one of the files since."""
+
+import contextlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_cli.errors import AgentCliError
+from agent_cli_tools.atomic_write import write_atomic
+from agent_cli_tools.fixed_paths import directory_at, open_file
+from agent_cli_tools.snapshots.contents import Contents, content_of, digest_of
+from agent_cli_tools.snapshots.journal import Journal, RunChanges
+from agent_cli_tools.snapshots.spans import Span, spans
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """What became of a run's changes.
+
+    Attributes:
+        run_id: The prompt whose run it was.
+        restored: Files that hold again what they held before.
+        deleted: Files that the run had made.
+        commands: What ran then and since, and may have changed things that nobody noted.
+    """
+
+    run_id: str
+    restored: Sequence[Path]
+    deleted: Sequence[Path]
+    commands: Sequence[str]
+
+
+def take_back(journal: Journal) -> TakenBack:
+    """Undo the last run that changed files and is not undone yet.
+
+    Raises:
+        AgentCliError: There is none; a file changed since, and nothing was done; or the disk
+            refused in the middle, and doing it again goes on where it stopped.
+    """
+    standing = [run for run in journal.runs if run.changes and not run.taken_back]
+    if not standing:
+        raise AgentCliError("there is nothing to take back: the agent changed no file here")
+    run = standing[-1]
+    found = spans(run.changes)
+    todo = [span for span in found if digest_of(span.path) != span.before]
+    _refuse_conflicts(todo)
+    contents = _contents(todo, journal.contents)
+    for span in todo:
+        _restore(span, contents)
+    for folder in reversed([folder for span in found for folder in span.made]):
+        with contextlib.suppress(OSError):  # gone already, or something else lies in it now
+            folder.rmdir()
+    with contextlib.suppress(OSError, ValueError):  # known until the program ends at least
+        journal.mark_taken_back(run.id)
+    return TakenBack(
+        run.id,
+        [span.path for span in todo if span.before is not None],
+        [span.path for span in todo if span.before is None],
+        _commands_since(run, journal.runs),
+    )
+
+
+def _refuse_conflicts(todo: Sequence[Span]) -> None:
+    changed = [
+        str(span.path) for span in todo if not span.unbroken or digest_of(span.path) != span.after
+    ]
+    if changed:
+        raise AgentCliError(
+            "nothing was taken back, because somebody changed these files too:"
+            f" {', '.join(changed)}; /diff run shows what there is to undo by hand"
+        )
+
+
+def _contents(todo: Sequence[Span], kept: Contents) -> dict[str, bytes]:
+    """Return what the files held, by digest, before the first one is touched."""
+    contents: dict[str, bytes] = {}
+    for span in todo:
+        if span.before is None:
+            continue
+        data = kept.get(span.before)
+        if data is None:
+            raise AgentCliError(
+                f"nothing was taken back: what {span.path} held before was not kept, because it"
+                " was too much, or the disk was full"
+            )
+        contents[span.before] = data
+    return contents
+
+
+def _restore(span: Span, contents: dict[str, bytes]) -> None:
+    """Give one file back what it held.
+
+    Raises:
+        AgentCliError: It is as it was when this began.
+    """
+    try:
+        if span.before is None:
+            with directory_at(span.path.parent) as place:
+                os.unlink(span.path.name, dir_fd=place)
+            return
+        write_atomic(span.path, contents[span.before], before=content_of(span.path))
+        if span.mode is not None:
+            with os.fdopen(open_file(span.path, os.O_RDONLY)) as file:
+                os.fchmod(file.fileno(), span.mode)
+    except OSError as error:
+        raise AgentCliError(
+            f"{span.path} could not be put back: {error.strerror}; what was done so far stands,"
+            " and /undo goes on from there"
+        ) from error
+
+
+def _commands_since(run: RunChanges, runs: Sequence[RunChanges]) -> list[str]:
+    later = runs[runs.index(run) :]
+    return [
+        command for each in later if not each.taken_back or each is run for command in each.commands
+    ]
