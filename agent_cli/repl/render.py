@@ -8,9 +8,9 @@ from typing import Final, Literal
 from agent_cli import events
 from agent_cli.messages import AssistantMessage, Message
 from agent_cli.provider import TextDelta, ThinkingDelta
-from agent_cli.terminal.narration import describe_call, narrate, one_line, seconds
+from agent_cli.terminal.narration import describe_call, narrate, one_line, seconds, side_output
 from agent_cli.terminal.writer import Writer
-from agent_cli.timeline import Json
+from agent_cli.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.tooling import Tool
 
 _WORD: Final = re.compile(r"\S+\s*|\s+")
@@ -36,6 +36,7 @@ class Renderer:
         self._show_thinking = show_thinking
         self._clock = clock
         self._running: dict[str, tuple[str, float]] = {}
+        self._handed_over: dict[str, list[str]] = {}
 
     def __call__(self, event: events.Event) -> None:
         """Show *event*, if there is something to show."""
@@ -52,6 +53,8 @@ class Renderer:
                     self._writer.aside(f"  - {self._described(call.name, call.input)}", "dim")
             case events.ToolExecutionStart():
                 self._start_tool(event)
+            case events.PromptOutput(output=FileOutput() | WidgetOutput() as output):
+                self._handed_over.setdefault(output.tool_call_id, []).append(side_output(output))
             case events.ToolExecutionEnd():
                 self._end_tool(event)
             case _:
@@ -83,6 +86,8 @@ class Renderer:
             self._writer.aside(f"  failed after {elapsed}: {call}: {reason}", "warning")
         else:
             self._writer.aside(f"  done in {elapsed}: {call}", "dim")
+        for text in self._handed_over.pop(event.tool_call_id, ()):
+            self._writer.aside(text)
 
     def _described(self, name: str, given: Json) -> str:
         return describe_call(self._tools(), name, given)

@@ -24,6 +24,11 @@ class Report:
         return self.state in _NAMES
 
     @property
+    def word(self) -> str:
+        """For a line that has no room for the sentence."""
+        return _NAMES.get(self.state, "no sandbox")
+
+    @property
     def sentence(self) -> str:
         """For the status line and `doctor`."""
         if self.state == "off":

@@ -8,7 +8,7 @@ from agent_cli import events
 from agent_cli.errors import ToolError
 from agent_cli.run_result import RunResult
 from agent_cli.terminal.writer import Style
-from agent_cli.timeline import Json
+from agent_cli.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.tooling import Tool, check_input
 
 _SUMMARY_CHARS_MAX: Final = 100
@@ -56,10 +56,23 @@ def narrate_end(result: RunResult) -> Sentence | None:
 
 
 def describe_call(tools: Sequence[Tool], name: str, given: Json) -> str:
-    """Return a call in one short line, e.g. `Read src/app.py`."""
-    tool = next((tool for tool in tools if tool.name == name), None)
-    label = tool.label if tool else name
-    return one_line(f"{label} {_summary(tool, given)}")
+    """Return a call in one short line, e.g. `Read src/app.py`; it begins with `label_of`."""
+    tool = _tool(tools, name)
+    return one_line(f"{label_of(tools, name)} {_summary(tool, given)}")
+
+
+def label_of(tools: Sequence[Tool], name: str) -> str:
+    """Return what a person calls a tool; its name when there is no such tool any more."""
+    tool = _tool(tools, name)
+    return one_line(tool.label if tool else name)
+
+
+def side_output(output: FileOutput | WidgetOutput) -> str:
+    """Return as text what a tool hands to the person: a widget's fallback, or a file's place."""
+    if isinstance(output, FileOutput):
+        about = " · ".join(text for text in (output.media_type, output.summary) if text)
+        return f"file {output.path}: {about}" if about else f"file {output.path}"
+    return output.fallback or f"[{output.widget}]"
 
 
 def one_line(text: str, chars_max: int = _SUMMARY_CHARS_MAX) -> str:
@@ -80,6 +93,10 @@ def _retry(event: events.Retry) -> str:
     attempt = f"attempt {event.attempt}/{event.max_attempts}, waiting {event.wait_s:g} s"
     restarted = "\n[stream restarted]" if event.restarted else ""
     return f"{event.reason}: {attempt}{restarted}"
+
+
+def _tool(tools: Sequence[Tool], name: str) -> Tool | None:
+    return next((tool for tool in tools if tool.name == name), None)
 
 
 def _summary(tool: Tool | None, given: Json) -> str:

@@ -9,7 +9,7 @@ from agent_cli.messages import AssistantMessage
 from agent_cli.provider import TextDelta
 from agent_cli.repl.render import Renderer, words
 from agent_cli.terminal.writer import Writer
-from agent_cli.timeline import Block, text_block
+from agent_cli.timeline import Block, FileOutput, WidgetOutput, text_block
 from agent_cli.tooling import ToolResult
 
 
@@ -87,6 +87,22 @@ def test_sequential_mode_shows_nothing_before_the_reply_is_complete() -> None:
     screen.show(reply("The  whole\n answer."))
 
     assert (before, screen.out.getvalue()) == ("", "The  whole\n answer.\n")
+
+
+def test_what_tools_hand_over_stands_below_its_own_call() -> None:
+    """S2: as text, although the other call ended first; cleaned like everything."""
+    screen = Screen()
+    widget = WidgetOutput("w", 0, "1", "table", None, "a table\x1b[2J")
+    file = FileOutput("f", 0, "2", "out.pdf", "application/pdf", "the report")
+    for output in (widget, file):
+        screen.show(events.PromptOutput("p", 1, output))
+    for call_id in ("2", "1"):
+        screen.show(events.ToolExecutionEnd(call_id, "t", ToolResult.of("x"), is_error=False))
+
+    assert screen.err.getvalue().splitlines() == [
+        *("  done in 0.0 s: t", "file out.pdf: application/pdf · the report"),
+        *("  done in 0.0 s: t", "a table"),
+    ]
 
 
 def test_a_single_call_is_not_listed_before_it_starts() -> None:

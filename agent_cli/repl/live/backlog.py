@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from agent_cli.events import Event, MessageUpdate
 from agent_cli.provider import TextDelta, ThinkingDelta
@@ -13,9 +13,14 @@ HELD_CHARS_MAX: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of the program itself, such as a command's output, among the events."""
+    """Rows of the program itself, such as a command's output, among the events.
+
+    Rows of one kind stand together, a blank row between them and those of another. The kind "gap"
+    has none of its own: it leaves the blank row before it is known what comes.
+    """
 
     rows: tuple[str, ...]
+    kind: Literal["own", "said", "gap"] = "own"
 
 
 Item: TypeAlias = Event | Rows

@@ -1,29 +1,84 @@
 """Colours of what the program itself says, and text as rows of a terminal."""
 
-from agent_cli.terminal.sanitize import clean
-from agent_cli.terminal.writer import SGR, Style
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
 
+from agent_cli.repl.look import ThemeName
+from agent_cli.terminal.sanitize import clean
+from agent_cli.terminal.writer import Style
+
+Role: TypeAlias = Style | Literal["said", "label", "path", "good", "bad", "added", "removed"]
+
+# SGR parameters by theme. No faint text in high contrast, and no colour that some background
+# swallows: there the marks and words carry the meaning. A role that is not listed has no colour.
+_PARAMETERS: Final[Mapping[ThemeName, Mapping[Role, str]]] = MappingProxyType(
+    {
+        "dark": {
+            "dim": "2",
+            "warning": "33",
+            "error": "31",
+            "said": "1",
+            "label": "1",
+            "path": "36",
+            "good": "32",
+            "bad": "31",
+            "added": "32",
+            "removed": "31",
+        },
+        "light": {
+            "dim": "2",
+            "warning": "35",
+            "error": "31",
+            "said": "1",
+            "label": "1",
+            "path": "34",
+            "good": "32",
+            "bad": "31",
+            "added": "32",
+            "removed": "31",
+        },
+        "high-contrast": {
+            "warning": "1",
+            "error": "1;7",
+            "said": "1",
+            "label": "1",
+            "path": "4",
+            "good": "1",
+            "bad": "1;7",
+            "added": "1",
+        },
+        "none": {},
+    }
+)
 _OFF = "\x1b[0m"
 _TAB = 4
 
 
 class Paint:
-    """Knows whether colours may be used."""
+    """Knows the theme, and whether colours may be used at all."""
 
-    def __init__(self, *, color: bool) -> None:
-        self.color = color
+    def __init__(self, *, color: bool, theme: ThemeName = "dark") -> None:
+        self._color = color
+        self._theme = theme
 
-    def style(self, style: Style) -> str:
-        """Return the escape that begins *style*, or ""."""
-        return SGR[style] if self.color else ""
+    @property
+    def theme(self) -> ThemeName:
+        """The theme in force: "none" where there are no colours."""
+        return self._theme if self._color else "none"
 
-    def sgr(self, parameters: str) -> str:
-        """Return the escape that begins a style given by its numbers, or ""."""
-        return f"\x1b[{parameters}m" if self.color and parameters else ""
+    def use_theme(self, theme: ThemeName) -> None:
+        """Paint in *theme* from now on."""
+        self._theme = theme
 
-    def text(self, text: str, parameters: str) -> str:
-        """Return one row or less in a style given by its numbers."""
-        return colored(text, self.sgr(parameters))
+    def begin(self, role: Role) -> str:
+        """Return the escape that begins a role's colours, or ""."""
+        parameters = _PARAMETERS[self.theme].get(role)
+        return f"\x1b[{parameters}m" if parameters else ""
+
+    def text(self, text: str, role: Role) -> str:
+        """Return one row or less in a role's colours."""
+        return colored(text, self.begin(role))
 
 
 def colored(text: str, begin: str) -> str:
@@ -31,6 +86,6 @@ def colored(text: str, begin: str) -> str:
     return f"{begin}{text}{_OFF}" if begin and text else text
 
 
-def rows_of(text: str, begin: str) -> list[str]:
+def rows_of(text: str, begin: str = "") -> list[str]:
     """Return foreign text as rows: cleaned, tabs as blanks, each row coloured by itself."""
     return [colored(line, begin) for line in clean(text).expandtabs(_TAB).split("\n")]

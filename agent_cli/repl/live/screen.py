@@ -11,23 +11,20 @@ from pathlib import Path
 from typing import Final
 
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.document import Document
 from prompt_toolkit.input import Input, create_input
 
-from agent_cli.repl.history import PrivateHistory
 from agent_cli.repl.live.application import LiveApplication
 from agent_cli.repl.live.asking import Asking
+from agent_cli.repl.live.draft import Draft
 from agent_cli.repl.live.keys import bindings, know_shift_enter
 from agent_cli.repl.live.layout import CONTINUATION, PROMPT, layout_of
 from agent_cli.repl.live.listener import Listener
 from agent_cli.repl.live.output import FrameOutput
 from agent_cli.repl.live.paint import Paint, rows_of
 from agent_cli.repl.live.painter import Painter
-from agent_cli.repl.live.pastes import Pastes
 from agent_cli.terminal.sanitize import clean
 from agent_cli.terminal.writer import Style
 
-_BOLD: Final = "1"
 _LEAVE_WITHIN_S: Final = 1.5
 # prompt_toolkit waits 1.5 s for what may follow Esc.
 _ESCAPE_S: Final = 0.03
@@ -64,15 +61,15 @@ class LiveScreen:
         """
         self.listener = listener
         self.on_first_draw: Callable[[], None] = _nothing
+        self.on_picture_wanted: Callable[[], None] = _nothing
         self.paint = Paint(color=color)
         self.status: Callable[[], str] = str
-        self.pastes = Pastes()
         self._output = output
         self._clock = clock
         self._hinted_at_s = -_LEAVE_WITHIN_S
         warnings: list[str] = []
-        kept = PrivateHistory(history, warn=warnings.append)
-        self.buffer = Buffer(history=kept, multiline=True, complete_while_typing=True)
+        self.draft = Draft(history, warn=warnings.append)
+        self.buffer = self.draft.buffer
         self.asking = Asking(self.buffer, clock, self.refresh)
         know_shift_enter()
         self.app = LiveApplication(
@@ -84,7 +81,7 @@ class LiveScreen:
             max_render_postpone_time=0,
         )
         self.app.ttimeoutlen, self.app.timeoutlen = _ESCAPE_S, _SEQUENCE_S
-        self.app.key_processor.before_key_press += lambda _keys: self.asking.key_pressed()
+        self.app.key_processor.before_key_press += self._key_pressed
         self.app.after_render += self._drawn
         self.painter = Painter(self.app, output)
         output.on_gone = self.leave
@@ -98,6 +95,8 @@ class LiveScreen:
         except EOFError:
             pass  # the terminal was closed, which ends the session like Ctrl-D does
         finally:
+            question = self.asking.question
+            self.draft.keep(question.draft if question and question.open else self.buffer.text)
             self.asking.end(EOFError())
             self._output.leave_as_found()
 
@@ -107,13 +106,13 @@ class LiveScreen:
 
     def notice(self, text: str, style: Style = "plain") -> None:
         """Print a sentence above the prompt."""
-        self.print(rows_of(text, self.paint.style(style)))
+        self.print(rows_of(text, self.paint.begin(style)))
 
     def echo(self, text: str) -> list[str]:
         """Return the rows that show what was said."""
         begins = [PROMPT, *[CONTINUATION] * text.count("\n")]
         rows = zip(begins, clean(text).split("\n"), strict=True)
-        return [self.paint.text(f"{begin}{row}".expandtabs(4), _BOLD) for begin, row in rows]
+        return [self.paint.text(f"{begin}{row}".expandtabs(4), "said") for begin, row in rows]
 
     def ring(self) -> None:
         """Ring the terminal's bell."""
@@ -140,6 +139,13 @@ class LiveScreen:
         """
         return await self.asking.ask(message, keys)
 
+    async def choose_next(self, message: str, keys: str) -> str:
+        """Ask like `choose` for one who has just answered: what is typed goes to the question.
+
+        It is not answered before it stood there for a third of a second either.
+        """
+        return await self.asking.ask(message, keys, at_once=True)
+
     @property
     def is_busy(self) -> bool:
         """Whether something runs that can be steered and stopped."""
@@ -158,7 +164,7 @@ class LiveScreen:
     @property
     def has_text(self) -> bool:
         """Whether something stands in the input."""
-        return bool(self.buffer.text)
+        return not self.draft.is_empty
 
     @property
     def has_queued(self) -> bool:
@@ -192,17 +198,17 @@ class LiveScreen:
 
     def enter(self, *, follow_up: bool = False) -> None:
         """Send what was typed, or answer with it."""
-        text = self.pastes.expanded(self.buffer.text)
+        text = self.draft.text
         if self.is_asking:
-            if text.strip():
+            if self.asking.accepts(text):
                 self.answer(text)
         elif self.listener.submit(text.strip(), follow_up=follow_up):
-            self._clear()
+            self.draft.clear()
 
     def answer(self, key: str) -> None:
         """Answer the open question."""
         self.print([f"{self.question}{row}" for row in rows_of(key, "")])
-        self._clear()
+        self.buffer.reset()  # not kept in the history: it is no prompt, and may be private
         self.asking.answer(key)
 
     def interrupt(self) -> None:
@@ -212,7 +218,7 @@ class LiveScreen:
         elif self.listener.is_busy:
             self.listener.interrupt()
         elif self.has_text:
-            self._clear()  # kept in the history, one key away
+            self.draft.clear()  # kept in the history, one key away
         elif self._clock() - self._hinted_at_s < _LEAVE_WITHIN_S:
             self.leave()
         else:
@@ -232,25 +238,28 @@ class LiveScreen:
 
     def put_back(self, text: str) -> None:
         """Put *text* into the input, before what stands there."""
-        whole = "\n".join(part for part in (text, self.buffer.text) if part)
-        self.buffer.document = Document(whole, len(whole))
+        self.draft.put_back(text)
         self.refresh()
 
     def paste(self, text: str) -> None:
-        """Insert pasted text; a long one as a mark that stands for it."""
-        self.buffer.insert_text(self.pastes.shortened(text))
+        """Insert pasted text, or a mark that stands for it."""
+        self.draft.paste(text)
 
-    def erase_mark(self) -> bool:
-        """Remove the whole mark of a paste before the cursor; False when none is there."""
-        size = self.pastes.mark_before(self.buffer.document.text_before_cursor)
-        self.buffer.delete_before_cursor(size)
-        return size > 0
+    def paste_picture(self) -> None:
+        """Insert the picture on the clipboard."""
+        self.on_picture_wanted()
 
     def edit(self) -> None:
         """Open the draft in the person's editor."""
         self.painter.drop_tail()
-        self.buffer.text = self.pastes.expanded(self.buffer.text)
+        self.draft.expand()
         self.buffer.open_in_editor()
+
+    def complete_again(self) -> None:
+        """Look for completions once more if some are shown and none is chosen yet."""
+        state = self.buffer.complete_state
+        if state is not None and state.complete_index is None:
+            self.buffer.start_completion()
 
     def pause(self, *, paused: bool) -> None:
         """Hold the display, or let it go on."""
@@ -266,11 +275,9 @@ class LiveScreen:
         self.painter.drop_tail()
         self.app.suspend_to_background()
 
-    def _clear(self) -> None:
-        if self.has_text:
-            self.buffer.text = self.pastes.expanded(self.buffer.text)
-            self.buffer.append_to_history()
-        self.buffer.reset()
+    def _key_pressed(self, _keys: object) -> None:
+        self.draft.key_pressed()
+        self.asking.key_pressed()
 
     def _drawn(self, _app: object) -> None:
         call, self.on_first_draw = self.on_first_draw, _nothing

@@ -1,13 +1,20 @@
 """The line below the prompt: what the next message is asked of, and what this cost so far."""
 
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import Final
+
 from agent_cli.agent import Agent
 from agent_cli.conversation import Conversation
 from agent_cli.events import AgentEnd, AgentStart, Event, UsageChanged
+from agent_cli.repl.live.cells import row_width, shortened
 from agent_cli.timeline import Usage
+
+_SEPARATOR: Final = " · "
 
 
 class Status:
-    """Follows the agent; `text` is one line, never wrapped and never empty."""
+    """Follows the agent; `text` is one line, never wider than it may be and never empty."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
@@ -40,18 +47,32 @@ class Status:
             # What fills the window of another conversation is known with its next reply.
             self._context_tokens, self._total = 0, self._conversation.usage
 
-    def text(self, mode: str, *, paused: bool, waiting_chars: int) -> str:
-        """Return the line."""
-        parts = [self._model, mode, self._context(), self._cost(), self._cache()]
-        if paused:
-            parts.insert(0, f"paused, {waiting_chars:,} characters held: Ctrl-Q goes on")
-        return " · ".join(part for part in parts if part)
+    def text(self, badges: Sequence[str], *, urgent: Sequence[str], columns: int) -> str:
+        """Return the line; where it is too narrow for all, what matters least is left out.
+
+        Args:
+            badges: Words of the program, the most important one first: the permission mode.
+            urgent: What must be seen before anything else, such as a display that is held.
+            columns: Cells the line may take.
+        """
+        mode, *others = badges or ("",)
+        ranked = [
+            *((0, words) for words in urgent),
+            *((2, self._model), (1, mode), (3, self._context()), (4, self._cost())),
+            *((6, words) for words in others),
+            (5, self._cache()),
+        ]
+        parts = [part for part in ranked if part[1]]
+        while len(parts) > 1 and row_width(_joined(parts)) > columns:
+            parts.remove(max(reversed(parts), key=itemgetter(0)))
+        return shortened(_joined(parts), columns)
 
     def _context(self) -> str:
         if not self._context_tokens or not self._window:
             return ""
         share = self._context_tokens / self._window
-        return f"context {share:.0%} ({self._context_tokens:,} tokens)"
+        percent = f"{share:.0%}" if share >= 0.005 else "<1%"
+        return f"context {percent} ({_short(self._context_tokens)} tokens)"
 
     def _cost(self) -> str:
         cost = self._total.cost_microdollars
@@ -61,3 +82,14 @@ class Status:
         prompt = self._total.prompt_tokens
         hits = self._total.cache_read_tokens
         return f"cache {hits / prompt:.0%}" if prompt and hits else ""
+
+
+def _joined(parts: Sequence[tuple[int, str]]) -> str:
+    return _SEPARATOR.join(words for _, words in parts)
+
+
+def _short(tokens: int) -> str:
+    """Return a count as `834`, `12.4k` or `1.2M`."""
+    if tokens < 1_000:
+        return str(tokens)
+    return f"{tokens / 1_000:.1f}k" if tokens < 999_950 else f"{tokens / 1_000_000:.1f}M"

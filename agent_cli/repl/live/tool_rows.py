@@ -2,30 +2,51 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from agent_cli import events
+from agent_cli.repl.live.cells import shortened
 from agent_cli.repl.live.paint import Paint, rows_of
-from agent_cli.terminal.narration import describe_call, one_line, seconds
+from agent_cli.repl.live.results import has_failed, outcome_of
+from agent_cli.repl.live.widgets import SideOutput, progress_of
+from agent_cli.terminal.narration import describe_call, label_of, one_line, seconds
 from agent_cli.terminal.sanitize import clean
-from agent_cli.timeline import Json
+from agent_cli.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.tooling import Tool, ToolResult
 
-_DIM: Final = "2"
-_GOOD: Final = "32"
-_BAD: Final = "31"
 _UPDATE_ROWS_MAX: Final = 3
+
+
+class Details(Protocol):
+    """Makes the rows that stand below a call."""
+
+    def result(self, result: ToolResult, *, is_error: bool, was_asked: bool) -> list[str]:
+        """Return rows of what the tool answered; `was_asked`: a person saw what it would do."""
+        ...
+
+    def side_output(self, output: SideOutput) -> list[str]:
+        """Return rows of what it handed to the person."""
+        ...
 
 
 @dataclass(slots=True)
 class _Call:
     """A call on the screen; it waits until it has started and runs until it has ended."""
 
+    label: str
     text: str
     started_s: float | None = None
     ended_s: float | None = None
     update: tuple[str, ...] = ()
+    side_outputs: list[SideOutput] = field(default_factory=list)
     rows: list[str] = field(default_factory=list)
+
+    def attach(self, output: SideOutput) -> None:
+        """Take a side output; of the same progress only the latest is of interest."""
+        earlier = _label(self.side_outputs[-1]) if self.side_outputs else None
+        if earlier is not None and earlier == _label(output):
+            self.side_outputs.pop()
+        self.side_outputs.append(output)
 
 
 class ToolRows:
@@ -37,7 +58,8 @@ class ToolRows:
         *,
         paint: Paint,
         clock: Callable[[], float],
-        details: Callable[[ToolResult, bool], list[str]] = lambda _result, _is_error: [],
+        columns: Callable[[], int],
+        details: Details,
     ) -> None:
         """Show nothing yet.
 
@@ -45,13 +67,18 @@ class ToolRows:
             tools: The tools there are, for their labels.
             paint: The colours.
             clock: Seconds that only grow.
-            details: Makes rows of a result, to stand below its call.
+            columns: The width of the terminal.
+            details: Makes what stands below a call.
         """
         self._tools = tools
         self._paint = paint
         self._clock = clock
+        self._columns = columns
         self._details = details
         self._calls: dict[str, _Call] = {}
+        self._late: list[str] = []
+        # A run that asks ends there; its calls come back with the run after the answer.
+        self._asked: set[str] = set()
 
     @property
     def is_running(self) -> bool:
@@ -64,11 +91,15 @@ class ToolRows:
             case events.ToolCallsAnnounced(calls=calls):
                 for call in calls:
                     self._call(call.id, call.name, call.input)
+            case events.ApprovalRequested(call=call):
+                self._asked.add(call.id)
             case events.ToolExecutionStart():
                 call_row = self._call(event.tool_call_id, event.tool_name, event.args)
                 call_row.started_s = self._clock()
             case events.ToolExecutionUpdate():
                 self._update(event)
+            case events.PromptOutput(output=FileOutput() | WidgetOutput() as output):
+                self._attach(output)
             case events.ToolExecutionEnd():
                 self._end(event)
             case _:
@@ -82,7 +113,7 @@ class ToolRows:
 
     def finished(self) -> list[str]:
         """Return the rows of calls that ended, as far as no earlier call still runs."""
-        rows: list[str] = []
+        rows, self._late = self._late, []
         while self._calls:
             call_id, call = next(iter(self._calls.items()))
             if call.ended_s is None:
@@ -98,32 +129,70 @@ class ToolRows:
             if call.ended_s is not None:
                 rows.append(call.rows[0])
             elif call.started_s is None:
-                rows.append(self._paint.text(f"· {call.text}", _DIM))
+                rows.append(self._paint.text(f"· {call.text}", "dim"))
             else:
                 passed = seconds(int(self._clock() - call.started_s))
-                rows.append(f"{spinner} {call.text} {self._paint.text(passed, _DIM)}")
+                room = self._columns() - len(passed) - len(spinner) - 3
+                text = self._named(call, shortened(call.text, room))
+                rows.append(f"{spinner} {text} {self._paint.text(passed, 'dim')}")
                 rows += call.update
+                rows += [row for out in call.side_outputs[-1:] for row in self._drawn(out)]
         return rows
 
     def _call(self, call_id: str, name: str, given: Json) -> _Call:
-        text = clean(describe_call(self._tools(), name, given))
-        return self._calls.setdefault(call_id, _Call(text))
+        tools = self._tools()
+        label, text = clean(label_of(tools, name)), clean(describe_call(tools, name, given))
+        return self._calls.setdefault(call_id, _Call(label, text))
+
+    def _named(self, call: _Call, text: str) -> str:
+        label = text[: len(call.label)]
+        return self._paint.text(label, "label") + text[len(label) :]
+
+    def _drawn(self, output: SideOutput) -> list[str]:
+        """Return the rows of a side output that changes while its tool runs: progress."""
+        return self._details.side_output(output) if _label(output) is not None else []
+
+    def _attach(self, output: SideOutput) -> None:
+        if call := self._calls.get(output.tool_call_id):
+            call.attach(output)
+        else:
+            self._late += self._details.side_output(output)
 
     def _update(self, event: events.ToolExecutionUpdate) -> None:
         call = self._call(event.tool_call_id, event.tool_name, None)
-        rows = rows_of(event.partial_result.text.rstrip("\n"), "")[-_UPDATE_ROWS_MAX:]
-        call.update = tuple(self._paint.text(f"  {row}", _DIM) for row in rows)
+        rows = rows_of(event.partial_result.text.rstrip("\n"))[-_UPDATE_ROWS_MAX:]
+        call.update = tuple(self._paint.text(f"  {row}", "dim") for row in rows)
 
     def _end(self, event: events.ToolExecutionEnd) -> None:
         call = self._call(event.tool_call_id, event.tool_name, None)
         call.ended_s = self._clock()
         begun_s = call.ended_s if call.started_s is None else call.started_s
         passed = seconds(call.ended_s - begun_s)
+        was_asked = event.tool_call_id in self._asked
+        self._asked.discard(event.tool_call_id)
+        call.rows = [self._last_row(call, event, passed)]
+        call.rows += self._details.result(
+            event.result, is_error=event.is_error, was_asked=was_asked
+        )
+        for output in call.side_outputs:
+            call.rows += self._details.side_output(output)
+
+    def _last_row(self, call: _Call, event: events.ToolExecutionEnd, passed: str) -> str:
+        name = self._named(call, call.text)
         if event.is_error:
-            mark, outcome = self._paint.text("✗", _BAD), f"failed after {passed}"
-            reason = clean(one_line(event.result.text))
-            call.rows = [f"{mark} {call.text} · {self._paint.text(f'{outcome}: {reason}', _BAD)}"]
-        else:
-            mark = self._paint.text("✓", _GOOD)
-            call.rows = [f"{mark} {call.text} · {self._paint.text(passed, _DIM)}"]
-        call.rows += self._details(event.result, event.is_error)
+            reason, *_ = clean(event.result.text).split("\n", 1)
+            words = f"failed after {passed}: {one_line(reason)}"
+            return f"{self._paint.text('✗', 'bad')} {name} · {self._paint.text(words, 'bad')}"
+        details = event.result.details
+        words = " · ".join(word for word in (outcome_of(details), passed) if word)
+        if has_failed(details):
+            return f"{self._paint.text('✗', 'bad')} {name} · {self._paint.text(words, 'bad')}"
+        return f"{self._paint.text('✓', 'good')} {name} · {self._paint.text(words, 'dim')}"
+
+
+def _label(output: SideOutput) -> str | None:
+    """Return whose progress *output* is; None when it is none."""
+    if isinstance(output, WidgetOutput) and output.widget == "progress":
+        progress = progress_of(output.data)
+        return progress.label if progress else None
+    return None

@@ -1,7 +1,6 @@
 """Events as rows: finished ones for good, and the tail of what still goes on."""
 
-import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from agent_cli import events
@@ -12,14 +11,13 @@ from agent_cli.repl.live.backlog import Item, Rows
 from agent_cli.repl.live.paint import Paint, rows_of
 from agent_cli.repl.live.sequence import Streaming
 from agent_cli.repl.live.tool_rows import ToolRows
-from agent_cli.repl.markdown import MarkdownStream, Theme
+from agent_cli.repl.markdown import THEMES, MarkdownStream
 from agent_cli.terminal.narration import narrate, seconds
 from agent_cli.terminal.sanitize import Filter
 
 _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAMES_PER_S: Final = 8
 _TAIL_ROWS_MAX: Final = 12
-_DIM: Final = "2"
 
 
 class View:
@@ -33,25 +31,22 @@ class View:
         tools: ToolRows,
         *,
         paint: Paint,
-        theme: Theme,
         streaming: Streaming,
         clock: Callable[[], float],
+        columns: Callable[[], int],
     ) -> None:
         self._tools = tools
         self._paint = paint
-        self._theme = theme
         self._sequential = streaming == "sequential"
         self._clock = clock
+        self._columns = columns
         self._rows: list[str] = []
+        self._kind = "gap"  # of the row printed last
         self._filter = Filter()
         self._answer: MarkdownStream | None = None
         self._thought = ""
         self._phase: str = Phase.IDLE
         self._began_s: float | None = None
-
-    def use_theme(self, theme: Theme) -> None:
-        """Show answers that have not begun yet in *theme*."""
-        self._theme = theme
 
     @property
     def is_moving(self) -> bool:
@@ -61,8 +56,8 @@ class View:
     def show(self, item: Item) -> None:
         """Take in what happened next."""
         match item:
-            case Rows(rows=rows):  # above an answer that streams, which they must not cut in two
-                self._rows += rows
+            case Rows(rows=rows, kind=kind):  # above an answer that streams, not cutting it in two
+                self._add(kind, rows)
             case events.AgentStart():
                 self._began_s = self._clock()
             case events.AgentEnd():
@@ -81,9 +76,9 @@ class View:
     def _show_other(self, event: events.Event) -> None:
         if self._tools.show(event):
             self._end_flow()
-            self._rows += self._tools.finished()
+            self._add("tools", self._tools.finished())
         elif sentence := narrate(event):
-            self._rows += rows_of(sentence.text, self._paint.style(sentence.style))
+            self._add("own", rows_of(sentence.text, self._paint.begin(sentence.style)))
 
     def finished(self) -> list[str]:
         """Return the rows that are finished since the last call."""
@@ -91,56 +86,68 @@ class View:
         return rows
 
     def tail(self) -> list[str]:
-        """Return the rows of what goes on right now."""
-        rows = self._tools.tail(self._spinner())
+        """Return the rows of what goes on right now, blank rows around them during a run."""
+        kind, rows = "tools", self._tools.tail(self._spinner())
         if self._thought:
-            rows.append(self._paint.text(self._thought, _DIM))
+            kind, rows = "thought", [*rows, self._paint.text(self._thought, "dim")]
         if self._answer:
-            self._answer.resize(_columns())
-            rows += self._answer.tail(_TAIL_ROWS_MAX)
-        if self._began_s is not None and not self._tools.is_running and not self._answer:
+            self._answer.resize(self._columns())
+            kind, rows = "answer", rows + self._answer.tail(_TAIL_ROWS_MAX)
+        if self._began_s is None:
+            return rows
+        above = [""] if rows and self._is_apart(kind) else []
+        if not self._tools.is_running and not self._answer:
+            rows += [""] if rows or self._is_apart("status") else []
             word = "thinking" if self._phase == Phase.THINKING else "working"
             passed = seconds(int(self._clock() - self._began_s))
-            rows.append(self._paint.text(f"{self._spinner()} {word} {passed} · Esc stops", _DIM))
-        return rows
+            rows.append(self._paint.text(f"{self._spinner()} {word} {passed} · Esc stops", "dim"))
+        return [*above, *rows, ""]
+
+    def _is_apart(self, kind: str) -> bool:
+        return self._kind not in ("gap", kind)
+
+    def _add(self, kind: str, rows: Iterable[str]) -> None:
+        """Print *rows* for good, a blank row before them if they are of another kind."""
+        rows = [*rows]
+        if self._is_apart(kind) and (rows or kind == "gap"):
+            self._rows.append("")
+        if rows or kind == "gap":
+            self._kind = kind
+        self._rows += rows
 
     def _add_text(self, delta: str) -> None:
         if self._thought:
             self._end_flow()
         if self._answer is None:
-            self._answer = MarkdownStream(_columns(), self._theme)
-        self._rows += self._answer.feed(self._filter.feed(delta))
+            self._answer = MarkdownStream(self._columns(), THEMES[self._paint.theme])
+        self._add("answer", self._answer.feed(self._filter.feed(delta)))
 
     def _add_thought(self, delta: str) -> None:
         """Thinking has rows of its own; S4 lets it be shown in two phases only."""
         assert self._phase in (Phase.THINKING, Phase.PLANNING_TOOLS), self._phase
         *rows, self._thought = (self._thought + self._filter.feed(delta)).split("\n")
-        self._rows += [self._paint.text(row, _DIM) for row in rows]
+        self._add("thought", (self._paint.text(row, "dim") for row in rows))
 
     def _end_message(self, message: AssistantMessage) -> None:
         self._end_flow()
         if self._sequential and message.tool_calls and message.error is None and message.text:
-            self._rows += rows_of(message.text.rstrip(), self._paint.sgr(_DIM))
+            self._add("answer", rows_of(message.text.rstrip(), self._paint.begin("dim")))
 
     def _end_flow(self) -> None:
         """End what streams: what comes next begins a row."""
         self._filter.reset()
         if self._thought:
-            self._rows.append(self._paint.text(self._thought, _DIM))
+            self._add("thought", [self._paint.text(self._thought, "dim")])
             self._thought = ""
         if self._answer:
-            self._rows += self._answer.finish()
+            self._add("answer", self._answer.finish())
             self._answer = None
 
     def _end_run(self) -> None:
         self._end_flow()
         self._tools.end()
-        self._rows += self._tools.finished()
+        self._add("tools", self._tools.finished())
         self._began_s = None
 
     def _spinner(self) -> str:
         return _SPINNER[int(self._clock() * _FRAMES_PER_S) % len(_SPINNER)]
-
-
-def _columns() -> int:
-    return shutil.get_terminal_size().columns

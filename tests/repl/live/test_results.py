@@ -1,7 +1,10 @@
 """Results of tools as rows."""
 
+import pytest
+
 from agent_cli.repl.live.paint import Paint
-from agent_cli.repl.live.results import Results
+from agent_cli.repl.live.results import Results, has_failed, outcome_of
+from agent_cli.timeline import Json
 from agent_cli.tooling import ToolResult
 
 DIFF = "@@ -3,3 +3,4 @@\n same\n-old\n+new\n+\x1b[2Jmore\n same\n@@ -40 +41 @@\n-a\n+b"
@@ -11,7 +14,7 @@ def test_an_edit_is_a_diff_with_the_numbers_of_its_lines() -> None:
     """Old numbers for what went, new ones for what came; a gap between two places; cleaned."""
     result = ToolResult.of("edited", {"kind": "diff", "path": "a.py", "diff": DIFF})
 
-    assert Results(Paint(color=False)).rows(result, is_error=False) == [
+    assert Results(Paint(color=False)).result(result, is_error=False, was_asked=False) == [
         "     3  same",
         "     4 -old",
         "     4 +new",
@@ -27,7 +30,7 @@ def test_a_diff_is_coloured_line_by_line() -> None:
     """Red for what went, green for what came; each row ends its own colour."""
     result = ToolResult.of("edited", {"kind": "diff", "diff": "@@ -1 +1 @@\n-a\n+b"})
 
-    assert Results(Paint(color=True)).rows(result, is_error=False) == [
+    assert Results(Paint(color=True)).result(result, is_error=False, was_asked=False) == [
         "\x1b[31m     1 -a\x1b[0m",
         "\x1b[32m     1 +b\x1b[0m",
     ]
@@ -39,10 +42,10 @@ def test_long_output_of_a_command_is_folded_to_its_end_and_kept_whole() -> None:
     text = "\n".join(str(number) for number in range(1, 31))
     short = ToolResult.of("1\n2", {"kind": "command"})
 
-    rows = results.rows(ToolResult.of(text, {"kind": "command"}), is_error=False)
+    rows = results.result(ToolResult.of(text, {"kind": "command"}), is_error=False, was_asked=False)
 
     assert rows == ["  … 25 more lines: /output 1", "  26", "  27", "  28", "  29", "  30"]
-    assert results.rows(short, is_error=False) == ["  1", "  2"]
+    assert results.result(short, is_error=False, was_asked=False) == ["  1", "  2"]
     assert (results.output(1), results.output(None), results.output(2)) == (text, text, None)
 
 
@@ -50,4 +53,34 @@ def test_what_the_model_reads_of_a_file_is_not_printed() -> None:
     """One row says that it was read."""
     result = ToolResult.of("1\n2\n3", {"kind": "read", "path": "a", "lines": 3, "total": 3})
 
-    assert Results(Paint(color=False)).rows(result, is_error=False) == []
+    assert Results(Paint(color=False)).result(result, is_error=False, was_asked=False) == []
+
+
+@pytest.mark.parametrize(
+    ("details", "outcome"),
+    [
+        ({"kind": "diff", "diff": "", "added": 2, "removed": 1}, "+2 −1"),
+        ({"kind": "command", "exit_code": 3}, "exit 3"),
+        ({"kind": "command", "exit_code": 0}, ""),
+        ({"kind": "command", "exit_code": None, "group": 7}, "goes on in the background"),
+        ({"kind": "read", "lines": 3, "total": 9}, "3 of 9 lines"),
+        ({"kind": "search", "matches": 1}, "1 match"),
+        ({"kind": "directory", "entries": 0}, "0 entries"),
+        ({"kind": "diff", "added": "many"}, ""),
+        (["kind"], ""),
+    ],
+)
+def test_a_call_says_in_a_word_or_two_what_it_came_to(details: Json, outcome: str) -> None:
+    """Details of an unknown shape say nothing; a command that failed is told from one that ran."""
+    assert outcome_of(details) == outcome
+    assert has_failed(details) == (outcome == "exit 3")
+
+
+def test_the_exit_line_of_a_command_is_not_repeated() -> None:
+    """The call's own row has the code and the seconds; `/output` keeps the text as it was."""
+    results = Results(Paint(color=False))
+    quiet = ToolResult.of("[exit 0 · 0.1 s]", {"kind": "command", "exit_code": 0})
+    failed = ToolResult.of("no such file\n[exit 1 · 0.1 s]", {"kind": "command", "exit_code": 1})
+
+    assert results.result(quiet, is_error=False, was_asked=False) == []
+    assert results.result(failed, is_error=False, was_asked=True) == ["  no such file"]

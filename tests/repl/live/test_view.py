@@ -6,15 +6,19 @@ from agent_cli import events
 from agent_cli.events import Event
 from agent_cli.messages import AssistantMessage
 from agent_cli.provider import TextDelta, ThinkingDelta
+from agent_cli.repl.live.backlog import Rows
 from agent_cli.repl.live.paint import Paint
+from agent_cli.repl.live.results import Results
 from agent_cli.repl.live.sequence import Sequence, Streaming
 from agent_cli.repl.live.tool_rows import ToolRows
 from agent_cli.repl.live.view import View
-from agent_cli.repl.markdown import THEMES
+from agent_cli.repl.live.widgets import Details
 from agent_cli.stream_json import to_json
-from agent_cli.timeline import Block, text_block
+from agent_cli.timeline import Block, FileOutput, Json, WidgetOutput, text_block
 from agent_cli.tooling import ToolResult
 from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use
+
+COLUMNS = 60
 
 
 class Screen:
@@ -25,17 +29,23 @@ class Screen:
         self.rows: list[str] = []
         paint = Paint(color=False)
         self.view = View(
-            ToolRows(lambda: (), paint=paint, clock=lambda: self.now_s),
+            ToolRows(
+                lambda: (),
+                paint=paint,
+                clock=lambda: self.now_s,
+                columns=lambda: COLUMNS,
+                details=Details(Results(paint), paint, lambda: COLUMNS),
+            ),
             paint=paint,
-            theme=THEMES["none"],
             streaming=streaming,
             clock=lambda: self.now_s,
+            columns=lambda: COLUMNS,
         )
         self._sequence = Sequence(streaming, show_thinking=show_thinking)
 
-    def __call__(self, *happened: Event) -> None:
+    def __call__(self, *happened: Event | Rows) -> None:
         for event in happened:
-            for shown in self._sequence(event):
+            for shown in [event] if isinstance(event, Rows) else self._sequence(event):
                 self.view.show(shown)
         self.rows += self.view.finished()
 
@@ -91,7 +101,8 @@ def test_each_call_has_a_live_row_and_one_for_good_with_duration_and_outcome() -
     assert one_done == []
     assert still[1] == "✓ read b.py · 2.0 s"
     assert screen.rows == [
-        "✗ read a.py · failed after 15 s: there is no a.py",
+        "✗ read a.py · failed after 15 s: there is no",
+        "  a.py",
         "✓ read b.py · 2.0 s",
     ]
     assert screen.tail == []
@@ -124,12 +135,12 @@ def test_thinking_has_rows_of_its_own_before_the_answer() -> None:
     """S4-16, S4-21, S4-27: shown while the run thinks, apart from the answer."""
     screen = Screen(show_thinking=True)
     screen(events.AgentStart(), THINKING, delta("first\nsec", ThinkingDelta))
-    during = (list(screen.rows), screen.tail[0])
+    during = (list(screen.rows), screen.tail)
     screen(delta("ond", ThinkingDelta), delta("The answer."))
     screen(events.MessageEnd(AssistantMessage((text_block("The answer."),))))
 
-    assert during == (["first"], "sec")
-    assert screen.rows == ["first", "second", "The answer."]
+    assert during == (["first"], ["sec", "", "⠋ thinking 0.0 s · Esc stops", ""])
+    assert screen.rows == ["first", "second", "", "The answer."]
 
 
 @pytest.mark.parametrize("phase", ["idle", "executing_tools", "responding", "done", "error"])
@@ -157,10 +168,10 @@ def test_sequential_mode_shows_thinking_then_tools_then_the_answer_once() -> Non
     screen(events.MessageEnd(AssistantMessage((text_block("The answer."),))), RESPONDING)
 
     assert before == [
-        *("thought 1", "I look, 1.", "✓ read a.py · 0.0 s"),
-        *("thought 2", "I look, 2.", "✓ read a.py · 0.0 s"),
+        *("thought 1", "", "I look, 1.", "", "✓ read a.py · 0.0 s", ""),
+        *("thought 2", "", "I look, 2.", "", "✓ read a.py · 0.0 s"),
     ]
-    assert screen.rows[len(before) :] == ["The answer."]
+    assert screen.rows[len(before) :] == ["", "The answer."]
 
 
 def test_live_text_is_shown_while_it_streams() -> None:
@@ -170,6 +181,88 @@ def test_live_text_is_shown_while_it_streams() -> None:
 
     assert "and te" in screen.tail
     assert "# Title" in screen.rows
+
+
+def test_what_belongs_together_stands_together_and_a_blank_row_is_around_it() -> None:
+    """What was said, tools, the answer; one blank row also where the end left one already."""
+    screen = Screen()
+    gap = Rows((), "gap")
+    screen(gap, Rows(("you> hello",), "said"), events.AgentStart(), announced("a.py"))
+    during = screen.tail
+    screen(start("1", "a.py"), end("1", ToolResult.of("x")), delta("Done."))
+    answering = screen.tail
+    screen(events.MessageEnd(AssistantMessage((text_block("Done."),))))
+    screen(events.AgentEnd((), "end_turn"), gap, gap, Rows(("you> more",), "said"))
+
+    assert during == ["", "· read a.py", ""]
+    assert answering == ["", "Done.", ""]
+    assert screen.rows == [
+        *("you> hello", "", "✓ read a.py · 0.0 s", "", "Done.", "", "you> more"),
+    ]
+
+
+def handed_over(call_id: str, widget: str, data: Json, fallback: str) -> Event:
+    output = WidgetOutput("w", 0, call_id, widget, data, fallback)
+    return events.PromptOutput("p", 1, output)
+
+
+def test_side_outputs_stand_below_their_call_however_parallel_calls_end() -> None:
+    """S2: in call order, after the call's own row; a file, and a widget nobody knows."""
+    screen = Screen()
+    screen(announced("a.py", "b.py"), start("1", "a.py"), start("2", "b.py"))
+    screen(handed_over("2", "hologram", None, "text of \x1b[2Jtwo"))
+    screen(end("2", ToolResult.of("x")))
+    file = FileOutput("f", 0, "1", "out/report.pdf", "application/pdf", "the report")
+    screen(events.PromptOutput("p", 1, file), end("1", ToolResult.of("x")))
+    screen(handed_over("1", "hologram", None, "late"))
+
+    assert screen.rows == [
+        "✓ read a.py · 0.0 s",
+        "  out/report.pdf · application/pdf · the report",
+        "✓ read b.py · 0.0 s",
+        "  text of two",
+        "  late",
+    ]
+
+
+def test_progress_is_one_live_row_and_stays_as_it_ended() -> None:
+    """Each report of the same work takes the place of the one before it."""
+    screen = Screen()
+    screen(start("1", "a.py"))
+    for done in (1, 2, 4):
+        data: Json = {"label": "files", "done": done, "total": 4}
+        screen(handed_over("1", "progress", data, f"{done} of 4"))
+        if done == 2:
+            during = screen.tail[1:]
+    screen(end("1", ToolResult.of("x")))
+
+    assert during == ["  ██████████░░░░░░░░░░  50% · 2 of 4 · files"]
+    assert screen.rows[1:] == ["  ████████████████████ 100% · 4 of 4 · files"]
+
+
+def test_the_seconds_of_a_call_are_seen_on_a_narrow_terminal() -> None:
+    """A live row is never wrapped, so it is cut before its seconds."""
+    screen = Screen()
+    screen(start("1", "x" * 90))
+    screen.now_s = 75.0
+
+    (row,) = screen.tail
+
+    assert row.endswith("x… 1 min 15 s")
+    assert len(row) == COLUMNS - 1
+
+
+def test_a_change_somebody_was_shown_before_is_not_printed_again() -> None:
+    """The approval showed the diff; its row says how much changed."""
+    screen = Screen()
+    details: Json = {"kind": "diff", "diff": "@@ -1 +1 @@\n-a\n+b", "added": 1, "removed": 1}
+    screen(announced("a.py"), events.ApprovalRequested(events.ToolCall("1", "read", {})))
+    screen(events.AgentEnd((), "waiting_for_approval"), start("1", "a.py"))
+    screen(end("1", ToolResult.of("edited", details)))
+    screen(start("2", "a.py"), end("2", ToolResult.of("edited", details)))
+
+    row = "✓ read a.py · +1 −1 · 0.0 s"
+    assert screen.rows == [row, row, "     1 -a", "     1 +b"]
 
 
 async def test_two_front_ends_attached_to_one_run_see_the_same_events() -> None:

@@ -1,0 +1,43 @@
+"""The parts of the display, put together for one screen."""
+
+import time
+
+from agent_cli.repl.application import Application
+from agent_cli.repl.live.backlog import Backlog
+from agent_cli.repl.live.display import Display
+from agent_cli.repl.live.results import Results
+from agent_cli.repl.live.screen import LiveScreen
+from agent_cli.repl.live.sequence import Sequence
+from agent_cli.repl.live.tool_rows import ToolRows
+from agent_cli.repl.live.view import View
+from agent_cli.repl.live.widgets import Details
+from agent_cli.repl.look import Look
+
+
+def open_display(app: Application, screen: LiveScreen, look: Look) -> tuple[Display, Results]:
+    """Return the display of *screen*, and where the output it folds is kept."""
+    paint, clock = screen.paint, time.monotonic
+    paint.use_theme(look.theme)
+    results = Results(paint)
+    tools = ToolRows(
+        lambda: app.tools,
+        paint=paint,
+        clock=clock,
+        columns=lambda: screen.columns,
+        details=Details(results, paint, lambda: screen.columns),
+    )
+    view = View(
+        tools,
+        paint=paint,
+        streaming=look.streaming,
+        clock=clock,
+        columns=lambda: screen.columns,
+    )
+    display = Display(
+        view,
+        screen.painter,
+        Backlog(chars_per_second=look.chars_per_second, clock=clock),
+        Sequence(look.streaming, show_thinking=look.show_thinking),
+        paint=paint,
+    )
+    return display, results

@@ -1,0 +1,48 @@
+"""The line below the prompt."""
+
+import pytest
+
+from agent_cli.events import UsageChanged
+from agent_cli.repl.live.status import Status
+from agent_cli.timeline import Usage
+from tests.fakes import MODEL, says, scripted_agent
+
+BADGES = ("ask", "bubblewrap", "MCP 1/2")
+USAGE = Usage(1_000, 500, cache_read_tokens=3_000, cost_microdollars=1_234_567)
+
+
+def used() -> Status:
+    """Return the line of an agent that has spent something."""
+    agent, *_ = scripted_agent(says("hello"))
+    status = Status(agent)
+    status(UsageChanged(USAGE, USAGE))
+    return status
+
+
+def test_everything_is_said_where_there_is_room() -> None:
+    """Model, mode, context in per cent and tokens, cost, sandbox, servers, share of the cache."""
+    share = 4_500 / MODEL.context_window
+
+    assert used().text(BADGES, urgent=["2 queued"], columns=200) == (
+        f"2 queued · {MODEL.id} minimal · ask · context {share:.0%} (4.5k tokens) · $1.23"
+        " · bubblewrap · MCP 1/2 · cache 75%"
+    )
+
+
+@pytest.mark.parametrize("columns", range(1, 100))
+def test_the_line_never_wraps_and_loses_what_matters_least_first(columns: int) -> None:
+    """At 20 columns the permission mode and what is urgent are still there."""
+    text = used().text(BADGES, urgent=["2 queued"], columns=columns)
+
+    assert 0 < len(text) <= columns
+    assert columns < 20 or text.startswith("2 queued · ")
+    assert columns < 20 or "ask" in text
+    assert "MCP" not in text or "cache" in text
+    assert "cache" not in text or "$1.23" in text
+
+
+def test_a_new_session_says_what_it_knows() -> None:
+    """No zeros for what nothing is known of."""
+    agent, *_ = scripted_agent(says("hello"))
+
+    assert Status(agent).text((), urgent=(), columns=80) == f"{MODEL.id} minimal"

@@ -1,0 +1,86 @@
+"""Side outputs of tools as rows: drawn if their data is as promised, as text otherwise."""
+
+import pytest
+
+from agent_cli.repl.live.paint import Paint
+from agent_cli.repl.live.results import Results
+from agent_cli.repl.live.widgets import Details
+from agent_cli.timeline import Json, WidgetOutput
+
+TABLE: Json = {"columns": ["name", "cents"], "rows": [["a\x1b[2Jpple\nred", 120], ["pear", 1.5]]}
+
+
+def drawn(widget: str, data: Json, fallback: str = "as text", columns: int = 60) -> list[str]:
+    paint = Paint(color=False)
+    details = Details(Results(paint), paint, lambda: columns)
+    return details.side_output(WidgetOutput("w", 0, "1", widget, data, fallback))
+
+
+def test_a_table_has_columns_with_numbers_to_the_right_and_is_cleaned() -> None:
+    """S2: what a tool hands over cannot draw on the screen by itself."""
+    assert drawn("table", TABLE) == [
+        "  name      | cents",
+        "  ----------+------",
+        "  apple red |   120",
+        "  pear      |   1.5",
+    ]
+
+
+def test_a_table_that_does_not_fit_stands_one_cell_under_the_other() -> None:
+    assert drawn("table", TABLE, columns=12)[:2] == ["  name:", "  apple red"]
+
+
+def test_a_long_table_is_folded() -> None:
+    """Its text is kept for `/output`."""
+    rows = drawn("table", {"columns": ["n"], "rows": [[n] for n in range(100)]})
+
+    assert len(rows) == 21
+    assert rows[-1] == "  … 82 more lines: /output 1"
+
+
+def test_a_diff_has_line_numbers() -> None:
+    assert drawn("diff", {"diff": "@@ -7 +7 @@\n-a\n+b"}) == ["     7 -a", "     7 +b"]
+
+
+@pytest.mark.parametrize(
+    ("data", "row"),
+    [
+        ({"done": 1, "total": 4}, "█████░░░░░░░░░░░░░░░  25% · 1 of 4"),
+        ({"done": 9, "total": 4, "label": "x"}, "████████████████████ 100% · 9 of 4 · x"),
+        ({"done": 1_500, "label": "files"}, "files 1,500"),
+    ],
+)
+def test_progress_is_a_bar_or_a_count(data: Json, row: str) -> None:
+    assert drawn("progress", data) == [f"  {row}"]
+
+
+@pytest.mark.parametrize(
+    ("widget", "data"),
+    [
+        *[("hologram", {"any": "thing"}), ("", None)],
+        *[("diff", {"diff": value}) for value in (3, "")],
+        *[("table", value) for value in (None, "x", {"columns": [], "rows": [1]})],
+        ("table", {"columns": ["a"], "rows": [["b", "c"]]}),
+        ("table", {"columns": ["a"], "rows": ["b"]}),
+        ("table", {"columns": ["a"] * 31, "rows": []}),
+        *[("progress", {"done": value, "total": 1}) for value in (None, "1", True, -1, 10**5000)],
+        *[("progress", {"done": value}) for value in (float("nan"), float("inf"), [1])],
+        *[("progress", {"done": 1, "total": value}) for value in (0, -1, "4", float("nan"))],
+    ],
+)
+def test_what_cannot_be_drawn_is_its_text(widget: str, data: Json) -> None:
+    """S2: an unknown widget, or data of another shape; never an exception."""
+    assert drawn(widget, data) == ["  as text"]
+
+
+def test_cells_may_hold_anything() -> None:
+    """Whatever JSON there is, on one line each."""
+    row: list[Json] = [None, True, 10**5000, [1], float("nan"), "x" * 500]
+    rows = drawn("table", {"columns": list("abcdef"), "rows": [row]}, columns=300)
+
+    assert [cell.strip() for cell in rows[2].split("|")][:5] == ["", "yes", "…", "…", "…"]
+    assert rows[2].endswith("x…")
+
+
+def test_a_widget_without_words_has_a_name() -> None:
+    assert drawn("hologram", None, fallback="") == ["  [hologram]"]
