@@ -95,7 +95,10 @@ def without_markers(value: Any) -> Any:
 
 def canonical(value: Any) -> bytes:
     """Return *value* as bytes, without markers; key order counts, as it does for the API."""
-    return json.dumps(without_markers(value), ensure_ascii=False).encode()
+    text = json.dumps(value, ensure_ascii=False)
+    if "cache_control" in text:
+        text = json.dumps(without_markers(value), ensure_ascii=False)
+    return text.encode()
 
 
 def _segment(role: str, block: Payload) -> Segment:
