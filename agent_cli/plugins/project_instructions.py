@@ -6,7 +6,7 @@ trusts as well; but they are marked as the repository's words, which give no per
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from agent_cli.plugin_api import Plugin, PluginContext
 
@@ -24,6 +24,7 @@ def project_instructions(
     directory: Path,
     *,
     user_dir: Path,
+    is_secret: Callable[[PurePath], bool],
     warn: Callable[[str], None],
     bytes_max: int = BYTES_MAX,
 ) -> Plugin:
@@ -34,10 +35,12 @@ def project_instructions(
         directory: Where the user works, *root* or below: files on the way down count, the
             nearest last.
         user_dir: Holds the user's own AGENTS.md.
+        is_secret: Whether a path names what must not be read: a repository may hold a link to it.
         warn: Gets a sentence when something was left out.
         bytes_max: For all files together.
     """
-    reader = _Instructions(root.resolve(), directory.resolve(), user_dir, warn, bytes_max)
+    root, directory = root.resolve(), directory.resolve()
+    reader = _Instructions(root, directory, user_dir, is_secret, warn, bytes_max)
     return Plugin(name="project_instructions", prepare=reader.prepare)
 
 
@@ -57,12 +60,14 @@ class _Instructions:
         root: Path,
         directory: Path,
         user_dir: Path,
+        is_secret: Callable[[PurePath], bool],
         warn: Callable[[str], None],
         bytes_max: int,
     ) -> None:
         self._root = root
         self._directory = directory
         self._user_dir = user_dir
+        self._is_secret = is_secret
         self._warn = warn
         self._bytes_max = bytes_max
         self._at = ("", 0)
@@ -108,8 +113,8 @@ class _Instructions:
         """Return the text of *path*; "" when it is not there or may not be read."""
         if not path.is_file():
             return ""
-        if source == "repository" and not path.resolve().is_relative_to(self._root):
-            self._warn(f"{path} is not read: it leads out of {self._root}")
+        if source == "repository" and (objection := self._objection(path.resolve())):
+            self._warn(f"{path} is not read: {objection}")
             return ""
         try:
             with path.open("rb") as stream:
@@ -118,6 +123,15 @@ class _Instructions:
         except OSError as error:
             self._warn(f"{path} is not read: {error.strerror}")
             return ""
+
+    def _objection(self, real: Path) -> str:
+        """Return why what a repository's file leads to is not shown; "" when it may be."""
+        if not real.is_relative_to(self._root):
+            return f"it leads out of {self._root}"
+        # The name above the root is where the user chose to work.
+        if self._is_secret(PurePath("/", real.relative_to(self._root))):
+            return "it leads to a file that may hold secrets"
+        return ""
 
 
 def _fenced(path: Path, source: str, text: str) -> str:

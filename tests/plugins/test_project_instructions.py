@@ -30,7 +30,12 @@ async def shown(
     """Return what the model is shown, and the warnings."""
     warnings: list[str] = []
     plugin = project_instructions(
-        root, root / directory, user_dir=user_dir, warn=warnings.append, **more
+        root,
+        root / directory,
+        user_dir=user_dir,
+        is_secret=lambda path: path.name == ".env",
+        warn=warnings.append,
+        **more,
     )
     run = Contributing([plugin], says("done"))
     await run.prompt()
@@ -90,6 +95,19 @@ async def test_a_link_out_of_the_workspace_is_refused(root: Path, user_dir: Path
     assert warnings == [f"{root / 'AGENTS.md'} is not read: it leads out of {root}"]
 
 
+async def test_a_link_to_a_secret_of_the_workspace_is_refused(root: Path, user_dir: Path) -> None:
+    """Threat 4: git can store the link; the file it leads to is the user's own."""
+    (root / ".env").write_text("private words")
+    (root / "AGENTS.md").symlink_to(".env")
+
+    text, warnings = await shown(root, user_dir)
+
+    assert "private" not in text
+    assert warnings == [
+        f"{root / 'AGENTS.md'} is not read: it leads to a file that may hold secrets"
+    ]
+
+
 async def test_all_files_together_are_capped(root: Path, user_dir: Path) -> None:
     """32 KB by default; what is cut is told, and half a character is not sent."""
     (root / "AGENTS.md").write_text("ä" * 70)
@@ -139,7 +157,13 @@ async def test_a_changed_file_is_read_with_the_next_prompt_and_its_price_is_told
         path.write_text("use blanks")
         return "written"
 
-    plugin = project_instructions(root, root, user_dir=user_dir, warn=lambda _text: None)
+    plugin = project_instructions(
+        root,
+        root,
+        user_dir=user_dir,
+        is_secret=lambda _path: False,
+        warn=lambda _text: None,
+    )
     run = Contributing(
         [plugin],
         calls(tool_use("edit")),
