@@ -200,6 +200,9 @@ class Permissions:
         modes = {"never": (), "auto-edit": ("auto-edit",), "always": ("ask", "auto-edit")}
         if self.mode not in modes[self._auto_allow] or not report.holds or report.network:
             return False
+        # There, what begins with a dot makes programs act, and not all of it can be guarded.
+        if Path.home().is_relative_to(place.root):
+            return False
         try:
             place.check_tree(".", str(place.root))
         except Objection:

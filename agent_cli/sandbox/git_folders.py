@@ -37,13 +37,14 @@ def git_folders(root: Path) -> GitFolders:
         if entry.is_symlink():
             return _of_symlink(entry, directory)
         if entry.is_dir():
-            return _of_repository(entry)
+            return of_repository(entry)
         if entry.is_file():
             return _of_pointer(entry, directory)
     return GitFolders()
 
 
-def _of_repository(folder: Path) -> GitFolders:
+def of_repository(folder: Path) -> GitFolders:
+    """Return the one folder of an ordinary repository, its `.git`, and what is protected in it."""
     if not (folder / "HEAD").is_file():
         return GitFolders(protected=(folder,))
     protected = [folder / "hooks", folder / "config"]
@@ -72,7 +73,7 @@ def _of_symlink(entry: Path, directory: Path) -> GitFolders:
     folder = Path(os.path.realpath(entry))
     if not folder.is_dir() or not folder.is_relative_to(directory):
         return GitFolders()
-    found = _of_repository(folder)
+    found = of_repository(folder)
     return GitFolders(found.writable, found.protected, (*found.watched, entry))
 
 
@@ -87,7 +88,7 @@ def _of_pointer(entry: Path, directory: Path) -> GitFolders:
     folder = Path(os.path.realpath(directory / named.removeprefix(_POINTER).strip()))
     common = Path(os.path.realpath(folder / (_read(folder / "commondir") or ".")))
     if _read(folder / "gitdir") == str(entry) and folder.parent == common / "worktrees":
-        found = _of_repository(common)
+        found = of_repository(common)
         own = tuple(
             path
             for name in ("commondir", "gitdir", "config.worktree")
@@ -95,7 +96,7 @@ def _of_pointer(entry: Path, directory: Path) -> GitFolders:
         )
         return GitFolders(found.writable, (*found.protected, *own, entry), found.watched)
     if _worktree_of(folder) == directory:
-        found = _of_repository(folder)
+        found = of_repository(folder)
         return GitFolders(found.writable, (*found.protected, entry), found.watched)
     return GitFolders()
 

@@ -7,9 +7,10 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path, PurePath
 
-from agent_cli.sandbox.git_folders import GitFolders, git_folders
+from agent_cli.sandbox.git_folders import GitFolders, git_folders, of_repository
 from agent_cli.sandbox.protected import HOME_NAMES, NAMES
 from agent_cli.sandbox.secret_index import SecretIndex
 
@@ -27,6 +28,8 @@ _OF_THE_SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-"
 
 # Each costs half a millisecond a command; beyond, whole directories are hidden.
 _HIDDEN_MAX = 60
+# Three mounts each.
+_NESTED_REPOSITORIES_MAX = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +85,18 @@ class Policy:
 
     def rules(self) -> Rules:
         """Look at the disk and return what holds now."""
+        inside = [index.contents() for index in self._secrets]
         git = [git_folders(root) for root in self.roots]
+        nested = (folder for contents in inside for folder in contents.git_folders)
+        git += map(of_repository, islice(nested, _NESTED_REPOSITORIES_MAX))
         writable = [*self.roots, *(path for folders in git for path in folders.writable)]
         protected = _unique(self._protected(git))
         there = [path for path in protected if os.path.lexists(path)]
         watched = [path for folders in git for path in folders.watched]
         # A symlink cannot be mounted on, but what it leads to can.
         watched += [path for path in there if path.is_symlink()]
-        hidden = self._hidden(writable)
+        secrets = [path for contents in inside for path in contents.secrets]
+        hidden = self._hidden(writable, secrets)
         return Rules(
             writable=_unique(writable),
             read_only=_unique(
@@ -111,26 +118,40 @@ class Policy:
             yield from (root / name for name in NAMES)
             if self.home.is_relative_to(root):
                 yield from (self.home / name for name in HOME_NAMES)
+                yield from self._settings_in_home()
         for folders in git:
             yield from folders.protected
 
-    def _hidden(self, writable: Sequence[Path]) -> tuple[Path, ...]:
+    def _hidden(self, writable: Sequence[Path], secrets: Sequence[Path]) -> tuple[Path, ...]:
         of_home = [_real(self.home / name) for name in _IN_HOME]
         of_home += [_real(path) for path in self._secret_names(self.home)]
         of_system = [Path(name) for name in _OF_THE_SYSTEM if os.access(name, os.R_OK)]
         wanted = [*of_home, *self._own, *of_system, *host_sockets()]
-        inside = [path for index in self._secrets for path in index.secrets()]
-        found = _unique(path for path in (*wanted, *inside) if path.exists())
+        found = _unique(path for path in (*wanted, *secrets) if path.exists())
         # Whoever works in such a directory wants to see it, and it must not hide the work.
         usable = [path for path in found if not _holds(path, writable)]
         return _fewer(_outermost(usable), keep=(*writable, self.home))
 
+    def _settings_in_home(self) -> Iterator[Path]:
+        """Yield what programs keep in the home directory, should that be the workspace.
+
+        No list of start files is complete; elsewhere none of it may be written either.
+        """
+        for path in _entries(self.home):
+            is_work = any(root.is_relative_to(path) for root in self.roots)
+            if path.name.startswith(".") and path.name != ".git" and not is_work:
+                yield path
+
     def _secret_names(self, directory: Path) -> list[Path]:
-        try:
-            entries = list(directory.iterdir())
-        except OSError:
-            return []
+        entries = _entries(directory)
         return [path for path in entries if self._is_secret(PurePath("/", path.name))]
+
+
+def _entries(directory: Path) -> list[Path]:
+    try:
+        return sorted(directory.iterdir())
+    except OSError:
+        return []
 
 
 def host_sockets() -> list[Path]:

@@ -13,11 +13,15 @@ NAMES = (
     *(".agent-cli", ".claude", ".cursor", ".vscode", ".idea", ".husky"),
 )
 
-# A person may work in their home directory; then these lie in the workspace too.
+# A person may work in their home directory; then these must not come into being, and whatever else
+# begins with a dot there must stay as it is.
 HOME_NAMES = (
     *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".inputrc"),
     *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".gitconfig", ".vimrc"),
+    *(".bash_aliases", ".pam_environment", ".xprofile", ".xsession", ".xsessionrc", ".xinitrc"),
     *(".config/git", ".config/fish", ".config/autostart", ".config/systemd", ".local/bin", "bin"),
+    *(".config/environment.d", ".config/nvim", ".local/lib", ".vim", ".emacs", ".emacs.d"),
+    *(".npmrc", ".tmux.conf"),
 )
 
 _GIT = ".git"
@@ -37,14 +41,21 @@ def why_protected(path: Path, root: Path, own: Iterable[Path] = ()) -> str | Non
         return "part of git's own data"
     if parts and parts[0] in NAMES:
         return "a file that programs act on"
-    home = Path.home()
-    if home.is_relative_to(root) and any(path.is_relative_to(home / name) for name in HOME_NAMES):
+    if _is_setting_in_home(path, root):
         return "a file that the user's shell and session start from"
     known = set(_identities(root / name for name in (*NAMES, _GIT)))
     between = (place for place in (path, *path.parents) if place.is_relative_to(root))
     if known and not known.isdisjoint(_identities(place for place in between if place != root)):
         return "another name of a file that programs act on"
     return None
+
+
+def _is_setting_in_home(path: Path, root: Path) -> bool:
+    home = Path.home()
+    if not home.is_relative_to(root) or not path.is_relative_to(home):
+        return False
+    below = path.relative_to(home).parts
+    return bool(below) and (below[0].startswith(".") or below[0] in HOME_NAMES)
 
 
 def _identities(paths: Iterator[Path]) -> Iterator[tuple[int, int]]:

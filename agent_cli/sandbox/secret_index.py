@@ -1,9 +1,9 @@
-"""Where the secrets in a workspace are, kept up to date at the price of one stat a directory."""
+"""Where secrets and repositories lie in a workspace, kept up to date by one stat a directory."""
 
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 # Other people's code and generated files: many "keys" for tests, none of the user's.
@@ -17,11 +17,25 @@ _DIRECTORIES_MAX = 5_000
 _TICK_NS = 100_000_000
 
 
+@dataclass(slots=True)
+class Contents:
+    """What was found, nearest to the root first.
+
+    Attributes:
+        secrets: Real paths of the files that *is_secret* names.
+        git_folders: Of the repositories below the root; its own is not among them.
+    """
+
+    secrets: list[Path] = field(default_factory=list)
+    git_folders: list[Path] = field(default_factory=list)
+
+
 @dataclass(frozen=True, slots=True)
 class _Directory:
     changed_ns: int
     secrets: tuple[Path, ...]
     below: tuple[Path, ...]
+    git_folders: tuple[Path, ...]
 
 
 class SecretIndex:
@@ -32,12 +46,12 @@ class SecretIndex:
         self._is_secret = is_secret
         self._known: dict[Path, _Directory] = {}
 
-    def secrets(self) -> list[Path]:
-        """Return the real paths of all secrets, nearest to the root first.
+    def contents(self) -> Contents:
+        """Return what is there now.
 
         Looks at 5,000 directories at most; what lies deeper in a larger tree is not found.
         """
-        found: list[Path] = []
+        found = Contents()
         waiting = [self._root]
         seen: dict[Path, _Directory] = {}
         while waiting and len(seen) < _DIRECTORIES_MAX:
@@ -46,7 +60,8 @@ class SecretIndex:
                 directory = self._directory(path)
                 if directory is not None:
                     seen[path] = directory
-                    found += directory.secrets
+                    found.secrets += directory.secrets
+                    found.git_folders += directory.git_folders
                     following += directory.below
             waiting = following
         self._known = seen
@@ -65,12 +80,15 @@ class SecretIndex:
                 listed = list(entries)
         except OSError:
             return None
-        below = (
-            Path(entry.path)
-            for entry in listed
-            if entry.is_dir(follow_symlinks=False) and entry.name not in _SKIPPED
+        folders = [Path(each.path) for each in listed if each.is_dir(follow_symlinks=False)]
+        return _Directory(
+            changed_ns,
+            secrets=tuple(self._secrets(listed)),
+            below=tuple(each for each in folders if each.name not in _SKIPPED),
+            git_folders=tuple(
+                each for each in folders if each.name == ".git" and path != self._root
+            ),
         )
-        return _Directory(changed_ns, tuple(self._secrets(listed)), tuple(below))
 
     def _secrets(self, entries: "list[os.DirEntry[str]]") -> Iterator[Path]:
         for entry in entries:

@@ -531,6 +531,16 @@ def test_landlock_is_enough_where_there_is_no_secret(tmp_path: Path) -> None:
     assert runs(Permissions(place(tmp_path), mode="auto-edit"), "make", Report("landlock")) is Allow
 
 
+def test_in_a_home_directory_the_sandbox_alone_is_not_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 10: a new file whose name begins with a dot may make any program act."""
+    monkeypatch.setenv("HOME", str(tmp_path / "of" / "me"))
+    for root, verdict in ((tmp_path / "of" / "me", Ask), (tmp_path, Ask), (tmp_path / "x", Allow)):
+        root.mkdir(parents=True, exist_ok=True)
+        assert runs(Permissions(place(root), mode="auto-edit"), "make", BWRAP) is verdict
+
+
 @pytest.mark.parametrize("mode", ["ask", "auto-edit", "yolo"])
 @pytest.mark.parametrize("flag", [True, "true", 1, "yes"])
 def test_what_leaves_the_sandbox_asks_in_every_mode(mode: Mode, flag: Json) -> None:

@@ -60,12 +60,16 @@ def test_secrets_are_hidden_where_links_lead(root: Path) -> None:
 
 
 def test_a_home_directory_as_workspace_keeps_its_start_files(root: Path) -> None:
-    (root / ".bashrc").write_text("")
-    (root / ".ssh").mkdir()
+    """No list of them is complete, so whatever begins with a dot stays as it is."""
+    for name in (".bashrc", ".any-tool-rc"):
+        (root / name).write_text("")
+    for name in (".ssh", ".any-tool", "work"):
+        (root / name).mkdir()
 
     found = rules(root, root)
 
-    assert root / ".bashrc" in found.read_only
+    names = {path.name for path in found.read_only}
+    assert names == {".bashrc", ".any-tool-rc", ".any-tool"}
     assert root / ".zshrc" in found.missing
     assert root / ".ssh" in found.hidden
 
@@ -79,14 +83,14 @@ def test_what_holds_the_workspace_is_never_hidden(root: Path) -> None:
 
 def test_new_secrets_are_found_and_old_ones_forgotten(root: Path) -> None:
     index = SecretIndex(root, is_secret)
-    assert index.secrets() == []
+    assert index.contents().secrets == []
     (root / "a").mkdir()
     (root / "a" / ".env").write_text("")
-    assert index.secrets() == [root / "a" / ".env"]
+    assert index.contents().secrets == [root / "a" / ".env"]
 
     (root / "a" / ".env").unlink()
 
-    assert index.secrets() == []
+    assert index.contents().secrets == []
 
 
 def test_git_data_of_a_parent_directory_belongs_to_the_workspace(root: Path) -> None:
@@ -104,6 +108,25 @@ def test_git_data_of_a_parent_directory_belongs_to_the_workspace(root: Path) -> 
     assert set(found.protected) == {
         *(folder / "hooks", folder / "config", module / "hooks", module / "config")
     }
+
+
+def test_repositories_inside_a_workspace_are_protected_too(root: Path, tmp_path: Path) -> None:
+    """Threat 11: somebody works on several at once, and runs git in them later."""
+    for name in ("one", "deep/two", "node_modules/three"):
+        folder = root / name / ".git"
+        (folder / "hooks").mkdir(parents=True)
+        (folder / "config").write_text("")
+        (folder / "HEAD").write_text("")
+    (root / "empty" / ".git").mkdir(parents=True)
+
+    found = rules(root, tmp_path / "nobody")
+
+    protected = {str(path.relative_to(root)) for path in found.read_only}
+    assert protected == {
+        *("one/.git/hooks", "one/.git/config", "deep/two/.git/hooks", "deep/two/.git/config"),
+        "empty/.git",
+    }
+    assert {root / "one" / ".git", root / "deep" / "two" / ".git"} <= set(found.writable)
 
 
 def test_a_submodule_counts_if_its_configuration_points_back(root: Path) -> None:

@@ -265,6 +265,51 @@ def test_a_secret_made_between_two_commands_is_hidden_from_the_second() -> None:
         assert CANARY not in place.output("cat deep/er/.env")
 
 
+def test_a_home_directory_as_workspace_stays_as_it_is() -> None:
+    """Threats 4 and 10: what makes programs act, and secrets below it; the work goes on."""
+    with world("bwrap") as place:
+        (place.home / ".tool").mkdir()
+        (place.home / ".config" / "gh").mkdir(parents=True)
+        (place.home / ".config" / "gh" / "hosts.yml").write_text(CANARY)
+        own = place.home / ".local" / "state" / "agent-cli"
+        policy = Policy((place.home,), home=place.home, own=(own,), is_secret=lambda _path: False)
+        inside = Sandbox(policy, mode="auto", state_dir=own, find=lambda out: only("bwrap", out))
+        home = World(place.base, place.home, place.home, inside)
+
+        output = home.output(
+            "for each in .bashrc .zshrc .tool/rc .config/x .local/bin/ls; do echo x >~/$each; done;"
+            " cat ~/.ssh/id_ed25519 ~/.config/gh/hosts.yml; echo fine >~/files/new"
+        )
+        inside.close()
+
+        assert output.count("Read-only file system") == 4, output
+        assert output.count("Is a directory") == 1
+        assert CANARY not in output
+        assert (place.home / "files" / "new").read_text() == "fine\n"
+        assert sorted(path.name for path in place.home.iterdir()) == [
+            *(".aws", ".bashrc", ".config", ".local", ".ssh", ".tool", "files")
+        ]
+
+
+def test_repositories_inside_the_workspace_keep_their_hooks() -> None:
+    """Threat 11: and commits in them go on."""
+    with world("bwrap") as place:
+        inner = place.root / "inner"
+        inner.mkdir()
+        git(inner, "init", "--quiet")
+
+        output = place.output(
+            "cd inner; echo x >.git/hooks/pre-commit; git config core.pager x; mv .git other;"
+            " git -c user.name=T -c user.email=t@example.com commit --quiet --allow-empty -m one"
+            " && git log --format=%s"
+        )
+
+        assert "hooks/pre-commit: Read-only file system" in output
+        assert "could not write config" in output or "could not lock config" in output, output
+        assert "Device or resource busy" in output
+        assert output.startswith("one\n")
+
+
 def test_network_can_be_allowed() -> None:
     with world("bwrap", network=True) as place, machine(place.home) as around:
         connect = "exec 3<>/dev/tcp/127.0.0.1/$TCP && echo connected"
