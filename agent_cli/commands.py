@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from agent_cli.arguments import Arguments
+from agent_cli.arguments import CHOOSE_SESSION, Arguments
 from agent_cli.errors import SettingsError, UsageError
 from agent_cli.startup import Start, start
 
@@ -20,6 +20,9 @@ def _repl(arguments: Arguments) -> int:
     from agent_cli.repl import repl  # noqa: PLC0415
     from agent_cli.repl.look import Look  # noqa: PLC0415
 
+    chooses = arguments.resume == CHOOSE_SESSION and sys.stdin.isatty()
+    if chooses:
+        arguments = arguments._replace(resume=None)
     begun = _ready(arguments, may_ask=sys.stdin.isatty() and sys.stderr.isatty())
     settings = begun.loaded.settings
     look = Look(
@@ -29,8 +32,12 @@ def _repl(arguments: Arguments) -> int:
         chars_per_second=settings.ui.chars_per_second,
         theme=settings.ui.theme,
         bell=settings.ui.bell,
+        vi=settings.ui.vi,
+        screen_reader=settings.ui.screen_reader,
     )
-    options = repl.ReplOptions(history=paths.history_file(), look=look)
+    options = repl.ReplOptions(
+        history=paths.history_file(), look=look, first_line="/resume" if chooses else ""
+    )
     return asyncio.run(repl.run(options, _builder(begun, one_shot=False)))
 
 
@@ -143,6 +150,8 @@ def _mcp(arguments: Arguments) -> int:
     from agent_cli.redaction import Redactor  # noqa: PLC0415
 
     begun = start(arguments, may_ask=False)
+    for notice in begun.notices:
+        print(f"agent-cli: {notice}", file=sys.stderr)
     sinks = logs.configure(begun.loaded.settings.logging, Redactor.of(begun.environment))
     around = Surroundings(
         environment=begun.environment,

@@ -40,10 +40,10 @@ class Callbacks:
         params: mcp_types.ElicitRequestParams,
     ) -> mcp_types.ElicitResult:
         """Let the user fill in a form or visit an address; an answer that does not fit declines."""
-        message = printable(params.message, keep="\n\t")[:_MESSAGE_MAX]
         if isinstance(params, mcp_types.ElicitRequestURLParams):
-            question = Elicitation(server=self._server, message=message, url=params.url)
-            return mcp_types.ElicitResult(action=(await self._ask(question)).action)
+            answer = await self.visit(params.message, params.url)
+            return mcp_types.ElicitResult(action=answer.action)
+        message = _shown(params.message)
         schema = dict(params.requested_schema)
         answer = await self._ask(Elicitation(server=self._server, message=message, schema=schema))
         if answer.action != "accept":
@@ -53,6 +53,10 @@ class Callbacks:
             log.warning("mcp answer does not fit", server=self._server, fault=fault)
             return mcp_types.ElicitResult(action="decline")
         return mcp_types.ElicitResult.model_validate({"action": "accept", "content": content})
+
+    async def visit(self, message: str, url: str) -> Answer:
+        """Ask the user to visit an address; "accept" says that they went, not what they did."""
+        return await self._ask(Elicitation(server=self._server, message=_shown(message), url=url))
 
     async def sample(
         self,
@@ -109,6 +113,10 @@ class Callbacks:
         except AgentCliError as error:
             log.info("mcp question refused", server=self._server, reason=str(error))
             return Answer("decline")
+
+
+def _shown(message: str) -> str:
+    return printable(message, keep="\n\t")[:_MESSAGE_MAX]
 
 
 def _sampling_blocks(message: mcp_types.SamplingMessage) -> Iterator[Block]:

@@ -9,6 +9,7 @@ from mcp_types import CallToolResult, Tool
 from pydantic import ValidationError
 
 from agent_cli.errors import ToolError
+from agent_cli.mcp_client.callbacks import Callbacks
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.content import tool_result
 from agent_cli.mcp_client.host import Host
@@ -62,6 +63,8 @@ async def call_tool(
     except ToolError as error:
         return ToolResult.error(str(error))
     except MCPError as error:
+        if error.code == _URL_ELICITATION_REQUIRED:
+            return ToolResult.error(await _sent_to_pages(server, error))
         return ToolResult.error(_protocol_error(server, error))
     except ValidationError as error:
         fault = first_fault(error)
@@ -124,6 +127,25 @@ async def _call(
             running = False
 
 
+async def _sent_to_pages(server: Server, error: MCPError) -> str:
+    """Take the user to the pages a server wants visited first; return what came of it."""
+    try:
+        wanted = UrlElicitationRequiredError.from_error(error.error).elicitations
+    except (ValueError, TypeError, AttributeError):
+        wanted = []  # what the error carries is any JSON
+    if not wanted:
+        return _protocol_error(server, error)
+    asked = Callbacks(server.config.name, server.host, server.patience)
+    answers = [await asked.visit(page.message, page.url) for page in wanted]
+    urls = ", ".join(page.url for page in wanted)
+    if all(answer.action == "accept" for answer in answers):
+        state = "which is open in the user's browser now: ask whether they are done"
+    else:
+        state = "which they have not opened"
+    name = server.config.name
+    return f"MCP server '{name}' needs the user to visit {urls} first, {state}; then call again."
+
+
 def _progress_text(progress: float, total: float | None, message: str | None) -> str:
     share = f"{progress:g} of {total:g}" if total is not None else f"{progress:g}"
     return f"{message} ({share})" if message else share
@@ -153,8 +175,4 @@ def _protocol_error(server: Server, error: MCPError) -> str:
         )
     if error.code == _MISSING_CAPABILITY:
         return f"MCP server '{name}' needs what this program does not offer: {message}"
-    if error.code == _URL_ELICITATION_REQUIRED:
-        wanted = UrlElicitationRequiredError.from_error(error.error).elicitations
-        urls = ", ".join(request.url for request in wanted)
-        return f"MCP server '{name}' needs the user to visit {urls} first; then call again."
     return f"MCP server '{name}' refused the call: {message}"

@@ -65,10 +65,10 @@ def why_not_connected(
         case FileNotFoundError():
             return f"the command '{config.command}' was not found; install it or give its path"
         case OAuthFlowError():
-            return f"{where}: {one_line(cause)}; sign in with /mcp login {config.name}"
+            return f"{where}: {one_line(cause)}; {_how_to_sign_in(config)}"
         case _ if refused is not None:
-            way = f"sign in with /mcp login {config.name}, or set its headers"
-            return f"{where} asks for a sign-in (HTTP {refused}); {way}"
+            way = _how_to_sign_in(config)
+            return f"{where} asks for a sign-in (HTTP {refused}); set its headers, or {way}"
         case MCPError(code=code) if code == CONNECTION_CLOSED:
             return "it ended before it was ready"
         case MCPError():
@@ -80,6 +80,10 @@ def why_not_connected(
         case httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
             return f"{where} is no address of the web; it begins with http:// or https://"
     return one_line(cause)
+
+
+def _how_to_sign_in(config: ServerConfig) -> str:
+    return f"sign in with /mcp login {config.name} (in a shell: agent-cli mcp login {config.name})"
 
 
 def needs_sign_in(error: BaseException) -> bool:

@@ -11,7 +11,7 @@ import pytest
 
 from agent_cli.cancel import CancelToken
 from agent_cli.errors import Aborted
-from agent_cli.mcp_client import McpServers, ServerConfig
+from agent_cli.mcp_client import Answer, Elicitation, Host, McpServers, ServerConfig
 from agent_cli.timeline import Json, text_block
 
 if TYPE_CHECKING:
@@ -67,8 +67,12 @@ def result(*content: dict[str, Json], **more: Json) -> dict[str, Json]:
                     ]
                 },
             ),
-            "MCP server 'raw' needs the user to visit https://example.com/in first; "
-            "then call again.",
+            "MCP server 'raw' needs the user to visit https://example.com/in first, "
+            "which they have not opened; then call again.",
+        ),
+        (
+            error(-32042, "visit us", {"elicitations": 7}),
+            "MCP server 'raw' refused the call: visit us",
         ),
         (
             {"result": {"content": "text"}},
@@ -90,6 +94,28 @@ async def test_a_call_that_goes_wrong_tells_the_model_what_happened(
 
         assert (failed.text, failed.is_error) == (text, True)
         assert (after.text, after.is_error) == ("answered", False)
+
+
+async def test_a_page_a_call_needs_is_shown_to_the_user(
+    raw_server: "RawServer", call: "Call"
+) -> None:
+    """The older way of asking: the call fails, and is made again after the visit."""
+    asked: list[Elicitation] = []
+
+    async def agree(question: Elicitation) -> Answer:
+        asked.append(question)
+        return Answer("accept")
+
+    page: Json = {"mode": "url", "message": "Sign in", "url": "https://x/in", "elicitationId": "1"}
+    async with McpServers(os.environ, host=Host(elicit=agree)) as servers:
+        servers.start([raw_server()])
+        await servers.wait_started(LIMIT_S)
+        refusal = error(-32042, "visit us", {"elicitations": [page]})
+        failed = await call(servers, "mcp__raw__reply", {"reply": refusal})
+
+    assert asked == [Elicitation(server="raw", message="Sign in", url="https://x/in")]
+    assert failed.is_error
+    assert "open in the user's browser now: ask whether they are done; then call" in failed.text
 
 
 async def test_a_result_that_breaks_its_own_schema_is_an_error(

@@ -46,7 +46,9 @@ async def test_no_page_is_opened_by_itself(web: SignInServer, host: Host) -> Non
         [state] = servers.states()
 
     assert (state.phase, state.needs_sign_in) == (Phase.FAILED, True)
-    assert state.reason.endswith("sign in with /mcp login web, or set its headers")
+    assert state.reason.endswith(
+        "set its headers, or sign in with /mcp login web (in a shell: agent-cli mcp login web)"
+    )
     assert web.log == ["401"]
 
 

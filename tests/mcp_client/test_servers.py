@@ -370,8 +370,8 @@ async def test_a_server_that_asks_for_a_sign_in_says_so() -> None:
         await servers.wait_started(LIMIT_S)
 
         assert servers.states()[0].reason == (
-            f"MCP server 'web' did not start: {url} asks for a sign-in (HTTP 401); sign in with"
-            " /mcp login web, or set its headers"
+            f"MCP server 'web' did not start: {url} asks for a sign-in (HTTP 401); set its"
+            " headers, or sign in with /mcp login web (in a shell: agent-cli mcp login web)"
         )
 
 
