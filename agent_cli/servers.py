@@ -2,7 +2,7 @@
 
 import asyncio
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from types import TracebackType
 
 from agent_cli import wiring
@@ -13,6 +13,7 @@ from agent_cli.mcp_client.deferral import Deferral
 from agent_cli.repl.server_questions import ServerDialogs
 from agent_cli.server_host import ServerHost
 from agent_cli.startup import Start
+from agent_cli.timeline import Json
 from agent_cli.tooling import Tool
 
 # From the servers' start, not from the prompt: who types slower than that waits for nothing.
@@ -102,12 +103,15 @@ class Servers:
             self._run_begins = False
             self._tools = self.all.tools()
             self._instructions = _marked(self.all.instructions())
-        self._offered = self._deferral.offered(self._tools, turn.config.state)
+        self._offered = self._chosen(self._tools, turn.config.state)
         turn.tools += self._offered
         if self._instructions:
             # Behind the part that every session shares. It changes when a server comes or goes,
             # and then the tools do too, so that it costs nothing beyond what they cost.
             turn.system.append(self._instructions)
+
+    def _chosen(self, tools: Sequence[Tool], state: MutableMapping[str, Json]) -> tuple[Tool, ...]:
+        return self._deferral.offered(tools, state, always=self.all.always_loaded())
 
     async def _wait_for_start(self) -> None:
         """Give servers that are on their way up a moment: a reply without tools helps nobody."""
@@ -124,7 +128,7 @@ class Servers:
 
     def offered(self) -> Sequence[Tool]:
         """Return what the model was offered last, or would be before it was asked anything."""
-        return self._offered or self._deferral.offered(self.all.tools(), {})
+        return self._offered or self._chosen(self.all.tools(), {})
 
     def badges(self) -> Sequence[str]:
         """Return a word for the status line: how many are up."""

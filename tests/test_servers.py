@@ -136,8 +136,9 @@ def full(url: str) -> dict[str, Json]:
     return {"full": {"type": "http", "url": url, "protocol": "legacy"}}
 
 
-def raw(options: Json = None) -> Json:
-    return {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, json.dumps(options or {})]}
+def raw(options: Json = None, **more: Json) -> Json:
+    arguments: list[Json] = ["-I", "-S", RAW_SERVER, json.dumps(options or {})]
+    return {"command": sys.executable, "args": arguments, **more}
 
 
 async def test_tools_and_instructions_stay_as_they_are_until_the_next_run(full_url: str) -> None:
@@ -173,13 +174,15 @@ async def test_beyond_the_budget_a_search_stands_for_the_tools(full_url: str) ->
         calls(tool_use(SEARCH_TOOL, {"query": "sing"})),
         calls(tool_use("mcp__full__sing", id="t2")),
         says("done"),
-        servers=full(full_url),
+        servers={**full(full_url), "raw": raw(alwaysLoad=True)},
         defer_beyond_tokens=10,
     ) as run:
         results = await run.results()
         offered = [tool.name for tool in run.servers.offered()]
 
-    assert run.offered()[:2] == [[SEARCH_TOOL], [SEARCH_TOOL, "mcp__full__sing"]]
+    always = ["mcp__raw__raw", "mcp__raw__reply"]
+    assert run.offered()[0] == [SEARCH_TOOL, *always]
+    assert run.offered()[1] == [SEARCH_TOOL, "mcp__full__sing", *always]
     assert offered == run.offered()[-1]
     assert "audio/wav" in results["t2"]
 

@@ -44,6 +44,7 @@ class ServerConfig:
             None is legacy for stdio, where many servers choke on the question, and else auto.
         enabled_tools: Patterns ("read_*") of the tools to offer; empty for all.
         disabled_tools: Patterns of the tools to leave out; they win.
+        always_load: Its tools are never deferred behind a search.
         source: The file it came from, for messages.
     """
 
@@ -62,6 +63,7 @@ class ServerConfig:
     oauth: OAuth = OAuth()
     enabled_tools: tuple[str, ...] = ()
     disabled_tools: tuple[str, ...] = ()
+    always_load: bool = False
     source: str = ""
 
     @property

@@ -5,7 +5,7 @@ stays for the conversation. The price is told where all changes of the tools are
 """
 
 import re
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Collection, MutableMapping, Sequence
 
 from pydantic import BaseModel, Field
 
@@ -38,20 +38,27 @@ class Deferral:
         self._budget_tokens = budget_tokens
         self._deferred: tuple[Tool, ...] = ()
 
-    def offered(self, tools: Sequence[Tool], state: MutableMapping[str, Json]) -> tuple[Tool, ...]:
+    def offered(
+        self,
+        tools: Sequence[Tool],
+        state: MutableMapping[str, Json],
+        *,
+        always: Collection[str] = (),
+    ) -> tuple[Tool, ...]:
         """Return what of *tools* to offer now, in a stable order.
 
         Args:
             tools: All tools of the servers, sorted by name.
             state: The conversation's state, which remembers what was found.
+            always: Names of tools that are offered in any case, and not counted.
         """
-        within = sum(map(tool_tokens, tools)) <= self._budget_tokens
+        others = [tool for tool in tools if tool.name not in always]
+        within = sum(map(tool_tokens, others)) <= self._budget_tokens
         if self._budget_tokens == 0 or within:
             return tuple(tools)
-        found = _found(state)
-        self._deferred = tuple(tool for tool in tools if tool.name not in found)
-        shown = tuple(tool for tool in tools if tool.name in found)
-        return (self._search_tool(tools), *shown)
+        shown = {*always, *_found(state)}
+        self._deferred = tuple(tool for tool in tools if tool.name not in shown)
+        return (self._search_tool(others), *(tool for tool in tools if tool.name in shown))
 
     def _search_tool(self, tools: Sequence[Tool]) -> Tool:
         servers = sorted({tool.label.partition(":")[0] for tool in tools})

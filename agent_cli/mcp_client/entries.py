@@ -78,6 +78,7 @@ class _Entry(BaseModel):
     disabled_tools: tuple[str, ...] = Field(
         default=(), validation_alias=AliasChoices("disabled_tools", "excludeTools")
     )
+    always_load: bool = Field(default=False, alias="alwaysLoad")
 
 
 def read_config_file(
@@ -168,6 +169,7 @@ def server_config(
             oauth=_oauth(given.oauth, text),
             enabled_tools=given.enabled_tools,
             disabled_tools=given.disabled_tools,
+            always_load=given.always_load,
             source=source,
         )
     except ValidationError as error:

@@ -5,6 +5,7 @@ import contextlib
 import gc
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -122,6 +123,15 @@ class McpServers:
                 by_name.setdefault(tool.name, tool)
         return tuple(by_name[name] for name in sorted(by_name))
 
+    def always_loaded(self) -> frozenset[str]:
+        """Return the names of the tools that are not to be deferred."""
+        return frozenset(
+            tool.name
+            for connection in self._connections.values()
+            if connection.config.always_load
+            for tool in connection.offering.wrapped.tools
+        )
+
     def schema_of(self, server: str, tool: str) -> dict[str, Json] | None:
         """Return the input schema of a tool as its server listed it, None without such a tool."""
         return self._connection(server).offering.schema_of(tool)
@@ -135,21 +145,13 @@ class McpServers:
 
     def prompts(self) -> tuple[PromptInfo, ...]:
         """Return the prompts of all servers, by command."""
-        found = [
-            prompt
-            for each in self._connections.values()
-            for prompt in each.offering.catalogue.prompts
-        ]
-        return tuple(sorted(found, key=lambda prompt: prompt.command))
+        listed = (each.offering.catalogue.prompts for each in self._connections.values())
+        return tuple(sorted(chain.from_iterable(listed), key=lambda prompt: prompt.command))
 
     def resources(self) -> tuple[ResourceInfo, ...]:
         """Return the resources of all servers, by server and address."""
-        found = [
-            resource
-            for each in self._connections.values()
-            for resource in each.offering.catalogue.resources
-        ]
-        return tuple(sorted(found, key=lambda resource: (resource.server, resource.uri)))
+        listed = (each.offering.catalogue.resources for each in self._connections.values())
+        return tuple(sorted(chain.from_iterable(listed), key=lambda each: (each.server, each.uri)))
 
     def requests(self, server: str) -> "Requests":
         """Return what fills in a server's prompts, reads its resources and completes arguments.

@@ -124,6 +124,7 @@ class McpServer(NamedTuple):
     enabled: Annotated[bool, flag()] = True
     enabled_tools: Annotated[tuple[str, ...], texts()] = ()
     disabled_tools: Annotated[tuple[str, ...], texts()] = ()
+    always_load: Annotated[bool, flag()] = False
     protocol: Annotated[str | None, optional(choice("auto", "legacy"))] = None
     startup_timeout_s: Annotated[float | None, optional(number(1, 600, "seconds"))] = None
     call_timeout_s: Annotated[float | None, optional(number(1, 86_400, "seconds"))] = None
@@ -165,13 +166,16 @@ class Plugins(NamedTuple):
 class Ui(NamedTuple):
     """How the terminal looks; 0 characters per second means as fast as they come.
 
-    `bell` rings when a run of more than ten seconds ends.
+    `bell` rings when a run of more than ten seconds ends; `vi` are the keys that edit the prompt.
+    `screen_reader` repaints nothing and says states in words.
     """
 
     theme: Annotated[Theme, choice(*get_args(Theme))] = "dark"
     show_thinking: Annotated[bool, flag()] = False
     chars_per_second: Annotated[float, number(0, 100_000, "characters")] = 0
     bell: Annotated[bool, flag()] = True
+    vi: Annotated[bool, flag()] = False
+    screen_reader: Annotated[bool, flag()] = False
 
 
 class LogSink(NamedTuple):

@@ -63,6 +63,15 @@ async def test_beyond_it_a_search_offers_what_it_finds_from_then_on() -> None:
     assert names(Deferral(1).offered(TOOLS, state)) == names(second)
 
 
+def test_what_is_always_wanted_is_neither_deferred_nor_counted() -> None:
+    deferral = Deferral(sum(map(tool_tokens, TOOLS[:2])))
+    mail = TOOLS[2].name
+
+    assert names(deferral.offered(TOOLS, {})) == [SEARCH_TOOL]
+    assert deferral.offered(TOOLS, {}, always={mail}) == TOOLS
+    assert names(Deferral(1).offered(TOOLS, {}, always={mail})) == [SEARCH_TOOL, mail]
+
+
 async def test_the_best_come_first_and_found_ones_are_not_found_again() -> None:
     state: dict[str, Json] = {}
     deferral = Deferral(1)

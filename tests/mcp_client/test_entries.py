@@ -174,6 +174,7 @@ def test_a_sign_in_and_lists_of_tools_are_read_in_both_spellings(tmp_path: Path)
         "url": "https://x/mcp",
         "includeTools": ["a*"],
         "disabled_tools": ["ab"],
+        "alwaysLoad": True,
         "oauth": {
             "grant": "client_credentials",
             "clientId": "${ID}",
@@ -187,6 +188,7 @@ def test_a_sign_in_and_lists_of_tools_are_read_in_both_spellings(tmp_path: Path)
 
     assert isinstance(found, ServerConfig)
     assert (found.enabled_tools, found.disabled_tools) == (("a*",), ("ab",))
+    assert found.always_load
     assert found.oauth == OAuth(
         grant="client_credentials",
         client_id="me",
