@@ -76,6 +76,13 @@ class _Nobody:
         """Answer nothing."""
         raise EOFError(f"nobody answers {message!r} with one of {keys!r}")
 
+    choose_next = choose
+
+    async def choose_key(self, message: str, keys: str, *, at_once: bool = False) -> str:
+        """Answer nothing, and *at_once* nothing either."""
+        del at_once
+        return await self.choose(message, keys)
+
     def above(self, write: Callable[[], None]) -> None:
         """Print at once: there is no prompt to keep clear of."""
         write()

@@ -44,6 +44,15 @@ class Interrupts:
         finally:
             self._stop_running = None
 
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Let both signals end the pending question while the body runs, not what runs."""
+        running, self._stop_running = self._stop_running, None
+        try:
+            yield
+        finally:
+            self._stop_running = running
+
     def _interrupt(self) -> None:
         if self._stop_running:
             self._stop_running()

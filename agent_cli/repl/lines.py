@@ -78,6 +78,15 @@ class PlainPrompt:
 
     choose_next = choose
 
+    async def choose_key(self, message: str, keys: str, *, at_once: bool = False) -> str:
+        """Return one of *keys*, asked for until there is one."""
+        del at_once
+        while (
+            len(key := (await self.choose(message, keys)).strip().lower()) != 1 or key not in keys
+        ):
+            pass
+        return key
+
     def above(self, write: Callable[[], None]) -> None:
         """Call *write*; there is no prompt to move."""
         write()
@@ -86,9 +95,9 @@ class PlainPrompt:
         """End a pending `choose`, else a pending `read`, with *error*."""
         self._deliver(error)
 
-    def wake(self) -> None:
-        """End the pending `read`, or the next one, with an empty line: something is to be done."""
-        self._arrived.put_nowait(_Line("", time.monotonic()))
+    def wake(self, line: str = "") -> None:
+        """End the pending `read`, or the next one, with a *line* nobody typed."""
+        self._arrived.put_nowait(_Line(line, time.monotonic()))
 
     async def _answer(self, answers: "asyncio.Queue[_Line | _Stop]", message: str) -> str:
         self._show(f"\n{message}" if self._waits_for else message)

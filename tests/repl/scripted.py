@@ -17,6 +17,7 @@ from agent_cli.repl.repl import ReplOptions, run
 
 def build() -> Any:  # Any: scripted_app lies beside this file, where no type checker looks
     Path("modules").write_text("\n".join(sys.modules))
+    sys.path.append(str(Path(__file__).parents[2]))
     return importlib.import_module("scripted_app").build()
 
 
@@ -31,8 +32,10 @@ def main(front_end: str, *arguments: str) -> int:
         show_thinking="SHOW_THINKING" in os.environ,
         chars_per_second=float(os.environ.get("CHARS_PER_SECOND", "0")),
         bell="NO_BELL" not in os.environ,
+        screen_reader="SCREEN_READER" in os.environ,
     )
-    options = ReplOptions(history=Path(os.environ.get("HISTORY", "state/history")), look=look)
+    history = Path(os.environ.get("HISTORY", "state/history"))
+    options = ReplOptions(history, look, first_line=os.environ.get("FIRST_LINE", ""))
     return asyncio.run(run(options, build))
 
 

@@ -4,7 +4,7 @@ from functools import partial
 from string import ascii_lowercase, digits
 from typing import Protocol
 
-from prompt_toolkit.filters import Condition, is_searching
+from prompt_toolkit.filters import Condition, is_searching, vi_mode
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
@@ -113,11 +113,12 @@ def _bind_sending(keys: KeyBindings, actions: Actions) -> None:
         else:
             actions.enter()
 
-    @keys.add("escape", "enter", filter=busy)
+    # In vi mode Escape and Enter are two keys, and Escape must not wait for the other one.
+    @keys.add("escape", "enter", filter=busy & ~vi_mode)
     def follow_up(_event: KeyPressEvent) -> None:
         actions.enter(follow_up=True)
 
-    @keys.add("escape", "enter", filter=~busy)
+    @keys.add("escape", "enter", filter=~busy & ~vi_mode)
     @keys.add("c-j")
     def new_line(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")
@@ -131,7 +132,7 @@ def _bind_stopping(keys: KeyBindings, actions: Actions) -> None:
     def interrupt(_event: KeyPressEvent) -> None:
         actions.interrupt()
 
-    @keys.add("escape", filter=stoppable & ~is_searching)
+    @keys.add("escape", filter=stoppable & ~is_searching & ~vi_mode)
     def stop(_event: KeyPressEvent) -> None:
         actions.interrupt()
 
@@ -149,7 +150,7 @@ def _bind_queue(keys: KeyBindings, actions: Actions) -> None:
     empty = Condition(lambda: not actions.has_text)
 
     @keys.add("up", filter=queued & empty)
-    @keys.add("escape", "up", filter=queued)
+    @keys.add("escape", "up", filter=queued & ~vi_mode)
     def take_back(_event: KeyPressEvent) -> None:
         actions.take_back()
 

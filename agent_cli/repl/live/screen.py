@@ -4,15 +4,16 @@ Imported on the way to the first prompt: standard library and prompt_toolkit onl
 """
 
 import asyncio
-import base64
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.input import Input, create_input
 
+from agent_cli.errors import UsageError
 from agent_cli.repl.live.application import LiveApplication
 from agent_cli.repl.live.asking import Asking
 from agent_cli.repl.live.draft import Draft
@@ -22,6 +23,7 @@ from agent_cli.repl.live.listener import Listener
 from agent_cli.repl.live.output import FrameOutput
 from agent_cli.repl.live.paint import Paint, rows_of
 from agent_cli.repl.live.painter import Painter
+from agent_cli.repl.live.picker import Picker
 from agent_cli.terminal.sanitize import clean
 from agent_cli.terminal.writer import Style
 
@@ -29,6 +31,8 @@ _LEAVE_WITHIN_S: Final = 1.5
 # prompt_toolkit waits 1.5 s for what may follow Esc.
 _ESCAPE_S: Final = 0.03
 _SEQUENCE_S: Final = 0.1
+# `dd` and `gg` are two keys of somebody who thinks in between.
+_VI_SEQUENCE_S: Final = 1.0
 
 
 class LiveScreen:
@@ -46,6 +50,7 @@ class LiveScreen:
         *,
         output: FrameOutput,
         color: bool = True,
+        vi: bool = False,
         keyboard: Input | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -56,6 +61,7 @@ class LiveScreen:
             listener: Who gets what is typed; may be replaced at any time.
             output: The terminal.
             color: Whether colours may be used.
+            vi: Whether vi's keys edit the prompt, instead of emacs'.
             keyboard: Where keys come from; the process's terminal by default.
             clock: Seconds that only grow.
         """
@@ -70,17 +76,20 @@ class LiveScreen:
         warnings: list[str] = []
         self.draft = Draft(history, warn=warnings.append)
         self.buffer = self.draft.buffer
-        self.asking = Asking(self.buffer, clock, self.refresh)
+        self.asking = Asking(self.buffer, clock, self.refresh, take_draft=self.draft.take)
+        self.picker = Picker(lambda: self.rows_max, lambda: self.columns)
         know_shift_enter()
         self.app = LiveApplication(
-            layout=layout_of(self, self.buffer, Buffer()),
+            layout=layout_of(self, self.buffer, Buffer(), self.picker),
             key_bindings=bindings(self),
+            editing_mode=EditingMode.VI if vi else EditingMode.EMACS,
             erase_when_done=True,
             input=keyboard or create_input(),
             output=output,
             max_render_postpone_time=0,
         )
-        self.app.ttimeoutlen, self.app.timeoutlen = _ESCAPE_S, _SEQUENCE_S
+        self.app.ttimeoutlen = _ESCAPE_S
+        self.app.timeoutlen = _VI_SEQUENCE_S if vi else _SEQUENCE_S
         self.app.key_processor.before_key_press += self._key_pressed
         self.app.after_render += self._drawn
         self.painter = Painter(self.app, output)
@@ -96,7 +105,8 @@ class LiveScreen:
             pass  # the terminal was closed, which ends the session like Ctrl-D does
         finally:
             question = self.asking.question
-            self.draft.keep(question.draft if question and question.open else self.buffer.text)
+            typed = self.draft.take()
+            self.draft.keep(question.draft if question and question.open else typed)
             self.asking.end(EOFError())
             self._output.leave_as_found()
 
@@ -120,31 +130,15 @@ class LiveScreen:
 
     def copy(self, text: str) -> None:
         """Put *text* on the clipboard, if the terminal lets programs do that."""
-        coded = base64.b64encode(text.encode(errors="replace")).decode()
-        self._output.send(f"\x1b]52;c;{coded}\a")
+        self._output.copy(text)
 
     def refresh(self) -> None:
         """Draw the prompt again soon: something beside it changed."""
         self.app.invalidate()
 
     async def choose(self, message: str, keys: str) -> str:
-        """Return one of *keys*, pressed alone, or a line of other text.
-
-        The question takes the prompt's place once it stands there and the keyboard was silent for
-        a third of a second; what was typed until then is put aside and comes back afterwards.
-
-        Raises:
-            KeyboardInterrupt: Ctrl-C or Esc.
-            EOFError: The session ends.
-        """
-        return await self.asking.ask(message, keys)
-
-    async def choose_next(self, message: str, keys: str) -> str:
-        """Ask like `choose` for one who has just answered: what is typed goes to the question.
-
-        It is not answered before it stood there for a third of a second either.
-        """
-        return await self.asking.ask(message, keys, at_once=True)
+        """Ask at the prompt; see `Asking.choose`."""
+        return await self.asking.choose(message, keys)
 
     @property
     def is_busy(self) -> bool:
@@ -202,6 +196,8 @@ class LiveScreen:
         if self.is_asking:
             if self.asking.accepts(text):
                 self.answer(text)
+            else:
+                self.asking.put_aside()
         elif self.listener.submit(text.strip(), follow_up=follow_up):
             self.draft.clear()
 
@@ -251,9 +247,7 @@ class LiveScreen:
 
     def edit(self) -> None:
         """Open the draft in the person's editor."""
-        self.painter.drop_tail()
-        self.draft.expand()
-        self.buffer.open_in_editor()
+        self.app.create_background_task(self._edit())
 
     def complete_again(self) -> None:
         """Look for completions once more if some are shown and none is chosen yet."""
@@ -278,6 +272,18 @@ class LiveScreen:
     def _key_pressed(self, _keys: object) -> None:
         self.draft.key_pressed()
         self.asking.key_pressed()
+
+    async def _edit(self) -> None:
+        from agent_cli.repl.live.editing import edit_text  # noqa: PLC0415 - no prompt waits for it
+
+        before = self.draft.text
+        try:
+            after = (await edit_text(self.painter, before, ".md")).removesuffix("\n")
+        except UsageError as error:
+            self.notice(str(error), "warning")
+        else:
+            if after != before:
+                self.draft.replace(after)
 
     def _drawn(self, _app: object) -> None:
         call, self.on_first_draw = self.on_first_draw, _nothing

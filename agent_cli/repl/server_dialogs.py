@@ -1,0 +1,155 @@
+"""What MCP servers ask of the person: a form, a page to visit, a model's reply."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final, TypeVar
+
+from agent_cli.repl.dialogue import Dialogue
+from agent_cli.repl.foreign_words import named, said, shown_text
+from agent_cli.repl.form_dialog import FormDialog, label
+from agent_cli.repl.server_questions import Action, Filled, Form, SamplingRequest
+from agent_cli.repl.servers import ServerState
+from agent_cli.repl.web_pages import page_rows, web_host
+from agent_cli.terminal.browser import open_page
+from agent_cli.terminal.narration import one_line
+from agent_cli.terminal.sanitize import reveal
+from agent_cli.terminal.writer import Lines
+
+_ACTIONS: Final[dict[str, Action]] = {"y": "accept", "n": "decline"}
+_NAMED_MAX: Final = 5
+AnswerT = TypeVar("AnswerT")
+
+
+class Dialogs:
+    """Puts servers' questions to a person, one after the other; see `servers.ServerDialogs`."""
+
+    def __init__(
+        self,
+        prompt: Dialogue,
+        lines: Lines,
+        *,
+        before_asking: Callable[[], None] = lambda: None,
+        asking: Callable[[], AbstractContextManager[None]] = nullcontext,
+        on_change: Callable[[], None] = lambda: None,
+        open_page: Callable[[str], Awaitable[None]] = open_page,
+    ) -> None:
+        """Ask nothing yet.
+
+        Args:
+            prompt: Who answers.
+            lines: Where questions are shown.
+            before_asking: Called when rows were written that somebody must see now.
+            asking: Entered for as long as somebody is asked.
+            on_change: Called when a server's state changed.
+            open_page: Opens an address in a browser.
+        """
+        self._prompt = prompt
+        self._lines = lines
+        self._before_asking = before_asking
+        self._asking = asking
+        self._on_change = on_change
+        self._open_page = open_page
+        self._turn = asyncio.Lock()
+        self._told: dict[str, Sequence[str]] = {}
+
+    async def fill_form(self, form: Form) -> Filled:
+        """Let the person fill in *form*, or decline; Ctrl-C cancels at any field."""
+        fields = ", ".join(map(label, form.fields[:_NAMED_MAX]))
+        more = f" and {len(form.fields) - _NAMED_MAX} more" if form.fields[_NAMED_MAX:] else ""
+
+        async def ask() -> Filled:
+            self._show(
+                [
+                    f"{named(form.server)} asks you:",
+                    *said(form.message),
+                    *([f"it wants: {fields}{more}"] if fields else []),
+                    f"y = {'fill it in' if fields else 'yes'} · n = decline · Ctrl-C = cancel",
+                ]
+            )
+            action = await self._action(form.server, "answer?")
+            if action != "accept" or not form.fields:
+                return Filled(action)
+            return await FormDialog(form, self._prompt, self._show).fill()
+
+        return await self._put(form.server, ask, nobody=Filled("decline"), stopped=Filled("cancel"))
+
+    async def visit_page(self, *, server: str, message: str, url: str) -> Action:
+        """Show an address, whole and with its host, and open it if the person agrees."""
+        if not web_host(url):
+            where = one_line(reveal(url))
+            self._lines.notice(f"{named(server)} may not open {where}: no web page", "warning")
+            return "decline"
+
+        async def ask() -> Action:
+            self._show(
+                [
+                    f"{named(server)} wants you to visit a page:",
+                    *said(message),
+                    *page_rows(url),
+                    "y = open it in the browser · n = decline · Ctrl-C = cancel",
+                ]
+            )
+            action = await self._action(server, "open it?")
+            if action == "accept":
+                await self._open_page(url)
+            return action
+
+        return await self._put(server, ask, nobody="decline", stopped="cancel")
+
+    async def allow_sampling(self, request: SamplingRequest, *, model: str) -> bool:
+        """Show what the model would be asked; only a yes allows it."""
+
+        async def ask() -> bool:
+            conversation = [("system", request.system_prompt)]
+            conversation += [(role, shown_text(blocks)) for role, blocks in request.messages]
+            self._show(
+                [
+                    f"{named(request.server)} wants to ask {model}, at your expense and for at most"
+                    f" {request.max_tokens:,} tokens:",
+                    *(row for role, text in conversation for row in said(text, role)),
+                    "y = allow it · n = refuse",
+                ]
+            )
+            return await self._action(request.server, "allow?") == "accept"
+
+        return await self._put(request.server, ask, nobody=False, stopped=False)
+
+    def server_changed(self, state: ServerState) -> None:
+        """Renew what shows it, and say once which tools are not what was approved."""
+        if state.changed and state.changed != self._told.get(state.name):
+            self._told[state.name] = state.changed
+            tools = ", ".join(one_line(reveal(tool)) for tool in state.changed)
+            self._lines.notice(
+                f"{named(state.name)} changed since you approved it: {tools}. Not used until you"
+                f" run /mcp approve {state.name}, which shows what changed",
+                "warning",
+            )
+        self._on_change()
+
+    async def _put(
+        self,
+        server: str,
+        ask: Callable[[], Awaitable[AnswerT]],
+        *,
+        nobody: AnswerT,
+        stopped: AnswerT,
+    ) -> AnswerT:
+        """Ask when nothing else is asked; *nobody* and *stopped* stand for an answer."""
+        if not self._prompt.can_ask:
+            self._lines.notice(f"{named(server)} asked something nobody can answer here", "warning")
+            return nobody
+        async with self._turn:
+            try:
+                with self._asking():
+                    return await ask()
+            except (KeyboardInterrupt, EOFError):
+                return stopped
+
+    async def _action(self, server: str, question: str) -> Action:
+        key = await self._prompt.choose_key(f"{reveal(server)}: {question} (y/n) ", "yn")
+        return _ACTIONS[key]
+
+    def _show(self, rows: Iterable[str]) -> None:
+        self._lines.aside("\n".join(rows))
+        self._before_asking()

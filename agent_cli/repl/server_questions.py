@@ -1,0 +1,128 @@
+"""What MCP servers ask of the person in front of the REPL, and who answers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from agent_cli.repl.servers import ServerState
+from agent_cli.timeline import Block, Json
+
+Action: TypeAlias = Literal["accept", "decline", "cancel"]
+
+
+class FormField(Protocol):
+    """One thing to fill in; its texts are a stranger's."""
+
+    @property
+    def name(self) -> str:
+        """The key of its value."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """What a person sees."""
+        ...
+
+    @property
+    def kind(self) -> Literal["text", "number", "integer", "boolean", "choice", "choices"]:
+        """What its value is; "choice" is one of `options`, "choices" any number of them."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What it is for, or ""."""
+        ...
+
+    @property
+    def required(self) -> bool:
+        """Whether it may not be left out."""
+        ...
+
+    @property
+    def default(self) -> Json:
+        """Its value unless something else is given, or None."""
+        ...
+
+    @property
+    def options(self) -> Sequence[tuple[str, str]]:
+        """(value, what to show) of a choice."""
+        ...
+
+    @property
+    def format(self) -> str:
+        """ "email", "uri", "date" or "date-time"; "" for other texts."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A server's question to the person.
+
+    Attributes:
+        message: What the server wants to know; a stranger's words.
+        fields: What to fill in, in order.
+        fault: Returns what is wrong with a value of the field of that name, "" when it fits.
+    """
+
+    server: str
+    message: str
+    fields: Sequence[FormField]
+    fault: Callable[[str, Json], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """What the person did with a form; after "accept", `values` by name of what they gave.
+
+    What is left out has its default.
+    """
+
+    action: Action
+    values: Mapping[str, Json] = field(default_factory=dict)
+
+
+class SamplingRequest(Protocol):
+    """A server asks for a model's reply, at the person's expense; its texts are a stranger's."""
+
+    @property
+    def server(self) -> str:
+        """Who asks."""
+        ...
+
+    @property
+    def messages(self) -> Sequence[tuple[str, Sequence[Block]]]:
+        """(role, content blocks) in order."""
+        ...
+
+    @property
+    def system_prompt(self) -> str:
+        """What the model is to be told first, or ""."""
+        ...
+
+    @property
+    def max_tokens(self) -> int:
+        """How long the reply may be."""
+        ...
+
+
+class ServerDialogs(Protocol):
+    """How a front end answers servers. One question at a time: the others wait for their turn.
+
+    Whatever a person does is an answer; nothing raises but a cancellation.
+    """
+
+    async def fill_form(self, form: Form) -> Filled:
+        """Let the person fill in *form*."""
+        ...
+
+    async def visit_page(self, *, server: str, message: str, url: str) -> Action:
+        """Show the person an address a server wants them to visit, and open it if they agree."""
+        ...
+
+    async def allow_sampling(self, request: SamplingRequest, *, model: str) -> bool:
+        """Show what a server wants *model* to be asked; return whether the person allows it."""
+        ...
+
+    def server_changed(self, state: ServerState) -> None:
+        """Take note of a server's new state; called in the event loop, must not raise."""
+        ...

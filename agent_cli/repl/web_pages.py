@@ -1,0 +1,34 @@
+"""Pages of the web a person is asked to visit: shown so that nothing is hidden."""
+
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import urlsplit
+
+_THIS_MACHINE: Final = ("localhost", "127.0.0.1", "::1")
+
+
+def web_host(url: str) -> str:
+    """Return the host of a web page's address; "" for anything that is none."""
+    try:
+        parts = urlsplit(url)
+        return parts.hostname or "" if parts.scheme in ("http", "https") else ""
+    except ValueError:
+        return ""
+
+
+def page_rows(url: str) -> Iterator[str]:
+    r"""Yield the rows that show where *url* leads: all of it, what is not ASCII as `\u0430`."""
+    host = web_host(url)
+    yield f"  {_plain(url)}"
+    yield f"  host: {_plain(host)}"
+    if not host.isascii() or "xn--" in host:
+        yield "  careful: its letters are of another alphabet, it may look like a name it is not"
+    if "@" in urlsplit(url).netloc:
+        yield "  careful: what stands before the @ is not where it leads"
+    if url.startswith("http:") and host not in _THIS_MACHINE:
+        yield "  careful: not encrypted"
+
+
+def _plain(text: str) -> str:
+    shown = text.encode("ascii", "backslashreplace").decode()
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in shown)

@@ -1,0 +1,106 @@
+"""Questions that follow each other on a screen."""
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+
+from agent_cli.repl.dialogue import ENTER
+from agent_cli.repl.live.question import SILENCE_S
+from tests.repl.live.test_screen import Live, live
+
+
+async def opened(it: Live, row: str) -> None:
+    """Wait until a question with no answer yet is on the screen, and ripe."""
+    await it.until(lambda: it.rows[-1] == row)
+    it.now_s += SILENCE_S + 0.01
+
+
+async def answer(asking: Coroutine[None, None, str]) -> str:
+    """Return what was answered; an interrupt would end the event loop if it left its task."""
+    try:
+        return await asking
+    except KeyboardInterrupt:
+        return "interrupted"
+
+
+async def test_a_question_that_follows_an_answer_opens_at_once_and_answers_later(
+    tmp_path: Path,
+) -> None:
+    """Text typed ahead is its text, keys typed ahead are not its answer; the draft comes back."""
+    async with live(tmp_path) as it:
+        it.type("draft")
+        await it.until(lambda: it.rows == ["you> draft"])
+        first = asyncio.ensure_future(it.screen.choose("name? ", ""))
+        await it.until(lambda: it.screen.asking.question is not None)
+        it.now_s = 9
+        await it.until(lambda: it.rows == ["name?"])
+        it.type("Anna\r")
+        assert await first == "Anna"
+
+        second = asyncio.ensure_future(it.screen.asking.choose_next("sure? ", "yn"))
+        await it.until(lambda: it.rows[-1] == "sure?")
+        it.type("y\r")
+        await it.until(lambda: it.rows[-1] == "sure? y")
+        assert not second.done()
+        it.now_s += SILENCE_S + 0.01
+        it.type("\x7fn")
+
+        assert await second == "n"
+        await it.until(lambda: it.rows == ["name? Anna", "sure? n", "you> draft"])
+
+
+async def test_a_line_without_text_is_an_answer_only_where_the_question_says_so(
+    tmp_path: Path,
+) -> None:
+    """Enter takes a default; elsewhere it is a slip of a finger."""
+    async with live(tmp_path) as it:
+        first = asyncio.ensure_future(it.screen.asking.choose_next("name? ", "yn"))
+        await opened(it, "name?")
+        it.type("\ry")
+        assert await first == "y"
+        second = asyncio.ensure_future(it.screen.asking.choose_next("name [Anna]? ", ENTER))
+        await opened(it, "name [Anna]?")
+        it.type("\r")
+
+        assert await second == ""
+
+
+async def test_two_questions_wait_for_each_other_and_escape_ends_one(tmp_path: Path) -> None:
+    """A server may ask while an approval is open; nothing else has to run for Esc to work."""
+    async with live(tmp_path) as it:
+        first = asyncio.ensure_future(answer(it.screen.asking.choose_next("one? ", "y")))
+        second = asyncio.ensure_future(it.screen.asking.choose_next("two? ", "y"))
+        await opened(it, "one?")
+        it.type("\x1b")
+        assert await first == "interrupted"
+        await opened(it, "two?")
+        it.type("y")
+
+        assert await second == "y"
+
+
+async def test_an_answer_is_no_prompt_and_not_kept_as_one(tmp_path: Path) -> None:
+    """A form may ask for what nobody else should read."""
+    async with live(tmp_path) as it:
+        asking = asyncio.ensure_future(it.screen.asking.choose_next("code? ", ""))
+        await opened(it, "code?")
+        it.type("secret\r")
+        assert await asking == "secret"
+        it.type("a prompt\r")
+        await it.until(lambda: len(it.person.got) == 1)
+
+        assert "secret" not in (tmp_path / "history").read_text()
+
+
+async def test_where_only_keys_answer_a_text_is_kept_for_the_prompt(tmp_path: Path) -> None:
+    """`you could ...`, typed too late to be put aside, is no yes."""
+    async with live(tmp_path) as it:
+        asking = asyncio.ensure_future(it.screen.asking.choose_key("allow? ", "yn", at_once=True))
+        await opened(it, "allow?")
+        it.type("xyou could\r")
+        await it.until(lambda: it.rows == ["allow?"])
+        assert not asking.done()
+        it.type("n")
+
+        assert await asking == "n"
+        await it.until(lambda: it.rows == ["allow? n", "you> xyou could"])

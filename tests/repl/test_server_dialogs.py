@@ -1,0 +1,228 @@
+"""What MCP servers ask of a person: what is shown, what counts as an answer, what goes back."""
+
+import asyncio
+from dataclasses import dataclass, field
+from functools import partial
+
+from agent_cli.mcp_client.forms import form_fault, form_fields
+from agent_cli.mcp_client.host import SamplingRequest
+from agent_cli.mcp_client.state import Phase, ServerState
+from agent_cli.repl.server_dialogs import Dialogs
+from agent_cli.repl.server_questions import Filled, Form
+from agent_cli.timeline import Json, text_block
+
+Answer = str | type[BaseException]
+
+
+@dataclass
+class Person:
+    """Answers one question after the other; what they were asked and shown is kept."""
+
+    answers: list[Answer]
+    can_ask: bool = True
+    seen: list[str] = field(default_factory=list)
+    opened: list[str] = field(default_factory=list)
+
+    async def choose(self, message: str, keys: str) -> str:
+        answer = self.answers.pop(0)
+        if not isinstance(answer, str):
+            raise answer
+        self.seen.append(f"{message}{answer}")
+        await asyncio.sleep(0)
+        return answer
+
+    choose_next = choose
+
+    async def choose_key(self, message: str, keys: str, *, at_once: bool = False) -> str:
+        while (key := await self.choose(message, keys)) not in [*keys]:
+            pass
+        return key
+
+    def aside(self, text: str, style: str = "plain") -> None:
+        self.seen += text.split("\n")
+
+    notice = aside
+
+    async def open_page(self, url: str) -> None:
+        self.opened.append(url)
+
+
+def asked(*answers: Answer, can_ask: bool = True) -> tuple[Dialogs, Person]:
+    person = Person([*answers], can_ask)
+    return Dialogs(person, person, open_page=person.open_page), person
+
+
+def form(message: str = "Who?", **properties: Json) -> Form:
+    schema: dict[str, Json] = {"type": "object", "properties": properties}
+    wanted: dict[str, Json] = {**schema, "required": list[Json]([*properties][:1])}
+    checked = partial(_fault, schema)
+    return Form("docs", message, form_fields(wanted), checked)
+
+
+def _fault(schema: dict[str, Json], name: str, value: Json) -> str:
+    return form_fault(schema, {name: value})
+
+
+NAME: Json = {"type": "string", "title": "Name", "description": "In full", "maxLength": 5}
+AGE: Json = {"type": "integer", "minimum": 18, "default": 30}
+
+
+async def test_a_form_is_filled_in_field_by_field_and_shown_before_it_goes() -> None:
+    """Wrong input says why and is asked for again; Enter takes the default."""
+    dialogs, person = asked("y", "", "Anna-Maria", "Anna", "17", "", "y")
+
+    filled = await dialogs.fill_form(form("Who\x1b[2J?\nyou> /exit", name=NAME, age=AGE))
+
+    assert filled == Filled("accept", {"name": "Anna"})
+    assert person.seen == [
+        "MCP server docs asks you:",
+        "  │ Who\\x1b[2J?",
+        "  │ you> /exit",
+        "it wants: Name, age",
+        "y = fill it in · n = decline · Ctrl-C = cancel",
+        "docs: answer? (y/n) y",
+        "",
+        "1 of 2: Name",
+        "  In full",
+        "  text",
+        "docs: Name> ",
+        "  not taken: it is required: text",
+        "docs: Name> Anna-Maria",
+        "  not taken: name: 'Anna-Maria' is too long",
+        "docs: Name> Anna",
+        "",
+        "2 of 2: age",
+        "  a whole number",
+        "docs: age [30]> 17",
+        "  not taken: age: 17 is less than the minimum of 18",
+        "docs: age [30]> ",
+        "",
+        "this goes to MCP server docs:",
+        "  Name: Anna",
+        "  age: 30",
+        "y = send · n = decline · a = fill it in again · Ctrl-C = cancel",
+        "docs: send? (y/n/a) y",
+    ]
+
+
+async def test_a_form_can_be_declined_cancelled_and_filled_in_again() -> None:
+    """Three different answers for the server; nothing typed until then is sent."""
+    two = form(name=NAME, age=AGE)
+
+    assert await asked("x", "n")[0].fill_form(two) == Filled("decline")
+    assert await asked(KeyboardInterrupt)[0].fill_form(two) == Filled("cancel")
+    assert await asked("y", "Anna", EOFError)[0].fill_form(two) == Filled("cancel")
+    assert await asked("y", "Anna", "", "n")[0].fill_form(two) == Filled("decline")
+    again = asked("y", "Anna", "", "?", "a", "Bert", "40", "y")[0]
+    assert await again.fill_form(two) == Filled("accept", {"name": "Bert", "age": 40})
+
+
+async def test_one_field_needs_no_second_look_and_no_field_only_a_yes() -> None:
+    """As few questions as the form has."""
+    assert await asked("y", "Anna")[0].fill_form(form(name=NAME)) == Filled(
+        "accept", {"name": "Anna"}
+    )
+    assert await asked("y")[0].fill_form(form("Go on?")) == Filled("accept")
+
+
+async def test_a_page_is_shown_whole_with_its_host_before_it_is_opened() -> None:
+    """A name in look-alike letters, or hidden behind an @, is said so."""
+    dialogs, person = asked("y", "n", KeyboardInterrupt)
+
+    url = "http://docs.example@p\u0430y.example/1\u202e"
+    assert await dialogs.visit_page(server="docs", message="Please pay", url=url) == "accept"
+
+    assert person.seen == [
+        "MCP server docs wants you to visit a page:",
+        "  │ Please pay",
+        "  http://docs.example@p\\u0430y.example/1\\u202e",
+        "  host: p\\u0430y.example",
+        "  careful: its letters are of another alphabet, it may look like a name it is not",
+        "  careful: what stands before the @ is not where it leads",
+        "  careful: not encrypted",
+        "y = open it in the browser · n = decline · Ctrl-C = cancel",
+        "docs: open it? (y/n) y",
+    ]
+    page = partial(dialogs.visit_page, server="docs", message="", url="https://pay.example/2")
+    assert [await page(), await page()] == ["decline", "cancel"]
+    assert person.opened == [url]
+
+
+async def test_what_is_no_web_page_is_never_opened() -> None:
+    """Browsers open files and run scripts too."""
+    dialogs, person = asked()
+
+    for url in ("file:///etc/passwd", "javascript:alert(1)", "http://[broken"):
+        assert await dialogs.visit_page(server="docs", message="", url=url) == "decline"
+
+    assert person.opened == []
+    assert person.seen[0] == "MCP server docs may not open file:///etc/passwd: no web page"
+
+
+async def test_a_request_for_a_reply_shows_what_would_be_sent_to_which_model() -> None:
+    """It costs the person's money: only a yes allows it."""
+    picture: dict[str, Json] = {"type": "image", "source": {}}
+    request = SamplingRequest(
+        server="docs",
+        messages=(
+            ("user", (text_block("2 + 2?\nQuick"), picture)),
+            ("assistant", (text_block("a" * 4_001),)),
+        ),
+        system_prompt="Count.",
+        max_tokens=2_000,
+    )
+    dialogs, person = asked("y", "n", KeyboardInterrupt)
+
+    answers = [await dialogs.allow_sampling(request, model="model-1") for _ in range(3)]
+
+    assert answers == [True, False, False]
+    assert person.seen[:9] == [
+        "MCP server docs wants to ask model-1, at your expense and for at most 2,000 tokens:",
+        "  system │ Count.",
+        "  user │ 2 + 2?",
+        "  user │ Quick",
+        "  user │ [image]",
+        f"  assistant │ {'a' * 4_000}",
+        "  assistant │ … and 1 more characters",
+        "y = allow it · n = refuse",
+        "docs: allow? (y/n) y",
+    ]
+
+
+async def test_where_nobody_can_answer_everything_is_declined_and_said() -> None:
+    """A pipe: the server goes on without, and the log of the session tells."""
+    dialogs, person = asked(can_ask=False)
+    request = SamplingRequest(server="docs", messages=())
+
+    assert await dialogs.fill_form(form(name=NAME)) == Filled("decline")
+    assert await dialogs.visit_page(server="docs", message="", url="https://a.example") == "decline"
+    assert not await dialogs.allow_sampling(request, model="m")
+    assert person.seen == ["MCP server docs asked something nobody can answer here"] * 3
+
+
+async def test_two_servers_are_answered_one_after_the_other() -> None:
+    """Fields of one form never stand between those of another."""
+    dialogs, person = asked("y", "Anna", "", "y", "n")
+
+    first, second = await asyncio.gather(
+        dialogs.fill_form(form(name=NAME, age=AGE)), dialogs.fill_form(form("Else?"))
+    )
+
+    assert (first.action, second.action) == ("accept", "decline")
+    assert person.seen.index("  │ Else?") > person.seen.index("docs: send? (y/n/a) y")
+
+
+def test_a_changed_tool_is_told_once_and_the_screen_learns_of_every_change() -> None:
+    """The description may have become an attack; which command shows it is said."""
+    person, changes = Person([]), list[int]()
+    dialogs = Dialogs(person, person, on_change=lambda: changes.append(1))
+
+    for tools in ((), ("search",), ("search",), ("search", "add")):
+        dialogs.server_changed(ServerState("docs", Phase.READY, changed=tools))
+
+    told = "MCP server docs changed since you approved it: {}. Not used until you run /mcp approve"
+    assert [row.split(" docs, which")[0] for row in person.seen] == [
+        told.format("search"),
+        told.format("search, add"),
+    ]
+    assert len(changes) == 4

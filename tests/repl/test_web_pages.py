@@ -1,0 +1,22 @@
+"""Pages a person is asked to visit."""
+
+from agent_cli.repl.web_pages import page_rows, web_host
+
+
+def test_an_address_is_shown_with_its_host_and_what_is_odd_about_it() -> None:
+    """One that only looks like another is what phishing is made of."""
+    assert [*page_rows("https://pay.example/\t1")] == [
+        "  https://pay.example/\\x091",
+        "  host: pay.example",
+    ]
+    assert [*page_rows("http://localhost:8000/")] == [
+        "  http://localhost:8000/",
+        "  host: localhost",
+    ]
+    assert "another alphabet" in [*page_rows("https://xn--pay-1ra.example")][2]
+    assert [web_host(url) for url in ("https://a.example/b", "ftp://a", "a", "http://[")] == [
+        "a.example",
+        "",
+        "",
+        "",
+    ]
