@@ -34,6 +34,11 @@ class KeptSession(Protocol):
         ...
 
     @property
+    def prompts(self) -> int:
+        """How many prompts it has."""
+        ...
+
+    @property
     def waiting(self) -> bool:
         """Whether a call in it waits for a decision."""
         ...
@@ -182,6 +187,10 @@ class Application(Protocol):
 
     def answer_servers(self, dialogs: ServerDialogs) -> None:
         """Put questions of MCP servers to *dialogs* from now on; before, they are declined."""
+        ...
+
+    async def examine(self) -> str:
+        """Return what is ready and what is not, a line each, and what to do about it."""
         ...
 
     def badges(self) -> Sequence[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from agent_cli.errors import UsageError
 from agent_cli.messages import UserMessage
@@ -10,6 +10,9 @@ from agent_cli.repl.application import Application
 from agent_cli.repl.dialogue import Dialogue
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.writer import Lines
+
+LISTED_MAX: Final = 10
+"""Rows of a list with numbers."""
 
 
 class Controls(Protocol):
@@ -34,6 +37,10 @@ class Controls(Protocol):
 
     def show_diff(self, diff: str) -> None:
         """Print a unified diff without file names, folded when it is long."""
+        ...
+
+    async def pick(self, question: str, rows: Sequence[str]) -> int | None:
+        """Let somebody choose one of *rows*; return its index, None when they do not want to."""
         ...
 
     def put_back(self, text: str) -> None:
@@ -104,7 +111,7 @@ class Command:
 
 
 async def pick(context: Context, rows: Sequence[str], question: str) -> int | None:
-    """List *rows* with numbers from 1 and let somebody type one; return its index.
+    """Let somebody choose one of *rows*, on a screen, or by its number; return its index.
 
     Returns:
         None when nobody can be asked, or nobody wants to choose.
@@ -112,7 +119,12 @@ async def pick(context: Context, rows: Sequence[str], question: str) -> int | No
     Raises:
         UsageError: What was typed is none of the numbers.
     """
-    context.writer.aside("\n".join(f"{number:>3}  {row}" for number, row in enumerate(rows, 1)))
+    if context.controls:
+        return await context.controls.pick(question, rows)
+    listed = [f"{number:>3}  {row}" for number, row in enumerate(rows[:LISTED_MAX], 1)]
+    if left_out := len(rows) - len(listed):
+        listed.append(f"     … and {left_out} older")
+    context.writer.aside("\n".join(listed))
     if not context.questions.can_ask:
         return None
     try:

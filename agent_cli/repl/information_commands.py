@@ -1,15 +1,16 @@
 """Commands that show what is there, and change nothing but the display."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from agent_cli.errors import UsageError
+from agent_cli.messages import AssistantMessage, Message
 from agent_cli.repl.command import Command, Context
 from agent_cli.repl.mcp_commands import MCP_COMMAND
 from agent_cli.repl.recall import last_answer
 from agent_cli.terminal.narration import one_line
-from agent_cli.timeline import Usage
+from agent_cli.timeline import NO_USAGE, Usage
 
 _BAR_CELLS: Final = 30
 
@@ -20,7 +21,29 @@ def _tools(context: Context, _argument: str) -> None:
 
 
 def _usage(context: Context, _argument: str) -> None:
-    context.writer.aside(describe_usage(context.app.agent.conversation.usage))
+    conversation = context.app.agent.conversation
+    context.writer.aside("\n".join(usage_rows(conversation.messages(), conversation.usage)))
+
+
+def usage_rows(messages: Iterable[Message], total: Usage) -> list[str]:
+    """Return a row about *total*, and one for each model where several were asked.
+
+    *total* may hold more than the replies among *messages*: summaries, and what broke off.
+    """
+    models: dict[str, Usage] = {}
+    for message in messages:
+        if isinstance(message, AssistantMessage) and message.usage.prompt_tokens:
+            models[message.model] = models.get(message.model, NO_USAGE) + message.usage
+    rows = [describe_usage(total)]
+    if len(models) > 1:
+        rows += [f"  {model}: {describe_usage(usage)}" for model, usage in models.items()]
+    if besides := _tokens(total) - sum(map(_tokens, models.values())):
+        rows.append(f"  of it {besides:,} tokens for summaries and replies that broke off")
+    return rows
+
+
+def _tokens(usage: Usage) -> int:
+    return usage.prompt_tokens + usage.output_tokens
 
 
 def _context(context: Context, _argument: str) -> None:
@@ -79,10 +102,13 @@ def _output(context: Context, number: str) -> None:
 def describe_usage(usage: Usage) -> str:
     """Return tokens and cost in one line."""
     written = usage.cache_write_5m_tokens + usage.cache_write_1h_tokens
+    read = f"cache read {usage.cache_read_tokens:,}"
+    if usage.cache_read_tokens:
+        read += f" ({usage.cache_read_tokens / usage.prompt_tokens:.0%})"
     known = usage.cost_microdollars is not None
     cost = f"${(usage.cost_microdollars or 0) / 1_000_000:.4f}" if known else "cost unknown"
     return (
-        f"input {usage.input_tokens:,} · cache read {usage.cache_read_tokens:,} · "
+        f"input {usage.input_tokens:,} · {read} · "
         f"cache write {written:,} · output {usage.output_tokens:,} tokens · {cost}"
     )
 

@@ -4,9 +4,10 @@ import re
 
 import pytest
 
+from agent_cli.messages import AssistantMessage
 from agent_cli.repl.commands import COMMANDS
-from agent_cli.repl.information_commands import bars, describe_usage
-from agent_cli.timeline import Usage
+from agent_cli.repl.information_commands import bars, describe_usage, usage_rows
+from agent_cli.timeline import NO_USAGE, Usage
 from tests.repl.conversation import converse, said
 
 LEVELS = "off, minimal, low, medium, high, xhigh"
@@ -37,6 +38,8 @@ def test_help_tells_everything_about_one_command() -> None:
     assert said("/help export") == [
         "/export [md|html|json]",
         "  write the session into a file of the workspace",
+        "  md, if nothing else is said. Secrets are left out.",
+        "  one of: md, html, json",
         "  waits for the end of a run",
     ]
     assert said("/help /review") == [
@@ -140,6 +143,11 @@ def test_undo_says_what_it_took_back_and_what_it_could_not() -> None:
     ]
 
 
+def test_doctor_is_there_from_inside_too() -> None:
+    """S1-27: the same report as `agent-cli doctor`."""
+    assert said("/doctor") == ["looking …", "agent-cli 0", "ok    key  found"]
+
+
 def test_init_asks_the_model_for_instructions_to_keep() -> None:
     """A run like any other, with what the person wants said last."""
     out, shown = converse("/init mind the tests")
@@ -163,8 +171,29 @@ def test_an_unknown_price_is_not_zero() -> None:
     usage = Usage(1_000, 2, 3, 4, 5, cost_microdollars=None)
 
     assert describe_usage(usage) == (
-        "input 1,000 · cache read 3 · cache write 9 · output 2 tokens · cost unknown"
+        "input 1,000 · cache read 3 (0%) · cache write 9 · output 2 tokens · cost unknown"
     )
+
+
+def test_usage_is_told_by_model_and_with_what_no_reply_shows() -> None:
+    """S1-18: how much of what was read came from the cache; a summary costs too."""
+    small, large = Usage(100, 10, 300, cost_microdollars=1_000), Usage(50, 5)
+    replies = [
+        AssistantMessage((), usage=usage, model=name)
+        for name, usage in (("a", small), ("a", small), ("b", large), ("", NO_USAGE))
+    ]
+
+    shown = usage_rows(replies, small + small + large + Usage(7, 3))
+
+    assert shown == [
+        "input 257 · cache read 600 (70%) · cache write 0 · output 28 tokens · $0.0020",
+        "  a: input 200 · cache read 600 (75%) · cache write 0 · output 20 tokens · $0.0020",
+        "  b: input 50 · cache read 0 · cache write 0 · output 5 tokens · $0.0000",
+        "  of it 10 tokens for summaries and replies that broke off",
+    ]
+    assert usage_rows(replies[:2], small + small) == [
+        "input 200 · cache read 600 (75%) · cache write 0 · output 20 tokens · $0.0020"
+    ]
 
 
 def test_exit_leaves_before_the_next_line() -> None:
@@ -178,10 +207,9 @@ def test_resume_lists_the_other_sessions_and_takes_a_number_or_an_id() -> None:
     """S2-53: on a pipe nobody is asked; the list shows what `/resume NUMBER` takes."""
     shown = said("/resume", "/resume 1")
 
-    dates = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
-    assert [dates.sub("DATE", line) for line in shown] == [
-        "  1  aa1  DATE  An old one",
-        "  2  bb2  DATE  Touch  [waits for a decision]",
+    assert shown == [
+        "  1  An old one · just now · 1 prompt · aa1",
+        "  2  Touch · just now · 1 prompt · waits for a decision · bb2",
         "session aa1 goes on",
         "1 prompt so far; the last one:",
         "you> An old one",
