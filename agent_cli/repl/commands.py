@@ -120,6 +120,11 @@ def _command_names(app: Application) -> Sequence[str]:
     return [command.name for command in commands_of(app)]
 
 
+async def _doctor(context: Context, _argument: str) -> None:
+    context.writer.aside("looking …", "dim")
+    context.writer.aside(await context.app.examine())
+
+
 def _exit(context: Context, _argument: str) -> None:
     context.leave()
 
@@ -131,6 +136,12 @@ _GROUPS: Final[Mapping[str, Sequence[Command]]] = {
     "what is there": INFORMATION_COMMANDS,
     "this program": (
         Command("help", "show what there is", _help, "[name]", choices=_command_names),
+        Command(
+            "doctor",
+            "check the key, the endpoint, servers, the sandbox and what else can be wrong",
+            _doctor,
+            during_a_run=False,
+        ),
         Command("exit", "leave; so do exit, quit and Ctrl-D", _exit),
     ),
 }

@@ -45,6 +45,7 @@ class Shell:
         interrupts: Interrupts,
         streaming: Literal["live", "sequential"] = "live",
         show_thinking: bool = False,
+        spoken: bool = False,
     ) -> None:
         self._app = app
         self._prompt = prompt
@@ -58,7 +59,11 @@ class Shell:
             running=lambda: interrupts.stopping(app.agent.abort),
         )
         render = Renderer(
-            writer, lambda: app.tools, streaming=streaming, show_thinking=show_thinking
+            writer,
+            lambda: app.tools,
+            streaming=streaming,
+            show_thinking=show_thinking,
+            spoken=spoken,
         )
         # Servers and timers report while a prompt is on the screen; it must move out of the way.
         app.agent.subscribe(lambda event: prompt.above(partial(render, event)))
@@ -87,7 +92,7 @@ class Shell:
         if self._prompt.can_ask and self._app.agent.conversation.waiting:
             await self._runs.go_on()
 
-    async def _done(self, line: str) -> Sequence[str | UserMessage]:
+    async def _done(self, line: str) -> Sequence[UserMessage]:
         """Do what *line* says and return what it says to the model."""
         said: list[str | UserMessage] = []
         cancel = CancelToken()
@@ -96,11 +101,16 @@ class Shell:
                 if line.startswith("/"):
                     await run_command(line, self._context(said))
                 elif line:
-                    images = Attachments(self._app.workspace)
-                    text = images.marked(line)
-                    message = await with_resources(text, self._app.servers, self._writer)
-                    said.append(images.attached(message))
-        return said
+                    said.append(line)
+                return [await self._meant(each) for each in said]
+
+    async def _meant(self, said: str | UserMessage) -> UserMessage:
+        """Return a prompt with the pictures and the resources it names."""
+        if isinstance(said, UserMessage):
+            return said
+        images = Attachments(self._app.workspace)
+        message = await with_resources(images.marked(said), self._app.servers, self._writer)
+        return images.attached(message)
 
     def _context(self, said: list[str | UserMessage]) -> Context:
         return Context(self._app, self._writer, self._prompt, self._leave, said.append)

@@ -29,6 +29,11 @@ class Nobody:
 
     choose_next = choose
 
+    async def choose_key(self, message: str, keys: str, *, at_once: bool = False) -> str:
+        while (key := await self.choose(message, keys)) not in [*keys]:
+            pass
+        return key
+
     def above(self, write: Callable[[], None]) -> None:
         write()
 

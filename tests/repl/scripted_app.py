@@ -90,6 +90,7 @@ class Kept:
     title: str
     waiting: bool = False
     problem: str = ""
+    prompts: int = 1
     updated_at_ms: int = 1_800_000_000_000
 
 
@@ -242,6 +243,9 @@ class Application:
 
     def answer_servers(self, dialogs: ServerDialogs) -> None:
         self.dialogs = dialogs
+
+    async def examine(self) -> str:
+        return "agent-cli 0\nok    key  found"
 
     def badges(self) -> Sequence[str]:
         return ("ask", "MCP 1/1")

@@ -1,80 +1,75 @@
-"""Completions: commands behind a slash, files behind an @."""
+"""Completions: whatever could stand at the cursor, from any number of sources."""
 
-import os
-import re
-import subprocess
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import Final
+from typing import TypeAlias
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from agent_cli.repl.commands import COMMANDS
+from agent_cli.repl.application import Application
+from agent_cli.repl.command import Command
+from agent_cli.repl.commands import commands_of
+from agent_cli.repl.live.files import FileChoices, workspace_paths
+from agent_cli.repl.live.server_choices import PromptChoices, ResourceChoices, asking
 
-_FILES_MAX: Final = 50_000
-_FOUND_MAX: Final = 30
-_LIST_LIMIT_S: Final = 5
-_AT: Final = re.compile(r"(?:^|\s)@(\S*)\Z")
-_SKIPPED: Final = {"node_modules", "__pycache__", "dist", "build"}
+Source: TypeAlias = Callable[[str], Iterable[Completion]]
+"""Gets the text before the cursor, in a thread of its own; yields the best choices first."""
+
+
+def sources_of(app: Application, on_change: Callable[[], object]) -> Sequence[Source]:
+    """Return what completes in a session; each adds its choices below those before it.
+
+    Args:
+        app: Whose commands, servers and files are offered.
+        on_change: Called, in any thread, when a source would now offer something else.
+    """
+    ask = asking(asyncio.get_running_loop())
+    return (
+        command_choices(lambda: commands_of(app)),
+        argument_choices(app),
+        PromptChoices(app.servers, ask),
+        ResourceChoices(app.servers, ask),
+        FileChoices(workspace_paths, on_change),
+    )
 
 
 class Completions(Completer):
-    """Slow only the first time, so it belongs in a thread; files are listed once a session."""
+    """Asks each source in turn. A source may be slow, so this belongs in a `ThreadedCompleter`."""
 
-    def __init__(self, files: Callable[[], Sequence[str]]) -> None:
-        self._files = files
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._sources = sources
 
     def get_completions(self, document: Document, _event: CompleteEvent) -> Iterable[Completion]:
-        """Yield what could stand at the cursor, the best first."""
-        before = document.text_before_cursor
-        if before.startswith("/") and " " not in before and "\n" not in before:
-            for command in COMMANDS:
-                if command.name.startswith(before[1:]):
-                    yield Completion(
-                        command.name, -len(before) + 1, f"/{command.name}", command.help
-                    )
-        elif at := _AT.search(before):
-            for path in matches(at[1], self._files()):
-                yield Completion(path, -len(at[1]))
+        """Yield what could stand at the cursor."""
+        for source in self._sources:
+            yield from source(document.text_before_cursor)
 
 
-def matches(typed: str, paths: Sequence[str]) -> Iterator[str]:
-    """Yield the paths that hold *typed*, then those that hold its characters in order.
+def command_choices(commands: Callable[[], Sequence[Command]]) -> Source:
+    """Return a source of the *commands* whose names begin as typed."""
 
-    *paths* are sorted by length, so that the first ones found are the shortest.
-    """
-    wanted = typed.lower()
-    found = [path for path in paths if wanted in path.lower()]
-    yield from found[:_FOUND_MAX]
-    if len(found) >= _FOUND_MAX or not wanted:
-        return
-    # Written so that nothing is tried twice: `.*?` would go back over each path again and again.
-    in_order = re.compile("".join(f"[^{re.escape(c)}]*{re.escape(c)}" for c in wanted))
-    known, left = set(found), _FOUND_MAX - len(found)
-    for path in paths:
-        if left and path not in known and in_order.match(path.lower()):
-            left -= 1
-            yield path
+    def choices(before: str) -> Iterator[Completion]:
+        if not before.startswith("/") or " " in before or "\n" in before:
+            return
+        for command in commands():
+            if command.name.startswith(before[1:]):
+                yield Completion(command.name, 1 - len(before), f"/{command.name}", command.help)
+
+    return choices
 
 
-def workspace_files() -> list[str]:
-    """Return the files below the working directory, without ignored ones, the shortest first."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    try:
-        listed = subprocess.run(command, capture_output=True, timeout=_LIST_LIMIT_S, check=True)
-        files = [path for path in os.fsdecode(listed.stdout).split("\0") if path]
-    except (OSError, subprocess.SubprocessError):  # no git, or no repository
-        files = list(_walk(Path.cwd()))
-    return sorted(set(files), key=lambda path: (len(path), path))[:_FILES_MAX]
+def argument_choices(app: Application) -> Source:
+    """Return a source of what can stand behind a command's name."""
 
+    def choices(before: str) -> Iterator[Completion]:
+        name, blank, typed = before.partition(" ")
+        if not name.startswith("/") or not blank or "\n" in before:
+            return
+        for command in commands_of(app):
+            if command.name == name[1:]:
+                for choice in command.choices(app):
+                    if choice.startswith(typed) and choice != typed:
+                        yield Completion(choice, -len(typed))
 
-def _walk(root: Path) -> Iterator[str]:
-    count = 0
-    for folder, folders, names in os.walk(root):
-        folders[:] = [f for f in folders if not f.startswith(".") and f not in _SKIPPED]
-        for name in names:
-            yield str(Path(folder, name).relative_to(root))
-            count += 1
-            if count >= _FILES_MAX:
-                return
+    return choices

@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from prompt_toolkit.completion import ThreadedCompleter
 
@@ -41,6 +41,13 @@ from agent_cli.timeline import text_block
 _LEAVING: Final = ("exit", "quit")
 
 
+class _Line(NamedTuple):
+    """What was typed; one that has to wait for a run is shown when its turn comes."""
+
+    text: str
+    is_shown: bool = True
+
+
 class LiveShell:
     """One conversation on a screen. Whatever goes wrong in a line, the next one can be typed.
 
@@ -52,7 +59,7 @@ class LiveShell:
     def __init__(self, app: Application, screen: LiveScreen, look: Look) -> None:
         self._app = app
         self._screen = screen
-        self._lines: deque[str] = deque()
+        self._lines: deque[_Line] = deque()
         self._arrived = asyncio.Event()
         self._outbox = Outbox(app.agent)
         self._command: CancelToken | None = None
@@ -86,7 +93,7 @@ class LiveShell:
             self.display.aside(earlier, "dim")
         self._app.answer_servers(
             Dialogs(
-                self._screen,
+                self._screen.asking,
                 self.display,
                 before_asking=self._wake,
                 on_change=self._screen.refresh,
@@ -114,34 +121,34 @@ class LiveShell:
     @property
     def queued(self) -> Sequence[str]:
         """What waits to be delivered, one line each."""
-        return [*self._outbox.rows(), *(f"  next: {line}" for line in self._lines)]
+        return [*self._outbox.rows(), *(f"  next: {line.text}" for line in self._lines)]
 
     def submit(self, text: str, *, follow_up: bool) -> bool:
         """Take what was typed; False leaves it in the input."""
         try:
-            return self._take(text, follow_up=follow_up)
-        except UsageError as error:
+            self._take(text, follow_up=follow_up)
+        except AgentCliError as error:
             self.display.notice(str(error), "error")
             return False
+        return True
 
-    def _take(self, text: str, *, follow_up: bool) -> bool:
+    def _take(self, text: str, *, follow_up: bool) -> None:
         if not text.startswith(("/", "!")):
             text = self._pictures.marked(text)
         if text in _LEAVING:
             self._say(text)
             self._screen.leave()
         elif text.startswith(("/", "!")) and self.is_busy:
-            return self._command_meanwhile(text)
+            self._command_meanwhile(text)
         elif text and self._agent_runs and not named_in(text, self._app.servers):
             message = self._pictures.attached(UserMessage.of(text))
             self._outbox.put(message, follow_up=follow_up)
         elif text:
             self._say(text)
-            self._lines.append(text)
+            self._lines.append(_Line(text))
             self._idle.clear()
             self._arrived.set()
         self._screen.refresh()
-        return True
 
     def interrupt(self) -> None:
         """Stop the run or the command; what was queued comes back into the input."""
@@ -152,7 +159,7 @@ class LiveShell:
 
     def take_back(self) -> str | None:
         """Return what was queued last, no longer queued."""
-        return self._lines.pop() if self._lines else self._outbox.take_back()
+        return self._lines.pop().text if self._lines else self._outbox.take_back()
 
     def pause(self, *, paused: bool) -> None:
         """Hold the display, or let it go on."""
@@ -162,26 +169,24 @@ class LiveShell:
         self.display.said(self._screen.echo(text))
         self.display.flush()
 
-    def _command_meanwhile(self, text: str) -> bool:
-        """Do at once what does not touch the run; anything else stays in the input."""
-        try:
-            if text.startswith("!"):
-                raise UsageError("a command of yours waits for the end of the run; Esc stops it")
-            command, argument = find_command(text, self._app)
-            if command.asks_the_model:
-                self._lines.append(text)
-                self._screen.refresh()
-                return True
-            if not command.during_a_run:
-                raise UsageError(f"/{command.name} waits for the end of the run; Esc stops it")
-            pending = command.run(self._context([]), argument)
-            if inspect.iscoroutine(pending):
-                pending.close()  # it has not begun
-                raise UsageError(f"{text} waits for the end of the run; Esc stops it")
-        except AgentCliError as error:
-            self.display.notice(str(error), "error")
-            return False
-        return True
+    def _command_meanwhile(self, text: str) -> None:
+        """Do at once what does not touch the run; a prompt waits for its end.
+
+        Raises:
+            AgentCliError: It cannot be done, or not now.
+        """
+        if text.startswith("!"):
+            raise UsageError("a command of yours waits for the end of the run; Ctrl-C stops it")
+        command, argument = find_command(text, self._app)
+        if command.asks_the_model:
+            self._lines.append(_Line(text, is_shown=False))
+            return
+        if not command.during_a_run:
+            raise UsageError(f"/{command.name} waits for the end of the run; Ctrl-C stops it")
+        pending = command.run(self._context([]), argument)
+        if inspect.iscoroutine(pending):
+            pending.close()  # it has not begun
+            raise UsageError(f"{text} waits for the end of the run; Ctrl-C stops it")
 
     async def _work(self) -> None:
         while True:
@@ -206,7 +211,9 @@ class LiveShell:
         if not self._lines:
             self._settle(await self._runs.go_on())
             return
-        line = self._lines.popleft()
+        line, is_shown = self._lines.popleft()
+        if not is_shown:
+            self._say(line)
         self._command = CancelToken()
         try:
             said = await self._done(line, self._command)
@@ -219,14 +226,13 @@ class LiveShell:
         for message in said:
             await self._ask(message)
 
-    async def _ask(self, said: str | UserMessage) -> None:
+    async def _ask(self, message: UserMessage) -> None:
         """Send a prompt, with the output of the commands that were run before it."""
-        message = UserMessage.of(said) if isinstance(said, str) else said
         offered, self._offered = self._offered, []
         before = [text_block("\n".join([*offered, ""]))] if offered else []
         self._settle(await self._runs.prompt(UserMessage((*before, *message.content))))
 
-    async def _done(self, line: str, cancel: CancelToken) -> Sequence[str | UserMessage]:
+    async def _done(self, line: str, cancel: CancelToken) -> Sequence[UserMessage]:
         """Do what *line* says and return what it says to the model."""
         said: list[str | UserMessage] = []
         if line.startswith("!"):
@@ -235,21 +241,28 @@ class LiveShell:
             self.display.aside(output, "dim")
             if not line.startswith("!!"):
                 self._offered.append(as_context(command, output))
-            return said
+            return ()
         async with cancel.scope():
             if line.startswith("/"):
                 await run_command(line, self._context(said))
                 self._status.refresh()
             else:
-                message = await with_resources(line, self._app.servers, self.display)
-                said.append(self._pictures.attached(message))
-        return said
+                said.append(line)
+            return [await self._meant(each) for each in said]
+
+    async def _meant(self, said: str | UserMessage) -> UserMessage:
+        """Return a prompt with the pictures and the resources it names."""
+        if isinstance(said, UserMessage):
+            return said
+        text = self._pictures.marked(said)
+        message = await with_resources(text, self._app.servers, self.display)
+        return self._pictures.attached(message)
 
     def _settle(self, result: RunResult | None) -> None:
         """Give back what was queued for a run that was stopped or failed."""
         if result is not None and result.stop_reason not in ("aborted", "error"):
             return
-        if texts := [*self._outbox.take_all(), *self._lines]:
+        if texts := [*self._outbox.take_all(), *(line.text for line in self._lines)]:
             self._lines.clear()
             self._screen.put_back("\n\n".join(texts))
 
@@ -257,7 +270,7 @@ class LiveShell:
         return Context(
             self._app,
             self.display,
-            self._screen,
+            self._screen.asking,
             self._screen.leave,
             said.append,
             self._controls,
@@ -271,6 +284,7 @@ class LiveShell:
             urgent=[
                 *([held] if self.display.is_paused else []),
                 *([f"{queued} queued"] if queued else []),
+                *([self._screen.app.vi_mode] if self._screen.app.vi_mode else []),
             ],
             columns=self._screen.columns - 1,
         )

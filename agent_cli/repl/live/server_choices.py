@@ -1,0 +1,151 @@
+"""What MCP servers offer at the cursor: resources behind an @, arguments behind their prompts.
+
+Called in a thread of the completion's own; what only a server knows is asked for in the event loop.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import Final, TypeAlias
+
+from prompt_toolkit.completion import Completion
+
+from agent_cli.errors import AgentCliError
+from agent_cli.repl.servers import ServerPrompt, ServerResource, Servers
+from agent_cli.terminal.narration import one_line
+from agent_cli.terminal.references import reference_before, reference_to
+from agent_cli.terminal.sanitize import reveal
+
+Ask: TypeAlias = Callable[[Coroutine[None, None, Sequence[str]]], Sequence[str]]
+_LIMIT_S: Final = 2.5
+_FOUND_MAX: Final = 50
+_SHOWN_CHARS_MAX: Final = 100
+_WORD: Final = re.compile(r'"[^"]*"?|\'[^\']*\'?|\S+')
+_NAME: Final = re.compile(r"\{[^\w{}]*(\w+)[^{}]*\}")
+
+
+def asking(loop: asyncio.AbstractEventLoop) -> Ask:
+    """Return what lets a thread wait for an answer from *loop*; none when it takes too long."""
+
+    def ask(question: Coroutine[None, None, Sequence[str]]) -> Sequence[str]:
+        answer = asyncio.run_coroutine_threadsafe(question, loop)
+        try:
+            return answer.result(_LIMIT_S)
+        except (TimeoutError, AgentCliError):
+            answer.cancel()
+            return ()
+
+    return ask
+
+
+class ResourceChoices:
+    """A source of completions: servers behind an @, and behind `@server:` its resources."""
+
+    def __init__(self, servers: Servers, ask: Ask) -> None:
+        self._servers = servers
+        self._ask = ask
+
+    def __call__(self, before: str) -> Iterator[Completion]:
+        """Yield what fits behind the @ before the cursor."""
+        at = reference_before(before)
+        if at is None:
+            return
+        server, colon, typed = at.path.partition(":")
+        resources = self._servers.resources()
+        if not colon:
+            for name in dict.fromkeys(each.server for each in resources):
+                if name.lower().startswith(server.lower()):
+                    yield Completion(f"{name}:", -at.length, f"{name}:", "resources of this server")
+            return
+        for uri, shown, about in self._fitting(server, typed, resources):
+            text = reference_to(f"{server}:{uri}")
+            yield Completion(text, -at.length, _short(shown), _short(about))
+
+    def _fitting(
+        self, server: str, typed: str, resources: Sequence[ServerResource]
+    ) -> Iterator[tuple[str, str, str]]:
+        """Yield (address, what is shown, what it is)."""
+        wanted = typed.lower()
+        for each in [each for each in resources if each.server == server]:
+            about = each.description or each.name
+            if each.is_template and typed.startswith(each.uri.partition("{")[0]):
+                yield from ((uri, uri, each.name) for uri in self._filled(each, typed))
+            elif wanted in f"{each.uri} {each.name}".lower():
+                yield each.uri.partition("{")[0], each.uri, about
+
+    def _filled(self, template: ServerResource, typed: str) -> Iterator[str]:
+        """Yield addresses with the name that is being typed filled in by the server."""
+        literals, names = _NAME.split(template.uri)[::2], _NAME.findall(template.uri)
+        for last in range(len(names) - 1, -1, -1):
+            begun = "".join(f"{re.escape(literals[at])}(.+?)" for at in range(last))
+            found = re.fullmatch(f"({begun}{re.escape(literals[last])})(.*)", typed)
+            if found is None:
+                continue
+            start, *known, value = found.groups()
+            given = dict(zip(names, known, strict=False))
+            for each in self._values(template, names[last], value, given):
+                yield f"{start}{each}{literals[last + 1]}"
+            return
+
+    def _values(
+        self, template: ServerResource, name: str, value: str, known: dict[str, str]
+    ) -> Sequence[str]:
+        question = _completed(self._servers, template.server, template.uri, name, value, known)
+        return self._ask(question)[:_FOUND_MAX]
+
+
+class PromptChoices:
+    """A source of completions: what a server suggests for an argument of one of its prompts."""
+
+    def __init__(self, servers: Servers, ask: Ask) -> None:
+        self._servers = servers
+        self._ask = ask
+
+    def __call__(self, before: str) -> Iterator[Completion]:
+        """Yield values for the argument that is being typed."""
+        name, blank, typed = before.removeprefix("/").partition(" ")
+        if not before.startswith("/") or not blank or "\n" in before:
+            return
+        prompt = next((each for each in self._servers.prompts() if each.command == name), None)
+        if prompt is None:
+            return
+        *done, last = _words(typed)
+        if len(done) >= len(prompt.arguments):
+            return
+        for value in self._values(prompt, [_bare(word) for word in done], _bare(last)):
+            text = f'"{value}"' if re.search(r"[\s'\\]", value) else value
+            yield Completion(
+                text, -len(last), _short(value), _short(prompt.arguments[len(done)].name)
+            )
+
+    def _values(self, prompt: ServerPrompt, done: Sequence[str], value: str) -> Sequence[str]:
+        names = [argument.name for argument in prompt.arguments]
+        known = dict(zip(names, done, strict=False))
+        name = names[len(done)]
+        found = self._ask(_completed(self._servers, prompt.server, prompt.name, name, value, known))
+        return [each for each in found if '"' not in each][:_FOUND_MAX]
+
+
+async def _completed(
+    servers: Servers, server: str, name: str, argument: str, value: str, known: dict[str, str]
+) -> Sequence[str]:
+    return await servers.requests(server).complete(name, argument, value, known)
+
+
+def _words(typed: str) -> list[str]:
+    """Return what is typed behind a command, word by word; the last one is being typed."""
+    words = _WORD.findall(typed)
+    ends_inside = words and typed.endswith(words[-1]) and not _is_closed(words[-1])
+    return words if ends_inside else [*words, ""]
+
+
+def _is_closed(word: str) -> bool:
+    return len(word) > 1 and word[0] in "\"'" and word[-1] == word[0]
+
+
+def _bare(word: str) -> str:
+    return word.strip(word[0]) if word[:1] in ('"', "'") else word
+
+
+def _short(text: str) -> str:
+    return one_line(reveal(text), _SHOWN_CHARS_MAX)

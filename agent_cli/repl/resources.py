@@ -1,0 +1,87 @@
+"""Resources of MCP servers named in a prompt, `@server:uri`, and their content to go with it."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from agent_cli.messages import UserMessage
+from agent_cli.repl.servers import Servers
+from agent_cli.terminal.references import references
+from agent_cli.terminal.writer import Lines
+from agent_cli.timeline import Block, text_block, text_of
+
+# About 25,000 tokens: what is longer is for a tool to read in parts.
+_TEXT_CHARS_MAX: Final = 100_000
+_NAMES: Final = re.compile(r"\{[^{}]*\}")
+
+
+class Named(NamedTuple):
+    """A resource as it was named in a prompt."""
+
+    server: str
+    uri: str
+
+
+def named_in(text: str, servers: Servers) -> list[Named]:
+    """Return the resources *text* names, each once: the longest address a server knows.
+
+    A word behind an @ that begins with no server's name is none of ours.
+    """
+    running = {state.name for state in servers.states()}
+    listed = {(each.server, each.uri) for each in servers.resources()}
+    templates = [
+        (each.server, _pattern(each.uri)) for each in servers.resources() if each.is_template
+    ]
+    found: dict[int, list[Named]] = {}
+    for reference in references(text):
+        server, _, uri = reference.path.partition(":")
+        if uri and server in running:
+            found.setdefault(reference.start, []).append(Named(server, uri))
+    chosen = []
+    for spellings in found.values():
+        known = [each for each in spellings if each in listed]
+        known += [
+            each
+            for each in spellings[::-1]
+            if any(each.server == server and form.fullmatch(each.uri) for server, form in templates)
+        ]
+        # What no list has may exist all the same; a mark behind it is not part of it.
+        chosen.append([*known, spellings[-1]][0])
+    return list(dict.fromkeys(chosen))
+
+
+async def with_resources(text: str, servers: Servers, lines: Lines) -> UserMessage:
+    """Return the message of *text*, with the content of each resource it names before it.
+
+    Raises:
+        AgentCliError: One of them cannot be read.
+    """
+    blocks: list[Block] = []
+    for each in named_in(text, servers):
+        content = [*_capped(await servers.requests(each.server).read_resource(each.uri))]
+        blocks += content
+        lines.aside(f"with @{each.server}:{each.uri}: {_measured(content)}", "dim")
+    return UserMessage((*blocks, *UserMessage.of(text).content))
+
+
+def _measured(blocks: Sequence[Block]) -> str:
+    images = sum(block["type"] == "image" for block in blocks)
+    parts = [f"{len(text_of(tuple(blocks))):,} characters"]
+    if images:
+        parts.append(f"{images} image{'' if images == 1 else 's'}")
+    return ", ".join(parts)
+
+
+def _capped(blocks: Sequence[Block]) -> Iterator[Block]:
+    for block in blocks:
+        text = block.get("text")
+        if isinstance(text, str) and len(text) > _TEXT_CHARS_MAX:
+            left_out = len(text) - _TEXT_CHARS_MAX
+            yield text_block(f"{text[:_TEXT_CHARS_MAX]}\n[{left_out:,} more characters left out]")
+        else:
+            yield block
+
+
+def _pattern(template: str) -> re.Pattern[str]:
+    literals = map(re.escape, _NAMES.split(template))
+    return re.compile(".+".join(literals))

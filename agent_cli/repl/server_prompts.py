@@ -1,0 +1,109 @@
+"""Prompts of MCP servers as commands: `/mcp__server__prompt "first argument" second`."""
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from agent_cli.errors import UsageError
+from agent_cli.messages import UserMessage
+from agent_cli.repl.application import Application
+from agent_cli.repl.command import Command, Context
+from agent_cli.repl.foreign_words import named, said, shown_text
+from agent_cli.repl.servers import PromptArgument, ServerPrompt
+from agent_cli.terminal.narration import one_line
+from agent_cli.terminal.sanitize import reveal
+
+_SHOWN_ROWS: Final = 6
+
+
+def server_commands(app: Application) -> Iterator[Command]:
+    """Yield a command for each prompt the servers offer now."""
+    for prompt in app.servers.prompts():
+        yield Command(
+            prompt.command,
+            reveal(prompt.description),
+            _Filling(prompt).run,
+            " ".join(_shown(argument) for argument in prompt.arguments),
+            during_a_run=False,
+            asks_the_model=True,
+            source=named(prompt.server),
+            more="\n".join(_explained(argument) for argument in prompt.arguments),
+        )
+
+
+def given_arguments(prompt: ServerPrompt, typed: str) -> dict[str, str]:
+    """Return the arguments by name, in order; more words than arguments belong to the last one.
+
+    Raises:
+        UsageError: A quote is not closed, or the prompt takes no arguments.
+    """
+    names = [argument.name for argument in prompt.arguments]
+    try:
+        words = shlex.split(typed)
+    except ValueError:
+        raise UsageError(f"/{prompt.command}: a quote is not closed") from None
+    if len(words) > len(names):
+        if not names:
+            raise UsageError(f"/{prompt.command} takes nothing behind it")
+        words[len(names) - 1 :] = [" ".join(words[len(names) - 1 :])]
+    return dict(zip(names, words, strict=False))
+
+
+class _Filling:
+    """One prompt: its missing arguments are asked for, then it is filled in and said."""
+
+    def __init__(self, prompt: ServerPrompt) -> None:
+        self._prompt = prompt
+
+    async def run(self, context: Context, typed: str) -> None:
+        """Say the prompt as a message of the user's."""
+        prompt = self._prompt
+        given = given_arguments(prompt, typed)
+        missing = [each for each in prompt.arguments if each.required and each.name not in given]
+        if missing:
+            given |= await _asked(context, prompt, missing)
+        requests = context.app.servers.requests(prompt.server)
+        blocks = await requests.get_prompt(prompt.name, given)
+        if not blocks:
+            raise UsageError(f"{named(prompt.server)} left the prompt {reveal(prompt.name)} empty")
+        rows = [*said(shown_text(blocks))]
+        more = len(rows) - _SHOWN_ROWS
+        note = [f"  │ … {more} more lines"] if more > 1 else rows[_SHOWN_ROWS:]
+        context.writer.aside("\n".join([*rows[:_SHOWN_ROWS], *note]), "dim")
+        context.say(UserMessage(tuple(blocks)))
+
+
+async def _asked(
+    context: Context, prompt: ServerPrompt, missing: Sequence[PromptArgument]
+) -> Mapping[str, str]:
+    """Ask for the arguments a prompt cannot do without.
+
+    Raises:
+        UsageError: Nobody can be asked, or nobody wants to answer.
+    """
+    names = ", ".join(reveal(argument.name) for argument in missing)
+    if not context.questions.can_ask:
+        raise UsageError(f"/{prompt.command} needs {names} behind it")
+    answers: dict[str, str] = {}
+    for argument in missing:
+        if argument.description:
+            context.writer.aside(_explained(argument))
+        message = f"{reveal(prompt.server)}: {one_line(reveal(argument.name))}> "
+        try:
+            answer = await context.questions.choose_next(message, "")
+            while not answer.strip():
+                answer = await context.questions.choose_next(message, "")
+        except (KeyboardInterrupt, EOFError):
+            raise UsageError(f"/{prompt.command} was not sent: it needs {names}") from None
+        answers[argument.name] = answer.strip()
+    return answers
+
+
+def _shown(argument: PromptArgument) -> str:
+    name = one_line(reveal(argument.name))
+    return name if argument.required else f"[{name}]"
+
+
+def _explained(argument: PromptArgument) -> str:
+    described = f": {reveal(argument.description)}" if argument.description else ""
+    return f"{_shown(argument)}{described}"

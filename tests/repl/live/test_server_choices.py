@@ -1,0 +1,69 @@
+"""What MCP servers offer at the cursor."""
+
+import asyncio
+from collections.abc import Sequence
+
+from prompt_toolkit.completion import Completion
+
+from agent_cli.mcp_client.catalogue import ResourceInfo
+from agent_cli.repl.live.server_choices import Ask, PromptChoices, ResourceChoices, asking
+from tests.repl.scripted_servers import DAYS, GREET, TODAY, Servers
+
+PAGE = ResourceInfo(server="docs", uri="page://{lang}/{day}/end", name="Page", is_template=True)
+SPACED = ResourceInfo(server="docs", uri="note://two words", name="Two")
+
+
+def texts(found: Sequence[Completion]) -> list[str]:
+    return [choice.text for choice in found]
+
+
+async def resources(before: str, *known: ResourceInfo) -> list[Completion]:
+    choices = ResourceChoices(Servers(known=known), asking(asyncio.get_running_loop()))
+    return await asyncio.to_thread(lambda: [*choices(before)])
+
+
+async def arguments(before: str) -> list[Completion]:
+    choices = PromptChoices(Servers(offered=[GREET]), asking(asyncio.get_running_loop()))
+    return await asyncio.to_thread(lambda: [*choices(before)])
+
+
+async def test_behind_an_at_come_servers_and_behind_their_name_resources() -> None:
+    """Files are offered by another source; a name in quotes is one word."""
+    known = (TODAY, DAYS, SPACED)
+
+    assert texts(await resources("see @", *known)) == ["docs:"]
+    assert texts(await resources("see @x", *known)) == []
+    assert texts(await resources("see @docs:", *known)) == [
+        "docs:note://today",
+        "docs:note://",
+        '"docs:note://two words"',
+    ]
+    [today] = await resources("see @docs:toda", TODAY)
+    assert (today.start_position, today.display_text) == (-9, "note://today")
+    assert today.display_meta_text == "A note"
+
+
+async def test_what_stands_in_a_template_is_suggested_by_its_server() -> None:
+    """Name by name, from the left."""
+    assert texts(await resources("@docs:note://m", DAYS)) == ["docs:note://monday"]
+    assert texts(await resources("@docs:page://en/t", PAGE)) == ["docs:page://en/tuesday/end"]
+    assert texts(await resources("@docs:page://e", PAGE)) == []
+
+
+async def test_arguments_of_a_prompt_are_suggested_one_by_one() -> None:
+    """What stands before the cursor in quotes is one argument."""
+    assert texts(await arguments("/mcp__docs__greet Anna ")) == ["warm", "cold"]
+    [cold] = await arguments('/mcp__docs__greet "Anna B" "c')
+    assert (cold.text, cold.start_position, cold.display_meta_text) == ("cold", -2, "style")
+    for before in ("/mcp__docs__greet An", "/mcp__docs__greet a b ", "/other a ", "x /mcp__docs__"):
+        assert texts(await arguments(before)) == []
+
+
+async def test_a_server_that_is_gone_or_silent_suggests_nothing() -> None:
+    """Typing goes on, whatever a server does."""
+    none: Ask = asking(asyncio.get_running_loop())
+    servers = Servers(listed=(), known=[DAYS])
+
+    assert (
+        await asyncio.to_thread(lambda: [*ResourceChoices(servers, none)("@docs:note://m")]) == []
+    )

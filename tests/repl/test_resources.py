@@ -1,0 +1,69 @@
+"""Resources of MCP servers named in a prompt."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_cli.mcp_client.catalogue import ResourceInfo
+from agent_cli.repl.resources import Named, named_in, with_resources
+from agent_cli.timeline import Block, text_block
+from tests.repl.conversation import converse
+from tests.repl.scripted_app import Application
+from tests.repl.scripted_servers import DAYS, TODAY, Servers
+from tests.repl.test_server_dialogs import Person
+
+DOT = ResourceInfo(server="docs", uri="note://today.", name="With a dot")
+
+
+@pytest.mark.parametrize(
+    ("text", "uris"),
+    [
+        ("what is in @docs:note://today?", ["note://today"]),
+        ("see @docs:note://today.", ["note://today."]),
+        ("(@docs:note://today)", []),
+        ("@docs:note://monday, please", ["note://monday"]),
+        ("@docs:other://thing!", ["other://thing"]),
+        ("@docs:note://today and @docs:note://today", ["note://today"]),
+        ("@src/app.py @docs: @nobody:note://today me@docs:x", []),
+    ],
+)
+def test_a_resource_is_named_by_its_server_and_address(text: str, uris: list[str]) -> None:
+    """A mark behind an address belongs to it only where a server lists it so."""
+    known = [TODAY, DAYS, DOT] if "." in text else [TODAY, DAYS]
+
+    assert named_in(text, Servers(known=known)) == [Named("docs", uri) for uri in uris]
+
+
+def test_the_content_of_a_resource_goes_with_the_prompt() -> None:
+    """Before the text that names it; how much that is, is told."""
+    out, lines = converse("what about @docs:note://today?", app=Application())
+
+    [prompt] = [json.loads(line) for line in Path("prompts.jsonl").read_text().splitlines()]
+    assert prompt == "note://today:\nbuy milkwhat about @docs:note://today?"
+    assert lines == ["with @docs:note://today: 22 characters"]
+    assert "buy milk" in out
+
+
+def test_a_prompt_whose_resource_cannot_be_read_is_not_sent() -> None:
+    """Somebody who points at something wants it looked at."""
+    _, lines = converse("see @docs:note://never", app=Application())
+
+    assert lines == ["MCP server 'docs', resource note://never: there is none"]
+    assert not Path("prompts.jsonl").exists()
+
+
+async def test_a_long_resource_is_cut_and_an_image_is_sent_as_one() -> None:
+    """100,000 characters; the model reads how much is left out."""
+    image: Block = {"type": "image", "source": {"type": "base64", "data": ""}}
+    servers, person = Servers(), Person([])
+    servers.asked.blocks = [text_block("a" * 100_002), image]
+
+    message = await with_resources("@docs:note://today", servers, person)
+
+    assert message.content == (
+        text_block(f"{'a' * 100_000}\n[2 more characters left out]"),
+        image,
+        text_block("@docs:note://today"),
+    )
+    assert person.seen == ["with @docs:note://today: 100,029 characters, 1 image"]

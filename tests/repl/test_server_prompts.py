@@ -1,0 +1,77 @@
+"""Prompts of MCP servers as commands, in a plain session of this process."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_cli.errors import UsageError
+from agent_cli.repl.server_prompts import given_arguments
+from agent_cli.timeline import text_block
+from tests.repl.conversation import converse, said
+from tests.repl.scripted_app import Application
+from tests.repl.scripted_servers import GREET
+
+
+def app_with_prompts() -> Application:
+    app = Application()
+    app.servers.offered = [GREET]
+    return app
+
+
+def sent() -> list[str]:
+    return [json.loads(line) for line in Path("prompts.jsonl").read_text().splitlines()]
+
+
+def test_a_prompt_of_a_server_becomes_the_users_message() -> None:
+    """Arguments by position, in quotes where they hold blanks; what is sent is shown."""
+    _, lines = converse('/mcp__docs__greet "Anna B" cold', app=app_with_prompts())
+
+    assert sent() == ["greet name=Anna B style=cold"]
+    assert lines == ["  │ greet name=Anna B style=cold"]
+
+
+def test_a_long_prompt_is_shown_in_its_first_rows() -> None:
+    """All of it is in the conversation."""
+    app = app_with_prompts()
+    app.servers.asked.blocks = [text_block("\n".join(map(str, range(20))))]
+
+    _, lines = converse("/mcp__docs__greet Anna", app=app)
+
+    assert lines == [*(f"  │ {number}" for number in range(6)), "  │ … 14 more lines"]
+
+
+def test_what_is_required_and_missing_is_asked_for() -> None:
+    """Until there is an answer; on a pipe the command says what it needs."""
+    _, lines = converse("/mcp__docs__greet", app=app_with_prompts(), answers=("", "Anna"))
+
+    assert sent() == ["greet name=Anna"]
+    assert lines == ["name: Who", "  │ greet name=Anna"]
+    assert said("/mcp__docs__greet", app=app_with_prompts()) == [
+        "/mcp__docs__greet needs name behind it"
+    ]
+
+
+def test_help_lists_prompts_under_their_server() -> None:
+    """And says what each argument is for."""
+    app = app_with_prompts()
+
+    assert "MCP server docs  /mcp__docs__greet" in said("/help", app=app)
+    assert said("/help mcp__docs__greet", app=app) == [
+        "/mcp__docs__greet name [style]",
+        "  Greet somebody",
+        "  name: Who",
+        "  [style]: How",
+        "  from: MCP server docs",
+        "  waits for the end of a run",
+    ]
+
+
+def test_more_words_than_arguments_belong_to_the_last_one() -> None:
+    """Nobody should need quotes for a sentence."""
+    assert given_arguments(GREET, "Anna very warm indeed") == {
+        "name": "Anna",
+        "style": "very warm indeed",
+    }
+    with pytest.raises(UsageError, match="/mcp__docs__greet: a quote is not closed"):
+        given_arguments(GREET, "Anna 'very")
