@@ -8,12 +8,14 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Protocol, TextIO, TypeAlias
 
 import structlog
 
 from agent_cli.agent import Agent
+from agent_cli.attachments import with_images
 from agent_cli.cancel import CancelToken
 from agent_cli.errors import Aborted, AgentCliError, SettingsError, UsageError
 from agent_cli.events import Event
@@ -202,7 +204,7 @@ class _HeadlessRun:
     async def _answer(self, agent: Agent, text: str) -> None:
         if agent.conversation.waiting:
             return  # an earlier question: nobody here may answer it, not even with a no
-        self._note(await agent.prompt(text))
+        self._note(await agent.prompt(with_images(text, Path.cwd())))
         while self._outcome.stop_reason == "waiting_for_approval":
             for call in agent.conversation.questions():
                 if self._refusals == _REFUSALS_MAX:

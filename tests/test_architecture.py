@@ -34,6 +34,7 @@ OWNERS = {
     "tomllib": ("settings/", "trust_effects/", "providers/", "mcp_client/"),  # models; Codex
     "tree_sitter": ("policies/",),
     "tree_sitter_bash": ("policies/",),
+    "PIL": ("images/",),
     "jsonschema": ("tooling/", "mcp_client/"),  # what the model sends; what a server declares
 }
 WRITERS_TO_STDOUT = (
@@ -94,11 +95,10 @@ def core() -> tuple[str, ...]:
     return tuple(f"{name}/" for name in names[names.index("agent") :])
 
 
-def nodes() -> Iterator[tuple[str, ast.AST]]:
-    """Yield (module, node) for everything in the source."""
-    for name, path in sources().items():
-        for node in ast.walk(tree(path)):
-            yield name, node
+@cache
+def nodes() -> list[tuple[str, ast.AST]]:
+    """Return (module, node) for everything in the source."""
+    return [(name, node) for name, path in sources().items() for node in ast.walk(tree(path))]
 
 
 def imported(node: ast.AST) -> list[str]:

@@ -19,7 +19,7 @@ PIP = (sys.executable, "-m", "pip", "--isolated", "--quiet", "--disable-pip-vers
 SOURCES = ("agent_cli", "tools/agent_cli_tools")
 GENERATED = re.compile(r"(^|/)(\.|__pycache__/)")
 # Used where somebody has it: tokens go to the system's keyring instead of a file.
-OPTIONAL = {"keyring"}
+OPTIONAL = {"PIL", "keyring"}
 DEMO_PROJECT = ROOT / "agent_cli" / "demo" / "project"
 
 

@@ -11,13 +11,13 @@ _COLUMNS: Final = 80
 _FAULTS_MAX: Final = 5
 _KEYS: Final = (
     "/help NAME says more about a command, /help all a line about each.",
-    "Enter sends. Alt-Enter, Ctrl-J, or a backslash before Enter begin a new line.",
-    "During a run: Enter sends with the next request, Alt-Enter when the run would",
-    "end; Arrow-up takes the last one back. Esc or Ctrl-C stops the run. Ctrl-S holds",
-    "the display, Ctrl-Q lets it go on.",
-    "Tab completes /commands and @files. !command runs a command and offers its",
-    "output to the model, !!command does not. Ctrl-G opens your editor, Ctrl-R",
-    "searches what you sent. Ctrl-C clears the line; twice, when it is empty, leaves.",
+    "Enter sends. Alt-Enter, Ctrl-J, or a backslash before Enter begin a new line. During a run:"
+    " Enter sends with the next request, Alt-Enter when the run would end; Arrow-up takes the last"
+    " one back. Ctrl-C stops the run, and so does Esc except with --vi, where it ends vi's insert"
+    " mode. Ctrl-S holds the display, Ctrl-Q lets it go on. Tab completes /commands and @files."
+    " @pic.png, a dropped file or Ctrl-V sends a picture. !command runs a command and offers its"
+    " output to the model, !!command does not. Ctrl-G opens your editor, Ctrl-R searches what you"
+    " sent. Ctrl-C clears the line; twice, when it is empty, leaves.",
 )
 
 
@@ -25,7 +25,7 @@ def overview(groups: Mapping[str, Sequence[Command]], faults: Sequence[str]) -> 
     """Return the names of all commands by group, the keys, and what cannot be used."""
     width = max(map(len, groups))
     rows = [row for name, group in groups.items() for row in _row(name, group, width)]
-    rows += ["", *_KEYS]
+    rows += ["", *(row for text in _KEYS for row in wrap(text, _COLUMNS))]
     if faults:
         rows += ["", *faults[:_FAULTS_MAX]]
     if len(faults) > _FAULTS_MAX:

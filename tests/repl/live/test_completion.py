@@ -1,52 +1,45 @@
-"""Files and commands that could stand at the cursor."""
+"""What could stand at the cursor."""
 
-import subprocess
-import time
-from pathlib import Path
+from prompt_toolkit.completion import CompleteEvent, Completion
+from prompt_toolkit.document import Document
 
-from agent_cli.repl.live.completion import matches, workspace_files
-
-
-def test_a_part_of_the_path_comes_before_characters_in_order_and_short_before_long() -> None:
-    """The list is sorted by length; nothing is named twice."""
-    paths = sorted(["src/app.py", "a/p/p.py", "docs/map.md", "app.py", "App/x"], key=len)
-
-    assert list(matches("app", paths)) == ["App/x", "app.py", "src/app.py", "a/p/p.py"]
-    assert list(matches("", paths)) == paths
-    assert list(matches("zzz", paths)) == []
+from agent_cli.repl.command import Command
+from agent_cli.repl.live.completion import Completions, argument_choices, command_choices
+from tests.repl.scripted_app import Application
 
 
-def test_ignored_files_are_not_offered_and_new_ones_are() -> None:
-    """As git sees the workspace."""
-    subprocess.run(["git", "init", "-q"], check=True)
-    Path(".gitignore").write_text("*.log\n")
-    for name in ("kept.py", "b.log"):
-        Path(name).touch()
+def test_commands_are_offered_behind_a_slash_at_the_beginning() -> None:
+    """With what they are for; behind the name they have nothing to say."""
+    commands = [Command("help", "show this", print), Command("hello", "greet", print)]
+    choices = command_choices(lambda: commands)
 
-    assert workspace_files() == ["kept.py", ".gitignore"]
-
-
-def test_without_git_the_folders_are_walked() -> None:
-    """Hidden folders and caches aside."""
-    for name in ("src/a.py", ".hidden/b.py", "node_modules/c.js"):
-        Path(name).parent.mkdir()
-        Path(name).touch()
-
-    assert workspace_files() == ["src/a.py"]
+    assert [choice.text for choice in choices("/hel")] == ["help", "hello"]
+    assert [choice.display_meta_text for choice in choices("/help")] == ["show this"]
+    assert not list(choices("/help me")) + list(choices("see /hel")) + list(choices(""))
 
 
-def test_50_000_paths_take_no_longer_than_a_person_notices() -> None:
-    """The bar is 30 ms a key on a quiet machine; here against the cost of one plain pass."""
-    paths = [f"packages/part-{n % 97}/source/module_{n}/component_{n}.py" for n in range(50_000)]
-    typed = "mdlcmpn4999"
+def test_what_can_stand_behind_a_name_is_offered_there() -> None:
+    """What is typed whole already is not; commands without a choice have none."""
+    choices = argument_choices(Application())
 
-    started_s = time.process_time()
-    for _ in range(3):
-        sum(len(path.lower()) for path in paths)
-    plain_s = time.process_time() - started_s
-    started_s = time.process_time()
-    found = list(matches(typed, paths))
-    matching_s = time.process_time() - started_s
+    def offered(before: str) -> list[str]:
+        return [choice.text for choice in choices(before)]
 
-    assert "packages/part-52/source/module_4999/component_4999.py" in found
-    assert matching_s < 20 * plain_s
+    assert offered("/mode ") == ["ask", "auto-edit", "plan", "yolo"]
+    assert offered("/mode a") == ["ask", "auto-edit"]
+    assert offered("/model h") == ["high"]
+    assert offered("/effort mi") == ["minimal"]
+    assert offered("/theme li") == ["light"]
+    assert offered("/export h") == ["html"]
+    assert offered("/help undo") == []
+    assert offered("/help un") == ["uncompact", "undo"]
+    assert [*offered("/mode"), *offered("/usage "), *offered("mode "), *offered("/nope ")] == []
+
+
+def test_each_source_adds_its_choices_below_those_before_it() -> None:
+    """Files, resources and commands do not know each other."""
+    completer = Completions([lambda before: [Completion(before)], lambda _: [Completion("2")]])
+
+    found = completer.get_completions(Document("one", 3), CompleteEvent())
+
+    assert [choice.text for choice in found] == ["one", "2"]

@@ -1,0 +1,79 @@
+"""Images that go with a prompt: named in it with an @, or put into it by a front end.
+
+In the text each stands as a mark, `[image 1: pic.png 800×600]`, for the person and for the model.
+"""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from agent_cli.images import Image, fitted, is_image, read_image
+from agent_cli.messages import UserMessage
+from agent_cli.terminal.narration import one_line
+from agent_cli.terminal.references import references
+from agent_cli.terminal.sanitize import reveal
+
+_NAME_CHARS_MAX: Final = 60
+# Making the largest image smaller takes a second or two.
+_FITTED_LIMIT_S: Final = 60
+
+
+class Attachments:
+    """The images of a session, by the marks that stand for them; a mark is never used again."""
+
+    def __init__(self, folder: Path) -> None:
+        """*folder* is where relative paths begin."""
+        self._folder = folder
+        self._fitting = ThreadPoolExecutor(1, "fit image")
+        self._fitted: dict[str, Future[Image]] = {}
+
+    def add(self, image: Image, name: str) -> str:
+        """Return the mark that stands for *image* from now on; it is made smaller meanwhile."""
+        shown = one_line(reveal(name), _NAME_CHARS_MAX).replace("[", "(").replace("]", ")")
+        mark = f"[image {len(self._fitted) + 1}: {shown} {image.width}×{image.height}]"
+        self._fitted[mark] = self._fitting.submit(fitted, image)
+        return mark
+
+    def add_file(self, path: str) -> str | None:
+        """Return the mark for the image at *path*; None when there is no image there.
+
+        Raises:
+            UsageError: It cannot be read or sent.
+        """
+        found = self._folder / Path(path).expanduser()
+        return self.add(read_image(found), found.name) if is_image(found) else None
+
+    def marked(self, text: str) -> str:
+        """Return *text* with each `@path` of an image replaced by a mark.
+
+        Raises:
+            UsageError: One of them cannot be read or sent.
+        """
+        parts, at = [], 0
+        for reference in references(text):
+            if reference.start >= at and (mark := self.add_file(reference.path)):
+                parts += [text[at : reference.start], mark]
+                at = reference.start + 1 + reference.length
+        return "".join([*parts, text[at:]])
+
+    def attached(self, message: UserMessage) -> UserMessage:
+        """Return *message* with the images whose marks stand in its text, before everything else.
+
+        Raises:
+            UsageError: An image is damaged.
+        """
+        text = message.text
+        marks = sorted((mark for mark in self._fitted if mark in text), key=text.index)
+        images = [self._fitted[mark].result(_FITTED_LIMIT_S).block for mark in marks]
+        return replace(message, content=(*images, *message.content))
+
+
+def with_images(text: str, folder: Path) -> UserMessage:
+    """Return the message of *text* with the images it names; relative paths begin in *folder*.
+
+    Raises:
+        UsageError: One of them cannot be read or sent.
+    """
+    attachments = Attachments(folder)
+    return attachments.attached(UserMessage.of(attachments.marked(text)))

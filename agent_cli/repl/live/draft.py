@@ -1,0 +1,102 @@
+"""The line that is being typed. Nothing typed into it gets lost, and marks in it are units.
+
+Imported on the way to the first prompt: standard library and prompt_toolkit only.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
+
+from agent_cli.repl.history import PrivateHistory
+from agent_cli.repl.live.application import line_below
+from agent_cli.repl.live.marks import Marks
+
+
+class Draft:
+    """A buffer that is emptied only into the history.
+
+    `attach` makes a mark of a paste that is no text, or returns None; whoever knows pictures puts
+    itself there.
+    """
+
+    def __init__(self, history: Path, *, warn: Callable[[str], None]) -> None:
+        """*history* is the file prompts are kept in; *warn* gets one sentence if it cannot be."""
+        self.marks = Marks()
+        self.attach: Callable[[str], str | None] = _no_mark
+        self.buffer = Buffer(
+            history=PrivateHistory(history, warn=warn),
+            multiline=True,
+            complete_while_typing=True,
+            on_text_changed=self._changed,
+            on_cursor_position_changed=self._moved,
+        )
+        self._text, self._line, self._cursor = "", 0, 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was typed."""
+        return not self.buffer.text
+
+    @property
+    def text(self) -> str:
+        """What was typed and pasted, whole; bytes that were no text are replaced."""
+        return self.marks.expanded(self.buffer.text).encode(errors="replace").decode()
+
+    def paste(self, text: str) -> None:
+        """Insert pasted text; a long one, or a picture's path, as a mark that stands for it."""
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        self.insert(self.attach(text) or self.marks.shortened(text))
+
+    def insert(self, text: str) -> None:
+        """Insert *text* at the cursor."""
+        self.buffer.insert_text(text)
+
+    def put_back(self, text: str) -> None:
+        """Put *text* before what stands there."""
+        whole = "\n".join(part for part in (text, self.buffer.text) if part)
+        self.buffer.document = Document(whole, len(whole))
+
+    def replace(self, text: str) -> None:
+        """Put *text*, which was made of what stands there, in its place."""
+        self.buffer.document = Document(text, len(text))
+
+    def clear(self) -> None:
+        """Empty it into the history."""
+        self.keep(self.take())
+
+    def take(self) -> str:
+        """Empty it and return what stood in it; what waited below goes into the history."""
+        text, below = self.buffer.text, line_below(self.buffer)
+        self.buffer.reset()
+        self.keep(below)
+        return text
+
+    def keep(self, text: str) -> None:
+        """Add *text* to the history, as the prompt that was typed last."""
+        recalled = self.marks.recalled(text).encode(errors="replace").decode()
+        if recalled.strip() and self.buffer.history.get_strings()[-1:] != [recalled]:
+            self.buffer.history.append_string(recalled)
+
+    def key_pressed(self) -> None:
+        """Note what a key is about to change."""
+        self._text, self._line = self.buffer.text, self.buffer.working_index
+
+    def _changed(self, buffer: Buffer) -> None:
+        before, self._text = self._text, buffer.text
+        # Another line of the history is no change of this one.
+        if buffer.working_index == self._line and (
+            healed := self.marks.healed(before, buffer.text)
+        ):
+            buffer.document = Document(*healed)
+
+    def _moved(self, buffer: Buffer) -> None:
+        came_from, self._cursor = self._cursor, buffer.cursor_position
+        place = self.marks.outside(buffer.text, buffer.cursor_position, came_from=came_from)
+        if place != buffer.cursor_position:
+            buffer.cursor_position = place
+
+
+def _no_mark(_text: str) -> None:
+    """Take every paste for text."""

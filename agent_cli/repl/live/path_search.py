@@ -1,0 +1,132 @@
+"""Finding a few paths among many by some of their characters, within the time of a key press."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import accumulate, islice
+from typing import Final
+
+FOUND_MAX: Final = 30
+# Further on in a list that is sorted by length the order does not matter: nobody looks that far.
+_RANKED_MAX: Final = 500
+_REMEMBERED_MAX: Final = 50
+_WORD_ENDS: Final = frozenset("\n/_-. ")
+
+
+class PathSearch:
+    """Paths to search, which never change. Names that begin with a dot are for those who ask."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        """Take *paths*, relative, with `/`; a folder ends in one."""
+        self.paths: Final = sorted(paths, key=lambda path: (len(path), path))
+
+    def best(self, typed: str) -> list[str]:
+        """Return at most `FOUND_MAX` paths that hold the characters of *typed* in order.
+
+        Best first: the name begins with it, a word of the name does, the name holds it, the same
+        for the path, and last those that hold its characters; each time the short before the long.
+        Hidden names count once a dot is typed where a name begins.
+        """
+        wanted = typed.lower()
+        asks_for_hidden = wanted.startswith(".") or "/." in wanted
+        return (self._all if asks_for_hidden else self._visible).best(wanted)
+
+    @cached_property
+    def _all(self) -> "_Listing":
+        return _Listing(self.paths)
+
+    @cached_property
+    def _visible(self) -> "_Listing":
+        paths = self.paths
+        return _Listing([path for path in paths if path[0] != "." and "/." not in path])
+
+
+class _Listing:
+    """Paths, the short before the long, and what was searched in them."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._paths = paths
+        self._folded = [path.lower().replace("\n", "\0") for path in paths]
+        self._in_names = _Text([_name_of(path) for path in self._folded])
+        self._in_paths = _Text(self._folded)
+        self._held: dict[str, Sequence[int]] = {}
+
+    def best(self, wanted: str) -> list[str]:
+        if not wanted:
+            return list(self._paths[:FOUND_MAX])
+        found: dict[int, None] = {}
+        for tier in self._tiers(wanted.replace("\n", "\0")):
+            found.update(dict.fromkeys(tier))
+            if len(found) >= FOUND_MAX:
+                break
+        return [self._paths[number] for number in islice(found, FOUND_MAX)]
+
+    def _tiers(self, wanted: str) -> Iterator[Iterable[int]]:
+        yield self._in_names.lines_that_begin(wanted)
+        yield self._in_names.lines_with(wanted)
+        yield self._in_paths.lines_with(wanted)
+        held = self._holding(wanted)
+        yield sorted(held, key=lambda number: _looseness(self._folded[number], wanted))
+
+    def _holding(self, wanted: str) -> Sequence[int]:
+        """Return the first paths that hold the characters of *wanted* in order."""
+        # What does not hold them does not hold one more: only a shorter word's are looked at.
+        among = self._held.get(wanted[:-1], range(len(self._folded)))
+        # Nothing is tried twice, as `.*?` or a `*` that gives back would do.
+        pattern = "".join(f"[^{re.escape(c)}]*+{re.escape(c)}" for c in wanted)
+        matches, folded = re.compile(pattern).match, self._folded
+        held = list(islice((n for n in among if matches(folded[n])), _RANKED_MAX))
+        if len(held) < _RANKED_MAX:
+            while len(self._held) >= _REMEMBERED_MAX:
+                del self._held[next(iter(self._held))]
+            self._held[wanted] = held
+        return held
+
+
+class _Text:
+    """Lines in one string, which is searched ten times as fast as each of them."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._text = "\n" + "\n".join(lines) + "\n"
+        self._starts = [0, *accumulate(len(line) + 1 for line in lines)]
+
+    def lines_that_begin(self, wanted: str) -> list[int]:
+        """Return the numbers of the first lines that begin with *wanted*."""
+        return list(islice(self._hits(f"\n{wanted}"), FOUND_MAX))
+
+    def lines_with(self, wanted: str) -> Iterator[int]:
+        """Yield the numbers of the first lines that hold *wanted*: where a word begins, first."""
+        inside: list[int] = []
+        for place in islice(self._places(wanted), _RANKED_MAX):
+            line = bisect_right(self._starts, place - 1) - 1
+            if self._text[place - 1] in _WORD_ENDS:
+                yield line
+            else:
+                inside.append(line)
+        yield from inside
+
+    def _hits(self, wanted: str) -> Iterator[int]:
+        return (bisect_right(self._starts, place) - 1 for place in self._places(wanted))
+
+    def _places(self, wanted: str) -> Iterator[int]:
+        place = self._text.find(wanted)
+        while place >= 0:
+            yield place
+            place = self._text.find(wanted, place + 1)
+
+
+def _name_of(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def _looseness(path: str, wanted: str) -> int:
+    """Return how badly *path* fits: characters between those of *wanted*, few where words begin."""
+    at, cost = len(path), 0
+    # From the end, because the name tells more than the folders before it.
+    for character in reversed(wanted):
+        found = path.rfind(character, 0, at)
+        cost += at - found - 1 if at < len(path) else 0
+        cost += 0 if found == 0 or path[found - 1] in _WORD_ENDS else 1
+        at = found
+    return cost

@@ -1,0 +1,96 @@
+"""Pictures in the input: a dropped file, the clipboard, or a name behind an @ becomes a mark."""
+
+import asyncio
+import shlex
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from agent_cli.attachments import Attachments
+from agent_cli.errors import UsageError
+from agent_cli.images import image_of
+from agent_cli.messages import UserMessage
+from agent_cli.repl.live.clipboard import clipboard_picture
+from agent_cli.repl.live.screen import LiveScreen
+from agent_cli.terminal.references import reference_to
+
+_DROPPED_CHARS_MAX: Final = 10_000
+
+
+class Pictures:
+    """What of the input is a picture, and the messages they go with."""
+
+    def __init__(self, screen: LiveScreen, folder: Path) -> None:
+        """*folder* is where relative paths begin."""
+        self._screen = screen
+        self._attachments = Attachments(folder)
+        self._wanted = asyncio.Event()
+        screen.draft.attach = self._dropped
+        screen.on_picture_wanted = self._wanted.set
+
+    async def run(self) -> None:
+        """Fetch pictures from the clipboard when asked to, until cancelled."""
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            try:
+                image = image_of(await clipboard_picture(), name="the picture on the clipboard")
+            except (UsageError, OSError) as error:
+                self._screen.notice(str(error), "warning")
+                continue
+            mark = self._attachments.add(image, "clipboard")
+            self._screen.draft.marks.add(mark, sent=mark, recalled="")
+            self._screen.draft.insert(mark)
+
+    def marked(self, text: str) -> str:
+        """Return *text* with a mark for each picture that is named in it.
+
+        Raises:
+            UsageError: One cannot be read or sent.
+        """
+        return self._attachments.marked(text)
+
+    def attached(self, message: UserMessage) -> UserMessage:
+        """Return *message* with the pictures whose marks stand in it.
+
+        Raises:
+            UsageError: A picture is damaged.
+        """
+        return self._attachments.attached(message)
+
+    def _dropped(self, text: str) -> str | None:
+        """Return the marks for a paste that is nothing but paths of pictures."""
+        if not text.strip() or "\n" in text.strip() or len(text) > _DROPPED_CHARS_MAX:
+            return None
+        for paths in dropped_paths(text.strip()):
+            try:
+                marks = [self._mark(path) for path in paths]
+            except UsageError as error:
+                self._screen.notice(str(error), "warning")
+                return None
+            found = [mark for mark in marks if mark]
+            if found and len(found) == len(paths):
+                return " ".join(found)
+        return None
+
+    def _mark(self, path: str) -> str | None:
+        if mark := self._attachments.add_file(path):
+            self._screen.draft.marks.add(mark, sent=mark, recalled=f"@{reference_to(path)}")
+        return mark
+
+
+def dropped_paths(text: str) -> list[list[str]]:
+    """Return what paths *text* may be, as terminals write files that are dropped on them.
+
+    One path as it stands, or several with quotes or backslashes around what a shell would split;
+    each may be a file:// address.
+    """
+    readings = [[text]]
+    with suppress(ValueError):  # a quote that stays open: an apostrophe in a sentence
+        readings.append(shlex.split(text))
+    return [[_local(path) for path in paths] for paths in readings if paths]
+
+
+def _local(path: str) -> str:
+    return unquote(urlsplit(path).path) if path.startswith("file://") else path

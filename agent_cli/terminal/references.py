@@ -1,0 +1,62 @@
+r"""Files named in a prompt: `@src/app.py`, and `@"two words.png"` for names that need quotes.
+
+Between quotes a backslash stands before a quote or a backslash, and `\n`, `\t` and `\r` are what
+they are in most languages.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+_QUOTED: Final = r'"(?P<quoted>(?:[^"\\\n]|\\.)*)"'
+_ANY: Final = re.compile(rf'(?<!\S)@(?:{_QUOTED}|(?P<plain>[^\s"]\S*))')
+_OPEN: Final = re.compile(r'(?<!\S)@(?:"(?P<quoted>(?:[^"\\\n]|\\.)*)|(?P<plain>(?!")\S*))\Z')
+_PLAIN: Final = re.compile(r'[^\s"\\\x00-\x1f\x7f][^\s\x00-\x1f\x7f]*')
+_ESCAPES: Final = {"\n": r"\n", "\t": r"\t", "\r": r"\r", '"': r"\"", "\\": r"\\"}
+_MEANINGS: Final = {"n": "\n", "t": "\t", "r": "\r"}
+_TRAILING: Final = ".,;:!?)]}'"
+
+
+class Reference(NamedTuple):
+    """A path named in a text: *start* is the @, *length* what stands behind it."""
+
+    start: int
+    length: int
+    path: str
+
+
+def references(text: str) -> Iterator[Reference]:
+    """Yield the references in *text*; a path with a punctuation mark behind it comes twice.
+
+    First as it stands, then without the mark: only who looks at the files can know.
+    """
+    for found in _ANY.finditer(text):
+        length = found.end() - found.start() - 1
+        plain = found["plain"]
+        if plain is None:
+            yield Reference(found.start(), length, _meant(found["quoted"]))
+            continue
+        yield Reference(found.start(), length, plain)
+        if (short := plain.rstrip(_TRAILING)) and short != plain:
+            yield Reference(found.start(), len(short), short)
+
+
+def reference_before(text: str) -> Reference | None:
+    """Return the reference that is being typed at the end of *text*."""
+    found = _OPEN.search(text)
+    if found is None:
+        return None
+    quoted = found["quoted"]
+    path = found["plain"] if quoted is None else _meant(quoted)
+    return Reference(found.start(), found.end() - found.start() - 1, path)
+
+
+def reference_to(path: str) -> str:
+    """Return what stands behind the @ for *path*."""
+    if _PLAIN.fullmatch(path):
+        return path
+    return f'"{"".join(_ESCAPES.get(character, character) for character in path)}"'
+
+
+def _meant(quoted: str) -> str:
+    return re.sub(r"\\(.)", lambda escape: _MEANINGS.get(escape[1], escape[1]), quoted)

@@ -1,0 +1,98 @@
+"""What is typed, dropped and pasted into the real program, and what arrives of it."""
+
+import base64
+import io
+import os
+import signal
+from pathlib import Path
+
+from PIL import Image as Pillow
+
+from agent_cli.timeline import Block
+from tests.e2e.program import AGENT_CLI, environment
+from tests.messages_api import FakeMessagesApi, reply, serve_in_thread
+from tests.repl.terminal import Terminal
+
+CTRL_V, CTRL_C, UP, ENTER = "\x16", "\x03", "\x1b[A", "\r"
+PASTE = "\x1b[200~{}\x1b[201~"
+
+
+def picture(width: int, height: int) -> bytes:
+    buffer = io.BytesIO()
+    Pillow.new("RGB", (width, height), "navy").save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def program_on_path(name: str, script: str) -> str:
+    """Write a shell script called *name* and return the PATH that finds it first."""
+    folder = Path("bin").absolute()
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+    return f"{folder}{os.pathsep}{os.environ['PATH']}"
+
+
+def said(api: FakeMessagesApi, number: int) -> list[Block]:
+    """Return the content of the last message of request *number*."""
+    content: list[Block] = api.requests[number].body["messages"][-1]["content"]
+    return content
+
+
+def sizes(content: list[Block]) -> list[tuple[int, int]]:
+    """Return the sizes of the images in *content*."""
+    sources = [block["source"] for block in content if block["type"] == "image"]
+    data = [str(source["data"]) for source in sources if isinstance(source, dict)]
+    return [Pillow.open(io.BytesIO(base64.b64decode(each))).size for each in data]
+
+
+def test_pictures_are_dropped_pasted_and_named() -> None:
+    """S6: a mark in the input, an image in the request, small enough; and what completes."""
+    Path("My shot.png").write_bytes(picture(8, 6))
+    Path("large.png").write_bytes(picture(4_000, 1_000))
+    Path("clip.png").write_bytes(picture(5, 5))
+    path = program_on_path("xclip", f"cat '{Path('clip.png').absolute()}'")
+    with (
+        serve_in_thread(reply("Seen."), reply("Again.")) as api,
+        Terminal(AGENT_CLI, **environment(api, {"PATH": path, "DISPLAY": ":1"})) as terminal,
+    ):
+        terminal.until("MCP servers")
+        terminal.send(PASTE.format(rf"{Path.cwd()}/My\ shot.png"))
+        terminal.until("you> [image 1: My shot.png 8×6]")
+        terminal.send(CTRL_V)
+        terminal.until("[image 2: clipboard 5×5]")
+        terminal.send(" gone\x17and @lar")
+        terminal.until("large.png")
+        terminal.send("\t ?" + ENTER)
+        terminal.until("Seen.")
+        terminal.until_prompt()
+        terminal.send(UP)
+        terminal.until(lambda: terminal.last_row != "you>")
+        terminal.send(ENTER)
+        terminal.until("Again.")
+
+        first, second = said(api, 0), said(api, 1)
+        assert api.refusals == []
+    marks = (
+        "[image 1: My shot.png 8×6]",
+        "[image 2: clipboard 5×5]",
+        "[image 3: large.png 4000×1000]",
+    )
+    text = "{}{} and {} ?".format(*marks)
+    assert first[-1]["text"] == text
+    assert sizes(first) == [(8, 6), (5, 5), (2_000, 500)]
+    assert sizes(second) == [(8, 6), (2_000, 500)]
+
+
+def test_a_draft_outlives_the_window_it_was_typed_in() -> None:
+    """S6: also while a question stands in its place; the next session offers it with Arrow-up."""
+    with serve_in_thread() as api:
+        with Terminal(AGENT_CLI, **environment(api, {})) as terminal:
+            terminal.until("MCP servers")
+            terminal.send(PASTE.format("one\n" * 50) + "not sent yet")
+            terminal.until("[paste #1: 51 lines]not sent yet")
+            terminal.child.kill(signal.SIGHUP)
+            assert terminal.exit_code() == 128 + signal.SIGHUP
+        with Terminal(AGENT_CLI, **environment(api, {})) as terminal:
+            terminal.until("MCP servers")
+            terminal.send(UP)
+            terminal.until("not sent yet")

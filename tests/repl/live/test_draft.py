@@ -1,0 +1,110 @@
+"""The line that is being typed, keys and all."""
+
+from pathlib import Path
+
+from prompt_toolkit.application import Application, create_app_session
+from prompt_toolkit.filters import Never
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.key_binding.key_processor import KeyPressEvent
+from prompt_toolkit.layout import Layout, Window
+from prompt_toolkit.layout.controls import BufferControl
+from prompt_toolkit.output import DummyOutput
+
+from agent_cli.repl.live.draft import Draft
+
+MARK = "[paste #1: 5,000 lines]"
+PASTE = "\n" * 4_999
+BACKSPACE, LEFT, UNDO, DELETE_WORD = "\x7f", "\x1b[D", "\x1f", "\x17"
+
+
+def draft() -> Draft:
+    line = Draft(Path("state/history"), warn=print)
+    line.buffer.complete_while_typing = Never()
+    return line
+
+
+async def typed(line: Draft, keys: str) -> str:
+    """Return what stands in *line* after *keys*; F1 ends the typing."""
+    ended = KeyBindings()
+
+    @ended.add("f1")
+    def end(event: KeyPressEvent) -> None:
+        event.app.exit()
+
+    with create_pipe_input() as pipe, create_app_session(pipe, DummyOutput()):
+        app: Application[None] = Application(
+            Layout(Window(BufferControl(line.buffer))), key_bindings=ended
+        )
+        app.key_processor.before_key_press += lambda _keys: line.key_pressed()
+        pipe.send_text(f"{keys}\x1bOP")
+        await app.run_async()
+    return line.buffer.text
+
+
+async def test_keys_see_a_paste_as_one_character() -> None:
+    """S6: erased, passed over and taken back as a whole, by whatever key."""
+    line = draft()
+    line.paste(PASTE)
+
+    assert await typed(line, f"x{LEFT}{LEFT}y") == f"y{MARK}x"
+    assert await typed(line, f"\x05{BACKSPACE}{BACKSPACE}") == "y"
+    assert await typed(line, UNDO) == f"y{MARK}"
+    assert await typed(line, f"\x05{DELETE_WORD}") in ("y", "")
+    assert await typed(line, UNDO) == f"y{MARK}"
+    assert line.text == f"y{PASTE}"
+
+
+async def test_vi_keys_see_it_so_too() -> None:
+    """The cursor of the normal mode stands on a character, never in the middle of a mark."""
+    line = draft()
+    line.paste(PASTE)
+    line.insert("!")
+
+    assert await typed(line, f"{LEFT}{LEFT}\x04") == "!"
+
+
+def test_what_is_cleared_is_in_the_history_whole() -> None:
+    """S6: nothing typed gets lost; bytes that are no text cannot keep it from being stored."""
+    line = draft()
+    line.paste(PASTE)
+    line.insert("and \udcff")
+
+    assert line.text == f"{PASTE}and ?"
+    line.clear()
+    line.insert("  ")
+    line.clear()
+
+    assert line.is_empty
+    assert line.buffer.history.get_strings() == [f"{PASTE}and ?"]
+    assert [*line.buffer.history.load_history_strings()] == [f"{PASTE}and ?"]
+
+
+async def test_what_was_typed_before_an_older_prompt_was_fetched_is_kept_too() -> None:
+    """S6: Arrow-up, Enter sends the older one; the draft below it is in the history then."""
+    line = draft()
+    line.keep("older")
+
+    assert await typed(line, "a draft\x1b[A") == "older"
+    line.clear()
+
+    assert line.buffer.history.get_strings() == ["older", "a draft", "older"]
+
+
+def test_line_ends_of_a_paste_are_newlines_and_control_characters_stay() -> None:
+    """What a log is made of arrives; showing it without obeying it is the screen's business."""
+    line = draft()
+
+    line.paste("1\r\n2\r3\x1b[31mred\0")
+
+    assert line.buffer.text == "1\n2\n3\x1b[31mred\0"
+
+
+def test_what_is_put_back_stands_before_what_was_typed_meanwhile() -> None:
+    """Neither is lost."""
+    line = draft()
+    line.insert("new")
+
+    line.put_back("old")
+
+    assert (line.buffer.text, line.buffer.cursor_position) == ("old\nnew", 7)

@@ -1,0 +1,79 @@
+"""Marks that stand for long pastes and pictures."""
+
+from agent_cli.repl.live.marks import Marks
+
+MARK = "[paste #1: 5,000 lines]"
+
+
+def marks() -> Marks:
+    known = Marks()
+    assert known.shortened("\n" * 4_999) == MARK
+    return known
+
+
+def test_a_short_paste_is_text_and_a_long_one_a_mark() -> None:
+    """More than 10 lines or 1,000 characters."""
+    known = Marks()
+
+    assert known.shortened("\n" * 9) == "\n" * 9
+    assert known.shortened("\n" * 4_999) == MARK
+    assert known.shortened("x" * 1_001) == "[paste #2: 1,001 characters]"
+
+
+def test_marks_are_whole_again_when_they_are_sent() -> None:
+    """In any order and as often as they stand there; a mark somebody typed is text."""
+    known = Marks()
+    first = known.shortened("a" * 2_000)
+    second = known.shortened("[paste #1: 2,000 characters]" + "\n" * 20)
+    typed = "[paste #3: 5 lines]"
+
+    whole = known.expanded(f"{second}{first}{typed}{first}")
+
+    assert whole == f"[paste #1: 2,000 characters]{chr(10) * 20}{'a' * 2_000}{typed}{'a' * 2_000}"
+
+
+def test_a_picture_stays_a_mark_when_it_is_sent_and_is_a_name_when_it_is_recalled() -> None:
+    """The next session does not know the mark, but may know the file."""
+    known = Marks()
+    known.add("[image 1: a.png 8×6]", sent="[image 1: a.png 8×6]", recalled="@a.png")
+
+    assert known.expanded("see [image 1: a.png 8×6]!") == "see [image 1: a.png 8×6]!"
+    assert known.recalled("see [image 1: a.png 8×6]!") == "see @a.png!"
+
+
+def test_what_touches_a_part_of_a_mark_takes_it_whole() -> None:
+    """Else `[paste #1: 5,000 line` would be sent as it stands, and the paste be lost."""
+    known = marks()
+    before = f"see {MARK} now"
+
+    assert known.healed(before, f"see {MARK[:-1]} now") == ("see  now", 4)
+    assert known.healed(before, f"see {MARK[1:]} now") == ("see  now", 4)
+    assert known.healed(before, "see [paste now") == ("see now", 4)
+    assert known.healed(before, f"{MARK[5:]} now") == (" now", 0)
+    assert known.healed(before, f"see X{MARK[5:]} now") == ("see X now", 5)
+
+
+def test_what_touches_no_mark_is_left_alone() -> None:
+    """Typing around one, removing it whole, taking a change back, and marks nobody made."""
+    known = marks()
+    known.shortened("\n" * 4_999)
+    before = f"see {MARK} now"
+
+    assert known.healed(before, f"see X{MARK} now") is None
+    assert known.healed(before, f"see {MARK}X now") is None
+    assert known.healed(before, "see  now") is None
+    assert known.healed(before, "") is None
+    assert known.healed(before, "see [paste #2: 5,000 lines] now") is None
+    assert known.healed("[paste #9: 5 lines]", "[paste #9: 5 lines") is None
+
+
+def test_the_cursor_passes_over_a_mark() -> None:
+    """On, the way it came: there is no place inside to type at."""
+    known = marks()
+    text = f"a{MARK}b"
+    end = 1 + len(MARK)
+
+    assert known.outside(text, 2, came_from=1) == end
+    assert known.outside(text, end - 1, came_from=end) == 1
+    assert known.outside(text, 1, came_from=0) == 1
+    assert known.outside(text, end, came_from=end + 1) == end

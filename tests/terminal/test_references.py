@@ -1,0 +1,37 @@
+"""Files named in a prompt."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_cli.terminal.references import Reference, reference_before, reference_to, references
+
+
+@given(st.text(min_size=1))
+def test_a_reference_to_any_path_is_read_as_that_path(path: str) -> None:
+    """S6: names with spaces, quotes, newlines and wide characters work when inserted."""
+    written = reference_to(path)
+
+    assert references(f"see @{written} ").__next__() == Reference(4, len(written), path)
+    assert "\n" not in written
+
+
+def test_a_reference_begins_a_word() -> None:
+    """An address names no file."""
+    assert list(references("me@example.com @a.py")) == [Reference(15, 4, "a.py")]
+
+
+def test_punctuation_behind_a_path_may_belong_to_the_sentence() -> None:
+    """Only who looks at the files can know; the longer one is tried first."""
+    assert list(references("see @a.png, or not")) == [
+        Reference(4, 6, "a.png,"),
+        Reference(4, 5, "a.png"),
+    ]
+
+
+def test_what_is_being_typed_is_a_reference_too() -> None:
+    """A quote that is open still counts, one that is closed does not."""
+    assert reference_before("see @src/a") == Reference(4, 5, "src/a")
+    assert reference_before('see @"two wo') == Reference(4, 7, "two wo")
+    assert reference_before("see @") == Reference(4, 0, "")
+    assert reference_before('see @"two words"') is None
+    assert reference_before("see @a b") is None
