@@ -98,6 +98,8 @@ _OPTIONS = {
     "--mcp-config": _Option(_Takes.SEVERAL, setting="mcp.config"),
     "--no-mcp": _Option(_Takes.NOTHING, setting="mcp.enabled", constant=False),
     "--no-plugins": _Option(_Takes.NOTHING, setting="plugins.enabled", constant=False),
+    "--vi": _Option(_Takes.NOTHING, setting="ui.vi"),
+    "--screen-reader": _Option(_Takes.NOTHING, setting="ui.screen_reader"),
     "--no-session": _Option(_Takes.NOTHING, setting="session.enabled", constant=False),
 }
 _SHORT = {"-p": "--print", "-h": "--help"}

@@ -23,7 +23,7 @@ def test_every_option_arrives() -> None:
         " --append-system-prompt two --add-dir a --add-dir b --record r --replay q --trust"
         " --verbose --resume 12 --model high --effort low --max-tokens 9 --permission-mode plan"
         " --allow x --deny y --allow z --max-rounds 3 --max-cost 0.5 --mcp-config m --no-mcp"
-        " --no-session"
+        " --no-session --vi"
     )
 
     assert parse_arguments(words.split()) == Arguments(
@@ -52,6 +52,7 @@ def test_every_option_arrives() -> None:
             Override("mcp.config", ("m",), "--mcp-config"),
             Override("mcp.enabled", False, "--no-mcp"),
             Override("session.enabled", False, "--no-session"),
+            Override("ui.vi", True, "--vi"),
         ),
     )
 

@@ -8,6 +8,8 @@ Streaming: TypeAlias = Literal["live", "sequential"]
 
 class Look(NamedTuple):
     """`chars_per_second` 0 shows text as fast as it comes; `bell` rings when a long run ends.
+    `vi` edits the prompt with vi's keys instead of emacs'. `screen_reader` paints nothing over and
+    says states in words.
 
     A named tuple because it is made before the first prompt; a frozen dataclass takes 3 ms more.
     """
@@ -18,3 +20,5 @@ class Look(NamedTuple):
     chars_per_second: float = 0
     theme: ThemeName = "dark"
     bell: bool = True
+    vi: bool = False
+    screen_reader: bool = False

@@ -24,10 +24,16 @@ ShellT = TypeVar("ShellT")
 
 
 class ReplOptions(NamedTuple):
-    """How the session looks. `history` is the file earlier prompts are kept in."""
+    """How the session looks.
+
+    Attributes:
+        history: The file earlier prompts are kept in.
+        first_line: Done first, as if somebody had typed it; "" for nothing.
+    """
 
     history: Path
     look: Look = Look()
+    first_line: str = ""
 
 
 class _Front(Protocol[ShellT]):
@@ -57,7 +63,7 @@ async def run(options: ReplOptions, build: "Callable[[], Application]") -> int:
         Exception: Whatever *build* raised.
     """
     try:
-        if _is_terminal():
+        if _is_terminal() and not options.look.screen_reader:
             with typeahead_kept(sys.stdin) as typed:
                 return await _run_live(options, build, typed)
         return await _run_plain(options, build)
@@ -77,8 +83,8 @@ async def _run_live(options: ReplOptions, build: "Callable[[], Application]", ty
     from agent_cli.repl.live.session import LiveRepl, LiveShells, Waiting  # noqa: PLC0415
     from agent_cli.repl.live.start import open_screen  # noqa: PLC0415
 
-    waiting = Waiting()
-    screen = open_screen(options.history, waiting, color=options.look.color, typed=typed)
+    waiting = Waiting(options.first_line)
+    screen = open_screen(options.history, waiting, look=options.look, typed=typed)
     waiting.leave = screen.leave
     interrupts = Interrupts(
         lambda stop: screen.interrupt() if stop is KeyboardInterrupt else screen.leave()
@@ -91,8 +97,11 @@ async def _run_plain(options: ReplOptions, build: "Callable[[], Application]") -
     from agent_cli.repl.lines import plain_prompt  # noqa: PLC0415 - what a terminal never needs
     from agent_cli.repl.plain import PlainRepl, PlainShells  # noqa: PLC0415
 
-    writer = Writer(sys.stdout, sys.stderr, color=options.look.color)
+    color = options.look.color and not options.look.screen_reader
+    writer = Writer(sys.stdout, sys.stderr, color=color)
     prompt = plain_prompt()
+    if options.first_line:
+        prompt.wake(options.first_line)
     interrupts = Interrupts(prompt.stop)
     shells = PlainShells(prompt, writer, interrupts, options.look)
     repl = PlainRepl(prompt, writer, interrupts)

@@ -452,7 +452,7 @@ def test_a_command_during_a_run_is_done_at_once_or_stays_in_the_input() -> None:
         terminal.until("input 0 · cache read 0")
         terminal.until_prompt()
         terminal.send("/clear\r")
-        terminal.until("/clear waits for the end of the run; Esc stops it")
+        terminal.until("/clear waits for the end of the run; Ctrl-C stops it")
         terminal.until(lambda: terminal.last_row == "you> /clear")
 
 

@@ -2,7 +2,8 @@
 
 Everything that leans on names prompt_toolkit does not promise stands in this module and is pinned
 by a test: `Renderer._cursor_pos`, `_last_screen`, `_last_style`, `_last_size` and
-`_min_available_height`, `Application._redraw`, `_on_resize` and `_running_in_terminal`.
+`_min_available_height`, `Application._redraw`, `_on_resize` and `_running_in_terminal`, and
+`Buffer._working_lines`.
 """
 
 import os
@@ -10,7 +11,10 @@ from collections.abc import Callable
 from typing import Final
 
 from prompt_toolkit.application import Application
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Point, Size
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout.screen import Screen
 
 from agent_cli.repl.live.cells import rows_taken
@@ -70,6 +74,14 @@ class LiveApplication(Application[None]):
         )
 
     @property
+    def vi_mode(self) -> str:
+        """The mode vi's keys are in, or "" without them."""
+        if self.editing_mode is not EditingMode.VI:
+            return ""
+        mode = self.vi_state.input_mode
+        return "normal" if mode is InputMode.NAVIGATION else mode.name.lower().replace("_", " ")
+
+    @property
     def cursor_place(self) -> Point:
         """Where the cursor stands in the region, counted from its top left."""
         return self.renderer._cursor_pos
@@ -105,6 +117,12 @@ class LiveApplication(Application[None]):
     def draw(self) -> None:
         """Draw the region at the cursor."""
         self._redraw()
+
+
+def line_below(buffer: Buffer) -> str:
+    """Return what was typed before a line of the history was fetched; "" when none is shown."""
+    lines = buffer._working_lines
+    return lines[-1] if buffer.working_index < len(lines) - 1 else ""
 
 
 def wraps_again() -> bool:

@@ -1,5 +1,6 @@
 """The terminal as prompt_toolkit writes to it, with whole frames in one write."""
 
+import base64
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from select import select
@@ -71,6 +72,11 @@ class FrameOutput(Vt100_Output):
         """Write what shows nothing and moves nothing."""
         self.write_raw(sequence)
         self.flush()
+
+    def copy(self, text: str) -> None:
+        """Put *text* on the clipboard, if the terminal lets programs do that."""
+        coded = base64.b64encode(text.encode(errors="replace")).decode()
+        self.send(f"\x1b]52;c;{coded}\a")
 
     def leave_as_found(self) -> None:
         """Undo every mode we may have left the terminal in."""

@@ -13,11 +13,12 @@ from prompt_toolkit.output import ColorDepth
 from agent_cli.repl.live.listener import Listener
 from agent_cli.repl.live.output import FrameOutput
 from agent_cli.repl.live.screen import LiveScreen
+from agent_cli.repl.look import Look
 
 
-def open_screen(history: Path, listener: Listener, *, color: bool, typed: str) -> LiveScreen:
+def open_screen(history: Path, listener: Listener, *, look: Look, typed: str) -> LiveScreen:
     """Return the screen of this process; *typed* are keys that came before it could read them."""
-    depth = None if color else ColorDepth.DEPTH_1_BIT
+    depth = None if look.color else ColorDepth.DEPTH_1_BIT
     output = FrameOutput.from_pty(sys.stdout, os.environ.get("TERM"), default_color_depth=depth)
     assert isinstance(output, FrameOutput)
     keyboard = create_input()
@@ -27,4 +28,6 @@ def open_screen(history: Path, listener: Listener, *, color: bool, typed: str) -
         keys: list[KeyPress] = []
         Vt100Parser(keys.append).feed_and_flush(typed)
         store_typeahead(keyboard, keys)
-    return LiveScreen(history, listener, output=output, color=color, keyboard=keyboard)
+    return LiveScreen(
+        history, listener, output=output, color=look.color, vi=look.vi, keyboard=keyboard
+    )

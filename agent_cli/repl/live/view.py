@@ -1,6 +1,7 @@
 """Events as rows: finished ones for good, and the tail of what still goes on."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final
 
 from agent_cli import events
@@ -34,8 +35,10 @@ class View:
         streaming: Streaming,
         clock: Callable[[], float],
         columns: Callable[[], int],
+        links: bool = False,
     ) -> None:
         self._tools = tools
+        self._links = links
         self._paint = paint
         self._sequential = streaming == "sequential"
         self._clock = clock
@@ -100,7 +103,8 @@ class View:
             rows += [""] if rows or self._is_apart("status") else []
             word = "thinking" if self._phase == Phase.THINKING else "working"
             passed = seconds(int(self._clock() - self._began_s))
-            rows.append(self._paint.text(f"{self._spinner()} {word} {passed} · Esc stops", "dim"))
+            row = f"{self._spinner()} {word} {passed} · Ctrl-C stops"
+            rows.append(self._paint.text(row, "dim"))
         return [*above, *rows, ""]
 
     def _is_apart(self, kind: str) -> bool:
@@ -119,7 +123,8 @@ class View:
         if self._thought:
             self._end_flow()
         if self._answer is None:
-            self._answer = MarkdownStream(self._columns(), THEMES[self._paint.theme])
+            theme = replace(THEMES[self._paint.theme], links=self._links)
+            self._answer = MarkdownStream(self._columns(), theme)
         self._add("answer", self._answer.feed(self._filter.feed(delta)))
 
     def _add_thought(self, delta: str) -> None:

@@ -49,7 +49,7 @@ class Person:
 class Live:
     """A running screen, what its terminal shows, and a clock."""
 
-    def __init__(self, keyboard: PipeInput, history: Path) -> None:
+    def __init__(self, keyboard: PipeInput, history: Path, *, vi: bool) -> None:
         self.now_s = 0.0
         self.person = Person()
         self.written = io.StringIO()
@@ -58,6 +58,7 @@ class Live:
             history,
             self.person,
             output=FrameOutput(self.written, lambda: self.size, term="xterm"),
+            vi=vi,
             keyboard=keyboard,
             clock=lambda: self.now_s,
         )
@@ -81,10 +82,10 @@ class Live:
 
 
 @asynccontextmanager
-async def live(tmp_path: Path) -> AsyncIterator[Live]:
+async def live(tmp_path: Path, *, vi: bool = False) -> AsyncIterator[Live]:
     """Run a screen for as long as the body runs."""
     with create_pipe_input() as keyboard:
-        running = Live(keyboard, tmp_path / "history")
+        running = Live(keyboard, tmp_path / "history", vi=vi)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(running.screen.run())
             await running.until(lambda: running.rows == ["you>"])
@@ -102,6 +103,23 @@ async def test_the_input_is_kept_until_somebody_takes_it(tmp_path: Path) -> None
         it.type("\x15taken\r")
         await it.until(lambda: it.person.got == [("taken", False)])
         await it.until(lambda: it.rows == ["you>"])
+
+
+async def test_with_vi_keys_escape_ends_insert_mode_at_once_and_stops_nothing(
+    tmp_path: Path,
+) -> None:
+    """S6: Ctrl-C stops; Enter right behind Escape is no Alt-Enter, and marks are units here too."""
+    async with live(tmp_path, vi=True) as it:
+        it.person.is_busy = True
+        assert it.screen.app.vi_mode == "insert"
+        it.type("abc\x1b")
+        await it.until(lambda: it.screen.app.vi_mode == "normal")
+        it.type("0iX\x1b\r")
+        await it.until(lambda: it.person.got == [("Xabc", False)])
+        it.type(CTRL_C)
+        await it.until(lambda: it.person.interrupted == 1)
+        it.type(f"i\x1b[200~{'x' * 2_000}\x1b[201~!{ESCAPE}0x")
+        await it.until(lambda: it.rows == ["you> !"])
 
 
 async def test_enter_steers_and_alt_enter_queues_a_follow_up_while_something_runs(

@@ -139,7 +139,7 @@ def test_thinking_has_rows_of_its_own_before_the_answer() -> None:
     screen(delta("ond", ThinkingDelta), delta("The answer."))
     screen(events.MessageEnd(AssistantMessage((text_block("The answer."),))))
 
-    assert during == (["first"], ["sec", "", "⠋ thinking 0.0 s · Esc stops", ""])
+    assert during == (["first"], ["sec", "", "⠋ thinking 0.0 s · Ctrl-C stops", ""])
     assert screen.rows == ["first", "second", "", "The answer."]
 
 
