@@ -221,6 +221,12 @@ class App:
         """Put questions of MCP servers to *dialogs* from now on; before, they are declined."""
         self._servers.answer(dialogs)
 
+    async def examine(self) -> str:
+        """Return what is ready and what is not, a line each; asks the model for one word."""
+        from agent_cli.doctor import diagnosis  # noqa: PLC0415 - rare
+
+        return await diagnosis(self._begun, self.servers.states())
+
     def badges(self) -> Sequence[str]:
         """Return words for the status line: the permission mode, sandbox, MCP servers."""
         sandbox = self._sandbox.report

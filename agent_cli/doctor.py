@@ -1,15 +1,19 @@
-"""`agent-cli doctor`: what is ready, what is not, and what to do about each."""
+"""`agent-cli doctor` and `/doctor`: what is ready, what is not, and what to do about it."""
 
 import asyncio
 import os
+import platform
 import shutil
-from collections.abc import Iterator
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from pathlib import Path
 
 from agent_cli import logs, paths, wiring
 from agent_cli.errors import AgentCliError, ModelError
-from agent_cli.mcp_client import McpServers, Phase, ServerConfig
+from agent_cli.mcp_client import McpServers, Phase, ServerConfig, ServerProblem, ServerState
 from agent_cli.messages import UserMessage
 from agent_cli.provider import ModelRequest
 from agent_cli.providers.anthropic_messages import AnthropicMessages
@@ -18,10 +22,17 @@ from agent_cli.providers.retry_policy import RetryPolicy
 from agent_cli.redaction import Redactor
 from agent_cli.settings import OPTIONAL_SECRETS, check_credentials
 from agent_cli.startup import Start
+from agent_cli.trust import acting_files
 from agent_cli.version import __version__
 from agent_cli_tools.programs import find_program
 
 _ENDPOINT_LIMIT_S = 20.0
+_WAYS_OUT = {
+    None: "; check the network, HTTPS_PROXY and ANTHROPIC_BASE_URL",
+    401: "; check ANTHROPIC_API_KEY",
+    403: "; check what ANTHROPIC_API_KEY may do",
+    404: "; check the model's name and ANTHROPIC_BASE_URL",
+}
 _MARKS = {True: "ok  ", False: "FAIL", None: "--  "}
 
 
@@ -41,20 +52,35 @@ async def examine(begun: Start) -> int:
         findings = [*_local(begun), await _endpoint(begun), *await _servers(begun)]
     finally:
         sinks.close()
-    width = max(len(finding.name) for finding in findings)
-    print(f"agent-cli {__version__}")
-    for finding in findings:
-        print(f"{_MARKS[finding.ok]}  {finding.name:<{width}}  {finding.text}")
+    print(_report(findings))
     return 1 if any(finding.ok is False for finding in findings) else 0
+
+
+async def diagnosis(begun: Start, states: Sequence[ServerState]) -> str:
+    """Return the report of a program that runs; *states* are those of its servers."""
+    local = await asyncio.to_thread(lambda: [*_local(begun)])
+    configured = await asyncio.to_thread(lambda: [*wiring.mcp_servers(begun)])
+    findings = [*local, await _endpoint(begun), *_problems(configured), *map(_of_server, states)]
+    return _report(findings)
+
+
+def _report(findings: Sequence[Finding]) -> str:
+    width = max(len(finding.name) for finding in findings)
+    return "\n".join(
+        [
+            f"agent-cli {__version__}",
+            *(f"{_MARKS[each.ok]}  {each.name:<{width}}  {each.text}" for each in findings),
+        ]
+    )
 
 
 def _local(begun: Start) -> Iterator[Finding]:
     settings = begun.loaded.settings
+    yield Finding("python", None, f"{platform.python_version()} on {platform.platform(terse=True)}")
+    yield _terminal()
     notices = "; ".join(begun.notices)
     yield Finding("settings", not begun.loaded.notices, notices or "no complaints")
-    yield Finding(
-        "workspace", None, f"{begun.workspace} ({'' if begun.trusted else 'not '}trusted)"
-    )
+    yield _workspace(begun)
     yield _credentials(begun)
     ripgrep = find_program("rg", outside=begun.workspace)
     yield Finding(
@@ -66,10 +92,12 @@ def _local(begun: Start) -> Iterator[Finding]:
     report = sandbox.report or sandbox.probe()
     sandbox.close()
     yield Finding("sandbox", None if report.state == "off" else report.holds, report.sentence)
-    yield Finding("shell", shutil.which("bash") is not None, "bash, for commands")
-    state = paths.state_dir()
-    writable = os.access(next(d for d in (state, *state.parents) if d.exists()), os.W_OK)
-    yield Finding("state", writable, f"{state}{'' if writable else ' cannot be written'}")
+    shell = find_program("bash", outside=begun.workspace)
+    yield Finding(
+        "shell", shell is not None, str(shell) if shell else "bash is missing: install it"
+    )
+    yield _writable("sessions", paths.sessions_dir())
+    yield _writable("logs", paths.log_file().parent)
     model = model_by_id(settings.model_id())
     yield Finding("model", None, f"{model.id}, window {model.context_window:,} tokens")
     for tool, names in OPTIONAL_SECRETS.items():
@@ -77,6 +105,49 @@ def _local(begun: Start) -> Iterator[Finding]:
         text = f"off: {', '.join(missing)} not set" if missing else "its secrets are set"
         yield Finding(tool, None, text)
     yield from _plugins(begun)
+    yield from _commands(begun)
+
+
+def _terminal() -> Finding:
+    if not sys.stdout.isatty():
+        return Finding("terminal", None, "stdout is none: it gets answers only")
+    name, encoding = os.environ.get("TERM") or "TERM is not set", sys.stdout.encoding
+    size = shutil.get_terminal_size()
+    text = f"{name}, {size.columns} × {size.lines}, {encoding}"
+    if encoding.lower().replace("-", "") != "utf8":
+        return Finding("terminal", False, f"{text}; set LANG to a locale with UTF-8 in its name")
+    if "TMUX" in os.environ:
+        text += "; in tmux /copy needs `set -g set-clipboard on`"
+    return Finding("terminal", None, text)
+
+
+def _workspace(begun: Start) -> Finding:
+    if begun.trusted:
+        trust = "trusted"
+    elif count := len(acting_files(begun.workspace)):
+        trust = f"not trusted, files ignored: {count}; `agent-cli trust` lets them act"
+    else:
+        trust = "not trusted, nothing in it would act"
+    return Finding("workspace", None, f"{begun.workspace} ({trust})")
+
+
+def _writable(name: str, folder: Path) -> Finding:
+    nearest = next(each for each in (folder, *folder.parents) if each.exists())
+    if os.access(nearest, os.W_OK | os.X_OK):
+        return Finding(name, True, str(folder))
+    way_out = f"make {nearest} yours, or set XDG_STATE_HOME to a folder that is"
+    return Finding(name, False, f"{folder} cannot be written: {way_out}")
+
+
+def _commands(begun: Start) -> Iterator[Finding]:
+    commands = wiring.command_files(begun).commands()
+    if usable := Counter(each.source for each in commands if not each.problem):
+        text = ", ".join(f"{count} {source}" for source, count in usable.items())
+        yield Finding("commands", None, text)
+    for command in commands:
+        if command.problem:
+            # What nobody trusts is meant to be left out.
+            yield Finding("command", None if command.folder.refusal else False, command.problem)
 
 
 def _plugins(begun: Start) -> Iterator[Finding]:
@@ -114,27 +185,31 @@ async def _endpoint(begun: Start) -> Finding:
                 async for _event in events:
                     pass
     except ModelError as error:
-        return Finding("endpoint", False, f"{where}: {error}")
+        way_out = _WAYS_OUT.get(error.status, "")
+        return Finding("endpoint", False, f"{where}: {error}{way_out}")
     except TimeoutError:
-        return Finding("endpoint", False, f"{where} did not answer in {_ENDPOINT_LIMIT_S:g} s")
+        text = f"{where} did not answer in {_ENDPOINT_LIMIT_S:g} s{_WAYS_OUT[None]}"
+        return Finding("endpoint", False, text)
     finally:
         await provider.aclose()
     return Finding("endpoint", True, f"{where} answers")
 
 
 async def _servers(begun: Start) -> list[Finding]:
-    usable, findings = [], []
-    for server in wiring.mcp_servers(begun):
-        if isinstance(server, ServerConfig):
-            usable.append(server)
-        else:
-            findings.append(Finding(f"mcp {server.name}", False, server.reason))
+    configured = [*wiring.mcp_servers(begun)]
     async with McpServers(begun.environment) as servers:
-        servers.start(usable)
+        servers.start([each for each in configured if isinstance(each, ServerConfig)])
         await servers.wait_started(begun.loaded.settings.mcp.startup_timeout_s)
-        for state in servers.states():
-            good = state.phase is Phase.READY
-            off = state.phase is Phase.DISABLED
-            text = f"{state.tools} tools" if good else state.reason or str(state.phase)
-            findings.append(Finding(f"mcp {state.name}", None if off else good, text))
-    return findings
+        return [*_problems(configured), *map(_of_server, servers.states())]
+
+
+def _problems(configured: Iterable[ServerConfig | ServerProblem]) -> Iterator[Finding]:
+    for server in configured:
+        if isinstance(server, ServerProblem):
+            yield Finding(f"mcp {server.name}", False, server.reason)
+
+
+def _of_server(state: ServerState) -> Finding:
+    good, waits = state.phase is Phase.READY, state.phase in (Phase.DISABLED, Phase.CONNECTING)
+    text = f"{state.tools} tools" if good else state.reason or str(state.phase)
+    return Finding(f"mcp {state.name}", None if waits else good, text)

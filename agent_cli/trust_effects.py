@@ -26,7 +26,7 @@ def effects_of(path: Path) -> tuple[str, ...]:
         if path.name == "SKILL.md":
             return (_plain(f"tells the model how to do {path.parent.name} (a skill)"),)
         if path.suffix == ".md":
-            return ("is a command: who types its name says what it says",)
+            return ("adds a command: its text is sent as yours when you type its name",)
         if path.name == ".env":
             return tuple(_variables(path))
         if path.name == ".mcp.json":
