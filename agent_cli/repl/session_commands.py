@@ -1,17 +1,15 @@
 """Commands about the conversation itself: go on with another one, copy it, go back, keep it."""
 
 import asyncio
-from datetime import datetime
+import time
 from typing import Final
 
 from agent_cli.errors import UsageError
 from agent_cli.repl.application import KeptSession
-from agent_cli.repl.command import Command, Context, index_of, pick
+from agent_cli.repl.command import LISTED_MAX, Command, Context, index_of, pick
 from agent_cli.repl.recall import recalled, said_in, typed_prompts
-from agent_cli.terminal.narration import one_line
+from agent_cli.terminal.narration import ago, one_line
 from agent_cli.timeline import text_of
-
-_LISTED_MAX: Final = 10
 
 
 def _clear(context: Context, _argument: str) -> None:
@@ -21,13 +19,13 @@ def _clear(context: Context, _argument: str) -> None:
 
 async def _resume(context: Context, wanted: str) -> None:
     """Go on with the session whose id begins so, or that has this number in the list."""
-    is_number = wanted.isdecimal() and int(wanted) <= _LISTED_MAX
+    is_number = wanted.isdecimal() and int(wanted) <= LISTED_MAX
     if wanted and not is_number:
         _go_on_with(context, wanted)
         return
     here = context.app.sessions.id
     listed = await asyncio.to_thread(context.app.sessions.list)
-    sessions = [each for each in listed if each.id != here and not each.problem][:_LISTED_MAX]
+    sessions = [each for each in listed if each.id != here and not each.problem]
     if not sessions:
         raise UsageError("there is no other session to go on with")
     if is_number:
@@ -45,9 +43,14 @@ def _go_on_with(context: Context, id: str) -> None:
 
 
 def _described(session: KeptSession) -> str:
-    used = datetime.fromtimestamp(session.updated_at_ms / 1000).strftime("%Y-%m-%d %H:%M")
-    waits = "  [waits for a decision]" if session.waiting else ""
-    return f"{session.id}  {used}  {one_line(session.title) or '-'}{waits}"
+    parts = [
+        one_line(session.title) or "-",
+        ago(time.time() - session.updated_at_ms / 1000),
+        f"{session.prompts} prompt{'' if session.prompts == 1 else 's'}",
+        *(["waits for a decision"] if session.waiting else []),
+        session.id,
+    ]
+    return " · ".join(parts)
 
 
 def _fork(context: Context, _argument: str) -> None:
@@ -66,8 +69,7 @@ async def _rewind(context: Context, number: str) -> None:
     if number:
         index: int | None = index_of(number, len(prompts))
     else:
-        newest = [said_in(prompt) for prompt in prompts[:_LISTED_MAX]]
-        index = await pick(context, newest, "to before which?")
+        index = await pick(context, list(map(said_in, prompts)), "to before which?")
     if index is None:
         return
     prompt = prompts[index]
@@ -127,5 +129,7 @@ SESSION_COMMANDS: Final = (
         _export,
         "[md|html|json]",
         during_a_run=False,
+        choices=lambda _app: ("md", "html", "json"),
+        more="md, if nothing else is said. Secrets are left out.",
     ),
 )

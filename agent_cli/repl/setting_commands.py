@@ -3,9 +3,11 @@
 from typing import Final, get_args
 
 from agent_cli.errors import UsageError
+from agent_cli.paths import user_settings_file
 from agent_cli.provider import ThinkingLevel
 from agent_cli.repl.approve import Mode
 from agent_cli.repl.command import Command, Context
+from agent_cli.repl.look import ThemeName
 from agent_cli.terminal.narration import one_line
 
 _MODES: Final[dict[Mode, str]] = {
@@ -72,15 +74,42 @@ def _theme(context: Context, name: str) -> None:
         raise UsageError("/theme needs a screen")
     if name:
         context.controls.use_theme(name)
-    context.writer.aside(f"theme: {context.controls.theme}")
+        kept = f'in this session; ui.theme = "{name}" in {user_settings_file()} keeps it'
+    else:
+        kept = f"of {', '.join(get_args(ThemeName))}"
+    context.writer.aside(f"theme: {context.controls.theme} ({kept})")
 
 
 SETTING_COMMANDS: Final = (
-    Command("model", "show the model, or use another one", _model, "[name]"),
-    Command("effort", "show how much the model thinks, or change it", _effort, "[level]"),
     Command(
-        "mode", "show what is asked before it happens, or change it", _mode, f"[{'|'.join(_MODES)}]"
+        "model",
+        "show the model, or use another one",
+        _model,
+        "[name]",
+        choices=lambda app: [*app.models],
+        more="A name of the list, or any model's id. From the next request on, a run's too.",
+    ),
+    Command(
+        "effort",
+        "show how much the model thinks, or change it",
+        _effort,
+        "[level]",
+        choices=lambda _app: [*_LEVELS],
+    ),
+    Command(
+        "mode",
+        "show what is asked before it happens, or change it",
+        _mode,
+        "[mode]",
+        choices=lambda _app: [*_MODES],
+        more="\n".join(f"{mode}: {what}" for mode, what in _MODES.items()),
     ),
     Command("permissions", "list the rules in force", _permissions),
-    Command("theme", "show answers in other colours", _theme, "[name]"),
+    Command(
+        "theme",
+        "show answers in other colours",
+        _theme,
+        "[name]",
+        choices=lambda _app: get_args(ThemeName),
+    ),
 )
