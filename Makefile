@@ -21,7 +21,7 @@ INSTALL := $(BIN)/python -m pip install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test format soak bench constraints clean
+.PHONY: help demo test format soak bench pictures constraints clean
 
 help:
 	@echo 'make demo         set up, then play a scripted session, offline and without a key'
@@ -29,6 +29,7 @@ help:
 	@echo 'make format       format and fix what ruff can fix'
 	@echo 'make soak         the slow tests; SEED=n repeats a run'
 	@echo 'make bench        the benchmarks'
+	@echo 'make pictures     draw the pictures in docs/images anew, from a real session'
 	@echo 'make constraints  renew constraints.txt from the newest versions allowed'
 	@echo 'make clean        remove .venv and everything generated'
 
@@ -62,6 +63,10 @@ bench: .venv/installed-test
 	    echo "==> $$benchmark"; \
 	    $(BIN)/python -m "benchmarks.$$(basename "$$benchmark" .py)" || exit 1; \
 	done
+
+pictures: .venv/installed-test
+	@echo '==> docs.pictures'
+	@$(BIN)/python -m docs.pictures
 
 # A virtual environment of its own, without the pins and the old versions they hold.
 constraints: .venv/bin/python

@@ -1,0 +1,58 @@
+"""The README's pictures: drawn from a real session, and drawn right."""
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from docs.pictures import IMAGES, pictures
+from docs.screen_svg import CELL_WIDTH, rows_of, svg
+
+ROOT = Path(__file__).parents[1]
+TEXT = "{http://www.w3.org/2000/svg}text"
+VARIES = re.compile(r"\d+\.\d+ ?s|\$\d\.\d\d|[0-9.]+k|\d+%|bubblewrap|Landlock|no sandbox")
+
+
+def texts(picture: str) -> list[ElementTree.Element]:
+    """Return the runs of text, the window's title left out."""
+    return list(ElementTree.fromstring(picture).iter(TEXT))[1:]
+
+
+def words(picture: str) -> str:
+    """Return what can be read, without what is different each time."""
+    return VARIES.sub("n", " ".join(run.text or "" for run in texts(picture)))
+
+
+def test_a_run_of_cells_has_its_colour_and_its_place() -> None:
+    """Faint is grey; a wide character takes two cells; what SVG takes for marks is escaped."""
+    data = "\x1b[1ma <b>\x1b[0m \x1b[2mdim\x1b[0m\r\n  日本 x\x1b[31m!\r\n".encode()
+
+    drawn = texts(svg(rows_of(data, columns=20, rows=5), columns=20, title="t & t"))
+
+    assert [run.text for run in drawn] == ["a <b>", "dim", "日本 x", "!"]
+    assert [run.get("font-weight") for run in drawn] == ["bold", None, None, None]
+    assert [float(str(run.get("textLength"))) / CELL_WIDTH for run in drawn] == pytest.approx(
+        [5, 3, 6, 1], abs=0.02
+    )
+    starts = [float(str(run.get("x"))) / CELL_WIDTH for run in drawn]
+    assert [start - starts[0] for start in starts] == pytest.approx([0, 6, 2, 8], abs=0.02)
+    assert len({run.get("fill") for run in drawn}) == 3
+
+
+def test_the_readme_begins_with_a_picture_of_the_program() -> None:
+    """It is there, it can be read, and it shows what it should."""
+    (path,) = re.findall(r'<img src="([^"]+)"', (ROOT / "README.md").read_text()[:2_000])
+    shown = words((ROOT / path).read_text())
+
+    assert "you> " in shown
+    assert "✓" in shown
+    assert "Edit" in shown
+    assert "context" in shown
+
+
+@pytest.mark.slow
+def test_the_pictures_are_those_of_the_program_as_it_is() -> None:
+    """`make pictures` draws them anew; durations, prices and the sandbox aside."""
+    for name, picture in pictures():
+        assert words(picture) == words((IMAGES / name).read_text()), "run: make pictures"
