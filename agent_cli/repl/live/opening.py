@@ -1,5 +1,6 @@
 """The parts of the display, put together for one screen."""
 
+import os
 import time
 
 from agent_cli.repl.application import Application
@@ -12,6 +13,7 @@ from agent_cli.repl.live.tool_rows import ToolRows
 from agent_cli.repl.live.view import View
 from agent_cli.repl.live.widgets import Details
 from agent_cli.repl.look import Look
+from agent_cli.terminal.links import shows_links
 
 
 def open_display(app: Application, screen: LiveScreen, look: Look) -> tuple[Display, Results]:
@@ -32,6 +34,7 @@ def open_display(app: Application, screen: LiveScreen, look: Look) -> tuple[Disp
         streaming=look.streaming,
         clock=clock,
         columns=lambda: screen.columns,
+        links=shows_links(os.environ),
     )
     display = Display(
         view,

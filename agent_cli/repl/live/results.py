@@ -1,6 +1,7 @@
 """What tools answered, as rows below their call: diffs in colour, long output folded."""
 
 import re
+from itertools import dropwhile
 from typing import Final
 
 from agent_cli.repl.live.paint import Paint, rows_of
@@ -73,12 +74,14 @@ class Results:
         """Return the first of *rows*, or the last, and keep *text*, which is all of it."""
         if len(rows) <= rows_max + 1:
             return rows
+        shown = rows[-rows_max:] if last else rows[:rows_max]
+        shown = [*dropwhile(lambda row: not row, shown)] if last else shown
         self._count += 1
         self._kept[self._count] = text
         self._kept.pop(self._count - _KEPT_MAX, None)
-        note = f"{MARGIN}… {len(rows) - rows_max} more lines: /output {self._count}"
+        note = f"{MARGIN}… {len(rows) - len(shown)} more lines: /output {self._count}"
         note = self._paint.text(note, "dim")
-        return [note, *rows[-rows_max:]] if last else [*rows[:rows_max], note]
+        return [note, *shown] if last else [*shown, note]
 
     def _dim(self, text: str) -> list[str]:
         rows = rows_of(text.rstrip("\n"), self._paint.begin("dim")) if text.strip() else []

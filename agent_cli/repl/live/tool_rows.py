@@ -182,12 +182,12 @@ class ToolRows:
         if event.is_error:
             reason, *_ = clean(event.result.text).split("\n", 1)
             words = f"failed after {passed}: {one_line(reason)}"
-            return f"{self._paint.text('✗', 'bad')} {name} · {self._paint.text(words, 'bad')}"
+            return f"{self._paint.text('✗', 'bad')} {name} {self._paint.text(f'· {words}', 'bad')}"
         details = event.result.details
         words = " · ".join(word for word in (outcome_of(details), passed) if word)
         if has_failed(details):
-            return f"{self._paint.text('✗', 'bad')} {name} · {self._paint.text(words, 'bad')}"
-        return f"{self._paint.text('✓', 'good')} {name} · {self._paint.text(words, 'dim')}"
+            return f"{self._paint.text('✗', 'bad')} {name} {self._paint.text(f'· {words}', 'bad')}"
+        return f"{self._paint.text('✓', 'good')} {name} {self._paint.text(f'· {words}', 'dim')}"
 
 
 def _label(output: SideOutput) -> str | None:

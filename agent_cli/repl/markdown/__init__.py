@@ -5,6 +5,6 @@ Knows nothing of cursors and screens; whoever paints decides how many rows of th
 """
 
 from agent_cli.repl.markdown.stream import MarkdownStream
-from agent_cli.repl.markdown.theme import THEMES, Theme, ThemeName
+from agent_cli.repl.markdown.theme import SPOKEN, THEMES, Theme
 
-__all__ = ["THEMES", "MarkdownStream", "Theme", "ThemeName"]
+__all__ = ["SPOKEN", "THEMES", "MarkdownStream", "Theme"]

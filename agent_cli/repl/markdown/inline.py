@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Final
 
-from agent_cli.repl.markdown.spans import Span, Spans, join_styles
+from agent_cli.repl.markdown.spans import Span, Spans, join_styles, linked
 from agent_cli.repl.markdown.theme import Theme
 
 _TOKEN: Final = re.compile(
@@ -110,7 +110,7 @@ class _Parser:
             self._brackets.append(len(self._nodes))
             self._nodes.append(_Node(found))
         elif kind in ("url", "auto"):
-            self._nodes.append(_Node(found, self._theme.url))
+            self._nodes.append(_Node(found, self._url(found)))
         elif kind == "entity":
             self._nodes.append(_Node(_ENTITIES[found]))
         else:
@@ -154,11 +154,20 @@ class _Parser:
         parts = [] if address in (shown, "") else [address]
         parts += [target["title"]] if target["title"] else []
         if address and not parts:
-            self._restyle(opened + 1, self._theme.url)
+            self._restyle(opened + 1, self._url(address))
         elif parts:
-            gap = " (" if shown else "("
-            self._nodes += [_Node(gap), _Node(" ".join(parts), self._theme.url), _Node(")")]
+            gap = [_Node(" (" if shown else "("), _Node(parts[0], self._url(parts[0]))]
+            title = [_Node(f" {part}", self._theme.url) for part in parts[1:]]
+            self._nodes += [*gap, *title, _Node(")")]
         return target.end()
+
+    def _url(self, address: str) -> str:
+        """Return the style of a text that is *address*, to the letter: no link says what it is not.
+
+        What streams has none yet: with each letter it would be another.
+        """
+        is_linked = self._theme.links and not self._provisional
+        return linked(self._theme.url, address) if is_linked else self._theme.url
 
     def _restyle(self, first: int, style: str) -> None:
         for node in self._nodes[first:]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-ThemeName: TypeAlias = Literal["dark", "light", "high-contrast", "none"]
+from agent_cli.repl.look import ThemeName
 
 # What a token of code can be; the lexers' hundreds of kinds are mapped to these.
 TokenKind: TypeAlias = Literal[
@@ -17,7 +17,8 @@ TokenKind: TypeAlias = Literal[
 class Theme:
     """SGR parameters such as "1;36"; an empty one leaves the text as it is.
 
-    Where emphasis cannot be shown, `keeps_marks` leaves the marks that were typed.
+    Where emphasis cannot be shown, `keeps_marks` leaves the marks that were typed. With `links` an
+    address can be clicked, wherever it is wrapped. `spoken` has words where others have lines.
     """
 
     title: str = ""
@@ -32,6 +33,8 @@ class Theme:
     table_head: str = ""
     tokens: Mapping[TokenKind, str] = field(default_factory=lambda: MappingProxyType({}))
     keeps_marks: bool = False
+    links: bool = False
+    spoken: bool = False
     bullet: str = "•"
     quote_bar: str = "│"
     rule: str = "─"
@@ -39,74 +42,50 @@ class Theme:
     crossing: str = "┼"
 
 
-# The sixteen colours only: they are the ones people adjust to their eyes and their background.
-_DARK: Final = Theme(
-    title="1;4;96",
-    heading="1;96",
-    strong="1",
-    emphasis="3",
-    strike="9",
-    code="36",
-    url="34",
-    marker="36",
-    faint="90",
-    table_head="1",
-    tokens=MappingProxyType(
-        {
-            "comment": "90",
-            "keyword": "95",
-            "string": "32",
-            "number": "33",
-            "name": "94",
-            "builtin": "36",
-            "inserted": "32",
-            "deleted": "31",
-            "heading": "1",
-        }
-    ),
+# The sixteen colours only: they are the ones people adjust to their eyes and their background. In
+# high contrast there is no faint text and no colour that some background swallows: weight and
+# lines carry the meaning.
+_TOKENS: Final[Mapping[TokenKind, tuple[str, str, str]]] = MappingProxyType(
+    {
+        "comment": ("90", "2", "3"),
+        "keyword": ("95", "35", "1"),
+        "string": ("32", "32", ""),
+        "number": ("33", "31", ""),
+        "name": ("94", "34", "1"),
+        "builtin": ("36", "36", ""),
+        "inserted": ("32", "32", ""),
+        "deleted": ("31", "31", ""),
+        "heading": ("1", "1", "1"),
+    }
 )
-_LIGHT: Final = Theme(
-    title="1;4;34",
-    heading="1;34",
-    strong="1",
-    emphasis="3",
-    strike="9",
-    code="35",
-    url="34",
-    marker="34",
-    faint="2",
-    table_head="1",
-    tokens=MappingProxyType(
-        {
-            "comment": "2",
-            "keyword": "35",
-            "string": "32",
-            "number": "31",
-            "name": "34",
-            "builtin": "36",
-            "inserted": "32",
-            "deleted": "31",
-            "heading": "1",
-        }
-    ),
-)
-# No faint text and no colour that some background swallows: weight and lines carry the meaning.
-_HIGH_CONTRAST: Final = Theme(
-    title="1;4",
-    heading="1",
-    strong="1",
-    emphasis="4",
-    strike="9",
-    code="1",
-    url="4",
-    marker="1",
-    table_head="1",
-    tokens=MappingProxyType({"keyword": "1", "name": "1", "heading": "1", "comment": "3"}),
-)
+
+
+def _theme(column: int) -> Theme:
+    """Return the theme whose styles stand in a column: dark, light, high contrast."""
+    return Theme(
+        title=("1;4;96", "1;4;34", "1;4")[column],
+        heading=("1;96", "1;34", "1")[column],
+        strong="1",
+        emphasis=("3", "3", "4")[column],
+        strike="9",
+        code=("36", "35", "1")[column],
+        url=("34", "34", "4")[column],
+        marker=("36", "34", "1")[column],
+        faint=("90", "2", "")[column],
+        table_head="1",
+        tokens=MappingProxyType(
+            {kind: styles[column] for kind, styles in _TOKENS.items() if styles[column]}
+        ),
+    )
+
+
 _NONE: Final = Theme(
     keeps_marks=True, bullet="-", quote_bar=">", rule="-", column_bar="|", crossing="+"
 )
 
+SPOKEN: Final = Theme(spoken=True, quote_bar="quote:", rule="")
+"""What a screen reader says; none of the themes that can be chosen."""
+
 THEMES: Final[Mapping[ThemeName, Theme]] = MappingProxyType(
-    {"dark": _DARK, "light": _LIGHT, "high-contrast": _HIGH_CONTRAST, "none": _NONE}
+    {"dark": _theme(0), "light": _theme(1), "high-contrast": _theme(2), "none": _NONE}
 )

@@ -1,6 +1,7 @@
 """A whole answer at once, for tests that look at its rows."""
 
-from agent_cli.repl.markdown import THEMES, MarkdownStream, ThemeName
+from agent_cli.repl.look import ThemeName
+from agent_cli.repl.markdown import THEMES, MarkdownStream
 
 
 def rendered(text: str, width: int = 40, theme: ThemeName = "none") -> list[str]:

@@ -1,8 +1,11 @@
 """Marks inside a paragraph."""
 
+import re
+from dataclasses import replace
+
 import pytest
 
-from agent_cli.repl.markdown import THEMES, Theme
+from agent_cli.repl.markdown import THEMES, MarkdownStream, Theme
 from agent_cli.repl.markdown.inline import parse_inline
 from agent_cli.repl.markdown.spans import plain
 
@@ -86,3 +89,42 @@ def test_no_control_character_comes_out_of_an_entity() -> None:
 def test_the_theme_without_styles_keeps_the_marks(text: str) -> None:
     """They are all there is to see emphasis by."""
     assert plain(parse_inline(text, THEMES["none"])) == text
+
+
+def linked(text: str, width: int = 80) -> list[tuple[str, str]]:
+    """Return the texts that open something, and what."""
+    stream = MarkdownStream(width, replace(THEMES["dark"], links=True))
+    rows = "\n".join([*stream.feed(text), *stream.finish()])
+    found = re.findall(r"\x1b\]8;id=\w+;([^\x1b]+)\x1b\\(.*?)\x1b\]8;;\x1b\\", rows)
+    return [(re.sub(r"\x1b\[[\d;]*m", "", shown), address) for address, shown in found]
+
+
+def test_only_an_address_that_is_shown_is_a_link() -> None:
+    """A text that names another address than its target links where it says; so does the target."""
+    text = (
+        "[docs](https://a.example/x) https://b.example. <mailto:me@c.example> "
+        "[https://good.example](https://evil.example) [https://d.example](https://d.example)"
+    )
+    addresses = ["https://a.example/x", "https://b.example", "mailto:me@c.example"]
+    addresses += ["https://good.example", "https://evil.example", "https://d.example"]
+
+    assert linked(text, 400) == [(address, address) for address in addresses]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[a](javascript:alert)", "[a](file:///etc/passwd)", "https://аpple.example", "[a](b c)"],
+)
+def test_what_is_no_plain_address_is_no_link(text: str) -> None:
+    """Neither other schemes nor letters that look like others."""
+    assert linked(text) == []
+
+
+def test_a_wrapped_address_is_one_link() -> None:
+    """Each row opens the whole of it."""
+    address = f"https://a.example/{'x' * 30}"
+    stream = MarkdownStream(20, replace(THEMES["dark"], links=True))
+    tail = stream.feed(f"| a |\n|---|\n| {address} |\n") + stream.finish()
+
+    assert sum(f";{address}\x1b" in row for row in tail) == 3
+    assert len(set(re.findall(r"8;id=(\w+)", "".join(tail)))) == 1

@@ -1,0 +1,43 @@
+"""Whether a terminal can be told what a text links to (OSC 8)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+# After the list at github.com/Alhadis/OSC8-Adoption. An unknown terminal gets none: a few old ones
+# print the sequence as text.
+_PROGRAMS: Final = frozenset(
+    ("iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "mintty", "Tabby", "rio", "WarpTerminal")
+)
+_TERMS: Final = ("xterm-kitty", "alacritty", "foot", "xterm-ghostty", "contour")
+_VARIABLES: Final = ("WT_SESSION", "KITTY_WINDOW_ID", "DOMTERM")
+_VTE_MIN: Final = 5_000
+_KONSOLE_MIN: Final = 201_200
+_TMUX_MIN: Final = (3, 4)
+
+
+def shows_links(environment: Mapping[str, str]) -> bool:
+    """Return whether links can be written; FORCE_HYPERLINK=0 or 1 decides, where it is set."""
+    forced = environment.get("FORCE_HYPERLINK")
+    if forced:
+        return forced != "0"
+    program, term = environment.get("TERM_PROGRAM", ""), environment.get("TERM", "")
+    if program == "tmux":  # it hides what is around it, and passes links on
+        return _version(environment.get("TERM_PROGRAM_VERSION", "")) >= _TMUX_MIN
+    if term.startswith(("screen", "tmux", "linux", "dumb")):
+        return False
+    return (
+        program in _PROGRAMS
+        or term.startswith(_TERMS)
+        or any(environment.get(name) for name in _VARIABLES)
+        or _number(environment.get("VTE_VERSION", "")) >= _VTE_MIN
+        or _number(environment.get("KONSOLE_VERSION", "")) >= _KONSOLE_MIN
+    )
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def _version(text: str) -> tuple[int, ...]:
+    """Return `3.4a` as (3, 4)."""
+    return tuple(_number(part.rstrip("abcdefgh")) for part in text.split("."))

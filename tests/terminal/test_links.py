@@ -1,0 +1,32 @@
+"""Which terminals get links."""
+
+import pytest
+
+from agent_cli.terminal.links import shows_links
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, False),
+        ({"TERM": "xterm-256color"}, False),
+        ({"TERM": "xterm-256color", "TERM_PROGRAM": "WezTerm"}, True),
+        ({"TERM": "xterm-256color", "TERM_PROGRAM": "Apple_Terminal"}, False),
+        ({"TERM": "xterm-kitty"}, True),
+        ({"TERM": "xterm-256color", "WT_SESSION": "a-b"}, True),
+        ({"TERM": "xterm-256color", "VTE_VERSION": "7600"}, True),
+        ({"TERM": "xterm-256color", "VTE_VERSION": "4205"}, False),
+        ({"TERM": "xterm-256color", "VTE_VERSION": "new"}, False),
+        ({"TERM": "xterm-256color", "KONSOLE_VERSION": "220401"}, True),
+        ({"TERM": "tmux-256color", "TERM_PROGRAM": "tmux", "TERM_PROGRAM_VERSION": "3.4"}, True),
+        ({"TERM": "tmux-256color", "TERM_PROGRAM": "tmux", "TERM_PROGRAM_VERSION": "3.3a"}, False),
+        ({"TERM": "screen-256color", "VTE_VERSION": "7600"}, False),
+        ({"TERM": "screen", "FORCE_HYPERLINK": "1"}, True),
+        ({"TERM": "xterm-kitty", "FORCE_HYPERLINK": "0"}, False),
+    ],
+)
+def test_links_are_written_where_they_are_understood(
+    environment: dict[str, str], *, expected: bool
+) -> None:
+    """Elsewhere the address stands there all the same; FORCE_HYPERLINK decides where it is set."""
+    assert shows_links(environment) is expected
