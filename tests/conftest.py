@@ -118,16 +118,22 @@ def is_loopback(host: object) -> bool:
 def running_children() -> dict[int, str]:
     """Return pid → command line of this process's children; empty where /proc does not list them.
 
-    The server that forks programs is not one of them, but its forks are.
+    The server that forks programs is not one of them, but its forks are. One that has ended does
+    not count, reaped or not; one that only begins does, and has no command line yet.
     """
     servers = server_pids()
     lists = [
         path for pid in ("self", *servers) for path in Path(f"/proc/{pid}/task").glob("*/children")
     ]
     pids = {int(pid) for path in lists for pid in _read(path).split()} - servers
-    commands = {pid: _read(Path(f"/proc/{pid}/cmdline")).replace("\0", " ") for pid in pids}
-    # One that has ended has no command line, reaped or not.
-    return {pid: command for pid, command in commands.items() if command}
+    return {
+        pid: _read(Path(f"/proc/{pid}/cmdline")).replace("\0", " ") for pid in pids if _runs(pid)
+    }
+
+
+def _runs(pid: int) -> bool:
+    # "pid (name) state ...": the name may hold anything, so what counts is behind the last ")".
+    return _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()[:1] not in ([], ["Z"], ["X"])
 
 
 def _without(before: dict[int, str], now: dict[int, str]) -> dict[int, str]:
