@@ -2,6 +2,8 @@
 
 from random import Random
 
+from agent_cli.policies.shell.programs import PROGRAMS
+
 _PROGRAMS = (
     *("cat", "ls", "head", "tail", "wc", "sort", "uniq", "grep", "rg", "find", "sed", "diff"),
     *("cut", "tr", "du", "stat", "file", "tree", "nl", "od", "date", "echo", "printf", "test"),
@@ -131,3 +133,72 @@ def _quoted(random: Random, word: str) -> str:
             at = random.randrange(len(word))
             return f"{word[:at]}\\{word[at:]}"
     return word
+
+
+_VALUES = (
+    *(
+        "1",
+        "2",
+        "x",
+        ".env",
+        "out.txt",
+        "data.txt",
+        "certs/server.key",
+        "%n",
+        "src",
+        "-",
+        "/",
+        "+1",
+    ),
+    *(
+        "../workspace-evil/secret.txt",
+        "auto",
+        "always",
+        "w out.txt",
+        ",",
+        "c1",
+        "x1",
+        "1,2",
+        "*.py",
+    ),
+)
+_OPERANDS = (
+    *("data.txt", "notes.md", "src", "src/main.py", ".", "links", "odd", "+1", "-", "src/*"),
+    *("links/*", "*.txt", "./*", "o*/*", "out.txt", ".env", "1", "x"),
+)
+
+
+def compose_known(seed: int) -> str:
+    """Return a program that is known to only read, with options that are known to as well.
+
+    Values stand behind them, are joined to them, or belong to another: what the table says of an
+    option must be what the program does with it.
+    """
+    random = Random(seed)
+    name = random.choice(list(PROGRAMS))
+    options = dict(PROGRAMS[name].options.takes_value)
+    words = [name]
+    for option in random.sample(list(options), min(len(options), random.choice((0, 1, 1, 2, 3)))):
+        words += _with_value(random, option, options)
+    if PROGRAMS[name].options.numbers and random.random() < 0.2:
+        words.append(f"-{random.randint(1, 9)}")
+    for _ in range(random.choice((0, 1, 1, 2, 3))):
+        words.insert(random.randint(1, len(words)), random.choice(_OPERANDS))
+    return " ".join(words)
+
+
+def _with_value(random: Random, option: str, options: dict[str, bool | None]) -> list[str]:
+    """Return *option*, perhaps with others in one word and with a value."""
+    takes = options[option]
+    value = f"'{random.choice(_VALUES)}'"
+    joined = random.random() < 0.5
+    if option.startswith("--"):
+        if takes is False or (takes is None and not joined):
+            return [option]
+        return [f"{option}={value}"] if joined or takes is None else [option, value]
+    letters = [each[1] for each, wants in options.items() if not wants and len(each) == 2]
+    before = "".join(random.sample(letters, min(2, len(letters))))
+    together = f"-{before}{option[1]}"
+    if not takes:
+        return [together]
+    return [f"{together}{value}"] if joined else [together, value]

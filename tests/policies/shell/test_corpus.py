@@ -3,7 +3,7 @@
 import pytest
 
 from agent_cli.policies.shell import CommandRules, judge
-from tests.policies.shell.corpus import BENIGN, DANGEROUS
+from tests.policies.shell.corpus import BENIGN, DANGEROUS, GIT
 from tests.policies.shell.workspaces import Workspace, make_workspace
 
 
@@ -27,6 +27,16 @@ def test_no_dangerous_command_runs_unasked(workspace: Workspace, trick: str) -> 
     assert allowed == []
 
 
+def test_git_runs_unasked_in_the_forms_that_only_read(workspace: Workspace) -> None:
+    """Threat 11: in a trusted workspace too its options name programs, folders and files."""
+    place = workspace.place(git_is_safe=True, secrets_are_masked=True)
+
+    allowed = [each for each in GIT if judge(each, CommandRules(), place).verdict == "allow"]
+
+    assert allowed == []
+    assert judge("git log --oneline -5", CommandRules(), place).verdict == "allow"
+
+
 def test_at_most_three_of_twenty_harmless_commands_ask(workspace: Workspace) -> None:
     """Who is asked about everything soon says yes to everything."""
     asked = [each for each in BENIGN if not runs_unasked(workspace, each)]
@@ -39,5 +49,5 @@ def test_the_corpus_is_as_large_as_promised() -> None:
     """A bar is only as good as what is held against it."""
     dangerous = [command for commands in DANGEROUS.values() for command in commands]
 
-    assert len(set(dangerous)) >= 120
-    assert len({*dangerous, *BENIGN}) >= 150
+    assert len(set(dangerous)) >= 390
+    assert len({*dangerous, *BENIGN}) >= 410

@@ -6,7 +6,7 @@ import pytest
 
 from agent_cli.policies.shell import CommandRules, judge
 from tests.policies.shell.corpus import BENIGN, DANGEROUS
-from tests.policies.shell.fuzzing import compose
+from tests.policies.shell.fuzzing import compose, compose_known
 from tests.policies.shell.oracle import can_observe, effects
 from tests.policies.shell.workspaces import Workspace, make_workspace
 
@@ -61,6 +61,25 @@ def test_allowed_commands_of_the_sample_only_read(workspace: Workspace, tmp_path
     scripts = [script for script in map(compose, SAMPLE) if allowed(script, workspace)]
 
     assert len(scripts) >= 20
+    assert surprises(scripts, workspace, tmp_path / "log") == {}
+
+
+@observed
+def test_known_options_do_what_the_table_says(workspace: Workspace, tmp_path: Path) -> None:
+    """A value taken for an operand, or an operand for a value, would be a file nobody checked."""
+    scripts = [script for script in map(compose_known, range(60)) if allowed(script, workspace)]
+
+    assert len(scripts) >= 20
+    assert surprises(scripts, workspace, tmp_path / "log") == {}
+
+
+@pytest.mark.slow
+@observed
+def test_all_known_options_do_what_the_table_says(workspace: Workspace, tmp_path: Path) -> None:
+    """2,000 composed commands."""
+    scripts = [script for script in map(compose_known, ALL) if allowed(script, workspace)]
+
+    assert len(scripts) >= 1_000
     assert surprises(scripts, workspace, tmp_path / "log") == {}
 
 

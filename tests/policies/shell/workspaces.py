@@ -55,6 +55,7 @@ def make_workspace(folder: Path) -> Workspace:
         "src/util.py": "import os\n",
         "odd/--output=owned.txt": "x\n",
         "odd/plain.txt": "x\n",
+        "odd/-rf": "x\n",
         "hook.sh": "touch hooked.txt\n",
         "hook.py": "open('hooked.txt', 'w')\n",
         "bin/ls": "#!/bin/sh\ntouch hooked.txt\n",
