@@ -25,6 +25,8 @@ _BYTES_MAX: Final = 10 * 1024 * 1024 * 3 // 4
 _WANTED_SIDE: Final = 2_000
 _WANTED_BYTES: Final = _BYTES_MAX // 2
 _FILE_BYTES_MAX: Final = 100 * 1024 * 1024
+# A small file may be a picture that fills the memory once it is unpacked.
+_UNPACKED_PIXELS_MAX: Final = 50_000_000
 _JPEG_QUALITY: Final = 85
 # Start-of-frame markers; 0xC4, 0xC8 and 0xCC among them mean something else.
 _JPEG_FRAMES: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
@@ -116,10 +118,15 @@ def fitted(image: Image) -> Image:
         The image itself when it is small enough, or when there is no Pillow to make it smaller.
 
     Raises:
-        UsageError: It is damaged.
+        UsageError: It is damaged, or would fill the memory.
     """
     if _is_within(image, _WANTED_SIDE, _WANTED_BYTES) or not _can_shrink():
         return image
+    if image.width * image.height > _UNPACKED_PIXELS_MAX:
+        raise UsageError(
+            f"the image has {image.width}×{image.height} pixels, too many to be unpacked:"
+            " attach a smaller copy"
+        )
     from PIL import Image as Pillow  # noqa: PLC0415 - optional, and only large images need it
     from PIL import ImageOps  # noqa: PLC0415
 

@@ -89,6 +89,15 @@ def test_a_damaged_large_image_is_refused_with_a_sentence() -> None:
         fitted(image_of(data[: len(data) // 2], name="it"))
 
 
+def test_what_would_fill_the_memory_is_not_unpacked() -> None:
+    """Threat 16: a few bytes may say that they are a picture of a gigabyte."""
+    bomb = bytearray(encoded("PNG", 2, 2))
+    bomb[16:24] = (20_000).to_bytes(4) * 2
+
+    with pytest.raises(UsageError, match=r"20000×20000 pixels, too many to be unpacked"):
+        fitted(image_of(bytes(bomb), name="it"))
+
+
 def test_without_pillow_only_what_the_api_takes_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sentence names what to install."""
     within, beyond = encoded("PNG", 3_000, 10), encoded("PNG", 8_001, 10)
