@@ -95,7 +95,7 @@ def test_always_asks_nothing_the_second_time_and_again_in_a_new_session() -> Non
 
 
 def test_keys_that_were_on_their_way_do_not_answer() -> None:
-    """A sentence being typed when the question pops up must not approve a command."""
+    """Threat 20: a sentence being typed when the question pops up must not approve a command."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()

@@ -1,0 +1,112 @@
+"""What an attacker may try, and that each of it has a test which says so.
+
+The attacker wrote the repository, a dependency, a page, what a tool or server prints, or is another
+user of this machine; not the user, not root, not the kernel. A test names what it covers in its
+docstring by its number.
+"""
+
+import asyncio
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from agent_cli.mcp_client import McpServers, ServerConfig
+from agent_cli.timeline import Json
+from agent_cli_tools import Workspace, builtin_tools
+from tests.tools.calling import Tools
+
+THREATS = {
+    1: "paths that lead out: .., absolute, //, ~, a sibling with the same beginning",
+    2: "symlinks and hard links, in the middle and at the end",
+    3: "a link swapped in between check and use",
+    4: "secrets read by any tool: .env, keys, environments, an AGENTS.md that links to one",
+    5: "instructions in files, outputs, names and commit messages",
+    6: "servers that poison, shadow or change their tools",
+    7: "escape sequences for the terminal",
+    8: "characters that hide or reorder what is approved",
+    9: "secrets in sessions, logs, reports and command lines",
+    10: "settings, servers, skills and commands of a repository, also in a home directory",
+    11: "git: monitors, hooks, filters, nested repositories, forged folders",
+    12: "Python modules in the working directory",
+    13: "programs of the workspace on PATH",
+    14: "giant outputs and lines",
+    15: "fork bombs, hogs of memory, daemons",
+    16: "small files that become huge when unpacked",
+    17: "regular expressions that take for ever",
+    18: "addresses inside the network, redirects to them",
+    19: "what cannot be taken back",
+    20: "keys typed ahead, and text that looks like a question",
+    21: "other users, and names in /tmp that can be guessed",
+    22: "plugins and sub-agents with more rights than their parent",
+}
+_NAMED = re.compile(r"\bthreats? ((?:\d+(?:, | and )?)+)", re.IGNORECASE)
+_INTERNAL = (
+    *("http://169.254.169.254/latest/meta-data", "http://[::1]/", "http://0x7f.1/"),
+    *("http://127.0.0.1:9/", "file:///etc/passwd", "ftp://localhost/x", "gopher://localhost:9/x"),
+)
+
+
+def test_each_threat_has_a_test() -> None:
+    """Nobody has to search for what is not there."""
+    texts = [path.read_text() for path in Path(__file__).parent.rglob("test_*.py")]
+    named = {
+        int(number)
+        for text in texts
+        for found in _NAMED.findall(text)
+        for number in re.findall(r"\d+", found)
+    }
+
+    assert named == set(THREATS)
+
+
+@pytest.mark.parametrize("address", _INTERNAL)
+async def test_no_tool_but_the_shell_opens_an_address(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threats 16 and 18: nothing is fetched, so nothing is unpacked; the shell is in a sandbox."""
+    opened: list[object] = []
+    monkeypatch.setattr("socket.socket.connect", lambda _socket, where: opened.append(where))
+    workspace = Workspace(tmp_path, spill_dir=tmp_path / "out")
+    calls: dict[str, dict[str, Json]] = {
+        "read": {},
+        "write": {"content": "x"},
+        "edit": {"edits": [{"old": "a", "new": "b"}]},
+        "grep": {"pattern": "x"},
+        "glob": {"pattern": "*"},
+    }
+
+    for name, given in calls.items():
+        await Tools(workspace)(name, path=address, **given)
+
+    assert opened == []
+    assert {tool.name for tool in builtin_tools(workspace)} == {*calls, "bash"}
+
+
+@pytest.mark.parametrize("status", [302, 307, 308])
+async def test_a_server_cannot_send_us_to_another_address(status: int) -> None:
+    """Threat 18: what is only reachable from this machine is not asked in a server's name."""
+    visitors: list[bytes] = []
+
+    async def inside(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        visitors.append(await reader.readline())
+        writer.close()
+
+    victim = await asyncio.start_server(inside, "127.0.0.1", 0)
+    target = f"http://127.0.0.1:{victim.sockets[0].getsockname()[1]}/admin"
+
+    async def redirect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 {status} Moved\r\nLocation: {target}\r\nContent-Length: 0\r\n"
+        writer.write(f"{head}Connection: close\r\n\r\n".encode())
+        writer.close()
+
+    server = await asyncio.start_server(redirect, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+    async with victim, server, McpServers(os.environ) as servers:
+        servers.start([ServerConfig(name="web", transport="http", url=url)])
+        await servers.wait_started(20)
+
+        assert servers.tools() == ()
+    assert visitors == []
