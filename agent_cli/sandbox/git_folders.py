@@ -71,7 +71,7 @@ def _modules(folder: Path) -> Iterator[Path]:
 def _of_symlink(entry: Path, directory: Path) -> GitFolders:
     """Return the folders behind a link; one that leads out of *directory* opens nothing."""
     folder = Path(os.path.realpath(entry))
-    if not folder.is_dir() or not folder.is_relative_to(directory):
+    if not folder.is_relative_to(directory) or not folder.is_dir():
         return GitFolders()
     found = of_repository(folder)
     return GitFolders(found.writable, found.protected, (*found.watched, entry))

@@ -4,6 +4,7 @@ Knows paths only; how a rule is enforced is the business of the modules beside t
 """
 
 import os
+import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -100,7 +101,7 @@ class Policy:
         return Rules(
             writable=_unique(writable),
             read_only=_unique(
-                real for path in there if (real := _real(path)).exists() and real not in hidden
+                real for path in there if _is_there(real := _real(path)) and real not in hidden
             ),
             missing=tuple(path for path in protected if path not in there),
             watched=_unique(watched),
@@ -127,7 +128,7 @@ class Policy:
         of_home += [_real(path) for path in self._secret_names(self.home)]
         of_system = [Path(name) for name in _OF_THE_SYSTEM if os.access(name, os.R_OK)]
         wanted = [*of_home, *self._own, *of_system, *host_sockets()]
-        found = _unique(path for path in (*wanted, *secrets) if path.exists())
+        found = _unique(path for path in (*wanted, *secrets) if _is_there(path))
         # Whoever works in such a directory wants to see it, and it must not hide the work.
         usable = [path for path in found if not _holds(path, writable)]
         return _fewer(_outermost(usable), keep=(*writable, self.home))
@@ -155,7 +156,10 @@ def _entries(directory: Path) -> list[Path]:
 
 
 def host_sockets() -> list[Path]:
-    """Return the sockets other programs listen at: a way to make them act on our behalf."""
+    """Return the sockets other programs listen at: a way to make them act on our behalf.
+
+    Those that other users keep to themselves are out of the reach of commands too.
+    """
     try:
         lines = Path("/proc/net/unix").read_text(errors="surrogateescape").splitlines()[1:]
     except OSError:
@@ -163,8 +167,20 @@ def host_sockets() -> list[Path]:
     # Seven columns, and an eighth for those that have a name; "@" begins one without a file.
     names = {column for line in lines for column in line.split(None, 7)[7:]}
     return sorted(
-        real for name in names if name[0] == "/" and (real := _real(Path(name))).is_socket()
+        real for name in names if name[0] == "/" and _is_socket(real := _real(Path(name)))
     )
+
+
+def _is_socket(path: Path) -> bool:
+    try:
+        return stat.S_ISSOCK(path.stat().st_mode)
+    except OSError:
+        return False
+
+
+def _is_there(path: Path) -> bool:
+    # Path.exists raises an error for what lies in somebody else's private directory.
+    return os.path.exists(path)  # noqa: PTH110
 
 
 def _fewer(paths: Sequence[Path], *, keep: Sequence[Path]) -> tuple[Path, ...]:

@@ -94,5 +94,6 @@ class SecretIndex:
         for entry in entries:
             # Below the root only: a name above it is where the user chose to work.
             inside = PurePath("/", os.path.relpath(entry.path, self._root))
-            if self._is_secret(inside) and not entry.is_dir():
+            # Not entry.is_dir: an error, if it is a link into somebody else's private directory.
+            if self._is_secret(inside) and not os.path.isdir(entry.path):  # noqa: PTH112
                 yield Path(os.path.realpath(entry.path))

@@ -1,5 +1,10 @@
 """From a workspace on the disk to the rules of one command."""
 
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -9,7 +14,7 @@ from agent_cli.sandbox.denials import denial, sentence
 from agent_cli.sandbox.git_folders import GitFolders, git_folders
 from agent_cli.sandbox.placeholders import Placeholders
 from agent_cli.sandbox.places import Places
-from agent_cli.sandbox.policy import Rules
+from agent_cli.sandbox.policy import Rules, host_sockets
 from agent_cli.sandbox.protected import NAMES
 from agent_cli.sandbox.seccomp import filter_program
 from agent_cli.sandbox.secret_index import SecretIndex
@@ -289,6 +294,45 @@ def test_the_profile_for_macos_names_every_rule() -> None:
     assert '(deny file-write* (subpath "/ws/.mcp.json"))' in lines
     assert '(deny file-read* file-write* (subpath "/home/u/.ssh"))' in lines
     assert "(allow network*)" not in lines
+
+
+@contextmanager
+def not_root() -> Iterator[None]:
+    """Whoever may look everywhere would not notice."""
+    me = os.geteuid()
+    if me == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(me)
+
+
+@pytest.fixture
+def reachable() -> Iterator[Path]:
+    """Yield a directory that everybody may enter, as pytest's own is not."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_what_others_keep_to_themselves_does_not_cost_us_the_sandbox(reachable: Path) -> None:
+    """A socket in somebody else's private directory cannot be looked at, nor used by a command."""
+    private, root = reachable / "p", reachable / "ws"
+    private.mkdir()
+    root.mkdir()
+    (root / ".env").symlink_to(private / "secret")
+    with socket.socket(socket.AF_UNIX) as theirs:
+        theirs.bind(str(private / "s"))
+        theirs.listen()
+        assert private / "s" in host_sockets()
+        private.chmod(0o000)
+        try:
+            with not_root():
+                assert private / "s" not in host_sockets()
+                assert rules(root, reachable / "nobody").writable == (root,)
+        finally:
+            private.chmod(0o700)
 
 
 def test_places_are_private_and_removed(tmp_path: Path) -> None:
