@@ -130,6 +130,19 @@ async def test_a_wrong_regex_is_answered_with_the_programs_words(tree: Tools) ->
     assert "Correct it" in text
 
 
+async def test_a_search_that_breaks_down_is_no_answer(
+    tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python ends with 1 then, which means "nothing found"; the model would believe it."""
+    tools.file("a.txt", "needle")
+    program = tools.file("broken.py", "import a_package_that_is_not_there\n")
+    monkeypatch.setattr(searches, "find_program", lambda name, outside: None)
+    monkeypatch.setattr(searches, "_OWN_SEARCH", program)
+
+    for call in (tools.error("grep", pattern="needle"), tools.error("glob", pattern="*")):
+        assert "The search was not possible: Traceback" in await call
+
+
 async def test_a_long_line_is_cut(tree: Tools) -> None:
     tree.file("long.txt", "needle" + "x" * 10_000 + "\n")
 

@@ -69,9 +69,10 @@ async def search(workspace: Workspace, arguments: Sequence[str]) -> Found:
         finally:
             process.kill()
             process.wait()
-        if process.returncode == _FAULT and not output:
-            errors.seek(0)
-            message = errors.read(_ERROR_BYTES_MAX).decode("utf-8", "replace").strip()
+        errors.seek(0)
+        message = errors.read(_ERROR_BYTES_MAX).decode("utf-8", "replace").strip()
+        # A program that breaks down may end with the code for "nothing was found".
+        if not output and (process.returncode == _FAULT or (process.returncode > 0 and message)):
             raise ToolError(f"The search was not possible: {message}\nCorrect it and call again.")
     return Found(bytes(output), cut)
 
