@@ -93,6 +93,19 @@ async def test_a_hang_ends_soon_after_its_limit(tools: Tools, command: str) -> N
     assert not is_alive(pid)
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["python3 -c 'input()'", "bash -i", "su root </dev/tty", "git rebase -i x", "sudo -k true"],
+)
+async def test_what_wants_a_person_ends_by_itself(tools: Tools, command: str) -> None:
+    """Nobody is there: no input, no terminal, no editor, no password."""
+    program = command.partition(" ")[0]
+    if not shutil.which(program):
+        pytest.skip(f"no {program}")
+
+    assert "[exit " in await tools.text("bash", command=command, timeout=10)
+
+
 @linux
 def test_a_disk_that_is_full_keeps_the_old_file(tmp_path: Path) -> None:
     """A real one, of 256 KB: no word of the new text, no temporary file."""

@@ -37,7 +37,7 @@ def _form(options: str, *, operands: bool = True) -> _Form:
     return _Form(known_options(options), operands)
 
 
-# branch, tag, remote and stash change something when they get a name.
+# branch, tag, remote, reflog and stash change something when they get a name.
 _FORMS: Mapping[str, _Form] = MappingProxyType(
     {
         "status": _form("-s -b -z -v -u[=] --short --branch --porcelain[=] --long --ignored[=]"),
@@ -57,6 +57,7 @@ _FORMS: Mapping[str, _Form] = MappingProxyType(
         "ls-tree": _form("-r -t -d -l -z --name-only --long --full-tree"),
         "merge-base": _form("-a --all --is-ancestor --fork-point"),
         "describe": _form("--tags --all --always --long --dirty[=] --abbrev[=] --match="),
+        "reflog": _form(_LOG, operands=False),
         "branch": _form("-a -r -v --all --remotes --verbose --show-current --list", operands=False),
         "tag": _form("-l --list", operands=False),
         "remote": _form("-v --verbose", operands=False),

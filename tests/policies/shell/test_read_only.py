@@ -139,6 +139,7 @@ def test_git_reads_only_where_it_is_safe(workspace: Workspace) -> None:
     allowed = (
         *("git status", "git --no-pager log --oneline -5", "git diff HEAD~1 -- src/main.py"),
         *("git show HEAD:src/main.py", "git branch -a", "git blame src/main.py", "git ls-files"),
+        *("git reflog", "git reflog -n 5 --date=iso"),
     )
     asks = (
         *("git diff --output=x", "git diff --outp=x", "git log --ext-diff", "git branch new"),
@@ -146,6 +147,7 @@ def test_git_reads_only_where_it_is_safe(workspace: Workspace) -> None:
         *("git -c a=b status", "git -C src status", "cd src && git status", "git config -l"),
         *("git diff -- '.e*'", "git show HEAD -- ':(top).env'", "git log --show-signature"),
         *("git", "git commit", "git stash", "git diff .env", "git ls-files *", "git remote add"),
+        *("git reflog delete HEAD@1", "git reflog expire", "git reflog --expire=now"),
     )
 
     assert [script for script in allowed if not reads(script, safe)] == []
