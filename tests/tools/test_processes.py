@@ -4,12 +4,16 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from agent_cli_tools import process_groups
-from agent_cli_tools.process_groups import Member, group_members
+from agent_cli.cancel import CancelToken
+from agent_cli.tooling import ToolContext, ToolResult, check_input
+from agent_cli_tools import Workspace, process_groups
+from agent_cli_tools.bash import bash_tool
+from agent_cli_tools.process_groups import Member, group_members, threads_of_user
 from tests.tools.calling import is_alive, until
 
 # One in the foreground, one that ignores every polite signal, one left by an earlier call, one
@@ -58,6 +62,26 @@ def test_the_members_of_our_own_group_include_us() -> None:
 
     assert os.getpid() in {member.pid for member in members}
     assert os.getppid() in {m.parent for m in members if m.pid == os.getpid()}
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="no /proc")
+async def test_a_fork_bomb_is_counted_without_a_sandbox_too(tmp_path: Path) -> None:
+    """Threat 15: from what the user runs already, so that other programs are not the bomb's."""
+    stop = threading.Event()
+    before = threads_of_user()
+    threads = [threading.Thread(target=stop.wait) for _ in range(50)]
+    for thread in threads:
+        thread.start()
+    counted = threads_of_user()
+    stop.set()
+
+    tool = bash_tool(Workspace(tmp_path))
+    params = check_input(tool, {"command": "ulimit -u"})
+    result = await tool.execute("1", params, CancelToken(), ToolContext())
+
+    assert counted - before > 20  # Others come and go meanwhile.
+    assert isinstance(result, ToolResult)
+    assert 512 < int(result.text.split("\n")[0]) < counted + 1_000
 
 
 @pytest.mark.skipif(not Path("/bin/ps").exists(), reason="no ps")

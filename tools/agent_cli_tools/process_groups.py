@@ -44,10 +44,11 @@ def threads_of_user() -> int:
     """Return how many threads this user has, as the kernel counts them; 0 without /proc."""
     count = 0
     for pid in _pids() if _PROC.exists() else ():
-        task = _PROC / str(pid) / "task"
+        # No Path: there may be thousands, and this is done before each command.
         with contextlib.suppress(OSError):  # It ended while we looked.
-            if task.stat().st_uid == os.getuid():
-                count += task.stat().st_nlink - 2
+            tasks = os.stat(f"/proc/{pid}/task")  # noqa: PTH116
+            if tasks.st_uid == os.getuid():
+                count += tasks.st_nlink - 2
     return count
 
 
