@@ -86,12 +86,16 @@ class _Run:
 
     async def result(self) -> ToolResult:
         """Run the command and say what came of it."""
-        if ending := _ENDS_GROUP.fullmatch(self._params.command.strip()):
-            for running in self._workspace.left_running():
-                if isinstance(running, Command) and running.group == int(ending["group"]):
-                    await running.stop()
-                    return ToolResult.of(f"Process group {running.group} and all in it has ended.")
+        if command := self._to_be_ended():
+            await command.stop()
+            return ToolResult.of(f"Process group {command.group} and all in it has ended.")
         return await self._command_result()
+
+    def _to_be_ended(self) -> Command | None:
+        """Return the background command that this one is to end, if that is all it does."""
+        ending = _ENDS_GROUP.fullmatch(self._params.command.strip())
+        commands = (one for one in self._workspace.left_running() if isinstance(one, Command))
+        return next((one for one in commands if ending and one.group == int(ending["group"])), None)
 
     async def _command_result(self) -> ToolResult:
         params = self._params

@@ -8,9 +8,10 @@ from pathlib import Path
 from agent_cli.sandbox import Confinement
 from agent_cli_tools.process_groups import threads_of_user
 
-_COMMAND_GONE_S = 0.3
 OUTPUT_BYTES_MAX = 5_000_000_000
 """A command that prints more has run wild, and is killed."""
+
+_COMMAND_GONE_S = 0.3
 
 # Killed with SIGKILL, we can clean up nothing, and PR_SET_PDEATHSIG would reach only our direct
 # child (and fire when the thread that started it ends). So every command runs beside a watcher:
