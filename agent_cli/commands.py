@@ -144,7 +144,8 @@ def _decide(arguments: Arguments) -> int:
 
 
 def _mcp(arguments: Arguments) -> int:
-    from agent_cli import logs, wiring  # noqa: PLC0415
+    from agent_cli import logs  # noqa: PLC0415
+    from agent_cli.configured_servers import configured_servers  # noqa: PLC0415
     from agent_cli.mcp_client import command_line  # noqa: PLC0415
     from agent_cli.mcp_client.surroundings import Surroundings  # noqa: PLC0415
     from agent_cli.redaction import Redactor  # noqa: PLC0415
@@ -155,7 +156,7 @@ def _mcp(arguments: Arguments) -> int:
     sinks = logs.configure(begun.loaded.settings.logging, Redactor.of(begun.environment))
     around = Surroundings(
         environment=begun.environment,
-        configured=lambda: list(wiring.mcp_servers(begun)),
+        configured=lambda: list(configured_servers(begun)),
         workspace=begun.workspace,
         say=print,
     )

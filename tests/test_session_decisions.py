@@ -89,11 +89,13 @@ def test_a_question_outlives_a_kill() -> None:
     assert api.refusals == []
 
 
-def test_the_repl_puts_the_question_at_once() -> None:
-    """S2-31: before anything is typed, as if the program had never been killed."""
+def test_the_repl_puts_the_question_as_soon_as_its_session_is_chosen() -> None:
+    """S2-31: `--resume` without an id lists the sessions, and which of them wait."""
     with serve_in_thread(reply("I write.", WRITE, LOOK), reply("It is made.")) as api:
         id = asked_and_killed(api)
-        with Terminal(AGENT_CLI, "--resume", id, **environment(api, {})) as terminal:
+        with Terminal(AGENT_CLI, "--resume", **environment(api, {})) as terminal:
+            terminal.until(f"make a file · just now · 1 prompt · waits for a decision · {id}")
+            terminal.send("\r")
             answer(terminal, "y")
             terminal.until("It is made.")
             path = sessions_dir() / f"{id}.jsonl"

@@ -88,8 +88,13 @@ class PlainPrompt:
         return key
 
     def above(self, write: Callable[[], None]) -> None:
-        """Call *write*; there is no prompt to move."""
+        """Call *write*; a prompt that waits cannot be moved, so it is shown once more."""
+        waits = self.can_ask and self._waits_for and self._answers is None
+        if waits:
+            self._prompt_to.write("\n")
         write()
+        if waits:
+            self._show(self._waits_for)
 
     def stop(self, error: _Stop) -> None:
         """End a pending `choose`, else a pending `read`, with *error*."""

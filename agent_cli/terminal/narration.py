@@ -89,6 +89,17 @@ def seconds(elapsed_s: float) -> str:
     return f"{minutes} min {rest_s} s" if minutes else f"{rest_s} s"
 
 
+def ago(elapsed_s: float) -> str:
+    """Return how long ago something was: `just now`, `5 min ago`, `3 h ago`, `12 days ago`."""
+    minutes = max(0, int(elapsed_s / 60))
+    hours, days = minutes // 60, minutes // (24 * 60)
+    if days:
+        return f"{days} day{'' if days == 1 else 's'} ago"
+    if hours:
+        return f"{hours} h ago"
+    return f"{minutes} min ago" if minutes else "just now"
+
+
 def _retry(event: events.Retry) -> str:
     attempt = f"attempt {event.attempt}/{event.max_attempts}, waiting {event.wait_s:g} s"
     restarted = "\n[stream restarted]" if event.restarted else ""

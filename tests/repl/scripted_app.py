@@ -222,6 +222,7 @@ class Application:
                 tools=self.tools,
                 stream_fn=answer,
                 max_rounds=int(os.environ.get("MAX_ROUNDS", "100")),
+                approval="batch",
             )
         )
         self.sessions = Sessions(self.agent)
@@ -232,6 +233,9 @@ class Application:
 
     def prompt_commands(self) -> Sequence[PromptCommand]:
         return self.prompts
+
+    async def written_out(self, prompt: str) -> str:
+        return prompt
 
     def use_model(self, name: str) -> None:
         if name not in self.models:
@@ -344,8 +348,8 @@ async def end(whole: str) -> Stream:
     yield ReplyEnd(Reply("m", "model-1", (block,), "end_turn", usage))
 
 
-async def bash(command: str) -> Stream:
-    async for event in calls("bash", [{"command": command}]):
+async def bash(commands: str) -> Stream:
+    async for event in calls("bash", [{"command": each} for each in commands.split(" ;; ")]):
         yield event
 
 
@@ -377,6 +381,21 @@ async def gated(count: str) -> Stream:
         yield TextDelta(0, piece)
         await asyncio.to_thread(wait_for, f"gate-{k}")
     async for event in end("".join(pieces)):
+        yield event
+
+
+async def document(name: str) -> Stream:
+    """Send a file in deltas of 20 characters, and wait at each line "gate"."""
+    yield ReplyStart()
+    text = await asyncio.to_thread(Path(name).read_text)
+    first, rest = text.split("gate\n")
+    for part in (first, rest):
+        for at in range(0, len(part), 20):
+            yield TextDelta(0, part[at : at + 20])
+            await asyncio.sleep(0)
+        if part is first:
+            await asyncio.to_thread(wait_for, "gate-0")
+    async for event in end(first + rest):
         yield event
 
 
@@ -445,6 +464,7 @@ REPLIES: dict[str, Callable[[str], Stream]] = {
     "notes": notes,
     "gated": gated,
     "flood": flood,
+    "document": document,
     "forever": forever,
     "fail": fail,
     "boom": boom,

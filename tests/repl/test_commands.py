@@ -18,8 +18,8 @@ def test_help_fits_one_screen_and_names_every_command_in_its_group() -> None:
     shown = said("/help")
 
     names = re.findall(r"(?<![\w.])/([a-z:]+)", "\n".join(shown[: shown.index("")]))
-    assert sorted(names) == sorted([*(each.name for each in COMMANDS), "review", "team:broken"])
-    assert "yours          /review /team:broken" in shown
+    assert sorted(names) == sorted([*(each.name for each in COMMANDS), "review"])
+    assert "yours          /review" in shown
     assert len(shown) < 24
     assert max(map(len, shown)) <= 80
 
@@ -27,8 +27,8 @@ def test_help_fits_one_screen_and_names_every_command_in_its_group() -> None:
 def test_help_says_which_commands_cannot_be_used_and_why() -> None:
     """What is built in cannot be replaced, and of two with one name the first is it."""
     assert said("/help")[-3:] == [
-        "/review (yours) is not used: one is yours",
-        "/help (yours) is not used: one is built in",
+        "/review (yours) is not used: another one (yours) comes first",
+        "/help (yours) is not used: another one (built in) comes first",
         "team/broken.md is empty",
     ]
 
@@ -48,6 +48,7 @@ def test_help_tells_everything_about_one_command() -> None:
         "  from: yours",
         "  waits for the end of a run",
     ]
+    assert said("/help team:broken")[:2] == ["/team:broken [text]", "  team/broken.md is empty"]
     assert said("/help revew") == ["there is no command /revew; did you mean /review?"]
     assert len(said("/help all")) == len(COMMANDS) + 2
 
@@ -141,6 +142,19 @@ def test_undo_says_what_it_took_back_and_what_it_could_not() -> None:
         " npm install; make; make test and 1 more",
         "there is nothing to take back",
     ]
+
+
+def test_a_person_runs_commands_themselves_and_the_model_hears_of_them() -> None:
+    """With its next prompt, and nothing of those with !!; on a pipe it is text like any other."""
+    out, shown = converse("!echo hi; exit 3", "!!echo no", "so", "and", answers=("y",))
+
+    assert shown == ["hi", "[exit code 3]", "no"]
+    assert out == (
+        "You said 'I ran this command:\\n$ echo hi; exit 3\\nhi\\n[exit code 3]\\n\\nso'"
+        " to model-1.\n"
+        "You said 'and' to model-1.\n"
+    )
+    assert converse("!echo hi") == ("You said '!echo hi' to model-1.\n", [])
 
 
 def test_doctor_is_there_from_inside_too() -> None:

@@ -1,6 +1,7 @@
 """Slash commands that need a screen, in a real terminal."""
 
 import base64
+from pathlib import Path
 
 from tests.repl.terminal import Terminal
 
@@ -11,19 +12,33 @@ def ready(terminal: Terminal) -> None:
     terminal.until_prompt()
 
 
-def test_a_session_is_chosen_by_its_number_and_its_question_is_put_at_once() -> None:
+def test_a_session_is_chosen_from_a_list_and_its_question_is_put_at_once() -> None:
     """S2-53, S4-26: the call that waits in it is shown; no key of the choice answers it."""
     with Terminal() as terminal:
         ready(terminal)
         terminal.send("/resume\r")
         terminal.until("which session?")
-        terminal.send("2\r")
+        assert "  Touch · " in terminal.text
+        terminal.send("tou")
+        terminal.until("1 of 2")
+        terminal.send("\r")
         terminal.until("allow?")
         terminal.send("n")
         terminal.until("The tool said: The user does not want this call to run.")
 
+        assert "which session?" not in terminal.text
         assert "session bb2 goes on" in terminal.text
         assert "$ touch m" in terminal.text
+
+
+def test_the_list_is_there_from_the_start_if_it_is_asked_for() -> None:
+    """`--resume` without an id; leaving the list leaves a new conversation."""
+    with Terminal(FIRST_LINE="/resume") as terminal:
+        terminal.until("which session?")
+        terminal.send("\x1b")
+        terminal.until_prompt()
+
+        assert "goes on" not in terminal.text
 
 
 def test_a_question_that_waits_is_put_at_the_start() -> None:
@@ -34,18 +49,6 @@ def test_a_question_that_waits_is_put_at_the_start() -> None:
         terminal.send("\x1b")
         terminal.until("interrupted")
         terminal.until_prompt()
-
-
-def test_choosing_nothing_changes_nothing() -> None:
-    """Ctrl-C at the list gives the prompt back."""
-    with Terminal() as terminal:
-        ready(terminal)
-        terminal.send("/resume\r")
-        terminal.until("which session?")
-        terminal.send("\x03")
-        terminal.until_prompt()
-
-        assert "goes on" not in terminal.text
 
 
 def test_a_prompt_that_was_taken_back_returns_to_the_input() -> None:
@@ -72,9 +75,43 @@ def test_copy_hands_the_answer_to_the_terminal_and_themes_can_be_changed() -> No
         terminal.until("theme: light")
         terminal.send("/theme pink\r")
         terminal.until("there is no theme pink; there are: dark, light, high-contrast, none")
+        terminal.send("/theme\r")
+        terminal.until("theme, now light:")
+        terminal.send("none\r")
+        terminal.until("theme: none")
+        terminal.send("/mode\r")
+        terminal.until("  plan: only looks around")
+        terminal.send("around\r")
+        terminal.until("mode: plan, only looks around")
 
     coded = base64.b64encode(b"You said 'hello' to model-1.")
     assert b"\x1b]52;c;" + coded + b"\x07" in terminal.bytes
+
+
+def test_a_command_that_is_a_prompt_waits_for_the_end_of_a_run() -> None:
+    """It is shown when its turn comes; what the agent changed is drawn with line numbers."""
+    with Terminal() as terminal:
+        ready(terminal)
+        terminal.send("gated 1\r")
+        terminal.until("piece 0")
+        terminal.send("/review it\r")
+        terminal.until("next: /review it")
+        assert "you> /review it" not in terminal.text
+        terminal.send("/undo\r")
+        terminal.until("/undo waits for the end of the run")
+        terminal.send("\x15")
+        Path("gate-0").touch()
+        terminal.until("You said 'review it' to model-1.")
+        terminal.until_prompt()
+        terminal.send("/diff\r")
+        terminal.until("3 files, +2 −2")
+
+        said, answered = (
+            terminal.text.index(text) for text in ("you> /review it", "You said 'review it'")
+        )
+        assert terminal.text.index("piece 0") < said < answered
+        assert "changed a.txt  +1 −1\n     1 -one\n     1 +two\n" in terminal.text
+        assert "deleted /elsewhere/b.png  (binary)" in terminal.text
 
 
 def test_a_long_run_rings_when_it_ends_unless_it_should_not() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from agent_cli import events
 from agent_cli.run_result import RunResult
-from agent_cli.terminal.narration import Sentence, describe_call, narrate, narrate_end, seconds
+from agent_cli.terminal.narration import Sentence, ago, describe_call, narrate, narrate_end, seconds
 from agent_cli.tooling import Tool
 
 
@@ -79,3 +79,20 @@ def test_a_call_is_one_short_line() -> None:
 def test_durations_are_as_exact_as_a_person_needs(elapsed_s: float, shown: str) -> None:
     """S4-23."""
     assert seconds(elapsed_s) == shown
+
+
+@pytest.mark.parametrize(
+    ("elapsed_s", "shown"),
+    [
+        (-5, "just now"),
+        (59, "just now"),
+        (60, "1 min ago"),
+        (3_599, "59 min ago"),
+        (3_600, "1 h ago"),
+        (86_400, "1 day ago"),
+        (200_000, "2 days ago"),
+    ],
+)
+def test_how_long_ago_something_was_is_said_roughly(elapsed_s: float, shown: str) -> None:
+    """A clock that was set back is no reason for a negative time."""
+    assert ago(elapsed_s) == shown

@@ -1,5 +1,7 @@
 """What commands can do to the screen."""
 
+from collections.abc import Sequence
+
 from agent_cli.errors import UsageError
 from agent_cli.repl.live.display import Display
 from agent_cli.repl.live.results import DIFF_ROWS_MAX, Results
@@ -46,6 +48,10 @@ class ScreenControls:
         """Print a unified diff with the numbers of its lines; what is folded is for `/output`."""
         rows = self._results.diff(diff)
         self._display.drawn(self._results.folded(rows, diff, DIFF_ROWS_MAX))
+
+    async def pick(self, question: str, rows: Sequence[str]) -> int | None:
+        """Let somebody choose one of *rows*; return its index, None when they do not want to."""
+        return await self._screen.picker.pick(self._screen.app, question, rows)
 
     def put_back(self, text: str) -> None:
         """Put *text* into the input, before what stands there."""

@@ -12,6 +12,7 @@ from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl, 
 from prompt_toolkit.layout.dimension import Dimension
 
 from agent_cli.repl.live.cells import shortened
+from agent_cli.repl.live.picker import Picker
 
 PROMPT: Final = "you> "
 CONTINUATION: Final = " " * len(PROMPT)
@@ -52,20 +53,24 @@ class Surroundings(Protocol):
         ...
 
 
-def layout_of(shown: Surroundings, buffer: Buffer, search: Buffer) -> Layout:
+def layout_of(shown: Surroundings, buffer: Buffer, search: Buffer, picker: Picker) -> Layout:
     """Return the layout of the prompt; the input has the focus."""
     find = SearchBufferControl(search, ignore_case=True)
     line = BufferControl(buffer, search_buffer_control=find, preview_search=True)
     container = HSplit(
         [
             _rows(lambda: [(_FAINT, _cut(row, shown)) for row in shown.queue_rows]),
-            Window(
-                line,
-                height=lambda: Dimension(min=1, max=shown.rows_max),
-                get_line_prefix=lambda number, wrapped: _prefix(shown, number, wrapped),
-                wrap_lines=True,
-                dont_extend_height=True,
+            ConditionalContainer(
+                Window(
+                    line,
+                    height=lambda: Dimension(min=1, max=shown.rows_max),
+                    get_line_prefix=lambda number, wrapped: _prefix(shown, number, wrapped),
+                    wrap_lines=True,
+                    dont_extend_height=True,
+                ),
+                filter=~picker.is_open,
             ),
+            picker.container(),
             ConditionalContainer(
                 Window(find, height=1, get_line_prefix=lambda *_at: [(_FAINT, "history: ")]),
                 filter=Condition(lambda: container_focus.has_focus(find)),

@@ -264,6 +264,10 @@ class LiveScreen:
         """Draw everything again."""
         self.painter.repaint()
 
+    def show_output(self) -> None:
+        """Show in full what was folded last; what is being typed stays."""
+        self.listener.submit("/output", follow_up=False)
+
     def suspend(self) -> None:
         """Stop the process until the shell continues it."""
         self.painter.drop_tail()
@@ -282,7 +286,7 @@ class LiveScreen:
         except UsageError as error:
             self.notice(str(error), "warning")
         else:
-            if after != before:
+            if after != before.removesuffix("\n"):
                 self.draft.replace(after)
 
     def _drawn(self, _app: object) -> None:

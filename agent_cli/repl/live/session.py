@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Waiting:
-    """Keeps what is typed until there is somebody to do it."""
+    """Keeps what is typed until there is somebody to do it; `first_line` comes before all that."""
 
-    def __init__(self) -> None:
-        self.lines: list[str] = []
+    def __init__(self, first_line: str = "") -> None:
+        self.lines = [first_line] if first_line else []
         self.leave: Callable[[], None] = lambda: None
 
     @property

@@ -1,0 +1,136 @@
+"""A list to choose from, in the place of the input line: typing filters it, arrows move in it."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.key_binding.key_processor import KeyPressEvent
+from prompt_toolkit.layout.containers import ConditionalContainer, HSplit, Window
+from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
+from prompt_toolkit.layout.dimension import Dimension
+
+from agent_cli.repl.live.cells import shortened
+
+_FAINT: Final = "fg:ansibrightblack"
+_CHOSEN: Final = "reverse"
+_HINT: Final = "type to filter · ↑ ↓ · Enter · Esc leaves"
+
+
+class Picker:
+    """Has a line of its own for the filter, so that what stands in the input stays there."""
+
+    def __init__(self, rows_max: Callable[[], int], columns: Callable[[], int]) -> None:
+        """Show nothing yet.
+
+        Args:
+            rows_max: Rows the list may take.
+            columns: The width of the terminal.
+        """
+        self._rows_max = rows_max
+        self._columns = columns
+        self._question = ""
+        self._rows: Sequence[str] = ()
+        self._place = 0
+        self._picked: asyncio.Future[int | None] | None = None
+        self._filter = Buffer(multiline=False, on_text_changed=self._filtered)
+        self._control = BufferControl(self._filter, key_bindings=self._keys())
+        self.is_open = Condition(lambda: self._picked is not None)
+
+    async def pick(self, app: Application[None], question: str, rows: Sequence[str]) -> int | None:
+        """Return the index of the row somebody takes; None when they leave without one."""
+        self._question, self._rows = question, rows
+        self._filter.reset()
+        self._place = 0
+        self._picked = asyncio.get_running_loop().create_future()
+        app.layout.focus(self._control)
+        app.invalidate()
+        try:
+            return await self._picked
+        finally:
+            self._picked = None
+            app.layout.focus_last()
+            app.invalidate()
+
+    def container(self) -> ConditionalContainer:
+        """Return what is shown while it is open: the filter, and the rows that fit to it."""
+        line = Window(
+            self._control,
+            height=1,
+            get_line_prefix=lambda *_at: [("", f"{self._question} ")],
+        )
+        rows = Window(
+            FormattedTextControl(self._text),
+            height=lambda: Dimension.exact(1 + min(self._rows_max(), len(self._fitting()))),
+            dont_extend_height=True,
+        )
+        return ConditionalContainer(HSplit([line, rows]), filter=self.is_open)
+
+    def _fitting(self) -> list[int]:
+        """Return the indexes of the rows that hold every word of the filter."""
+        words = self._filter.text.casefold().split()
+        return [
+            index
+            for index, row in enumerate(self._rows)
+            if all(word in row.casefold() for word in words)
+        ]
+
+    def _text(self) -> StyleAndTextTuples:
+        fitting = self._fitting()
+        first = max(0, self._place - self._rows_max() + 1)
+        parts: StyleAndTextTuples = []
+        for place, index in enumerate(fitting[first : first + self._rows_max()], first):
+            style = _CHOSEN if place == self._place else ""
+            parts += [(style, self._cut(f"  {self._rows[index]}")), ("", "\n")]
+        count = f"{len(fitting)} of {len(self._rows)}"
+        return [*parts, (_FAINT, self._cut(f"  {count} · {_HINT}"))]
+
+    def _cut(self, text: str) -> str:
+        return shortened(text, self._columns() - 1)
+
+    def _filtered(self, _buffer: Buffer) -> None:
+        self._place = 0
+
+    def _move(self, rows: int) -> None:
+        self._place = max(0, min(self._place + rows, len(self._fitting()) - 1))
+
+    def _end(self, index: int | None) -> None:
+        if self._picked and not self._picked.done():
+            self._picked.set_result(index)
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+
+        @keys.add("up")
+        @keys.add("c-p")
+        def up(_event: KeyPressEvent) -> None:
+            self._move(-1)
+
+        @keys.add("down")
+        @keys.add("c-n")
+        def down(_event: KeyPressEvent) -> None:
+            self._move(1)
+
+        @keys.add("pageup")
+        def page_up(_event: KeyPressEvent) -> None:
+            self._move(-self._rows_max())
+
+        @keys.add("pagedown")
+        def page_down(_event: KeyPressEvent) -> None:
+            self._move(self._rows_max())
+
+        @keys.add("enter")
+        def take(_event: KeyPressEvent) -> None:
+            if fitting := self._fitting():
+                self._end(fitting[self._place])
+
+        @keys.add("escape")
+        @keys.add("c-c")
+        def leave(_event: KeyPressEvent) -> None:
+            self._end(None)
+
+        return keys

@@ -1,0 +1,71 @@
+"""A list to choose from, with keys from a pipe and the terminal an emulator."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from agent_cli.repl.live.picker import Picker
+from tests.repl.live.test_screen import Live, live
+
+CTRL_C, ESCAPE, UP, DOWN, PAGE_DOWN = "\x03", "\x1b", "\x1b[A", "\x1b[B", "\x1b[6~"
+NAMES = [f"session {number}" for number in range(9)]
+HINT = "type to filter · ↑ ↓ · Ente…"
+
+
+def picking(it: Live, rows: list[str]) -> "asyncio.Future[int | None]":
+    picker: Picker = it.screen.picker
+    return asyncio.ensure_future(picker.pick(it.screen.app, "which?", rows))
+
+
+async def test_arrows_move_enter_takes_and_the_list_is_gone(tmp_path: Path) -> None:
+    """Never more rows than fit below half of the screen; what scrolls out of it comes back."""
+    async with live(tmp_path) as it:
+        it.screen.buffer.text = "a draft"
+        taken = picking(it, NAMES)
+        await it.until(lambda: it.rows[0] == "which?")
+        assert it.rows == ["which?", *[f"  {name}" for name in NAMES[:4]], f"  9 of 9 · {HINT}"]
+        it.type(DOWN * 5)
+        await it.until(lambda: it.rows[1:5] == [f"  {name}" for name in NAMES[2:6]])
+        it.type(f"{UP}\r")
+
+        assert await taken == 4
+        await it.until(lambda: it.rows == ["you> a draft"])
+
+
+async def test_typing_filters_by_words_in_any_order_and_case(tmp_path: Path) -> None:
+    """The index is that of the whole list; Enter on nothing takes nothing."""
+    async with live(tmp_path) as it:
+        taken = picking(it, ["Fix the basket", "Basket tests", "Deploy"])
+        it.type("nothing\r")
+        await it.until(lambda: it.rows == ["which? nothing", f"  0 of 3 · {HINT}"])
+        it.type("\x15tests BASK")
+        await it.until(
+            lambda: it.rows == ["which? tests BASK", "  Basket tests", f"  1 of 3 · {HINT}"]
+        )
+        it.type("\r")
+
+        assert await taken == 1
+
+
+@pytest.mark.parametrize("key", [ESCAPE, CTRL_C])
+async def test_leaving_takes_nothing_and_stops_nothing(key: str, tmp_path: Path) -> None:
+    """Esc means the list, not the command around it."""
+    async with live(tmp_path) as it:
+        it.person.is_busy = True
+        taken = picking(it, NAMES)
+        await it.until(lambda: it.rows[0] == "which?")
+        it.type(key)
+
+        assert (await taken, it.person.interrupted) == (None, 0)
+        await it.until(lambda: it.rows == ["you>"])
+
+
+async def test_the_ends_of_the_list_hold(tmp_path: Path) -> None:
+    """Neither a page nor an arrow leads out of it."""
+    async with live(tmp_path) as it:
+        for keys, expected in ((PAGE_DOWN * 5 + DOWN, 8), (UP * 3, 0)):
+            taken = picking(it, NAMES)
+            it.type(f"{keys}\r")
+
+            assert await taken == expected
