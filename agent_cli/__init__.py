@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from agent_cli.agent_state import AgentState as AgentState
     from agent_cli.cancel import CancelToken as CancelToken
     from agent_cli.conversation import Conversation as Conversation
+    from agent_cli.errors import AgentCliError as AgentCliError
+    from agent_cli.errors import ToolError as ToolError
     from agent_cli.event_stream import AgentContext as AgentContext
     from agent_cli.event_stream import EventStream as EventStream
     from agent_cli.event_stream import agent_loop as agent_loop
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from agent_cli.messages import UserMessage as UserMessage
     from agent_cli.phase import ChatStateMachine as ChatStateMachine
     from agent_cli.phase import Phase as Phase
+    from agent_cli.plugin_api import Plugin as Plugin
+    from agent_cli.plugin_api import PluginContext as PluginContext
+    from agent_cli.plugin_api import PluginState as PluginState
     from agent_cli.provider import Model as Model
     from agent_cli.provider import ModelRequest as ModelRequest
     from agent_cli.provider import ProviderRegistry as ProviderRegistry
@@ -40,6 +45,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "Agent": "agent",
     "AgentState": "agent_state",
+    "AgentCliError": "errors",
+    "ToolError": "errors",
     "AgentContext": "event_stream",
     "EventStream": "event_stream",
     "agent_loop": "event_stream",
@@ -55,6 +62,9 @@ _HOMES = {
     "UserMessage": "messages",
     "ChatStateMachine": "phase",
     "Phase": "phase",
+    "Plugin": "plugin_api",
+    "PluginContext": "plugin_api",
+    "PluginState": "plugin_api",
     "Model": "provider",
     "ModelRequest": "provider",
     "ProviderRegistry": "provider",

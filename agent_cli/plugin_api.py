@@ -2,6 +2,8 @@
 
 A plugin is a value, not a class to inherit from:
 
+    from agent_cli import Plugin, PluginContext
+
     def prepare(ctx: PluginContext) -> None:
         ctx.add_context("The staging server is down today.")
 

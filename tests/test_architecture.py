@@ -343,6 +343,15 @@ def test_modules_of_the_working_directory_are_not_imported(tmp_path: Path) -> No
     assert (run.returncode, run.stderr) == (0, "")
 
 
+def test_no_script_hides_a_module_of_the_standard_library() -> None:
+    """Started by its path, a script has its own folder first on sys.path, for all it imports."""
+    folders = ("benchmarks", "docs", "examples")
+    names = {path.stem for folder in folders for path in (ROOT / folder).glob("*.py")}
+
+    assert len(names) > len(folders)
+    assert names & sys.stdlib_module_names == set()
+
+
 def test_every_exported_name_can_be_imported_and_says_what_it_is() -> None:
     """S0-02, S3-26: the package root names the library, and each name is documented."""
     package = importlib.import_module("agent_cli")
@@ -350,6 +359,7 @@ def test_every_exported_name_can_be_imported_and_says_what_it_is() -> None:
     exported = {name: getattr(package, name) for name in package.__all__}
 
     assert {"Agent", "agent_loop", "agent_loop_continue", "Tool", "ToolResult"} <= exported.keys()
+    assert {"Plugin", "PluginContext", "PluginState", "ToolError"} <= exported.keys()
     assert [name for name, value in exported.items() if not _is_documented(name, value)] == []
 
 

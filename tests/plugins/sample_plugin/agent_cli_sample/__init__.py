@@ -4,8 +4,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from agent_cli import CancelToken, Tool, ToolContext
-from agent_cli.plugin_api import Plugin, PluginContext
+from agent_cli import CancelToken, Plugin, PluginContext, Tool, ToolContext
 
 
 class SearchInput(BaseModel):
