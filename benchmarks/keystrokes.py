@@ -90,7 +90,8 @@ def latencies_ms(screen: Screen) -> list[float]:
     """Type letters and take them back, at the pace of a quick typist."""
     pause_s = random.Random(1)
     found = []
-    for _ in range(KEYS):
+    end_s = time.perf_counter() + STREAM_S - 3
+    while len(found) < 2 * KEYS and time.perf_counter() < end_s:
         for key, row in (("k", "you> k"), ("\x7f", "you>")):
             found.append(screen.typed(key, row))
             resume_s = time.perf_counter() + pause_s.uniform(0.01, 0.06)
@@ -117,7 +118,6 @@ def main() -> None:
             begun_s, already = time.perf_counter(), screen.bytes
             busy = latencies_ms(screen)
             passed_s, written = time.perf_counter() - begun_s, screen.bytes - already
-            assert passed_s < STREAM_S - 1, f"the stream ended before the keys: {passed_s:.0f} s"
         finally:
             screen.close()
             ours.send("stop")
