@@ -13,7 +13,7 @@ from agent_cli.timeline import Json
 
 _FILE_BYTES_MAX: Final = 1_000_000
 # Matching costs the product of the lengths; longer stretches are shown as gone and come.
-_MATCHED_LINES_MAX: Final = 2_000
+_MATCHED_LINES_MAX: Final = 1_000
 _AROUND: Final = 2
 
 

@@ -33,7 +33,7 @@ def edited(text: str, ending: str) -> str:
             code = subprocess.call([*command, str(file)])
             saved = file.read_bytes()
         except OSError as error:
-            raise UsageError(f"{command[0]} cannot be started: {error.strerror}") from error
+            raise UsageError(f"{command[0]} gave nothing back: {error.strerror}") from error
     if code:
         raise UsageError(f"{command[0]} ended with {code}; nothing was changed")
     return saved.decode("utf-8", errors="replace")

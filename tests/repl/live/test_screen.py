@@ -105,6 +105,27 @@ async def test_the_input_is_kept_until_somebody_takes_it(tmp_path: Path) -> None
         await it.until(lambda: it.rows == ["you>"])
 
 
+@pytest.mark.parametrize(
+    ("editor", "row"),
+    [
+        ("sed -i 2,$d", "you> x"),
+        ("false", "you> [paste #1: 11 lines]"),
+        ("/nowhere/editor", "you> [paste #1: 11 lines]"),
+        ("true", "you> [paste #1: 11 lines]"),
+    ],
+)
+async def test_the_draft_is_edited_whole_and_kept_when_the_editor_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, editor: str, row: str
+) -> None:
+    """S6: $VISUAL may have arguments; what was not changed keeps its marks."""
+    monkeypatch.setenv("VISUAL", editor)
+    async with live(tmp_path) as it:
+        it.type(f"\x1b[200~{'x' + chr(10) * 10}\x1b[201~\x07")
+        await it.until(lambda: row in it.rows)
+        if editor == "false":
+            await it.until(lambda: any("false ended with 1" in row for row in it.rows))
+
+
 async def test_with_vi_keys_escape_ends_insert_mode_at_once_and_stops_nothing(
     tmp_path: Path,
 ) -> None:
@@ -185,6 +206,15 @@ async def test_ctrl_s_holds_the_display_and_ctrl_q_lets_it_go_on(tmp_path: Path)
         await it.until(lambda: it.person.paused == [True, False])
 
 
+async def test_ctrl_o_asks_for_what_was_folded_and_keeps_the_draft(tmp_path: Path) -> None:
+    """Like /output, at any time."""
+    async with live(tmp_path) as it:
+        it.type("a draft\x0f")
+        await it.until(lambda: it.person.got == [("/output", False)])
+
+        assert it.screen.buffer.text == "a draft"
+
+
 async def test_keys_answer_only_after_the_keyboard_was_silent_for_a_third_of_a_second(
     tmp_path: Path,
 ) -> None:
@@ -204,6 +234,21 @@ async def test_keys_answer_only_after_the_keyboard_was_silent_for_a_third_of_a_s
 
         assert await asking == "n"
         await it.until(lambda: it.rows == ["allow? n", "you> ye"])
+
+
+@pytest.mark.parametrize("key", ["p", "2"])
+async def test_any_letter_or_digit_can_be_a_key(key: str, tmp_path: Path) -> None:
+    """A question says which of them answer; the others are text."""
+    async with live(tmp_path) as it:
+        asking = asyncio.ensure_future(it.screen.choose("allow? ", "yp2"))
+        await it.until(lambda: it.screen.asking.question is not None)
+        it.now_s = 9
+        await it.until(lambda: it.rows == ["allow?"])
+        it.type("x3\x7f\x7f")
+        await it.until(lambda: it.rows == ["allow?"])
+        it.type(key)
+
+        assert await asking == key
 
 
 async def test_a_key_inside_a_text_is_text_and_the_text_is_the_answer(tmp_path: Path) -> None:

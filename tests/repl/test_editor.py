@@ -1,0 +1,76 @@
+"""A text in the person's editor: a script stands in for it."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.errors import UsageError
+from agent_cli.repl.editor import edited
+
+
+def editor(monkeypatch: pytest.MonkeyPatch, *lines: str, variable: str = "EDITOR") -> None:
+    """Make the script *lines* the person's editor; it gets the file's name as $2."""
+    script = Path("an editor").absolute()
+    script.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    script.chmod(0o755)
+    for name in ("EDITOR", "VISUAL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, f"'{script}' --wait")
+
+
+@pytest.mark.parametrize("variable", ["EDITOR", "VISUAL"])
+def test_the_text_comes_back_as_it_was_saved(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Byte for byte; the file's name says what it holds, only the user can read it, and it goes."""
+    editor(
+        monkeypatch,
+        'echo "$2" > name; stat -c %a "$(dirname "$2")" > mode; printf more >> "$2"',
+        variable=variable,
+    )
+
+    assert edited("one\r\ntwo\u202e\n", ".sh") == "one\r\ntwo\u202e\nmore"
+    name = Path(Path("name").read_text().strip())
+    assert (name.suffix, Path("mode").read_text().strip()) == (".sh", "700")
+    assert not name.exists()
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [("exit 3", "ended with 3; nothing was changed"), ('rm "$2"', "No such file or directory")],
+)
+def test_an_editor_that_fails_changes_nothing(
+    script: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`:cq` in vi is how people take it back."""
+    editor(monkeypatch, 'printf other > "$2"', script)
+
+    with pytest.raises(UsageError, match=told):
+        edited("text", ".txt")
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("/nowhere/to/be/found", "/nowhere/to/be/found gave nothing back: No such file"),
+        ("an 'open quote", "is no command: an 'open quote"),
+    ],
+)
+def test_what_is_no_editor_is_named(
+    command: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A variable somebody misspelt."""
+    monkeypatch.setenv("VISUAL", command)
+
+    with pytest.raises(UsageError, match=told):
+        edited("text", ".txt")
+
+
+def test_without_any_editor_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is opened where nothing is there."""
+    for name in ("EDITOR", "VISUAL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    with pytest.raises(UsageError, match="set \\$EDITOR"):
+        edited("text", ".txt")
