@@ -1,12 +1,12 @@
 """Commands about how the next request is made, and who may do what without being asked."""
 
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, get_args
 
 from agent_cli.errors import UsageError
-from agent_cli.paths import user_settings_file
 from agent_cli.provider import ThinkingLevel
 from agent_cli.repl.approve import Mode
-from agent_cli.repl.command import Command, Context
+from agent_cli.repl.command import Command, Context, pick
 from agent_cli.repl.look import ThemeName
 from agent_cli.terminal.narration import one_line
 
@@ -22,18 +22,25 @@ _LEVELS: Final[dict[str, ThinkingLevel | None]] = {
 }
 
 
-def _model(context: Context, name: str) -> None:
+def _model(context: Context, name: str) -> Awaitable[None] | None:
+    named = {alias: f"{alias} = {id}" for alias, id in context.app.models.items()}
     if name:
         context.app.use_model(name)
     current = context.app.agent.state.model
     lines = [f"model: {current.id if current else 'none'}"]
+    if not name and context.controls:
+        return _choose(context, _model, named, f"{lines[0]}; which one?")
     if not name:
-        lines += [f"  {alias} = {model_id}" for alias, model_id in context.app.models.items()]
+        lines += [f"  {row}" for row in named.values()]
     context.writer.aside("\n".join(lines))
+    return None
 
 
-def _effort(context: Context, name: str) -> None:
+def _effort(context: Context, name: str) -> Awaitable[None] | None:
     agent = context.app.agent
+    if not name and context.controls:
+        levels, now = {level: level for level in _LEVELS}, agent.state.thinking_level
+        return _choose(context, _effort, levels, f"effort: {now or 'default'}; how much?")
     if name:
         if name not in _LEVELS:
             raise UsageError(
@@ -42,10 +49,14 @@ def _effort(context: Context, name: str) -> None:
         agent.set_thinking_level(_LEVELS[name])
     choice = "" if name else f" (of {', '.join(_LEVELS)})"
     context.writer.aside(f"effort: {agent.state.thinking_level or 'default'}{choice}")
+    return None
 
 
-def _mode(context: Context, name: str) -> None:
+def _mode(context: Context, name: str) -> Awaitable[None] | None:
     permissions = context.app.permissions
+    described: dict[str, str] = {mode: f"{mode}: {what}" for mode, what in _MODES.items()}
+    if not name and context.controls:
+        return _choose(context, _mode, described, f"mode: {permissions.mode}; which one?")
     if name:
         mode = next((known for known in _MODES if known == name), None)
         if mode is None:
@@ -53,8 +64,9 @@ def _mode(context: Context, name: str) -> None:
         permissions.mode = mode
     lines = [f"mode: {permissions.mode}, {_MODES[permissions.mode]}"]
     if not name:
-        lines += [f"  {each}: {what}" for each, what in _MODES.items()]
+        lines += [f"  {row}" for row in described.values()]
     context.writer.aside("\n".join(lines))
+    return None
 
 
 def _permissions(context: Context, _argument: str) -> None:
@@ -69,15 +81,28 @@ def _permissions(context: Context, _argument: str) -> None:
     context.writer.aside("\n".join(lines))
 
 
-def _theme(context: Context, name: str) -> None:
+def _theme(context: Context, name: str) -> Awaitable[None] | None:
     if context.controls is None:
         raise UsageError("/theme needs a screen")
-    if name:
-        context.controls.use_theme(name)
-        kept = f'in this session; ui.theme = "{name}" in {user_settings_file()} keeps it'
-    else:
-        kept = f"of {', '.join(get_args(ThemeName))}"
-    context.writer.aside(f"theme: {context.controls.theme} ({kept})")
+    if not name:
+        names = {each: each for each in get_args(ThemeName)}
+        return _choose(context, _theme, names, f"theme, now {context.controls.theme}:")
+    context.controls.use_theme(name)
+    more = "in this session; the setting ui.theme keeps it"
+    context.writer.aside(f"theme: {context.controls.theme} ({more})")
+    return None
+
+
+async def _choose(
+    context: Context,
+    run: Callable[[Context, str], object],
+    rows: Mapping[str, str],
+    question: str,
+) -> None:
+    """Let somebody choose what *run* gets: a key of *rows*, which describe them."""
+    index = await pick(context, list(rows.values()), question)
+    if index is not None:
+        run(context, list(rows)[index])
 
 
 SETTING_COMMANDS: Final = (
