@@ -80,7 +80,7 @@ class Permissions(Protocol):
         """Allow calls like this one in this project from now on.
 
         Raises:
-            AgentCliError: The rule cannot be kept; nothing is allowed then.
+            SettingsError: The rule cannot be kept; nothing is allowed then.
         """
         ...
 

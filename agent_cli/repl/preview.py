@@ -46,10 +46,10 @@ def folded(rows: Sequence[Row], *, rows_max: int, columns: int) -> tuple[Row, ..
 
 
 def write_rows(rows: Sequence[Row], writer: Lines) -> None:
-    """Write *rows*, neighbours of one style together."""
+    """Write *rows*, neighbours of one style together; a row stays one line, whatever it holds."""
     pending: list[str] = []
     for at, row in enumerate(rows):
-        pending.append(row.text)
+        pending.append(row.text.replace("\n", "\\n"))
         if at + 1 == len(rows) or rows[at + 1].style != row.style:
             writer.aside("\n".join(pending), row.style)
             pending.clear()

@@ -82,8 +82,8 @@ def test_a_line_that_would_fill_the_screen_is_cut_with_a_count() -> None:
     assert folded([Row("x" * 100)], rows_max=10, columns=40) == (Row("x" * 100),)
 
 
-def test_rows_of_one_style_are_written_together() -> None:
-    """Each write costs a frame."""
+def test_rows_of_one_style_are_written_together_and_none_becomes_two() -> None:
+    """Each write costs a frame; a name or a reason with a newline must not forge a row."""
     written: list[tuple[str, str]] = []
 
     class Lines:
@@ -92,7 +92,7 @@ def test_rows_of_one_style_are_written_together() -> None:
 
         notice = aside
 
-    rows: Sequence[Row] = [Row("a"), Row("b"), Row("c", "added"), Row("d")]
+    rows: Sequence[Row] = [Row("a"), Row("b"), Row("c", "added"), Row("d\nallow? y")]
     write_rows(rows, Lines())
 
-    assert written == [("a\nb", "plain"), ("c", "added"), ("d", "plain")]
+    assert written == [("a\nb", "plain"), ("c", "added"), ("d\\nallow? y", "plain")]

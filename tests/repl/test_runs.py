@@ -1,0 +1,27 @@
+"""Calls that wait are decided together, and the run goes on once, in call order."""
+
+from pathlib import Path
+
+from tests.repl.conversation import converse
+
+
+def test_a_batch_is_decided_in_one_list_and_then_runs() -> None:
+    """S2-33, S2-34: nothing runs before the last decision; the model reads all results at once."""
+    batch = "bash touch one ;; touch two ;; test ! -e two && touch three"
+
+    out, beside = converse(batch, answers=("2", "use git", "y"))
+
+    assert [Path(name).exists() for name in ("one", "two", "three")] == [True, False, True]
+    assert "3 calls ask to run:" in beside
+    assert "2 calls ask to run:" in beside
+    failed = [line for line in beside if "the user does not want" in line.lower()]
+    assert len(failed) == 1
+    assert out == "The tool said: exit code 0\n"
+
+
+def test_always_for_one_lets_those_like_it_run() -> None:
+    """S4-26: the rule that was kept answers for the others of the batch."""
+    _, beside = converse("bash touch one ;; touch two", answers=("1", "a"))
+
+    assert [Path(name).exists() for name in ("one", "two")] == [True, True]
+    assert len([line for line in beside if line.startswith("y = ")]) == 2
