@@ -119,10 +119,11 @@ class LiveApplication(Application[None]):
         self._redraw()
 
 
-def line_below(buffer: Buffer) -> str:
-    """Return what was typed before a line of the history was fetched; "" when none is shown."""
-    lines = buffer._working_lines
-    return lines[-1] if buffer.working_index < len(lines) - 1 else ""
+def lines_left(buffer: Buffer) -> list[str]:
+    """Return what was typed before a line of the history was fetched, or into another such line."""
+    stored = set(buffer.history.get_strings())
+    lines = enumerate(buffer._working_lines)
+    return [line for at, line in lines if at != buffer.working_index and line not in stored]
 
 
 def wraps_again() -> bool:

@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
 from agent_cli.repl.dialogue import ENTER
 from agent_cli.repl.live.question import Question
+
+_MARGIN_S: Final = 0.001
 
 
 class Asking:
@@ -134,7 +137,8 @@ class Asking:
         elif not question.waiting:
             question.waiting = True
             loop = asyncio.get_running_loop()
-            loop.call_later(question.ripe_in_s, self._look_again, question)
+            # A little later, or a rounding error would have us look without a pause.
+            loop.call_later(question.ripe_in_s + _MARGIN_S, self._look_again, question)
 
     def _open(self, question: Question) -> None:
         question.open, question.draft = True, self._take_draft()

@@ -10,7 +10,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
 from agent_cli.repl.history import PrivateHistory
-from agent_cli.repl.live.application import line_below
+from agent_cli.repl.live.application import lines_left
 from agent_cli.repl.live.marks import Marks
 
 
@@ -67,10 +67,11 @@ class Draft:
         self.keep(self.take())
 
     def take(self) -> str:
-        """Empty it and return what stood in it; what waited below goes into the history."""
-        text, below = self.buffer.text, line_below(self.buffer)
+        """Empty it and return what stood in it; lines that were left go into the history."""
+        text, left = self.buffer.text, lines_left(self.buffer)
         self.buffer.reset()
-        self.keep(below)
+        for line in left:
+            self.keep(line)
         return text
 
     def keep(self, text: str) -> None:
