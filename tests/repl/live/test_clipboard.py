@@ -1,0 +1,103 @@
+"""The picture on the clipboard, by the programs systems have for it."""
+
+import base64
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_cli.errors import UsageError
+from agent_cli.repl.live.clipboard import clipboard_picture, commands
+from agent_cli.repl.live.pictures import dropped_paths
+
+PNG = b"\x89PNG\r\n\x1a\n picture"
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that is all of PATH, on an X display."""
+    path = Path("bin").absolute()
+    path.mkdir()
+    for name in ("WAYLAND_DISPLAY", "WSL_DISTRO_NAME", "SSH_CONNECTION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setenv("PATH", f"{path}{os.pathsep}/bin{os.pathsep}/usr/bin")
+    return path
+
+
+def install(folder: Path, name: str, output: bytes, code: int = 0) -> None:
+    (folder / f"{name}.out").write_bytes(output)
+    (folder / name).write_text(f"#!/bin/sh\ncat '{folder / name}.out'\nexit {code}\n")
+    (folder / name).chmod(0o755)
+
+
+def test_each_system_is_asked_in_its_own_way() -> None:
+    """S6: Wayland before X, whose clipboard may be a stale copy; WSL asks Windows."""
+    both = {"WAYLAND_DISPLAY": "wayland-0", "DISPLAY": ":0"}
+
+    assert [command[0] for command in commands(both, "linux")] == ["wl-paste", "xclip"]
+    assert [command[0] for command in commands({}, "darwin")] == ["pngpaste", "osascript"]
+    assert commands({"WSL_DISTRO_NAME": "x"}, "linux")[0][0] == "powershell.exe"
+    assert commands({}, "linux") == []
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        PNG,
+        base64.b64encode(PNG) + b"\r\n",
+        "«data PNGf".encode() + PNG.hex().encode() + b"\xc2\xbb",
+    ],
+    ids=["as it is", "PowerShell", "AppleScript"],
+)
+async def test_the_picture_is_read_however_it_is_written(folder: Path, output: bytes) -> None:
+    """White space at the end belongs to text only."""
+    install(folder, "xclip", output)
+
+    assert await clipboard_picture() == PNG
+
+
+@pytest.mark.parametrize("output", [b"", b"some text", b"\xff\xfe"])
+async def test_a_clipboard_without_a_picture_says_so(folder: Path, output: bytes) -> None:
+    """Text, nothing, or an error of the program."""
+    install(folder, "xclip", output, code=0 if output else 1)
+
+    with pytest.raises(UsageError, match="there is no picture on the clipboard"):
+        await clipboard_picture()
+
+
+async def test_where_nothing_can_be_asked_the_way_out_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What to install; over ssh nothing would help."""
+    monkeypatch.setenv("PATH", str(folder))
+    with pytest.raises(UsageError, match=r"install xclip, or name the picture: @picture\.png"):
+        await clipboard_picture()
+    monkeypatch.delenv("DISPLAY")
+    with pytest.raises(UsageError, match="there is no clipboard here"):
+        await clipboard_picture()
+    monkeypatch.setenv("SSH_CONNECTION", "1 2 3 4")
+    with pytest.raises(UsageError, match="over ssh the clipboard stays"):
+        await clipboard_picture()
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("/home/me/My shot.png", "/home/me/My shot.png"),
+        (r"/home/me/My\ shot.png", "/home/me/My shot.png"),
+        ("'/home/me/My shot.png'", "/home/me/My shot.png"),
+        ('"/home/me/My shot.png"', "/home/me/My shot.png"),
+        ("file:///home/me/My%20shot.png", "/home/me/My shot.png"),
+        ("'file:///tmp/%E5%86%99.png'", "/tmp/写.png"),
+    ],
+)
+def test_a_dropped_file_is_recognised_however_the_terminal_writes_it(text: str, path: str) -> None:
+    """S6: plain, quoted, with backslashes, or as an address."""
+    assert [path] in dropped_paths(text)
+
+
+def test_several_dropped_files_and_sentences() -> None:
+    """A sentence with an apostrophe is no list of paths."""
+    assert ["/a.png", "/b c.png"] in dropped_paths(r"/a.png '/b c.png'")
+    assert dropped_paths("don't") == [["don't"]]
