@@ -51,6 +51,7 @@ class PlainShells:
             interrupts=self._interrupts,
             streaming=self._look.streaming,
             show_thinking=self._look.show_thinking,
+            spoken=self._look.screen_reader and self._prompt.can_ask,
         )
         shell.greet()
         if app.agent.conversation.waiting:

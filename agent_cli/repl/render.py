@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from agent_cli import events
 from agent_cli.messages import AssistantMessage, Message
@@ -13,12 +13,16 @@ from agent_cli.terminal.writer import Writer
 from agent_cli.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.tooling import Tool
 
+if TYPE_CHECKING:
+    from agent_cli.repl.spoken import SpokenAnswer
+
 _WORD: Final = re.compile(r"\S+\s*|\s+")
 
 
 class Renderer:
     """An event sink. `streaming` "live" shows text as it arrives; "sequential" shows an answer once
-    it is complete, and what the model says on its way to a tool as an aside.
+    it is complete, and what the model says on its way to a tool as an aside. `spoken` is for a
+    screen reader: whole lines, each once.
     """
 
     def __init__(
@@ -28,29 +32,30 @@ class Renderer:
         *,
         streaming: Literal["live", "sequential"] = "live",
         show_thinking: bool = False,
+        spoken: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._writer = writer
         self._tools = tools
         self._live = streaming == "live"
         self._show_thinking = show_thinking
+        self._spoken = _spoken_answer() if spoken else None
         self._clock = clock
         self._running: dict[str, tuple[str, float]] = {}
         self._handed_over: dict[str, list[str]] = {}
+        self._listed: tuple[str, ...] = ()
 
     def __call__(self, event: events.Event) -> None:
         """Show *event*, if there is something to show."""
         match event:
             case events.MessageUpdate(event=TextDelta(delta=delta)) if self._live:
-                self._writer.answer(delta)
+                self._say(delta)
             case events.MessageUpdate(event=ThinkingDelta(delta=delta)) if self._show_thinking:
                 self._writer.thought(delta)
             case events.MessageEnd(message=message):
                 self._end_message(message)
             case events.ToolCallsAnnounced(calls=calls) if len(calls) > 1:
-                self._writer.aside(f"{len(calls)} tool calls:", "dim")
-                for call in calls:
-                    self._writer.aside(f"  - {self._described(call.name, call.input)}", "dim")
+                self._list(calls)
             case events.ToolExecutionStart():
                 self._start_tool(event)
             case events.PromptOutput(output=FileOutput() | WidgetOutput() as output):
@@ -69,13 +74,28 @@ class Renderer:
                 self._writer.aside(message.text, "dim")
             else:
                 for word in words(message.text):
-                    self._writer.answer(word)
+                    self._say(word)
+        if self._spoken:
+            self._writer.answer(self._spoken.finish())
         self._writer.end_answer()
+
+    def _say(self, text: str) -> None:
+        self._writer.answer(self._spoken.feed(text) if self._spoken else text)
+
+    def _list(self, calls: Sequence[events.ToolCall]) -> None:
+        """List the calls of a reply; once, though a run that goes on announces them again."""
+        listed = tuple(call.id for call in calls)
+        if listed == self._listed:
+            return
+        self._listed = listed
+        self._writer.aside(f"{len(calls)} tool calls:", "dim")
+        for call in calls:
+            self._writer.aside(f"  - {self._described(call.name, call.input)}", "dim")
 
     def _start_tool(self, event: events.ToolExecutionStart) -> None:
         call = self._described(event.tool_name, event.args)
         self._running[event.tool_call_id] = call, self._clock()
-        self._writer.aside(f"* {call}", "dim")
+        self._writer.aside(f"{'started:' if self._spoken else '*'} {call}", "dim")
 
     def _end_tool(self, event: events.ToolExecutionEnd) -> None:
         now_s = self._clock()
@@ -91,6 +111,12 @@ class Renderer:
 
     def _described(self, name: str, given: Json) -> str:
         return describe_call(self._tools(), name, given)
+
+
+def _spoken_answer() -> "SpokenAnswer":
+    from agent_cli.repl.spoken import SpokenAnswer  # noqa: PLC0415 - markdown, for few only
+
+    return SpokenAnswer()
 
 
 def words(text: str) -> list[str]:

@@ -15,9 +15,10 @@ from agent_cli.repl.command import Context
 from agent_cli.repl.commands import run_command
 from agent_cli.repl.dialogue import Dialogue
 from agent_cli.repl.interrupts import Interrupts
+from agent_cli.repl.meaning import meant
+from agent_cli.repl.own_commands import OwnCommands
 from agent_cli.repl.recall import recalled
 from agent_cli.repl.render import Renderer
-from agent_cli.repl.resources import with_resources
 from agent_cli.repl.runs import Runs, told
 from agent_cli.repl.server_dialogs import Dialogs
 from agent_cli.terminal.writer import Writer
@@ -52,6 +53,7 @@ class Shell:
         self._writer = writer
         self._interrupts = interrupts
         self._stays = True
+        self._own_commands = OwnCommands(writer)
         self._runs = Runs(
             app,
             questions=prompt,
@@ -78,7 +80,13 @@ class Shell:
         if conversation.waiting and not self._prompt.can_ask:
             self._prompt.above(lambda: self._writer.notice(_REFUSED_NEXT, "warning"))
         self._app.answer_servers(
-            Dialogs(self._prompt, self._writer, asking=self._interrupts.asking)
+            Dialogs(
+                self._prompt,
+                self._writer,
+                publish=self._app.agent.publish,
+                begin=lambda: self._writer.aside(""),
+                asking=self._interrupts.asking,
+            )
         )
 
     async def handle(self, line: str) -> bool:
@@ -88,7 +96,7 @@ class Shell:
 
     async def _do(self, line: str) -> None:
         for message in await self._done(line):
-            await self._runs.prompt(message)
+            await self._runs.prompt(self._own_commands.offered_with(message))
         if self._prompt.can_ask and self._app.agent.conversation.waiting:
             await self._runs.go_on()
 
@@ -97,20 +105,17 @@ class Shell:
         said: list[str | UserMessage] = []
         cancel = CancelToken()
         with self._interrupts.stopping(cancel.cancel):
+            # Not from a pipe: what is fed to us may be text that only looks like that.
+            if line.startswith("!") and self._prompt.can_ask:
+                await self._own_commands.run(line, cancel)
+                return ()
             async with cancel.scope():
                 if line.startswith("/"):
                     await run_command(line, self._context(said))
                 elif line:
                     said.append(line)
-                return [await self._meant(each) for each in said]
-
-    async def _meant(self, said: str | UserMessage) -> UserMessage:
-        """Return a prompt with the pictures and the resources it names."""
-        if isinstance(said, UserMessage):
-            return said
-        images = Attachments(self._app.workspace)
-        message = await with_resources(images.marked(said), self._app.servers, self._writer)
-        return images.attached(message)
+                images, servers = Attachments(self._app.workspace), self._app.servers
+                return [await meant(each, images, servers, self._writer) for each in said]
 
     def _context(self, said: list[str | UserMessage]) -> Context:
         return Context(self._app, self._writer, self._prompt, self._leave, said.append)

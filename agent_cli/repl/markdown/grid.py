@@ -34,7 +34,9 @@ class Grid:
         self._natural = [max(pair) for pair in zip(self._natural, _sizes(row), strict=True)]
 
     def _widths(self, width: int) -> list[int] | None:
-        """Return the width of each column, or None where they do not fit side by side."""
+        """Return the width of each column, or None where they do not stand side by side."""
+        if self._theme.spoken:
+            return None
         room = width - self._prefix.cells(width) - _GAP_CELLS * (len(self._natural) - 1)
         if sum(self._natural) <= room:
             return self._natural

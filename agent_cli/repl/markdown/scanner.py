@@ -89,7 +89,7 @@ class Scanner:
             return False
         if piece.ends_line and leaf.fence.is_closed_by(text):
             self._close_leaf()
-            self._fence_row(text)
+            self._fence_row(text, "end of code")
         else:
             self._add(piece.with_text(text))
         return True
@@ -214,7 +214,7 @@ class Scanner:
             mark = fence["mark"] or fence["tildes"]
             info = (fence["info"] or fence["note"] or "").strip()
             self._begin_code(Fence(mark[0], len(mark)), info)
-            self._fence_row(line)
+            self._fence_row(line, f"code {info}")
         else:
             self._leaf = Prose(self.page.take_prefix(), self.page.theme)
             self._add(piece.with_text(line))
@@ -226,13 +226,16 @@ class Scanner:
         self.page.leave_space_unless_beside_mark()
         if self.page.theme.keeps_marks:
             text = f"{match['mark']} {text}"
+        elif self.page.theme.spoken:
+            text = f"heading {len(match['mark'])}: {text}"
         style = heading_style(len(match["mark"]), self.page.theme)
         self._leaf = Prose(self.page.take_prefix(), self.page.theme, style=style, heading=True)
         self._add(piece.with_text(text))
 
-    def _fence_row(self, line: str) -> None:
-        row = self.page.bars().before([(line.strip(), self.page.theme.faint)], self.page.width)
-        self.page.emit([row])
+    def _fence_row(self, line: str, words: str) -> None:
+        theme = self.page.theme
+        shown = [((words if theme.spoken else line).strip(), theme.faint)]
+        self.page.emit([self.page.bars().before(shown, self.page.width)])
 
     def _begin_code(self, fence: Fence | None, info: str) -> None:
         self.page.show_marks()
