@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.repl.markdown import THEMES, MarkdownStream
+from tests.repl.markdown.documents import mixed
+from tests.repl.markdown.painter import text_of
 from tests.repl.terminal import LIMIT_S, SCRIPTED
 
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="needs tmux")
@@ -19,9 +22,10 @@ class Tmux:
     """A server of its own with one window that runs the scripted REPL."""
 
     def __init__(self, socket: Path) -> None:
-        self._command = ["tmux", "-S", str(socket), "-f", "/dev/null"]
+        self._command = ["tmux", "-u", "-S", str(socket), "-f", "/dev/null"]
         program = f"{sys.executable} {SCRIPTED} repl"
-        self("new-session", "-d", "-x", "80", "-y", "24", program)
+        keep = ["set-option", "-g", "history-limit", "50000", ";"]
+        self(*keep, "new-session", "-d", "-x", "80", "-y", "24", program)
 
     def __call__(self, *arguments: str) -> str:
         run = [*self._command, *arguments]
@@ -75,3 +79,37 @@ def test_resizes_lose_nothing_and_leave_one_prompt(tmux: Tmux) -> None:
 
     assert [row for row in rows if row.startswith("piece")] == [f"piece {n}" for n in range(40)]
     assert sum("model-1 minimal" in row for row in rows) == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "size"),
+    [
+        (80, 40, 12_000),
+        pytest.param(40, 200, 100_000, marks=pytest.mark.slow),
+        pytest.param(200, 80, 100_000, marks=pytest.mark.slow),
+    ],
+)
+def test_the_scrollback_of_an_answer_that_was_resized_is_exact(
+    tmux: Tmux, before: int, after: int, size: int
+) -> None:
+    """Every row as it was rendered, once, in order, the rows before the resize as they were."""
+    half = mixed(size // 2)
+    parts = (f"{half}\n\nhalf way\n\n", f"{half}\n\nthe end\n")
+    Path("answer.md").write_text("gate\n".join(parts))
+    tmux.resize(before, 24)
+    tmux.until(lambda rows: any("model-1" in row for row in rows))
+    tmux("send-keys", "document answer.md", "Enter")
+    tmux.until(lambda rows: "half way" in rows)
+    tmux.resize(after, 30)
+    tmux.until(lambda rows: sum("model-1" in row for row in rows) == 1)
+    Path("gate-0").touch()
+
+    rows = tmux.until(lambda rows: "the end" in rows and not any("Esc stops" in r for r in rows))
+
+    stream = MarkdownStream(before, THEMES["dark"])
+    expected = stream.feed(parts[0])
+    stream.resize(after)
+    expected += [*stream.feed(parts[1]), *stream.finish()]
+    begun = rows.index("you> document answer.md") + 2
+    shown = [row.rstrip() for row in rows[begun : begun + len(expected)]]
+    assert shown == [text_of(row).rstrip() for row in expected]

@@ -125,6 +125,7 @@ class View:
         if self._answer is None:
             theme = replace(THEMES[self._paint.theme], links=self._links)
             self._answer = MarkdownStream(self._columns(), theme)
+        self._answer.resize(self._columns())
         self._add("answer", self._answer.feed(self._filter.feed(delta)))
 
     def _add_thought(self, delta: str) -> None:
