@@ -14,10 +14,11 @@ _KEYS: Final = (
     "Enter sends. Alt-Enter, Ctrl-J, or a backslash before Enter begin a new line. During a run:"
     " Enter sends with the next request, Alt-Enter when the run would end; Arrow-up takes the last"
     " one back. Ctrl-C stops the run, and so does Esc except with --vi, where it ends vi's insert"
-    " mode. Ctrl-S holds the display, Ctrl-Q lets it go on. Tab completes /commands and @files."
-    " @pic.png, a dropped file or Ctrl-V sends a picture. !command runs a command and offers its"
-    " output to the model, !!command does not. Ctrl-G opens your editor, Ctrl-R searches what you"
-    " sent. Ctrl-C clears the line; twice, when it is empty, leaves.",
+    " mode. Ctrl-S holds the display, Ctrl-Q lets it go on. Ctrl-O shows what was folded. Tab"
+    " completes /commands and @files. @pic.png, a dropped file or Ctrl-V sends a picture. !command"
+    " runs a command and offers its output to the model, !!command does not. Ctrl-G opens"
+    " your editor, Ctrl-R searches what you sent. Ctrl-C clears the line; twice, when it is empty,"
+    " leaves.",
 )
 
 

@@ -67,6 +67,10 @@ class Actions(Protocol):
         """Draw everything again."""
         ...
 
+    def show_output(self) -> None:
+        """Show in full what was folded last."""
+        ...
+
     def paste(self, text: str) -> None:
         """Insert pasted text."""
         ...
@@ -165,6 +169,10 @@ def _bind_queue(keys: KeyBindings, actions: Actions) -> None:
     @keys.add("c-l")
     def repaint(_event: KeyPressEvent) -> None:
         actions.repaint()
+
+    @keys.add("c-o")
+    def show_output(_event: KeyPressEvent) -> None:
+        actions.show_output()
 
 
 def _bind_answers(keys: KeyBindings, actions: Actions) -> None:

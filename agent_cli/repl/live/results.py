@@ -79,7 +79,7 @@ class Results:
         self._count += 1
         self._kept[self._count] = text
         self._kept.pop(self._count - _KEPT_MAX, None)
-        note = f"{MARGIN}… {len(rows) - len(shown)} more lines: /output {self._count}"
+        note = f"{MARGIN}… {len(rows) - len(shown)} more lines: Ctrl-O, /output {self._count}"
         note = self._paint.text(note, "dim")
         return [note, *shown] if last else [*shown, note]
 

@@ -44,7 +44,7 @@ def test_long_output_of_a_command_is_folded_to_its_end_and_kept_whole() -> None:
 
     rows = results.result(ToolResult.of(text, {"kind": "command"}), is_error=False, was_asked=False)
 
-    assert rows == ["  … 25 more lines: /output 1", "  26", "  27", "  28", "  29", "  30"]
+    assert rows == ["  … 25 more lines: Ctrl-O, /output 1", "  26", "  27", "  28", "  29", "  30"]
     assert results.result(short, is_error=False, was_asked=False) == ["  1", "  2"]
     assert (results.output(1), results.output(None), results.output(2)) == (text, text, None)
 

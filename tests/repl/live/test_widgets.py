@@ -35,7 +35,7 @@ def test_a_long_table_is_folded() -> None:
     rows = drawn("table", {"columns": ["n"], "rows": [[n] for n in range(100)]})
 
     assert len(rows) == 21
-    assert rows[-1] == "  … 82 more lines: /output 1"
+    assert rows[-1] == "  … 82 more lines: Ctrl-O, /output 1"
 
 
 def test_a_diff_has_line_numbers() -> None:
