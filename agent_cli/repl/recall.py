@@ -4,21 +4,32 @@ from typing import Final
 
 from agent_cli.conversation import Conversation
 from agent_cli.messages import AssistantMessage
-from agent_cli.terminal.narration import one_line
-from agent_cli.timeline import Prompt, text_of
+from agent_cli.terminal.narration import one_line, side_output
+from agent_cli.timeline import FileOutput, Prompt, WidgetOutput, text_of
 
 _ROWS_MAX: Final = 20
 
 
 def recalled(conversation: Conversation) -> str:
-    """Return the last prompt and the end of the last answer; "" for a new conversation."""
+    """Return the last prompt, what its tools handed over, and the end of the last answer.
+
+    Returns:
+        Lines; "" for a new conversation.
+    """
     prompts = typed_prompts(conversation)
     if not prompts:
         return ""
     count = f"{len(prompts)} prompt{'' if len(prompts) == 1 else 's'} so far; the last one:"
+    begin = [count, f"you> {said_in(prompts[-1])}", *_handed_over(prompts[-1])]
     rows = (last_answer(conversation) or "").split("\n")
     cut = ["…"] if len(rows) > _ROWS_MAX else []
-    return "\n".join([count, f"you> {said_in(prompts[-1])}", *cut, *rows[-_ROWS_MAX:]]).rstrip()
+    return "\n".join([*begin, *cut, *rows[-_ROWS_MAX:]]).rstrip()
+
+
+def _handed_over(prompt: Prompt) -> list[str]:
+    """Return the last lines of files and widgets, as text."""
+    outputs = [out for out in prompt.output if isinstance(out, FileOutput | WidgetOutput)]
+    return [row for out in outputs for row in side_output(out).split("\n")][-_ROWS_MAX:]
 
 
 def typed_prompts(conversation: Conversation) -> list[Prompt]:

@@ -1,0 +1,27 @@
+"""What somebody who goes on with a session sees of it."""
+
+from agent_cli.repl.recall import recalled
+from agent_cli.tooling import ToolContext
+from tests.fakes import calls, says, scripted_agent, tool, tool_use
+
+
+async def test_a_resumed_session_shows_what_its_tools_handed_over() -> None:
+    """S2: widgets as their text, files with their place, between the question and the answer."""
+
+    async def execute(_id: str, _params: object, _cancel: object, context: ToolContext) -> str:
+        context.display_widget("table", {"columns": ["a"], "rows": []}, "a\n1")
+        context.add_file_output("out.pdf", "application/pdf", "the report")
+        return "done"
+
+    asks = calls(tool_use("look", {}, "t1"))
+    agent, *_ = scripted_agent(asks, says("All good."), tools=[tool("look", execute)])
+
+    before = recalled(agent.conversation)
+    await agent.prompt("Report!")
+
+    assert before == ""
+    assert recalled(agent.conversation).split("\n") == [
+        *("1 prompt so far; the last one:", "you> Report!"),
+        *("a", "1", "file out.pdf: application/pdf · the report"),
+        "All good.",
+    ]
