@@ -24,19 +24,18 @@ from agent_cli.repl.live.bell import Bell
 from agent_cli.repl.live.completion import Completions, sources_of
 from agent_cli.repl.live.controls import ScreenControls
 from agent_cli.repl.live.editing import edit_text
-from agent_cli.repl.live.opening import open_display
+from agent_cli.repl.live.opening import open_dialogs, open_display
 from agent_cli.repl.live.outbox import Outbox
-from agent_cli.repl.live.own_commands import as_context, run_own
 from agent_cli.repl.live.pictures import Pictures
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.status import Status
 from agent_cli.repl.look import Look
+from agent_cli.repl.meaning import meant
+from agent_cli.repl.own_commands import OwnCommands
 from agent_cli.repl.recall import recalled
-from agent_cli.repl.resources import named_in, with_resources
+from agent_cli.repl.resources import named_in
 from agent_cli.repl.runs import Runs, told
-from agent_cli.repl.server_dialogs import Dialogs
 from agent_cli.run_result import RunResult
-from agent_cli.timeline import text_block
 
 _LEAVING: Final = ("exit", "quit")
 
@@ -67,7 +66,6 @@ class LiveShell:
         self._is_working = False
         self._idle = asyncio.Event()
         self._idle.set()
-        self._offered: list[str] = []
         self._status = Status(app.agent)
         screen.status = self._status_text
         self._pictures = Pictures(screen, app.workspace)
@@ -75,30 +73,25 @@ class LiveShell:
         screen.buffer.completer = ThreadedCompleter(Completions(sources_of(app, renew)))
         self.display, results = open_display(app, screen, look)
         self._controls = ScreenControls(screen, self.display, results)
+        self._own_commands = OwnCommands(self.display)
         self._runs = Runs(
             app,
             questions=screen,
             lines=self.display,
-            before_asking=self._wake,
+            before_asking=self.display.show_now,
             editor=partial(edit_text, screen.painter),
         )
         app.agent.subscribe(self._track)
-        if look.bell:
-            app.agent.subscribe(Bell(screen.ring, time.monotonic))
+        self._bell = Bell(screen.ring if look.bell else _keep_silent, time.monotonic)
+        app.agent.subscribe(self._bell)
 
     def greet(self) -> None:
         """Show what is there: tools, servers, logs."""
         self.display.aside("\n".join(self._app.overview()), "dim")
         if earlier := recalled(self._app.agent.conversation):
             self.display.aside(earlier, "dim")
-        self._app.answer_servers(
-            Dialogs(
-                self._screen.asking,
-                self.display,
-                before_asking=self._wake,
-                on_change=self._screen.refresh,
-            )
-        )
+        dialogs = open_dialogs(self._app, self._screen, self.display, self._bell)
+        self._app.answer_servers(dialogs)
 
     async def run(self) -> None:
         """Show what happens and do what is typed, until cancelled."""
@@ -228,19 +221,13 @@ class LiveShell:
 
     async def _ask(self, message: UserMessage) -> None:
         """Send a prompt, with the output of the commands that were run before it."""
-        offered, self._offered = self._offered, []
-        before = [text_block("\n".join([*offered, ""]))] if offered else []
-        self._settle(await self._runs.prompt(UserMessage((*before, *message.content))))
+        self._settle(await self._runs.prompt(self._own_commands.offered_with(message)))
 
     async def _done(self, line: str, cancel: CancelToken) -> Sequence[UserMessage]:
         """Do what *line* says and return what it says to the model."""
         said: list[str | UserMessage] = []
         if line.startswith("!"):
-            command = line.lstrip("!").strip()
-            output = await run_own(command, cancel)
-            self.display.aside(output, "dim")
-            if not line.startswith("!!"):
-                self._offered.append(as_context(command, output))
+            await self._own_commands.run(line, cancel)
             return ()
         async with cancel.scope():
             if line.startswith("/"):
@@ -248,15 +235,8 @@ class LiveShell:
                 self._status.refresh()
             else:
                 said.append(line)
-            return [await self._meant(each) for each in said]
-
-    async def _meant(self, said: str | UserMessage) -> UserMessage:
-        """Return a prompt with the pictures and the resources it names."""
-        if isinstance(said, UserMessage):
-            return said
-        text = self._pictures.marked(said)
-        message = await with_resources(text, self._app.servers, self.display)
-        return self._pictures.attached(message)
+            images, servers = self._pictures, self._app.servers
+            return [await meant(each, images, servers, self.display) for each in said]
 
     def _settle(self, result: RunResult | None) -> None:
         """Give back what was queued for a run that was stopped or failed."""
@@ -307,7 +287,6 @@ class LiveShell:
             self._screen.refresh()
         self.display(event)
 
-    def _wake(self) -> None:
-        """Make sure that a question is seen, whatever waits before it."""
-        self.display.hurry()
-        self.display.flush()
+
+def _keep_silent() -> None:
+    """Do not ring."""

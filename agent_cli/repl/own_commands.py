@@ -1,0 +1,67 @@
+"""Commands the person runs with `!`: their output is shown, and offered to the model."""
+
+import asyncio
+import os
+import signal
+from typing import Final
+
+from agent_cli.cancel import CancelToken
+from agent_cli.messages import UserMessage
+from agent_cli.terminal.writer import Lines
+from agent_cli.timeline import text_block
+
+_OFFERED_CHARS_MAX: Final = 20_000
+
+
+class OwnCommands:
+    """Runs what stands behind a `!`, and keeps what it wrote until the model is told something."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self._offered: list[str] = []
+
+    async def run(self, line: str, cancel: CancelToken) -> None:
+        """Run a line with `!`, or with `!!` of which the model learns nothing.
+
+        Raises:
+            Aborted: *cancel* came.
+        """
+        command = line.lstrip("!").strip()
+        output = await _run(command, cancel)
+        self._lines.aside(output, "dim")
+        if not line.startswith("!!"):
+            self._offered.append(_as_context(command, output))
+
+    def offered_with(self, message: UserMessage) -> UserMessage:
+        """Return *message* behind what was kept, which is not kept any longer."""
+        offered, self._offered = self._offered, []
+        before = [text_block("\n".join([*offered, ""]))] if offered else []
+        return UserMessage((*before, *message.content))
+
+
+async def _run(command: str, cancel: CancelToken) -> str:
+    """Run *command* in the person's shell and return what it wrote; a cancel ends its group."""
+    process = await asyncio.create_subprocess_shell(
+        command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        async with cancel.scope():
+            output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    text = output.decode(errors="replace").rstrip("\n")
+    return f"{text}\n[exit code {process.returncode}]" if process.returncode else text
+
+
+def _as_context(command: str, output: str) -> str:
+    """Return what the model reads of a command that was run before the next message."""
+    if len(output) > _OFFERED_CHARS_MAX:
+        half = _OFFERED_CHARS_MAX // 2
+        output = f"{output[:half]}\n[cut here]\n{output[-half:]}"
+    return f"I ran this command:\n$ {command}\n{output}\n"
