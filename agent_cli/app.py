@@ -16,6 +16,7 @@ from types import TracebackType
 
 from agent_cli import logs, wiring
 from agent_cli.agent import Agent
+from agent_cli.command_files import written_out
 from agent_cli.errors import AgentCliError
 from agent_cli.events import Event, Notice
 from agent_cli.hooks import LoopConfig
@@ -23,9 +24,7 @@ from agent_cli.mcp_client import McpServers
 from agent_cli.plugins.prefix_watch import PrefixWatch
 from agent_cli.plugins.workspace_facts import workspace_facts
 from agent_cli.policies.budget import Budget
-from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.estimate import estimate_parts
-from agent_cli.policies.summarizer import Summarizer
 from agent_cli.policies.trimming import Trimming
 from agent_cli.policies.truncation import Truncation
 from agent_cli.provider import Model
@@ -72,12 +71,7 @@ class App:
         self._command_files = wiring.command_files(begun)
         self._sandbox = wiring.sandbox(begun)
         self._builtin_tools = builtin_tools(self._workspace, self._sandbox)
-        summarizer = Summarizer(self._provider.stream, model=self._model("small"))
-        self._compaction = Compaction(
-            summarizer if settings.compaction.strategy == "summarize" else None,
-            threshold_tokens=settings.compaction.threshold_tokens,
-            protected_tail_messages=settings.compaction.protected_tail_messages,
-        )
+        self._compaction = wiring.compaction(begun, self._provider.stream)
         self.permissions = wiring.permissions(begun, self._sandbox)
         self.agent = Agent(self._config())
         self.sessions = Sessions(begun, self.agent, self._publish)
@@ -195,6 +189,10 @@ class App:
     def prompt_commands(self) -> Sequence[PromptCommand]:
         """Return the commands that are prompts somebody wrote; of two with one name the first."""
         return self._command_files.commands()
+
+    async def written_out(self, prompt: str) -> str:
+        """Return what *prompt* says: a command's text where it begins with one somebody wrote."""
+        return await written_out(prompt, self._command_files.commands())
 
     def use_model(self, name: str) -> None:
         """Ask the model *name*, an alias or an id, from the next call on."""

@@ -8,7 +8,7 @@ import asyncio
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -89,7 +89,8 @@ class CommandFiles:
         old = {path: command for path, (stamp, command) in known.items() if stamp == stamps[path]}
         new = {path: _described(folder, path) for path in stamps if path not in old}
         # Once for all that was read: it looks at everything that acts in the workspace.
-        objection = folder.objection() if new else ""
+        is_news = any(not command.problem for command in new.values())
+        objection = folder.objection() if is_news else ""
         for path, stamp in stamps.items():
             command = old.get(path) or new[path]
             if path in new and objection and not command.problem:
@@ -97,6 +98,17 @@ class CommandFiles:
             if not command.problem:  # a problem may be solved without a change of this file
                 self._known[path] = stamp, command
             yield command
+
+
+async def written_out(prompt: str, commands: Iterable[CommandFile]) -> str:
+    """Return the text of the command that *prompt* begins with, or *prompt* where it is none.
+
+    Raises:
+        UsageError: The command cannot be used.
+    """
+    name, *behind = re.split(r"\s", prompt, maxsplit=1)
+    command = next((each for each in commands if each.name and f"/{each.name}" == name), None)
+    return await command.text("".join(behind).strip()) if command else prompt
 
 
 def command_paths(folder: Path) -> Iterator[Path]:

@@ -53,6 +53,14 @@ class Application(Protocol):
         """The session the run is recorded in, if any."""
         ...
 
+    async def written_out(self, prompt: str) -> str:
+        """Return what *prompt* says: a command's text where it begins with one of the user's.
+
+        Raises:
+            UsageError: The command cannot be used.
+        """
+        ...
+
     async def __aenter__(self) -> "Application": ...
 
     async def __aexit__(
@@ -180,7 +188,7 @@ class _HeadlessRun:
             app.agent.subscribe(self._tell)
             try:
                 if isinstance(task, str):
-                    await self._answer(app.agent, task)
+                    await self._answer(app.agent, await app.written_out(task))
                 else:
                     self._note(await task(app.agent))
                 self._tell_what_waits(app.agent)

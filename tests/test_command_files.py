@@ -7,7 +7,7 @@ import pytest
 
 from agent_cli import paths, wiring
 from agent_cli.arguments import Arguments
-from agent_cli.command_files import FILE_BYTES_MAX, CommandFiles, CommandFolder, filled
+from agent_cli.command_files import FILE_BYTES_MAX, CommandFiles, CommandFolder, filled, written_out
 from agent_cli.errors import UsageError
 from agent_cli.startup import start
 from agent_cli.trust import TrustStore
@@ -57,6 +57,19 @@ async def test_a_file_is_a_command_and_its_folder_stands_before_its_name() -> No
 def test_arguments_are_put_in_once(body: str, argument: str, text: str) -> None:
     """Words as a shell would take them, where a shell could."""
     assert filled(body, argument) == text
+
+
+async def test_a_prompt_of_a_script_may_begin_with_a_command() -> None:
+    """What is no command stays as it is; one that cannot be used says why."""
+    write("commands/team/review.md", "Review $1 and $ARGUMENTS.")
+    write("commands/empty.md", "")
+    commands = CommandFiles([yours()]).commands()
+
+    assert await written_out("/team:review a\nb", commands) == "Review a and a\nb."
+    for prompt in ("/etc/passwd, what is it?", "see /team:review", "/", "/team"):
+        assert await written_out(prompt, commands) == prompt
+    with pytest.raises(UsageError, match="it says nothing"):
+        await written_out("/empty", commands)
 
 
 async def test_a_file_that_changed_counts_at_once() -> None:
@@ -187,4 +200,7 @@ async def test_commands_of_a_workspace_act_once_it_is_trusted_and_until_they_cha
     for command in trusted[1:]:
         with pytest.raises(UsageError, match="changed; `agent-cli trust` trusts it as it is now"):
             await command.text("")
+    paths.trust_file().write_text("damaged")
+    with pytest.raises(UsageError, match=r"a\.md is not used: .*trust\.json is damaged"):
+        await trusted[1].text("")
     assert await trusted[0].text("") == "mine"

@@ -1,6 +1,9 @@
 """What the tools changed, kept, shown and taken back; real tools on real files."""
 
+import asyncio
+import os
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,11 +11,11 @@ import pytest
 
 from agent_cli.conversation import Conversation
 from agent_cli.errors import AgentCliError
-from agent_cli.events import PromptStarted, SessionOpened, ToolExecutionEnd
+from agent_cli.events import PromptStarted, PromptStateChanged, SessionOpened, ToolExecutionEnd
 from agent_cli.tooling import ToolResult
 from agent_cli_tools import Workspace, builtin_tools
 from agent_cli_tools.snapshots import Snapshots, TakenBack, contents
-from tests.tools.calling import Tools
+from tests.tools.calling import Tools, until
 
 READS = ("cat", "ls")
 
@@ -82,6 +85,8 @@ async def test_a_run_is_taken_back_whole_and_then_the_run_before_it(session: Ses
     second = session.run()
     await session.write("a/b/c.txt", "two")
     await session.write("a/d.txt", "new")
+    await session.write("a/e/f.txt", "new")
+    await session.write("a/e/f.txt", "newer")
 
     taken = [session.undo()]
     assert session.files() | {"run.sh": ""} == {
@@ -94,11 +99,11 @@ async def test_a_run_is_taken_back_whole_and_then_the_run_before_it(session: Ses
 
     assert [(each.run_id, list(each.commands)) for each in taken] == [(second, []), (first, [])]
     assert taken[0].restored == [session.root / "a/b/c.txt"]
-    assert taken[0].deleted == [session.root / "a/d.txt"]
+    assert taken[0].deleted == [session.root / "a/d.txt", session.root / "a/e/f.txt"]
     assert script.read_bytes() == before
     assert stat.S_IMODE(script.stat().st_mode) == 0o750
     assert list(session.root.iterdir()) == [script]
-    with pytest.raises(AgentCliError, match="nothing to take back: the agent changed no file"):
+    with pytest.raises(AgentCliError, match="in this session is taken back already"):
         session.undo()
 
 
@@ -133,7 +138,7 @@ async def test_a_session_has_only_its_own_changes_and_one_without_a_record_too(
     session.run()
     await session.write("a.txt", "a")
     session.snapshots(SessionOpened("s-2", "path"))
-    with pytest.raises(AgentCliError, match="nothing to take back"):
+    with pytest.raises(AgentCliError, match="nothing to take back: the agent changed no file"):
         session.undo()
     session.again(None)
     session.run()
@@ -142,6 +147,18 @@ async def test_a_session_has_only_its_own_changes_and_one_without_a_record_too(
     session.undo()
 
     assert session.files() == {"a.txt": "a"}
+
+
+async def test_a_run_that_waited_for_an_approval_is_one_run(session: Session) -> None:
+    """After a restart it goes on without beginning: what its calls do belongs to its prompt."""
+    run = session.run()
+    await session.write("a.txt", "a")
+    session.again()
+    session.snapshots(PromptStateChanged(run, "running"))
+    await session.write("b.txt", "b")
+
+    assert session.undo().run_id == run
+    assert session.files() == {}
 
 
 @pytest.mark.parametrize(
@@ -228,10 +245,42 @@ async def test_a_file_that_a_command_deleted_comes_back_with_its_mode(session: S
     session.run()
     await session.write("bin/tool", "two")
     await session.bash("rm -r bin")
+    await session.write("bin/tool", "three")
 
     session.undo()
 
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("one", 0o755)
+
+
+async def test_what_a_command_made_of_a_file_may_be_no_file(session: Session) -> None:
+    """A directory in its place is nothing to write over."""
+    (session.root / "a.txt").write_text("one")
+    session.run()
+    await session.write("a.txt", "two")
+    await session.bash("rm a.txt && mkdir a.txt && touch a.txt/b")
+
+    with pytest.raises(AgentCliError, match=r"somebody changed these files too: .*a\.txt"):
+        session.undo()
+    assert session.files() == {"a.txt": "/", "a.txt/b": ""}
+
+
+async def test_an_edit_while_a_command_runs_belongs_to_the_same_run(session: Session) -> None:
+    """Whatever the two did to the file, and in which order, nobody else was there."""
+    path = session.root / "a.txt"
+    path.write_text("one")
+    session.run()
+    await session.write("a.txt", "two")
+    waiting = asyncio.create_task(
+        session.bash("printf three > a.txt; touch changed; until [ -e go ]; do sleep 0.01; done")
+    )
+    await until((session.root / "changed").exists)
+    await session.write("a.txt", "four")
+    (session.root / "go").touch()
+    await waiting
+
+    session.undo()
+
+    assert path.read_text() == "one"
 
 
 async def test_an_edit_that_failed_left_nothing_to_take_back(session: Session) -> None:
@@ -258,6 +307,26 @@ async def test_what_was_too_much_to_keep_is_not_taken_back_and_the_edit_still_wo
     with pytest.raises(AgentCliError, match=r"what .*a\.txt held before was not kept"):
         session.undo()
     assert session.files() == {"a.txt": "two"}
+
+
+async def test_what_sessions_kept_goes_a_month_after_their_last_change(
+    session: Session, tmp_path: Path
+) -> None:
+    """Copies of somebody's files are not kept for ever; the session at hand is left alone."""
+    for id in ("old", "young", "s-1"):
+        session.again(id)
+        session.run()
+        await session.write(f"{id}.txt", "x")
+    month_ago_s = time.time() - 31 * 86_400
+    for id in ("old", "s-1"):
+        os.utime(tmp_path / f"state/{id}/changes.jsonl", (month_ago_s, month_ago_s))
+    session.again("s-1")
+    session.run()
+
+    await session.write("next.txt", "x")
+
+    assert sorted(path.name for path in (tmp_path / "state").iterdir()) == ["s-1", "young"]
+    assert len(session.snapshots.differences()) == 2
 
 
 async def test_a_state_directory_that_cannot_be_written_stops_no_tool(

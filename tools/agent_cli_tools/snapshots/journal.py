@@ -8,6 +8,8 @@ Only its owner can read it. A line that a crash cut off is passed over.
 """
 
 import os
+import shutil
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,9 +19,10 @@ from pydantic import BaseModel, ValidationError
 
 from agent_cli.paths import private_dir
 from agent_cli_tools.snapshots.contents import Contents
-from agent_cli_tools.snapshots.spans import Change, spans
+from agent_cli_tools.snapshots.spans import Change
 
 _FILE: Final = "changes.jsonl"
+_KEPT_S: Final = 30 * 86_400
 
 
 @dataclass(slots=True)
@@ -53,7 +56,7 @@ class Journal:
 
     Attributes:
         contents: What files held.
-        latest: By file, the digest of what the agent, or undoing it, left there.
+        paths: Every file that was ever changed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -65,7 +68,7 @@ class Journal:
         self.contents = Contents(folder / "before")
         self._path = folder / _FILE
         self._runs: dict[str, RunChanges] = {}
-        self.latest: dict[Path, str | None] = {}
+        self.paths: set[Path] = set()
         for line in _lines(self._path):
             self._apply(line)
 
@@ -98,12 +101,10 @@ class Journal:
         run = self._runs.setdefault(line.run, RunChanges(line.run))
         if line.change:
             run.changes.append(line.change)
-            self.latest[line.change.path] = line.change.after
+            self.paths.add(line.change.path)
         if line.ran:
             run.commands.append(line.ran)
-        if line.taken_back:
-            run.taken_back = True
-            self.latest |= {span.path: span.before for span in spans(run.changes)}
+        run.taken_back |= line.taken_back
         run.told |= line.told
 
     def _record(self, line: _Line) -> None:
@@ -113,6 +114,18 @@ class Journal:
         descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(descriptor, "r+b", buffering=0) as file:
             file.write(b"\n" * _is_cut_off(descriptor) + text + b"\n")
+
+
+def forget_old(folder: Path, *, but: str) -> None:
+    """Remove the journals in *folder* that were not written to for a month, except the one *but*.
+
+    Raises:
+        OSError: The folder cannot be read.
+    """
+    limit_s = time.time() - _KEPT_S
+    for journal in [*folder.glob(f"*/{_FILE}")]:
+        if journal.parent.name != but and journal.stat().st_mtime < limit_s:
+            shutil.rmtree(journal.parent, ignore_errors=True)
 
 
 def _lines(path: Path) -> Iterator[_Line]:

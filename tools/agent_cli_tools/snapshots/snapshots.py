@@ -15,21 +15,18 @@ from agent_cli.events import (
     Event,
     MessageEnd,
     MessageStart,
+    PromptOutput,
     PromptStarted,
+    PromptStateChanged,
     SessionOpened,
     ToolExecutionEnd,
 )
 from agent_cli.hooks import Turn
 from agent_cli.messages import UserMessage
 from agent_cli.sandbox.own_folder import OwnFolder
-from agent_cli_tools.snapshots.contents import (
-    NO_FILE_ANY_MORE,
-    Digests,
-    content_of,
-    digest,
-)
+from agent_cli_tools.snapshots.contents import Digests, content_of, digest
 from agent_cli_tools.snapshots.differences import Difference, differences
-from agent_cli_tools.snapshots.journal import Journal, RunChanges
+from agent_cli_tools.snapshots.journal import Journal, RunChanges, forget_old
 from agent_cli_tools.snapshots.spans import Change, spans
 from agent_cli_tools.snapshots.taking_back import TakenBack, take_back
 
@@ -74,6 +71,7 @@ class Snapshots:
         self._session_id: str | None = None
         self._own_folder: OwnFolder | None = None
         self._journal: Journal | None = None
+        self._has_forgotten = False
         self._run_id = ""
         self._digests = Digests()
         # For each command that runs, what the files known here held when it began.
@@ -86,6 +84,9 @@ class Snapshots:
                 self._session_id, self._journal = id, None
             case PromptStarted(prompt=prompt):
                 self._run_id = prompt.id
+            # One that waited for an approval goes on, perhaps after a restart.
+            case PromptOutput(prompt_id=id) | PromptStateChanged(prompt_id=id):
+                self._run_id = id
             case ToolExecutionEnd(tool_name=name, is_error=False) if self._is_foreign(name):
                 with self._lock, _noted("command not noted", name):
                     self._open().add_command(self._run_id, name)
@@ -103,6 +104,7 @@ class Snapshots:
                 self._catch_up(path, watch.get(path, seen), seen)
             if before is not None and not self._has_changed(path):
                 self._open().contents.keep(before)
+            self._forget_old()
         yield
         with self._lock, _noted("change not kept", path):
             self._add(Change(path, seen.digest, digest(after), seen.mode, made))
@@ -116,7 +118,8 @@ class Snapshots:
         watch: dict[Path, _Seen] = {}
         with self._lock, _noted("contents not kept", command):
             self._watches.append(watch)
-            watch |= {path: self._keep(path) for path in self._open().latest}
+            for path in self._open().paths:
+                watch[path] = self._keep(path)
         try:
             yield
         finally:
@@ -153,7 +156,7 @@ class Snapshots:
         """Say once, before a model call, which of its changes were taken back."""
         if self._journal is None and self._session_id is None:
             return
-        with _noted("model not told", self._run_id):
+        with self._lock, _noted("model not told", self._run_id):
             journal = self._open()
             for run in [run for run in journal.runs if run.taken_back and not run.told]:
                 message = UserMessage.of(_told(run))
@@ -175,8 +178,9 @@ class Snapshots:
     def _keep(self, path: Path) -> _Seen:
         """Return what *path* holds now, which is kept."""
         seen, contents = self._seen(path), self._open().contents
-        if seen.digest not in (None, NO_FILE_ANY_MORE) and not contents.has(str(seen.digest)):
-            contents.keep(content_of(path) or b"")
+        with _noted("content not kept", path):
+            if seen.digest and not contents.has(seen.digest) and (data := content_of(path)):
+                contents.keep(data)
         return seen
 
     def _seen(self, path: Path) -> _Seen:
@@ -185,6 +189,12 @@ class Snapshots:
     def _has_changed(self, path: Path) -> bool:
         """Whether this run changed *path* before."""
         return any(change.path == path for change in self._open().run(self._run_id).changes)
+
+    def _forget_old(self) -> None:
+        """Remove what other sessions kept long ago, once in the life of a program."""
+        if self._session_id and not self._has_forgotten:
+            self._has_forgotten = True
+            forget_old(self._folder, but=self._session_id)
 
     def _read(self) -> Journal:
         try:

@@ -2,14 +2,19 @@
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent_cli.errors import AgentCliError
 from agent_cli_tools.atomic_write import write_atomic
 from agent_cli_tools.fixed_paths import directory_at, open_file
-from agent_cli_tools.snapshots.contents import Contents, content_of, digest_of
+from agent_cli_tools.snapshots.contents import (
+    NO_FILE_ANY_MORE,
+    Contents,
+    content_of,
+    digest_of,
+)
 from agent_cli_tools.snapshots.journal import Journal, RunChanges
 from agent_cli_tools.snapshots.spans import Span, spans
 
@@ -40,11 +45,15 @@ def take_back(journal: Journal) -> TakenBack:
     """
     standing = [run for run in journal.runs if run.changes and not run.taken_back]
     if not standing:
-        raise AgentCliError("there is nothing to take back: the agent changed no file here")
+        why = "what the agent changed in this session is taken back already"
+        if not any(run.changes for run in journal.runs):
+            why = "the agent changed no file in this session"
+        raise AgentCliError(f"there is nothing to take back: {why}")
     run = standing[-1]
     found = spans(run.changes)
-    todo = [span for span in found if digest_of(span.path) != span.before]
-    _refuse_conflicts(todo)
+    now = {span.path: digest_of(span.path) for span in found}
+    todo = [span for span in found if now[span.path] != span.before]
+    _refuse_conflicts(todo, now)
     contents = _contents(todo, journal.contents)
     for span in todo:
         _restore(span, contents)
@@ -61,9 +70,11 @@ def take_back(journal: Journal) -> TakenBack:
     )
 
 
-def _refuse_conflicts(todo: Sequence[Span]) -> None:
+def _refuse_conflicts(todo: Sequence[Span], now: Mapping[Path, str | None]) -> None:
     changed = [
-        str(span.path) for span in todo if not span.unbroken or digest_of(span.path) != span.after
+        str(span.path)
+        for span in todo
+        if not span.unbroken or now[span.path] != span.after or span.after == NO_FILE_ANY_MORE
     ]
     if changed:
         raise AgentCliError(
