@@ -70,7 +70,7 @@ def _saying(prompt: PromptCommand) -> Command:
 
     return Command(
         prompt.name,
-        prompt.help,
+        prompt.problem or prompt.help,
         run,
         prompt.argument or "[text]",
         during_a_run=False,
@@ -87,7 +87,9 @@ def _suggestion(name: str, commands: Sequence[Command]) -> str:
 def _help(context: Context, name: str) -> None:
     commands = commands_of(context.app)
     if not name:
-        text = overview(_groups(commands), [*_faults(context.app)])
+        broken = {prompt.name for prompt in context.app.prompt_commands() if prompt.problem}
+        usable = [command for command in commands if command.name not in broken]
+        text = overview(_groups(usable), [*_faults(context.app)])
     elif name == "all":
         text = every_line(commands)
     else:
@@ -112,7 +114,8 @@ def _faults(app: Application) -> Iterator[str]:
         if prompt.problem:
             yield prompt.problem
         elif prompt.name in taken:
-            yield f"/{prompt.name} ({prompt.source}) is not used: one is {taken[prompt.name]}"
+            first = taken[prompt.name]
+            yield f"/{prompt.name} ({prompt.source}) is not used: another one ({first}) comes first"
         taken.setdefault(prompt.name, prompt.source)
 
 

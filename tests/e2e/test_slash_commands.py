@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from agent_cli import paths
 from tests.e2e.program import AGENT_CLI, KEY, agent_cli, environment
 from tests.messages_api import reply, serve_in_thread, text, tool_use
 from tests.repl.terminal import Terminal
@@ -23,6 +24,27 @@ def test_a_session_is_written_for_others_without_secrets() -> None:
     assert "hello" in written.read_text()
     assert KEY not in written.read_text()
     assert (written.is_symlink(), Path("elsewhere").read_text()) == (False, "")
+
+
+def test_a_command_the_user_wrote_is_sent_as_a_prompt_from_scripts_too() -> None:
+    """One that a stranger's repository brings says why it is not, in both."""
+    mine, theirs = paths.config_dir() / "commands/hi.md", Path(".claude/commands/evil.md")
+    for path in (mine, theirs):
+        path.parent.mkdir(parents=True)
+        path.write_text("Say hi to $1.")
+    with serve_in_thread(reply(text("A")), reply(text("B"))) as api:
+        printed = agent_cli("-p", "/hi you", api=api)
+        typed = agent_cli(stdin="/hi them\n/evil me\n", api=api)
+        refused = agent_cli("-p", "/evil me", api=api)
+        sent = [request.body["messages"][-1]["content"] for request in api.requests]
+
+    assert [block["text"] for blocks in sent for block in blocks] == [
+        "Say hi to you.",
+        "Say hi to them.",
+    ]
+    assert (printed.stdout, refused.code) == ("A\n", 2)
+    for run in (typed, refused):
+        assert f"{theirs.absolute()} is not used: this workspace is not trusted" in run.stderr
 
 
 def test_what_fills_the_window_and_the_rules_are_those_of_the_program() -> None:
