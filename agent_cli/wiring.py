@@ -2,32 +2,34 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path, PurePath
 
 from agent_cli import paths
 from agent_cli.command_files import CommandFiles, CommandFolder
-from agent_cli.mcp_client import ServerConfig, ServerProblem, read_config_file, server_config
-from agent_cli.mcp_client.user_servers import user_file
+from agent_cli.errors import SettingsError
 from agent_cli.plugin_api import Plugin
 from agent_cli.plugins.contributor import Plugins
 from agent_cli.plugins.discovery import discover
 from agent_cli.plugins.project_instructions import project_instructions, workspace_root
 from agent_cli.plugins.reminders import reminders
 from agent_cli.plugins.skills import skills
+from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.permission_rules import KINDS, RuleSet, parse_rule
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.session_rules import ProjectRules
 from agent_cli.policies.shell import CommandRules, Place, judge
+from agent_cli.policies.summarizer import Summarizer
+from agent_cli.provider import StreamFn
 from agent_cli.providers.connection import Connection
+from agent_cli.providers.models import model_by_id
 from agent_cli.providers.retry_policy import RetryPolicy
 from agent_cli.redaction import Redactor
 from agent_cli.sandbox import Policy, Sandbox
 from agent_cli.startup import Start
 from agent_cli.tooling import Tool
-from agent_cli.trust import COMMAND_FOLDERS, SKILL_FOLDERS, acting_files
+from agent_cli.trust import COMMAND_FOLDERS, SKILL_FOLDERS
 from agent_cli_tools import builtin_tools
 from agent_cli_tools.secret_files import is_secret
 from agent_cli_tools.snapshots import Snapshots
@@ -60,6 +62,17 @@ def retry_policy(begun: Start) -> RetryPolicy:
         factor=retry.factor,
         jitter=retry.jitter,
         max_server_delay_s=retry.max_server_delay_s,
+    )
+
+
+def compaction(begun: Start, stream: StreamFn) -> Compaction:
+    """Return what makes room in a long conversation; *stream* asks the model for summaries."""
+    settings = begun.loaded.settings
+    small = model_by_id(settings.model_id("small"))
+    return Compaction(
+        Summarizer(stream, model=small) if settings.compaction.strategy == "summarize" else None,
+        threshold_tokens=settings.compaction.threshold_tokens,
+        protected_tail_messages=settings.compaction.protected_tail_messages,
     )
 
 
@@ -107,16 +120,23 @@ def _shipped_plugins(
 
 def command_files(begun: Start) -> CommandFiles:
     """Return the commands the user wrote, and those of the workspace."""
-
     untrusted = "this workspace is not trusted; `agent-cli trust` or --trust changes that"
-    changed = "what acts in this workspace changed; `agent-cli trust` trusts it as it is now"
+
+    def objection() -> str:
+        try:
+            if begun.is_unchanged():
+                return ""
+        except SettingsError as error:  # the other commands have to go on working
+            return str(error)
+        return "what acts in this workspace changed; `agent-cli trust` trusts it as it is now"
+
     project = [
         CommandFolder(
             begun.workspace / folder,
             "project",
             inside=begun.workspace,
             refusal="" if begun.trusted else untrusted,
-            objection=lambda: "" if begun.is_unchanged() else changed,
+            objection=objection,
         )
         for folder in COMMAND_FOLDERS
     ]
@@ -223,56 +243,3 @@ def _own_dirs() -> tuple[Path, Path]:
 
 def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
-
-
-def mcp_servers(begun: Start) -> Iterator[ServerConfig | ServerProblem]:
-    """Yield the MCP servers of settings and files; what cannot be used with the reason.
-
-    Raises:
-        SettingsError: A file of servers cannot be read.
-    """
-    for server in _mcp_servers(begun):
-        if isinstance(server, ServerConfig) and server.transport == "stdio":
-            yield replace(server, cwd=str(begun.workspace / Path(server.cwd).expanduser()))
-        else:
-            yield server
-
-
-def _mcp_servers(begun: Start) -> Iterator[ServerConfig | ServerProblem]:
-    mcp = begun.loaded.settings.mcp
-    if not mcp.enabled:
-        return
-    limits = {
-        "startup_timeout_s": mcp.startup_timeout_s,
-        "call_timeout_s": mcp.call_timeout_s,
-    }
-    for server in mcp.servers:
-        entry = server._asdict() | {"oauth": dict(server.oauth)}
-        yield server_config(server.name, entry, begun.environment, source="settings", **limits)
-    # The first of a name counts: what is nearer to the work stands before the user's own file.
-    for path in (*_mcp_files(begun), user_file()):
-        found = read_config_file(path, begun.environment, **limits)
-        if path in acting_files(begun.workspace) and not begun.is_unchanged():
-            yield ServerProblem(path.name, f"{path} changed after it was trusted; it is left out")
-            continue
-        yield from found.servers
-        yield from found.problems
-
-
-def _mcp_files(begun: Start) -> Iterator[Path]:
-    """Yield the files that may be read: a repository's own only if it is trusted, or named.
-
-    Trust is given to the content of certain files; settings may name others.
-    """
-    named = {
-        path
-        for option in begun.arguments.overrides
-        if option.key == "mcp.config" and isinstance(option.value, tuple)
-        for path in option.value
-    }
-    trusted = acting_files(begun.workspace) if begun.trusted else ()
-    for given in begun.loaded.settings.mcp.config:
-        path = begun.workspace / Path(given).expanduser()
-        inside = path.resolve().is_relative_to(begun.workspace.resolve())
-        if path in trusted or given in named or not inside:
-            yield path
