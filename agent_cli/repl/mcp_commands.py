@@ -1,6 +1,7 @@
 """/mcp: the MCP servers as a table, and what a person can do about one of them."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from textwrap import wrap
 from typing import Final
 
 from agent_cli.errors import UsageError
@@ -10,13 +11,21 @@ from agent_cli.repl.command import Command, Context
 from agent_cli.repl.foreign_words import named
 from agent_cli.repl.preview import write_rows
 from agent_cli.repl.servers import ServerResource, Servers, ServerState
-from agent_cli.repl.sign_in import signing_in
+from agent_cli.repl.sign_in import SignIn
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Style
 
+_COLUMNS: Final = 80
 _READY: Final = "ready"
 _HEAD: Final = ("server", "state", "tools", "prompts", "resources", "tokens")
+_MORE: Final = """\
+alone: a table of the servers, what they offer and what it costs in tokens
+login, logout: sign in to a server of the web, or forget that
+reconnect: close the connection and open it again
+approve: see what changed in tools since you approved them, and use them again
+resources: what can be named in a prompt as @server:address
+doctor: what is wrong, and what to do"""
 _DIFF_STYLES: Final[dict[str, Style]] = {"+": "added", "-": "removed", "@": "dim"}
 
 
@@ -74,14 +83,17 @@ def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
 def _remarks(state: ServerState) -> Iterator[str]:
     """Yield what there is to say about a server, and what to do about it."""
     name = reveal(state.name)
+    remarks = []
     if state.needs_sign_in:
-        yield f"  /mcp login {name} signs in"
+        remarks.append(f"/mcp login {name} signs in")
     elif state.reason:
-        yield f"  {reveal(state.reason)}"
+        remarks.append(reveal(state.reason.removeprefix(f"MCP server '{state.name}' ")))
     if state.changed:
         tools = reveal(", ".join(state.changed))
-        yield f"  changed since you approved it: {tools}; /mcp approve {name} shows what changed"
-    yield from (f"  {reveal(note)}" for note in state.notes if not _is_about_change(note, state))
+        remarks.append(f"changed and not used: {tools}; /mcp approve {name} shows what changed")
+    remarks += [reveal(note) for note in state.notes if not _is_about_change(note, state)]
+    for remark in remarks:
+        yield from wrap(remark, _COLUMNS, initial_indent="  ", subsequent_indent="    ")
 
 
 def _is_about_change(note: str, state: ServerState) -> bool:
@@ -122,12 +134,16 @@ def _doctor(context: Context, name: str) -> None:
 
 
 async def _login(context: Context, name: str) -> None:
+    _state_of(context, name)
     if not context.questions.can_ask:
         raise UsageError("a sign-in needs somebody at the terminal")
-    state = await context.app.servers.login(name, signing_in(context, name))
-    if state.phase != _READY:
-        raise UsageError(state.reason or f"{named(name)} is {state.phase}")
-    context.writer.aside(f"signed in: {_summary(state)}")
+    sign_in = SignIn(context, name)
+    try:
+        state = await context.app.servers.login(name, sign_in.visit)
+    finally:
+        # Whoever stops the command does not stop the connection, which would go on asking.
+        sign_in.give_up()
+    context.writer.aside(_outcome(state))
 
 
 async def _logout(context: Context, name: str) -> None:
@@ -138,9 +154,7 @@ async def _logout(context: Context, name: str) -> None:
 
 async def _reconnect(context: Context, name: str) -> None:
     state = await context.app.servers.reconnect(name)
-    if state.phase != _READY:
-        raise UsageError(state.reason or f"{named(name)} is {state.phase}")
-    context.writer.aside(_summary(state))
+    context.writer.aside(_outcome(state))
 
 
 async def _approve(context: Context, name: str) -> None:
@@ -176,8 +190,12 @@ async def _agreed(context: Context) -> bool:
         return False
 
 
-def _summary(state: ServerState) -> str:
-    return f"{named(state.name)} is ready: {state.tools} tools, about {state.tokens:,} tokens"
+def _outcome(state: ServerState) -> str:
+    """Return what became of a server; why it failed is told by whoever watches them all."""
+    if state.phase != _READY:
+        return f"{named(state.name)} is not connected"
+    tools = f"{state.tools} tool{'' if state.tools == 1 else 's'}"
+    return f"{named(state.name)} is ready: {tools}, about {state.tokens:,} tokens"
 
 
 def _state_of(context: Context, name: str) -> ServerState:
@@ -212,6 +230,7 @@ MCP_COMMAND: Final = Command(
     "mcp",
     "show the MCP servers, or do something about one",
     _mcp,
-    "[login|logout|reconnect|approve|resources|doctor] [name]",
+    "[what] [server]",
     choices=_choices,
+    more=_MORE,
 )

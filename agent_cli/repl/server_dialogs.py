@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final, TypeVar
 
+from agent_cli.events import EventSink, Notice
 from agent_cli.repl.dialogue import Dialogue
 from agent_cli.repl.foreign_words import named, said, shown_text
 from agent_cli.repl.form_dialog import FormDialog, label
@@ -22,13 +23,15 @@ AnswerT = TypeVar("AnswerT")
 
 
 class Dialogs:
-    """Puts servers' questions to a person, one after the other; see `servers.ServerDialogs`."""
+    """Puts servers' questions to a person one by one; see `server_questions.ServerDialogs`."""
 
     def __init__(
         self,
         prompt: Dialogue,
         lines: Lines,
         *,
+        publish: EventSink,
+        begin: Callable[[], None] = lambda: None,
         before_asking: Callable[[], None] = lambda: None,
         asking: Callable[[], AbstractContextManager[None]] = nullcontext,
         on_change: Callable[[], None] = lambda: None,
@@ -39,6 +42,8 @@ class Dialogs:
         Args:
             prompt: Who answers.
             lines: Where questions are shown.
+            publish: Gets notices of what needs no answer.
+            begin: Called before each dialog: leaves a blank row, wakes somebody.
             before_asking: Called when rows were written that somebody must see now.
             asking: Entered for as long as somebody is asked.
             on_change: Called when a server's state changed.
@@ -46,6 +51,8 @@ class Dialogs:
         """
         self._prompt = prompt
         self._lines = lines
+        self._publish = publish
+        self._begin = begin
         self._before_asking = before_asking
         self._asking = asking
         self._on_change = on_change
@@ -78,7 +85,7 @@ class Dialogs:
         """Show an address, whole and with its host, and open it if the person agrees."""
         if not web_host(url):
             where = one_line(reveal(url))
-            self._lines.notice(f"{named(server)} may not open {where}: no web page", "warning")
+            self._warn(f"{named(server)} may not open {where}: no web page")
             return "decline"
 
         async def ask() -> Action:
@@ -120,10 +127,9 @@ class Dialogs:
         if state.changed and state.changed != self._told.get(state.name):
             self._told[state.name] = state.changed
             tools = ", ".join(one_line(reveal(tool)) for tool in state.changed)
-            self._lines.notice(
-                f"{named(state.name)} changed since you approved it: {tools}. Not used until you"
-                f" run /mcp approve {state.name}, which shows what changed",
-                "warning",
+            self._warn(
+                f"{named(state.name)} changed since you approved it; not used for now: {tools}."
+                f" /mcp approve {state.name} shows what changed"
             )
         self._on_change()
 
@@ -137,13 +143,15 @@ class Dialogs:
     ) -> AnswerT:
         """Ask when nothing else is asked; *nobody* and *stopped* stand for an answer."""
         if not self._prompt.can_ask:
-            self._lines.notice(f"{named(server)} asked something nobody can answer here", "warning")
+            self._warn(f"{named(server)} asked something nobody can answer here")
             return nobody
         async with self._turn:
             try:
                 with self._asking():
+                    self._begin()
                     return await ask()
             except (KeyboardInterrupt, EOFError):
+                self._lines.aside(f"{reveal(server)}: not answered", "dim")
                 return stopped
 
     async def _action(self, server: str, question: str) -> Action:
@@ -153,3 +161,6 @@ class Dialogs:
     def _show(self, rows: Iterable[str]) -> None:
         self._lines.aside("\n".join(rows))
         self._before_asking()
+
+    def _warn(self, text: str) -> None:
+        self._publish(Notice("warning", text))

@@ -1,6 +1,6 @@
 """Prompts of MCP servers as commands: `/mcp__server__prompt "first argument" second`."""
 
-import shlex
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -13,6 +13,8 @@ from agent_cli.repl.servers import PromptArgument, ServerPrompt
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 
+WORD: Final = re.compile(r'"[^"]*"(?!\S)|\'[^\']*\'(?!\S)|\S+')
+"""An argument: quotes count only around a whole word, so that apostrophes need no care."""
 _SHOWN_ROWS: Final = 6
 
 
@@ -32,21 +34,24 @@ def server_commands(app: Application) -> Iterator[Command]:
 
 
 def given_arguments(prompt: ServerPrompt, typed: str) -> dict[str, str]:
-    """Return the arguments by name, in order; more words than arguments belong to the last one.
+    """Return the arguments by name, in order; what is left over belongs to the last one.
 
     Raises:
-        UsageError: A quote is not closed, or the prompt takes no arguments.
+        UsageError: The prompt takes no arguments.
     """
     names = [argument.name for argument in prompt.arguments]
-    try:
-        words = shlex.split(typed)
-    except ValueError:
-        raise UsageError(f"/{prompt.command}: a quote is not closed") from None
+    found = [*WORD.finditer(typed)]
+    if found and not names:
+        raise UsageError(f"/{prompt.command} takes nothing behind it")
+    words = [bare(word[0]) for word in found]
     if len(words) > len(names):
-        if not names:
-            raise UsageError(f"/{prompt.command} takes nothing behind it")
-        words[len(names) - 1 :] = [" ".join(words[len(names) - 1 :])]
+        words[len(names) - 1] = typed[found[len(names) - 1].start() :].strip()
     return dict(zip(names, words, strict=False))
+
+
+def bare(word: str) -> str:
+    """Return *word* without the quotes around it."""
+    return word[1:-1] if len(word) > 1 and word[0] in "\"'" and word[-1] == word[0] else word
 
 
 class _Filling:

@@ -37,9 +37,9 @@ def test_the_table_shows_each_server_what_it_offers_and_what_is_wrong_with_it() 
         "web     needs a sign-in      -        -          -       -",
         "  /mcp login web signs in",
         "bad     failed               -        -          -       -",
-        "  MCP server 'bad' did not start: no such file",
+        "  did not start: no such file",
         "old     ready                1        -          -      80",
-        "  changed since you approved it: add; /mcp approve old shows what changed",
+        "  changed and not used: add; /mcp approve old shows what changed",
         "  tool x is left out: no",
     ]
     assert said("/mcp", app=app_with()) == ["no MCP servers; agent-cli mcp add, outside, adds one"]
@@ -63,7 +63,7 @@ def test_the_doctor_says_what_to_do() -> None:
     assert said("/mcp doctor", app=app) == [
         "docs: in order",
         "bad: failed",
-        "  MCP server 'bad' did not start: no such file",
+        "  did not start: no such file",
         "  /mcp reconnect bad tries again",
         tried.format("NAME"),
     ]
@@ -76,7 +76,7 @@ def test_a_server_is_connected_anew_and_signed_out_of() -> None:
 
     assert said("/mcp reconnect docs", "/mcp reconnect bad", "/mcp logout docs", app=app) == [
         "MCP server docs is ready: 3 tools, about 1,204 tokens",
-        "MCP server 'bad' did not start: no such file",
+        "MCP server bad is not connected",
         "MCP server docs: the sign-in is forgotten",
     ]
     assert app.servers.done == ["reconnect docs", "reconnect bad", "logout docs"]
@@ -111,7 +111,7 @@ def test_a_sign_in_takes_the_address_the_browser_ended_at(monkeypatch: pytest.Mo
         "It should open in your browser, and this goes on when you are done there. With the",
         "browser on another computer: paste the address it ends at, even if nothing loads.",
         "that address brings nothing back: it has code= or error= in it",
-        "signed in: MCP server docs is ready: 3 tools, about 1,204 tokens",
+        "MCP server docs is ready: 3 tools, about 1,204 tokens",
     ]
     assert app.servers.done == ["login docs with http://localhost:1/?code=2"]
 

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 from functools import partial
 
+from agent_cli.events import Event, Notice
 from agent_cli.mcp_client.forms import form_fault, form_fields
 from agent_cli.mcp_client.host import SamplingRequest
 from agent_cli.mcp_client.state import Phase, ServerState
@@ -43,13 +44,18 @@ class Person:
 
     notice = aside
 
+    def hear(self, event: Event) -> None:
+        assert isinstance(event, Notice)
+        assert event.level == "warning"
+        self.seen.append(event.text)
+
     async def open_page(self, url: str) -> None:
         self.opened.append(url)
 
 
 def asked(*answers: Answer, can_ask: bool = True) -> tuple[Dialogs, Person]:
     person = Person([*answers], can_ask)
-    return Dialogs(person, person, open_page=person.open_page), person
+    return Dialogs(person, person, publish=person.hear, open_page=person.open_page), person
 
 
 def form(message: str = "Who?", **properties: Json) -> Form:
@@ -110,7 +116,9 @@ async def test_a_form_can_be_declined_cancelled_and_filled_in_again() -> None:
     two = form(name=NAME, age=AGE)
 
     assert await asked("x", "n")[0].fill_form(two) == Filled("decline")
-    assert await asked(KeyboardInterrupt)[0].fill_form(two) == Filled("cancel")
+    stopped, person = asked(KeyboardInterrupt)
+    assert await stopped.fill_form(two) == Filled("cancel")
+    assert person.seen[-1] == "docs: not answered"
     assert await asked("y", "Anna", EOFError)[0].fill_form(two) == Filled("cancel")
     assert await asked("y", "Anna", "", "n")[0].fill_form(two) == Filled("decline")
     again = asked("y", "Anna", "", "?", "a", "Bert", "40", "y")[0]
@@ -212,17 +220,37 @@ async def test_two_servers_are_answered_one_after_the_other() -> None:
     assert person.seen.index("  │ Else?") > person.seen.index("docs: send? (y/n/a) y")
 
 
+async def test_a_question_whose_server_is_gone_makes_way_for_the_next() -> None:
+    """The call was stopped, or the connection broke, while somebody read the form."""
+    dialogs, person = asked("y")
+    reading = asyncio.Event()
+
+    async def choose_key(message: str, keys: str, *, at_once: bool = False) -> str:
+        reading.set()
+        await asyncio.Event().wait()
+        return ""
+
+    person.choose_key, answering = choose_key, person.choose_key  # type: ignore[method-assign]
+    first = asyncio.ensure_future(dialogs.fill_form(form("One?")))
+    second = asyncio.ensure_future(dialogs.fill_form(form("Two?")))
+    await reading.wait()
+    person.choose_key = answering  # type: ignore[method-assign]
+    first.cancel()
+
+    assert await second == Filled("accept")
+
+
 def test_a_changed_tool_is_told_once_and_the_screen_learns_of_every_change() -> None:
     """The description may have become an attack; which command shows it is said."""
     person, changes = Person([]), list[int]()
-    dialogs = Dialogs(person, person, on_change=lambda: changes.append(1))
+    dialogs = Dialogs(person, person, publish=person.hear, on_change=lambda: changes.append(1))
 
     for tools in ((), ("search",), ("search",), ("search", "add")):
         dialogs.server_changed(ServerState("docs", Phase.READY, changed=tools))
 
-    told = "MCP server docs changed since you approved it: {}. Not used until you run /mcp approve"
-    assert [row.split(" docs, which")[0] for row in person.seen] == [
-        told.format("search"),
-        told.format("search, add"),
-    ]
+    told = (
+        "MCP server docs changed since you approved it; not used for now: {}."
+        " /mcp approve docs shows what changed"
+    )
+    assert person.seen == [told.format("search"), told.format("search, add")]
     assert len(changes) == 4

@@ -1,0 +1,70 @@
+"""What MCP servers offer and ask, on the screen of the whole program."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from agent_cli.repl.live.question import SILENCE_S
+from tests.e2e.program import AGENT_CLI, environment, results_in, said_by_user, text_of
+from tests.messages_api import reply, serve_in_thread, tool_use
+from tests.repl.terminal import Terminal
+
+FULL_SERVER = str(Path(__file__).parents[1] / "mcp_client" / "full_server.py")
+
+
+def answer(terminal: Terminal, question: str, keys: str) -> None:
+    """Type *keys* once *question* stands at the prompt for as long as a person needs to see it."""
+    terminal.until(lambda: terminal.last_row == question)
+    seen_at_s = time.monotonic()
+    terminal.until(lambda: time.monotonic() - seen_at_s > SILENCE_S + 0.1)
+    terminal.send(keys)
+
+
+def test_a_server_asks_and_offers_at_the_prompt() -> None:
+    """A form with a default and a slip, a page, a prompt with an argument asked for, a resource."""
+    full = {"command": sys.executable, "args": [FULL_SERVER, "stdio"]}
+    Path("servers.json").write_text(json.dumps({"mcpServers": {"full": full}}))
+    options = ("--mcp-config", "servers.json", "--permission-mode", "yolo")
+    with (
+        serve_in_thread(
+            reply(tool_use("mcp__full__ask", {}), tool_use("mcp__full__ask_to_visit", {})),
+            reply("Asked."),
+            reply("Greeted."),
+            reply("Read."),
+        ) as api,
+        Terminal(AGENT_CLI, *options, **environment(api, {"TERM": "xterm-256color"})) as terminal,
+    ):
+        terminal.until("MCP 1/1")
+        terminal.send("/mcp\r")
+        terminal.until("full    ready      8")
+        terminal.send("go\r")
+        answer(terminal, "full: answer? (y/n)", "y")
+        answer(terminal, "full: Colour [green]>", "\r")
+        answer(terminal, "full: Count>", "two\r")
+        terminal.until("not taken: two is not a whole number")
+        answer(terminal, "full: Count>", "2\r")
+        answer(terminal, "full: send? (y/n/a)", "y")
+        answer(terminal, "full: open it? (y/n)", "n")
+        terminal.until("Asked.")
+        terminal.until_prompt()
+        terminal.send("/mcp__full__greet\r")
+        answer(terminal, "full: name>", "Anna\r")
+        terminal.until("Greeted.")
+        terminal.until_prompt()
+        terminal.send("see @full:note://tod")
+        terminal.until("note://today  A note")
+        terminal.send("\t")
+        terminal.until(lambda: terminal.last_row == "you> see @full:note://today")
+        terminal.send("\r")
+        terminal.until("with @full:note://today: 22 characters")
+        terminal.until("Read.")
+
+    asked, visited = (text_of(result) for result in results_in(api.requests[1].body))
+    assert asked == "accept: {'colour': 'green', 'count': 2}"
+    assert visited == "decline"
+    assert "Write a warm greeting for Anna." in said_by_user(api.requests[2].body)[-1]
+    assert said_by_user(api.requests[3].body)[-2:] == [
+        "note://today:\nbuy milk",
+        "see @full:note://today",
+    ]
