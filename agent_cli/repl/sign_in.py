@@ -1,32 +1,55 @@
 """Signing in to a server of the web: a page in the browser, and the way back from it."""
 
+import asyncio
+from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from agent_cli.errors import UsageError
 from agent_cli.repl.command import Context
 from agent_cli.repl.foreign_words import named
-from agent_cli.repl.servers import Visit
 from agent_cli.repl.web_pages import page_rows, web_host
 from agent_cli.terminal.browser import open_page
 
+_GAVE_UP: Final = "you gave up"
 
-def signing_in(context: Context, server: str) -> Visit:
-    """Return what takes the person to the sign-in page of *server*."""
 
-    async def visit(url: str) -> str | None:
+class SignIn:
+    """Takes the person to the sign-in page of one server, until they are back or give up."""
+
+    def __init__(self, context: Context, server: str) -> None:
+        self._context = context
+        self._server = server
+        self._given_up = asyncio.Event()
+
+    def give_up(self) -> None:
+        """Ask for nothing more: nobody waits for it."""
+        self._given_up.set()
+
+    async def visit(self, url: str) -> str | None:
+        """Show *url* and return the address that was pasted; a `Visit`.
+
+        Raises:
+            UsageError: They gave up, alone or in a group.
+        """
         if not web_host(url):
-            raise UsageError(f"{named(server)} names a sign-in page that is no web page")
+            raise UsageError(f"{named(self._server)} names a sign-in page that is no web page")
         rows = [
-            f"sign in to {named(server)} on this page:",
+            f"sign in to {named(self._server)} on this page:",
             *page_rows(url),
             "It should open in your browser, and this goes on when you are done there. With the",
             "browser on another computer: paste the address it ends at, even if nothing loads.",
         ]
-        context.writer.aside("\n".join(rows))
+        self._context.writer.aside("\n".join(rows))
         await open_page(url)
-        return await _pasted(context)
+        async with asyncio.TaskGroup() as tasks:
+            watching = tasks.create_task(self._watch())
+            address = await _pasted(self._context)
+            watching.cancel()
+        return address
 
-    return visit
+    async def _watch(self) -> None:
+        await self._given_up.wait()
+        raise UsageError(_GAVE_UP)
 
 
 async def _pasted(context: Context) -> str:
@@ -41,7 +64,7 @@ async def _pasted(context: Context) -> str:
             context.writer.aside("that address brings nothing back: it has code= or error= in it")
             address = await context.questions.choose_next("address (Ctrl-C: give up): ", "")
     except (KeyboardInterrupt, EOFError):
-        raise UsageError("you gave up") from None
+        raise UsageError(_GAVE_UP) from None
     return address.strip()
 
 

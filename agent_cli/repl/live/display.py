@@ -89,6 +89,11 @@ class Display:
         self._backlog.skip_wait()
         self._changed.set()
 
+    def show_now(self) -> None:
+        """Paint what somebody has to see before they are asked, whatever waits before it."""
+        self.hurry()
+        self.flush()
+
     async def run(self) -> None:
         """Paint until cancelled."""
         while True:

@@ -1,10 +1,11 @@
-"""The parts of the display, put together for one screen."""
+"""The parts of the display, and what asks on it, put together for one screen."""
 
 import os
 import time
 
 from agent_cli.repl.application import Application
 from agent_cli.repl.live.backlog import Backlog
+from agent_cli.repl.live.bell import Bell
 from agent_cli.repl.live.display import Display
 from agent_cli.repl.live.results import Results
 from agent_cli.repl.live.screen import LiveScreen
@@ -13,6 +14,7 @@ from agent_cli.repl.live.tool_rows import ToolRows
 from agent_cli.repl.live.view import View
 from agent_cli.repl.live.widgets import Details
 from agent_cli.repl.look import Look
+from agent_cli.repl.server_dialogs import Dialogs
 from agent_cli.terminal.links import shows_links
 
 
@@ -44,3 +46,20 @@ def open_display(app: Application, screen: LiveScreen, look: Look) -> tuple[Disp
         paint=paint,
     )
     return display, results
+
+
+def open_dialogs(app: Application, screen: LiveScreen, display: Display, bell: Bell) -> Dialogs:
+    """Return what asks at the prompt of *screen* for MCP servers."""
+
+    def begin() -> None:
+        display.leave_space()
+        bell.question()
+
+    return Dialogs(
+        screen.asking,
+        display,
+        publish=app.agent.publish,
+        begin=begin,
+        before_asking=display.show_now,
+        on_change=screen.refresh,
+    )

@@ -104,3 +104,21 @@ async def test_where_only_keys_answer_a_text_is_kept_for_the_prompt(tmp_path: Pa
 
         assert await asking == "n"
         await it.until(lambda: it.rows == ["allow? n", "you> xyou could"])
+
+
+async def test_a_question_nobody_waits_for_any_more_gives_the_prompt_back(tmp_path: Path) -> None:
+    """Its server died, or the call it belongs to was stopped; the next one may be asked."""
+    async with live(tmp_path) as it:
+        it.type("draft")
+        await it.until(lambda: it.rows == ["you> draft"])
+        asking = asyncio.ensure_future(it.screen.asking.choose_next("one? ", "y"))
+        await it.until(lambda: it.rows == ["one?"])
+        it.type("answ")
+        await it.until(lambda: it.rows == ["one? answ"])
+        asking.cancel()
+        await it.until(lambda: it.rows == ["you> answ", "     draft"])
+        second = asyncio.ensure_future(it.screen.asking.choose_next("two? ", "y"))
+        await opened(it, "two?")
+        it.type("y")
+
+        assert await second == "y"

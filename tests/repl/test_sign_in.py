@@ -1,0 +1,61 @@
+"""Signing in to a server of the web."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from agent_cli.errors import UsageError
+from agent_cli.repl.command import Context
+from agent_cli.repl.sign_in import SignIn
+from tests.repl.scripted_app import Application
+from tests.repl.test_server_dialogs import Answer, Person
+
+
+@dataclass
+class Waiting(Person):
+    """Reads the question and does nothing about it."""
+
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def choose(self, message: str, keys: str) -> str:
+        self.asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+@pytest.fixture(autouse=True)
+def no_browser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BROWSER", "true")
+
+
+def signing_in(person: Person) -> SignIn:
+    return SignIn(Context(Application(), person, person, print, print), "web")
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, EOFError])
+async def test_ctrl_c_gives_up_and_is_no_error_of_the_event_loop(end: Answer) -> None:
+    """The page is shown in a task of the connection's, which must not see an interrupt."""
+    with pytest.raises(ExceptionGroup) as raised:
+        await signing_in(Person([end])).visit("https://a.example")
+
+    assert [str(error) for error in raised.value.exceptions] == ["you gave up"]
+
+
+async def test_a_command_that_is_stopped_takes_its_question_with_it() -> None:
+    """The connection goes on without it; the next line is a prompt again."""
+    person = Waiting([])
+    sign_in = signing_in(person)
+
+    visiting = asyncio.ensure_future(sign_in.visit("https://a.example"))
+    await person.asked.wait()
+    sign_in.give_up()
+
+    with pytest.raises(ExceptionGroup):
+        await visiting
+
+
+async def test_a_page_that_is_no_web_page_is_not_opened() -> None:
+    """An authorization server names it, and that is a stranger too."""
+    with pytest.raises(UsageError, match="MCP server web names a sign-in page that is no web page"):
+        await signing_in(Person([])).visit("file:///etc/passwd")
