@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import Sequence
 
+import pytest
 from prompt_toolkit.completion import Completion
 
 from agent_cli.mcp_client.catalogue import ResourceInfo
+from agent_cli.repl.live import server_choices
 from agent_cli.repl.live.server_choices import Ask, PromptChoices, ResourceChoices, asking
 from tests.repl.scripted_servers import DAYS, GREET, TODAY, Servers
 
@@ -53,17 +55,33 @@ async def test_what_stands_in_a_template_is_suggested_by_its_server() -> None:
 async def test_arguments_of_a_prompt_are_suggested_one_by_one() -> None:
     """What stands before the cursor in quotes is one argument."""
     assert texts(await arguments("/mcp__docs__greet Anna ")) == ["warm", "cold"]
+    [warm] = await arguments("/mcp__docs__greet Anna 'war'")
+    assert (warm.text, warm.start_position) == ("warm", -5)
     [cold] = await arguments('/mcp__docs__greet "Anna B" "c')
     assert (cold.text, cold.start_position, cold.display_meta_text) == ("cold", -2, "style")
     for before in ("/mcp__docs__greet An", "/mcp__docs__greet a b ", "/other a ", "x /mcp__docs__"):
         assert texts(await arguments(before)) == []
 
 
-async def test_a_server_that_is_gone_or_silent_suggests_nothing() -> None:
+async def test_a_server_that_is_gone_or_silent_suggests_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Typing goes on, whatever a server does."""
+    monkeypatch.setattr(server_choices, "_LIMIT_S", 0.01)
+    given_up = asyncio.Event()
+
+    async def silence() -> Sequence[str]:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            given_up.set()
+        return ()
+
     none: Ask = asking(asyncio.get_running_loop())
     servers = Servers(listed=(), known=[DAYS])
 
     assert (
         await asyncio.to_thread(lambda: [*ResourceChoices(servers, none)("@docs:note://m")]) == []
     )
+    assert await asyncio.to_thread(none, silence()) == ()
+    await given_up.wait()

@@ -1,0 +1,22 @@
+"""What Ctrl-C means right now."""
+
+import asyncio
+import os
+import signal
+
+from agent_cli.repl.interrupts import Interrupts
+
+
+async def test_a_question_goes_before_what_runs_around_it() -> None:
+    """A server asks in the middle of a run: Ctrl-C is for its question, and then for the run."""
+    heard: asyncio.Queue[str] = asyncio.Queue()
+    interrupts = Interrupts(lambda stop: heard.put_nowait(f"question: {stop.__name__}"))
+
+    with interrupts.installed(), interrupts.stopping(lambda: heard.put_nowait("run")):
+        with interrupts.asking():
+            os.kill(os.getpid(), signal.SIGINT)
+            first = await heard.get()
+        os.kill(os.getpid(), signal.SIGINT)
+        second = await heard.get()
+
+    assert (first, second) == ("question: KeyboardInterrupt", "run")

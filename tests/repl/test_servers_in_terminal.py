@@ -1,0 +1,28 @@
+"""MCP servers at the prompt of a screen, while a run goes on."""
+
+from tests.repl.terminal import Terminal
+
+CTRL_U, ESCAPE = "\x15", "\x1b"
+
+
+def test_what_a_run_cannot_take_waits_and_nothing_typed_is_lost() -> None:
+    """A resource is read before its message is sent, and /mcp changes no server under a run."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.send("see @docs:note://never\r")
+        terminal.until("resource note://never: there is none")
+        terminal.until(lambda: terminal.last_row == "you> see @docs:note://never")
+        terminal.send(f"{CTRL_U}forever\r")
+        terminal.until("working on it")
+        terminal.send("/mcp reconnect docs\r")
+        terminal.until("/mcp reconnect docs waits for the end of the run")
+        terminal.until(lambda: terminal.last_row == "you> /mcp reconnect docs")
+        terminal.send(f"{CTRL_U}/mcp\r")
+        terminal.until("docs    ready      3        -          -   1,204")
+        terminal.send("and @docs:note://today\r")
+        terminal.until("  next: and @docs:note://today")
+        terminal.send(ESCAPE)
+        terminal.until(lambda: terminal.last_row == "you> and @docs:note://today")
+        terminal.send("\r")
+        terminal.until("with @docs:note://today: 22 characters")
+        terminal.until("buy milk")
