@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from agent_cli.messages import UserMessage
-from agent_cli.repl.servers import Servers
+from agent_cli.repl.servers import ServerResource, Servers
 from agent_cli.terminal.references import references
 from agent_cli.terminal.writer import Lines
 from agent_cli.timeline import Block, text_block, text_of
@@ -23,31 +23,35 @@ class Named(NamedTuple):
 
 
 def named_in(text: str, servers: Servers) -> list[Named]:
-    """Return the resources *text* names, each once: the longest address a server knows.
+    """Return the resources *text* names, each once.
 
     A word behind an @ that begins with no server's name is none of ours.
     """
-    running = {state.name for state in servers.states()}
-    listed = {(each.server, each.uri) for each in servers.resources()}
-    templates = [
-        (each.server, _pattern(each.uri)) for each in servers.resources() if each.is_template
+    names = {state.name for state in servers.states()}
+    spellings: dict[int, list[Named]] = {}
+    for spelling in references(text):
+        server, _, uri = spelling.path.partition(":")
+        if uri and server in names:
+            spellings.setdefault(spelling.start, []).append(Named(server, uri))
+    resources = servers.resources()
+    return list(dict.fromkeys(_likeliest(each, resources) for each in spellings.values()))
+
+
+def _likeliest(spellings: Sequence[Named], resources: Sequence[ServerResource]) -> Named:
+    """Return which of *spellings* is meant: a mark may stand behind an address or belong to it.
+
+    The longest that is listed; else the shortest, preferably one that fits a template. What no
+    list has may exist all the same.
+    """
+    listed = {(each.server, each.uri) for each in resources}
+    forms = [(each.server, _pattern(each.uri)) for each in resources if each.is_template]
+    known = [each for each in spellings if each in listed]
+    known += [
+        each
+        for each in reversed(spellings)
+        if any(server == each.server and form.fullmatch(each.uri) for server, form in forms)
     ]
-    found: dict[int, list[Named]] = {}
-    for reference in references(text):
-        server, _, uri = reference.path.partition(":")
-        if uri and server in running:
-            found.setdefault(reference.start, []).append(Named(server, uri))
-    chosen = []
-    for spellings in found.values():
-        known = [each for each in spellings if each in listed]
-        known += [
-            each
-            for each in spellings[::-1]
-            if any(each.server == server and form.fullmatch(each.uri) for server, form in templates)
-        ]
-        # What no list has may exist all the same; a mark behind it is not part of it.
-        chosen.append([*known, spellings[-1]][0])
-    return list(dict.fromkeys(chosen))
+    return [*known, spellings[-1]][0]
 
 
 async def with_resources(text: str, servers: Servers, lines: Lines) -> UserMessage:

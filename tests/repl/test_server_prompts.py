@@ -1,6 +1,7 @@
 """Prompts of MCP servers as commands, in a plain session of this process."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,11 +68,24 @@ def test_help_lists_prompts_under_their_server() -> None:
     ]
 
 
-def test_more_words_than_arguments_belong_to_the_last_one() -> None:
-    """Nobody should need quotes for a sentence."""
-    assert given_arguments(GREET, "Anna very warm indeed") == {
-        "name": "Anna",
-        "style": "very warm indeed",
-    }
-    with pytest.raises(UsageError, match="/mcp__docs__greet: a quote is not closed"):
-        given_arguments(GREET, "Anna 'very")
+@pytest.mark.parametrize(
+    ("typed", "given"),
+    [
+        ("Anna", {"name": "Anna"}),
+        ("\"Anna B\" 'very cold'", {"name": "Anna B", "style": "very cold"}),
+        ("Anna it's  very warm", {"name": "Anna", "style": "it's  very warm"}),
+        ("O'Hara \"unclosed", {"name": "O'Hara", "style": '"unclosed'}),
+        ("", {}),
+    ],
+)
+def test_arguments_are_words_and_the_last_one_takes_the_rest(
+    typed: str, given: dict[str, str]
+) -> None:
+    """Nobody should need quotes for a sentence, nor care about an apostrophe in it."""
+    assert given_arguments(GREET, typed) == given
+
+
+def test_a_prompt_without_arguments_takes_nothing() -> None:
+    """A slip is told, not dropped."""
+    with pytest.raises(UsageError, match="/mcp__docs__greet takes nothing behind it"):
+        given_arguments(replace(GREET, arguments=()), "Anna")

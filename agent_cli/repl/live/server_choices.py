@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from prompt_toolkit.completion import Completion
 
 from agent_cli.errors import AgentCliError
+from agent_cli.repl.server_prompts import WORD, bare
 from agent_cli.repl.servers import ServerPrompt, ServerResource, Servers
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.references import reference_before, reference_to
@@ -20,7 +21,7 @@ Ask: TypeAlias = Callable[[Coroutine[None, None, Sequence[str]]], Sequence[str]]
 _LIMIT_S: Final = 2.5
 _FOUND_MAX: Final = 50
 _SHOWN_CHARS_MAX: Final = 100
-_WORD: Final = re.compile(r'"[^"]*"?|\'[^\']*\'?|\S+')
+_OPEN: Final = re.compile(r'(?<!\S)["\'][^"\']*\Z')
 _NAME: Final = re.compile(r"\{[^\w{}]*(\w+)[^{}]*\}")
 
 
@@ -112,7 +113,7 @@ class PromptChoices:
         *done, last = _words(typed)
         if len(done) >= len(prompt.arguments):
             return
-        for value in self._values(prompt, [_bare(word) for word in done], _bare(last)):
+        for value in self._values(prompt, done, last.strip("\"'")):
             text = f'"{value}"' if re.search(r"[\s'\\]", value) else value
             yield Completion(
                 text, -len(last), _short(value), _short(prompt.arguments[len(done)].name)
@@ -134,17 +135,11 @@ async def _completed(
 
 def _words(typed: str) -> list[str]:
     """Return what is typed behind a command, word by word; the last one is being typed."""
-    words = _WORD.findall(typed)
-    ends_inside = words and typed.endswith(words[-1]) and not _is_closed(words[-1])
-    return words if ends_inside else [*words, ""]
-
-
-def _is_closed(word: str) -> bool:
-    return len(word) > 1 and word[0] in "\"'" and word[-1] == word[0]
-
-
-def _bare(word: str) -> str:
-    return word.strip(word[0]) if word[:1] in ('"', "'") else word
+    if open_quote := _OPEN.search(typed):
+        return [*map(bare, WORD.findall(typed[: open_quote.start()])), open_quote[0]]
+    words = WORD.findall(typed)
+    last = words.pop() if typed[-1:].strip() else ""
+    return [*map(bare, words), last]
 
 
 def _short(text: str) -> str:
