@@ -21,9 +21,13 @@ class Bell:
         match event:
             case AgentStart():
                 self._began_s = self._clock()
-            case AgentEnd() if self._began_s is not None:
-                if self._clock() - self._began_s > LONG_S:
-                    self._ring()
+            case AgentEnd():
+                self.question()
                 self._began_s = None
             case _:
                 pass
+
+    def question(self) -> None:
+        """Ring if a run took long that stops to ask, or ends."""
+        if self._began_s is not None and self._clock() - self._began_s > LONG_S:
+            self._ring()

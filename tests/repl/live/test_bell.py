@@ -21,3 +21,18 @@ def test_only_a_long_run_rings(took_s: float, rings: int) -> None:
     bell(AgentEnd((), "end_turn"))
 
     assert len(rung) == rings
+
+
+def test_a_question_in_a_long_run_rings_and_one_while_nothing_runs_does_not() -> None:
+    """A server asks in the middle of a call; nobody looked away from an idle prompt."""
+    rung: list[float] = []
+    now_s = 0.0
+    bell = Bell(lambda: rung.append(now_s), lambda: now_s)
+
+    bell.question()
+    bell(AgentStart())
+    bell.question()
+    now_s += LONG_S + 1
+    bell.question()
+
+    assert rung == [now_s]
