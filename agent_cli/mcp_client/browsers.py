@@ -2,13 +2,13 @@
 
 import asyncio
 import shlex
-import webbrowser
 from collections.abc import Callable
 from typing import TextIO
 from urllib.parse import urljoin
 
 from agent_cli.errors import UsageError
 from agent_cli.mcp_client.host import Visit
+from agent_cli.terminal.browser import open_page
 
 _LIMIT_S = 30.0
 
@@ -18,7 +18,7 @@ def system_browser(say: Callable[[str], None]) -> Visit:
 
     async def visit(url: str) -> None:
         say(f"Sign in at {url}")
-        await asyncio.to_thread(webbrowser.open, url)
+        await open_page(url)
 
     return visit
 
@@ -38,13 +38,18 @@ def pasting_browser(say: Callable[[str], None], keyboard: TextIO) -> Visit:
 
 
 async def _line(keyboard: TextIO) -> str:
-    """Return the next line; waiting for it can be cancelled, which a thread's reading cannot."""
+    """Return the next line that is not empty, "" at the end.
+
+    Waiting for it can be cancelled, which a thread's reading cannot.
+    """
     loop = asyncio.get_running_loop()
     line: asyncio.Future[str] = loop.create_future()
 
     def read() -> None:
-        loop.remove_reader(keyboard)
-        line.set_result(keyboard.readline().strip())
+        text = keyboard.readline()
+        if text.strip() or not text:
+            loop.remove_reader(keyboard)
+            line.set_result(text.strip())
 
     loop.add_reader(keyboard, read)
     try:

@@ -65,6 +65,25 @@ def test_a_server_is_added_tested_listed_and_removed() -> None:
     assert mcp("list") == (0, "no MCP servers; add one: agent-cli mcp add NAME COMMAND|URL")
 
 
+@pytest.mark.parametrize(
+    ("words", "entry"),
+    [
+        ("npx -y pkg --env x .", {"command": "npx", "args": ["-y", "pkg", "--env", "x", "."]}),
+        ("--env=A=b npx -y", {"command": "npx", "args": ["-y"], "env": {"A": "b"}}),
+        ("--env A=b -- npx -y", {"command": "npx", "args": ["-y"], "env": {"A": "b"}}),
+        (
+            "https://x/mcp --header A:b --transport sse",
+            {"type": "sse", "url": "https://x/mcp", "headers": {"A": "b"}},
+        ),
+    ],
+)
+def test_options_of_a_command_are_its_own(words: str, entry: dict[str, object]) -> None:
+    """As people copy it from a server's page; those of an address are ours."""
+    assert agent_cli("mcp", "add", "new", *words.split()).code == 0
+
+    assert json.loads(user_file().read_text())["mcpServers"]["new"] == entry
+
+
 def test_a_server_that_does_not_work_is_a_reason_and_exit_code_1() -> None:
     configure(bad=["-c", "import sys; sys.exit('no key')"])
 
@@ -79,7 +98,7 @@ def test_a_server_that_does_not_work_is_a_reason_and_exit_code_1() -> None:
     ("words", "complaint"),
     [
         (["add", "a b", "x"], "'a b' is no name for a server"),
-        (["add", "a", "x", "--env", "B"], "--env 'B': write NAME=VALUE"),
+        (["add", "a", "--env", "B", "x"], "--env 'B': write NAME=VALUE"),
         (["remove", "gone"], "has no server 'gone'; it has: none"),
         (["test", "gone"], "there is no MCP server 'gone'; there are: none"),
         (["exercise", "gone"], "there is no MCP server 'gone'; there are: none"),
@@ -146,17 +165,15 @@ async def test_a_browser_elsewhere_ends_at_an_address_that_can_be_pasted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Over SSH the way back to us leads to the wrong machine."""
-    opened: list[str] = []
-    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setenv("BROWSER", "true %s")
     said: list[str] = []
     ours, theirs = os.openpty()
-    os.write(ours, b"http://localhost:1/callback?code=c\n")
+    os.write(ours, b"\nhttp://localhost:1/callback?code=c\n")
 
     with os.fdopen(ours), os.fdopen(theirs) as keyboard:
         pasted = await pasting_browser(said.append, keyboard)("https://web/sign-in")
 
     assert pasted == "http://localhost:1/callback?code=c"
-    assert opened == ["https://web/sign-in"]
     assert said[0] == "Sign in at https://web/sign-in"
 
 

@@ -1,0 +1,23 @@
+"""The person's browser."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.terminal.browser import open_page
+
+
+async def test_a_browser_gets_the_address_and_not_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is a file of the workspace run that is called like the module which opens it."""
+    Path("webbrowser.py").write_text("open('hijacked', 'w')")
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\n(: < /dev/tty) 2>&- && exit\necho "$1" > {tmp_path}/opened\n')
+    browser.chmod(0o755)
+    monkeypatch.setenv("BROWSER", f"{browser} %s")
+
+    await open_page("https://pay.example/1?a=b&c=d")
+
+    assert (tmp_path / "opened").read_text() == "https://pay.example/1?a=b&c=d\n"
+    assert not Path("hijacked").exists()
