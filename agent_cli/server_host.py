@@ -9,7 +9,7 @@ from pathlib import Path
 from agent_cli import paths
 from agent_cli.agent import Agent
 from agent_cli.errors import ToolError
-from agent_cli.events import EventSink, UsageChanged
+from agent_cli.events import EventSink, Notice, UsageChanged
 from agent_cli.mcp_client import Answer, Elicitation, Host, SamplingRequest
 from agent_cli.mcp_client.forms import form_fault, form_fields
 from agent_cli.mcp_client.sampling import sampling
@@ -79,6 +79,9 @@ class ServerHost:
 
     async def _elicit(self, question: Elicitation) -> Answer:
         if self.dialogs is None:
+            what = "wants the user to visit a page" if question.url else "has a question"
+            text = f"MCP server '{question.server}' {what}, declined: nobody can be asked here"
+            self._publish(Notice("warning", text))
             return Answer("decline")
         if question.url:
             return Answer(
