@@ -62,15 +62,37 @@ def _mcp_json(path: Path) -> Iterator[str]:
             layers.take([Entry(("mcp", "servers", entry.path[-1]), entry.value, entry.origin)])
         except SettingsError as error:
             yield f"cannot be used as it is: {_plain(str(error))}"
+            # The reader that acts on this file is milder in places.
+            written = _as_written(entry.path[-1], entry.value)
+            if written.command or written.url:
+                yield _server(written)
         yield from map(_server, layers.settings().mcp.servers)
+
+
+def _as_written(name: str, entry: object) -> McpServer:
+    """Return what of *entry* acts, whatever else may be wrong with it."""
+    given = entry if isinstance(entry, dict) else {}
+    command, url, args = (given.get(key) for key in ("command", "url", "args"))
+    return McpServer(
+        name,
+        command=command if isinstance(command, str) else "",
+        args=tuple(map(str, args)) if isinstance(args, list) else (),
+        url=url if isinstance(url, str) else "",
+    )
 
 
 def _server(server: McpServer) -> str:
     redactor = Redactor()
+    acts = []
+    if server.command:
+        command = shlex.join((server.command, *redactor.arguments(server.args)))
+        where = f" in {server.cwd}" if server.cwd else ""
+        # A variable can make a harmless command run something else.
+        variables = f" with {', '.join(server.env)} set" if server.env else ""
+        acts.append(f"starts {command}{where}{variables}")
     if server.url:
-        return _plain(f"connects to {redactor.text(server.url)} (MCP server {server.name})")
-    command = shlex.join((server.command, *redactor.arguments(server.args)))
-    return _plain(f"starts {command} (MCP server {server.name})")
+        acts.append(f"connects to {redactor.text(server.url)}")
+    return _plain(f"{' and '.join(acts) or 'starts nothing'} (MCP server {server.name})")
 
 
 def _plain(text: str) -> str:

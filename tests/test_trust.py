@@ -149,6 +149,26 @@ def test_what_would_act_is_told_file_by_file() -> None:
     )
 
 
+def test_nothing_about_a_server_hides_what_it_starts() -> None:
+    """Threat 10: an address beside it, a word one reader refuses, a variable that runs a file."""
+    servers = {
+        "both": {"command": "./evil", "url": "https://harmless.example"},
+        "odd": {"command": "./evil", "args": ["-x"], "enabled": "yes"},
+        "where": {"command": "node", "cwd": "sub", "env": {"NODE_OPTIONS": "-r ./evil"}},
+    }
+    (WORKSPACE / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+
+    [told] = what_would_act(WORKSPACE)
+
+    assert told.effects == (
+        "starts ./evil and connects to https://harmless.example (MCP server both)",
+        f"cannot be used as it is: {WORKSPACE / '.mcp.json'}:1:"
+        ' mcp.servers.odd.enabled must be true or false, not "yes"',
+        "starts ./evil -x (MCP server odd)",
+        "starts node in sub with NODE_OPTIONS set (MCP server where)",
+    )
+
+
 def test_a_file_nobody_understands_is_told_as_such() -> None:
     """It must not look as if it did nothing."""
     (WORKSPACE / ".mcp.json").write_text("{")
