@@ -18,11 +18,9 @@ from agent_cli.mcp_client.entries import read_key
 from agent_cli.mcp_client.exercise import Answers, Exercise, answer_with, exercise
 from agent_cli.mcp_client.host import Host, Visit
 from agent_cli.mcp_client.servers import McpServers
-from agent_cli.mcp_client.state import RestartPolicy
+from agent_cli.mcp_client.state import NO_RESTARTS
 from agent_cli.mcp_client.surroundings import Say, Surroundings
 from agent_cli.timeline import Json
-
-_NO_RESTARTS = RestartPolicy(delays_s=())
 
 
 class _Parser(argparse.ArgumentParser):
@@ -39,7 +37,7 @@ def run(words: Sequence[str], around: Surroundings) -> int:
     Raises:
         AgentCliError: It cannot be done.
     """
-    given = _parser().parse_args(list(words))
+    given = _parser().parse_args(configuring.separated(words))
     do = cast("Callable[[argparse.Namespace, Surroundings], int]", given.do)  # set below
     return do(given, around)
 
@@ -95,7 +93,7 @@ async def _exercised(
     config: ServerConfig, wanted: Exercise, host: Host, around: Surroundings
 ) -> int:
     config = replace(config, startup_timeout_s=min(config.startup_timeout_s, wanted.timeout_s))
-    async with McpServers(around.environment, host=host, restarts=_NO_RESTARTS) as servers:
+    async with McpServers(around.environment, host=host, restarts=NO_RESTARTS) as servers:
         return 0 if await exercise(servers, config, wanted, around.say) else 1
 
 

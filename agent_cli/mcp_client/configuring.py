@@ -2,22 +2,38 @@
 
 import argparse
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from agent_cli.errors import UsageError
 from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.mcp_client.foreign import PROGRAMS, foreign_files, read_foreign
-from agent_cli.mcp_client.servers import McpServers
-from agent_cli.mcp_client.state import Phase, RestartPolicy, ServerState
+from agent_cli.mcp_client.state import Phase, ServerState
 from agent_cli.mcp_client.surroundings import Surroundings
 from agent_cli.mcp_client.user_servers import UserServers, user_file
 from agent_cli.timeline import Json
 
 Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
-_NO_RESTARTS = RestartPolicy(delays_s=())
 _NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+
+
+def separated(words: Sequence[str]) -> list[str]:
+    """Return *words* with "--" before the command of `add`, so that its options are its own."""
+    named = False
+    places = iter(range(1, len(words) if words[0] == "add" else 0))
+    for at in places:
+        word = words[at]
+        if word == "--" or (named and "://" in word):
+            break
+        if word.startswith("-"):
+            if "=" not in word:
+                next(places, None)  # its value
+        elif named:
+            return [*words[:at], "--", *words[at:]]
+        else:
+            named = True
+    return list(words)
 
 
 def add_server(given: argparse.Namespace, around: Surroundings) -> int:
@@ -126,9 +142,7 @@ def _files(program: str | None, around: Surroundings) -> list[Path]:
 
 
 async def _states(configs: list[ServerConfig], around: Surroundings) -> tuple[ServerState, ...]:
-    async with McpServers(around.environment, restarts=_NO_RESTARTS) as servers:
-        servers.start(configs)
-        await servers.wait_started(max((each.startup_timeout_s for each in configs), default=0) + 5)
+    async with around.connected(configs) as servers:
         return servers.states()
 
 
