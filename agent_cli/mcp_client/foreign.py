@@ -16,7 +16,14 @@ from agent_cli.timeline import Json
 _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
 _ENV_VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
-_COPIED = ("command", "args", "env", "cwd", "url", "headers", "type", "timeout", "disabled")
+_COPIED = (
+    *("command", "args", "env", "cwd", "url", "headers", "type", "timeout", "disabled"),
+    *("oauth", "alwaysLoad", "enabled_tools", "disabled_tools"),
+)
+_LOST = {
+    "envFile": "write its variables into env",
+    "headersHelper": 'no program is run for headers; write ${NAME} into "headers"',
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,9 @@ def read_foreign(path: Path, *, workspace: Path) -> Found:
     for name, given in servers.items() if isinstance(servers, dict) else ():
         if not isinstance(given, dict):
             continue
+        problems += [
+            f"{name}: {key} is lost: {_LOST[key]}; {path}" for key in _LOST if key in given
+        ]
         entry = _rewritten(dict(_entry(given)), workspace)
         unknown = re.search(r"\$\{(\w+:[^}]*|workspace\w*)\}", json.dumps(entry))
         if unknown:
@@ -99,9 +109,6 @@ def _entry(given: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
         yield "headers", headers
     if given.get("enabled") is False:
         yield "disabled", True
-    for key in ("enabled_tools", "disabled_tools"):
-        if key in given:
-            yield key, given[key]
     for theirs, ours in (
         ("startup_timeout_sec", "startup_timeout_s"),
         ("tool_timeout_sec", "call_timeout_s"),

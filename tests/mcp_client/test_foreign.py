@@ -29,6 +29,25 @@ def test_vs_code_has_comments_variables_and_inputs(tmp_path: Path) -> None:
     assert found.problems == (f"key is left out: ${{input:token}} means nothing here; {file}",)
 
 
+def test_what_cannot_be_taken_over_is_told(tmp_path: Path) -> None:
+    """Without it the server may start and fail much later."""
+    file = tmp_path / ".claude.json"
+    server = {"url": "https://x/mcp", "headersHelper": "./token", "oauth": {"clientId": "me"}}
+    file.write_text(
+        json.dumps({"mcpServers": {"a": server, "b": {"command": "x", "envFile": "e"}}})
+    )
+
+    found = read_foreign(file, workspace=tmp_path)
+
+    oauth = {"clientId": "me"}
+    assert found.entries == {"a": {"url": "https://x/mcp", "oauth": oauth}, "b": {"command": "x"}}
+    assert found.problems == (
+        f'a: headersHelper is lost: no program is run for headers; write ${{NAME}} into "headers";'
+        f" {file}",
+        f"b: envFile is lost: write its variables into env; {file}",
+    )
+
+
 def test_codex_spells_headers_and_limits_in_its_own_way(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text(
