@@ -10,13 +10,11 @@ from agent_cli.errors import UsageError
 from agent_cli.mcp_client.browsers import pasting_browser
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.host import Host
-from agent_cli.mcp_client.servers import McpServers
-from agent_cli.mcp_client.state import Phase, RestartPolicy, ServerState
+from agent_cli.mcp_client.state import Phase
 from agent_cli.mcp_client.surroundings import Surroundings
 from agent_cli.terminal.sanitize import reveal
 
 Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
-_NO_RESTARTS = RestartPolicy(delays_s=())
 
 
 def approve_server(given: argparse.Namespace, around: Surroundings) -> int:
@@ -26,8 +24,8 @@ def approve_server(given: argparse.Namespace, around: Surroundings) -> int:
 
 
 async def _approve(config: ServerConfig, around: Surroundings, *, dry_run: bool) -> int:
-    async with McpServers(around.environment, restarts=_NO_RESTARTS) as servers:
-        state = await _started(servers, config)
+    async with around.connected([config]) as servers:
+        [state] = servers.states()
         if state.phase is not Phase.READY:
             around.say(state.reason)
             return 1
@@ -52,8 +50,7 @@ def sign_in(given: argparse.Namespace, around: Surroundings) -> int:
 
 
 async def _sign_in(config: ServerConfig, around: Surroundings) -> int:
-    async with McpServers(around.environment, restarts=_NO_RESTARTS) as servers:
-        await _started(servers, config)
+    async with around.connected([config]) as servers:
         state = await servers.login(config.name, pasting_browser(around.say, sys.stdin))
     if state.phase is not Phase.READY:
         around.say(state.reason)
@@ -70,14 +67,6 @@ def sign_out(given: argparse.Namespace, around: Surroundings) -> int:
     known = Host().credentials.delete(config.url)
     around.say(f"{config.name}: {'signed out' if known else 'there was no sign-in'}")
     return 0
-
-
-async def _started(servers: McpServers, config: ServerConfig) -> ServerState:
-    servers.start([config])
-    # Loading what speaks to it is not part of the server's own limit.
-    await servers.wait_started(config.startup_timeout_s + 5)
-    [state] = servers.states()
-    return state
 
 
 def arguments(commands: "argparse._SubParsersAction[Parser]") -> None:

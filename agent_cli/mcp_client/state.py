@@ -60,3 +60,4 @@ class RestartPolicy:
 
 
 NORMAL_RESTARTS = RestartPolicy()
+NO_RESTARTS = RestartPolicy(delays_s=())

@@ -1,13 +1,18 @@
 """Where `agent-cli mcp` runs: what its commands need of the program around them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 from agent_cli.errors import UsageError
 from agent_cli.mcp_client.config import ServerConfig, ServerProblem
+from agent_cli.mcp_client.servers import McpServers
+from agent_cli.mcp_client.state import NO_RESTARTS
 
+# Loading what speaks to servers is not part of their own limits.
+_LOADING_S = 5.0
 Say: TypeAlias = Callable[[str], None]
 
 
@@ -24,6 +29,15 @@ class Surroundings:
     configured: Callable[[], Sequence[ServerConfig | ServerProblem]]
     workspace: Path
     say: Say
+
+    @asynccontextmanager
+    async def connected(self, configs: Sequence[ServerConfig]) -> AsyncIterator[McpServers]:
+        """Start *configs* once, wait until each is ready or has failed, and end them after."""
+        async with McpServers(self.environment, restarts=NO_RESTARTS) as servers:
+            servers.start(configs)
+            limit_s = max((each.startup_timeout_s for each in configs), default=0)
+            await servers.wait_started(limit_s + _LOADING_S)
+            yield servers
 
     def server(self, name: str) -> ServerConfig:
         """Return the server of that name.
