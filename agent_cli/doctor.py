@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_cli import logs, paths, wiring
+from agent_cli.configured_servers import configured_servers
 from agent_cli.errors import AgentCliError, ModelError
 from agent_cli.mcp_client import McpServers, Phase, ServerConfig, ServerProblem, ServerState
 from agent_cli.messages import UserMessage
@@ -59,7 +60,7 @@ async def examine(begun: Start) -> int:
 async def diagnosis(begun: Start, states: Sequence[ServerState]) -> str:
     """Return the report of a program that runs; *states* are those of its servers."""
     local = await asyncio.to_thread(lambda: [*_local(begun)])
-    configured = await asyncio.to_thread(lambda: [*wiring.mcp_servers(begun)])
+    configured = await asyncio.to_thread(lambda: [*configured_servers(begun)])
     findings = [*local, await _endpoint(begun), *_problems(configured), *map(_of_server, states)]
     return _report(findings)
 
@@ -196,7 +197,7 @@ async def _endpoint(begun: Start) -> Finding:
 
 
 async def _servers(begun: Start) -> list[Finding]:
-    configured = [*wiring.mcp_servers(begun)]
+    configured = [*configured_servers(begun)]
     async with McpServers(begun.environment) as servers:
         servers.start([each for each in configured if isinstance(each, ServerConfig)])
         await servers.wait_started(begun.loaded.settings.mcp.startup_timeout_s)

@@ -7,13 +7,14 @@ import pytest
 
 from agent_cli import startup
 from agent_cli.arguments import Arguments
+from agent_cli.configured_servers import configured_servers
 from agent_cli.errors import AgentCliError
 from agent_cli.mcp_client import ServerConfig, ServerProblem
 from agent_cli.mcp_client.config import OAuth
 from agent_cli.settings import load_settings
 from agent_cli.startup import start
 from agent_cli.trust import TrustStore
-from agent_cli.wiring import mcp_servers, sandbox
+from agent_cli.wiring import sandbox
 
 SETTINGS = Path("appsettings.toml")
 
@@ -84,10 +85,10 @@ def test_servers_that_change_after_the_start_are_left_out() -> None:
     Path(".mcp.json").write_text('{"mcpServers": {"a": {"command": "true"}}}')
     TrustStore.of_user().trust(Path())
     found = start(Arguments(), may_ask=False)
-    before = list(mcp_servers(found))
+    before = list(configured_servers(found))
     Path(".mcp.json").write_text('{"mcpServers": {"b": {"command": "true"}}}')
 
-    [after] = mcp_servers(found)
+    [after] = configured_servers(found)
 
     assert [each.name for each in before] == ["a"]
     assert isinstance(after, ServerProblem)
@@ -107,7 +108,7 @@ def test_a_server_of_the_settings_has_all_that_one_of_a_file_has(tmp_path: Path)
 
     found = start(Arguments(settings_file=settings), may_ask=False)
 
-    assert list(mcp_servers(found)) == [
+    assert list(configured_servers(found)) == [
         ServerConfig(
             name="local",
             command="x",

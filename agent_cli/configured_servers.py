@@ -1,0 +1,63 @@
+"""Which MCP servers there are: those of the settings, and those of files that may be read."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from agent_cli.mcp_client import ServerConfig, ServerProblem, read_config_file, server_config
+from agent_cli.mcp_client.user_servers import user_file
+from agent_cli.startup import Start
+from agent_cli.trust import acting_files
+
+
+def configured_servers(begun: Start) -> Iterator[ServerConfig | ServerProblem]:
+    """Yield the MCP servers of settings and files; what cannot be used with the reason.
+
+    Raises:
+        SettingsError: A file of servers cannot be read.
+    """
+    for server in _found(begun):
+        if isinstance(server, ServerConfig) and server.transport == "stdio":
+            yield replace(server, cwd=str(begun.workspace / Path(server.cwd).expanduser()))
+        else:
+            yield server
+
+
+def _found(begun: Start) -> Iterator[ServerConfig | ServerProblem]:
+    mcp = begun.loaded.settings.mcp
+    if not mcp.enabled:
+        return
+    limits = {
+        "startup_timeout_s": mcp.startup_timeout_s,
+        "call_timeout_s": mcp.call_timeout_s,
+    }
+    for server in mcp.servers:
+        entry = server._asdict() | {"oauth": dict(server.oauth)}
+        yield server_config(server.name, entry, begun.environment, source="settings", **limits)
+    # The first of a name counts: what is nearer to the work stands before the user's own file.
+    for path in (*_files(begun), user_file()):
+        found = read_config_file(path, begun.environment, **limits)
+        if path in acting_files(begun.workspace) and not begun.is_unchanged():
+            yield ServerProblem(path.name, f"{path} changed after it was trusted; it is left out")
+            continue
+        yield from found.servers
+        yield from found.problems
+
+
+def _files(begun: Start) -> Iterator[Path]:
+    """Yield the files that may be read: a repository's own only if it is trusted, or named.
+
+    Trust is given to the content of certain files; settings may name others.
+    """
+    named = {
+        path
+        for option in begun.arguments.overrides
+        if option.key == "mcp.config" and isinstance(option.value, tuple)
+        for path in option.value
+    }
+    trusted = acting_files(begun.workspace) if begun.trusted else ()
+    for given in begun.loaded.settings.mcp.config:
+        path = begun.workspace / Path(given).expanduser()
+        inside = path.resolve().is_relative_to(begun.workspace.resolve())
+        if path in trusted or given in named or not inside:
+            yield path
