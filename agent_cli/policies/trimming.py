@@ -30,9 +30,11 @@ class Trimming:
 
 
 def trim_history(conversation: Conversation, *, max_messages: int) -> int:
-    """Leave out the oldest rounds behind the first user message until the rest is small enough.
+    """Leave out the oldest rounds behind the first user message once there are too many messages.
 
-    A round is never split, so the last one may exceed the limit; a summary stays.
+    Down to three quarters of the limit: each cut makes the model read anew what the prompt cache
+    held, so one cut has to serve many turns. A round is never split, so the last one may exceed
+    the limit; a summary stays.
 
     Args:
         max_messages: 0 is no limit.
@@ -46,6 +48,8 @@ def trim_history(conversation: Conversation, *, max_messages: int) -> int:
     cuts = history.cuts()
     if not max_messages or not cuts or length <= max_messages:
         return 0
-    cut = next((i for i in cuts if length - removed[i] <= max_messages), cuts[-1])
+    targets = (max_messages - max_messages // 4, max_messages)
+    reached = (i for target in targets for i in cuts if length - removed[i] <= target)
+    cut = next(reached, cuts[-1])
     conversation.trim(history.cut_id(cut), removed_messages=removed[cut])
     return removed[cut]

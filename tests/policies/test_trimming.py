@@ -1,6 +1,7 @@
 """Trimming by the number of messages: whole rounds, the first message protected."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -28,10 +29,10 @@ def first_words(messages: list[Message]) -> list[str]:
 
 
 def test_the_oldest_messages_behind_the_first_go() -> None:
-    """S1-32, S1-16, C7: the count is at the limit; the first user message stays; called alone."""
+    """S1-32, S1-16, C7: the count is below the limit; the first user message stays."""
     conversation = conversation_with(["user", 0, "user", 0, "user", 0])
 
-    removed = trim_history(conversation, max_messages=5)
+    removed = trim_history(conversation, max_messages=6)
 
     assert removed == 2
     assert first_words(conversation.context()) == ["0", "3", "4", "5", "last"]
@@ -51,7 +52,34 @@ def test_a_round_is_never_split_even_if_the_limit_is_exceeded() -> None:
     ]
 
 
-@pytest.mark.parametrize(("limit", "removed"), [(0, 0), (8, 0), (7, 1), (1, 6)])
+def test_where_three_quarters_cannot_be_reached_the_limit_counts() -> None:
+    """S1-32: the round that is too long for them stays, and as much before it as there is room."""
+    conversation = conversation_with(["user", 0, 0, 0, 5], last=None)
+
+    assert trim_history(conversation, max_messages=8) == 2
+    assert len(conversation.context()) == 8
+
+
+async def test_between_two_cuts_each_request_begins_with_the_one_before() -> None:
+    """S1-32: what the prompt cache holds is sent again for many turns, not changed in each."""
+    rounds, limit = 100, 40
+    agent, model, events = scripted_agent(
+        *[calls(tool_use("look", id=f"t{n}")) for n in range(rounds)],
+        says("done"),
+        tools=[tool("look", returns("a tree"))],
+        options=LoopConfig(prepare=[Trimming(max_messages=limit)]),
+    )
+
+    await agent.prompt("go")
+
+    sent = [list(request.messages) for request in model.requests]
+    changed = [a for a, b in pairwise(sent) if b[: len(a)] != a]
+    assert max(map(len, sent)) <= limit
+    assert len(changed) == sum(event.type == "app.notice" for event in events)
+    assert 0 < len(changed) <= 2 * rounds / (limit // 4)
+
+
+@pytest.mark.parametrize(("limit", "removed"), [(0, 0), (8, 0), (7, 2), (1, 6)])
 def test_the_limit_counts_messages_and_0_is_none(limit: int, removed: int) -> None:
     """S1-32: 8 messages: 4 of the user's, 2 answers, a call and its result."""
     conversation = conversation_with(["user", 0, "user", 1, "user", 0])
@@ -89,7 +117,7 @@ def test_a_summary_stays_when_what_follows_it_is_trimmed() -> None:
     assert kept
     conversation.compact("what was", kept.id)
 
-    trim_history(conversation, max_messages=4)
+    trim_history(conversation, max_messages=5)
 
     texts = [message.text for message in llm(conversation.context())]
     assert "what was" in texts[1]
