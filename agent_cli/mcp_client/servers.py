@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
@@ -10,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from agent_cli.errors import UsageError
+from agent_cli.importing import load
 from agent_cli.mcp_client.catalogue import PromptInfo, ResourceInfo
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.host import Host, Visit
@@ -283,12 +283,7 @@ class McpServers:
 
 def _load_sdk() -> "type[ServerConnection]":
     """Import the SDK: 0.8 s, so in a thread, and only when there is a server."""
-    was_enabled = gc.isenabled()
-    # Imports make tens of thousands of objects that stay; collecting among them stalls typing.
-    gc.disable()
-    try:
-        from agent_cli.mcp_client.connection import ServerConnection  # noqa: PLC0415
-    finally:
-        if was_enabled:
-            gc.enable()
+    load("agent_cli.mcp_client.connection")
+    from agent_cli.mcp_client.connection import ServerConnection  # noqa: PLC0415
+
     return ServerConnection

@@ -5,21 +5,19 @@ costs over a second, so a thread does it (`preload`), once there is something on
 """
 
 import asyncio
-import gc
 import json
 import logging
 import re
-import sys
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import aclosing
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import structlog
 
 from agent_cli.errors import ModelError
+from agent_cli.importing import load
 from agent_cli.provider import ModelRequest, ReplyEnd, StreamEvent
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.failures import (
@@ -208,7 +206,7 @@ def _load(connection: Connection, loaded: "Future[Client]") -> None:
     """Build the client; what goes wrong is raised where it is waited for."""
     loaded.set_running_or_notify_cancel()
     try:
-        _import_sdk()
+        load("agent_cli.providers.client")
         from agent_cli.providers.client import Client  # noqa: PLC0415 - what the thread is for
 
         loaded.set_result(Client(connection))
@@ -220,21 +218,3 @@ def _load(connection: Connection, loaded: "Future[Client]") -> None:
         if not loaded.done():
             # A bug of ours: the thread's traceback tells more, but nobody may wait for ever.
             loaded.set_exception(ModelError("the connection to the model could not be set up"))
-
-
-def _import_sdk() -> None:
-    """Import the SDK without garbage collections in between.
-
-    Importing makes three thousand modules' worth of objects that live for ever; collecting among
-    them costs a quarter of the time and holds up the event loop.
-    """
-    if "anthropic" in sys.modules:
-        return
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        import_module("agent_cli.providers.client")
-    finally:
-        gc.freeze()
-        if collecting:
-            gc.enable()

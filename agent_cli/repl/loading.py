@@ -1,10 +1,11 @@
 """Keys stay quick while the program behind the prompt is imported in a thread."""
 
-import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
+
+from agent_cli.importing import without_collections
 
 _SWITCH_INTERVAL_S: Final = 0.0005
 
@@ -17,11 +18,9 @@ def smooth_typing() -> Iterator[None]:
     collections 18-33 ms; with shorter turns of the threads too, 13 ms.
     """
     interval_s = sys.getswitchinterval()
-    gc.disable()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     try:
-        yield
+        with without_collections():
+            yield
     finally:
         sys.setswitchinterval(interval_s)
-        gc.freeze()
-        gc.enable()

@@ -1,0 +1,31 @@
+"""Imports of thousands of modules at once, as the SDKs need them."""
+
+import gc
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+
+
+def load(module: str) -> None:
+    """Import *module*, by its full name, without garbage collections in between."""
+    if module not in sys.modules:
+        with without_collections():
+            import_module(module)
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """Import in the body: no garbage is collected meanwhile, nor among what was made ever after.
+
+    Modules are tens of thousands of objects that live for ever; looking for garbage among them
+    takes a quarter of the time and holds up the event loop's thread.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if collecting:
+            gc.enable()
