@@ -26,7 +26,7 @@ from agent_cli.policies.shell import Judgement, Place, judge
 from agent_cli.policies.shell.place import Objection
 from agent_cli.sandbox import Report
 from agent_cli.sandbox.protected import why_protected
-from agent_cli.tooling import Ask, Deny, Tool, Verdict
+from agent_cli.tooling import Ask, Tool, Verdict
 
 Mode: TypeAlias = Literal["ask", "auto-edit", "plan", "yolo"]
 AutoAllow: TypeAlias = Literal["never", "auto-edit", "always"]
@@ -34,10 +34,6 @@ AutoAllow: TypeAlias = Literal["never", "auto-edit", "always"]
 _PLAN = (
     "Plan mode: nothing that changes anything runs. Look around with the tools and the commands"
     " that only read, and describe what you would do."
-)
-_NOBODY = (
-    "This call needs a person's approval and nobody can be asked here. Go on without it, and say"
-    " at the end what was left out."
 )
 _UNSANDBOXED = "it would run outside the sandbox, with all of your rights and the network"
 _FILE_TOOLS = frozenset({"edit", "write"})
@@ -56,7 +52,6 @@ class Permissions:
         mode: "ask" asks before every change; "auto-edit" lets tools write the files they name, and
             commands run that the sandbox holds; "plan" refuses every change; "yolo" asks only what
             must be asked. What only reads runs in every mode.
-        denied_questions: How many calls were refused because nobody could be asked.
     """
 
     def __init__(
@@ -70,7 +65,6 @@ class Permissions:
         own_dirs: Sequence[Path] = (),
         sandbox: Callable[[], Awaitable[Report]] | None = None,
         project_rules: ProjectRules | None = None,
-        interactive: bool = True,
     ) -> None:
         """Create the policy of a session.
 
@@ -81,10 +75,8 @@ class Permissions:
             own_dirs: Directories of this program.
             sandbox: Returns what holds commands, as soon as that is known; None when nothing does.
             project_rules: Keeps rules for this workspace, if any may be kept.
-            interactive: False refuses instead of asking.
         """
         self.mode: Mode = mode
-        self.denied_questions = 0
         self._place = place
         self._rules = rules
         self._auto_allow = auto_allow
@@ -92,7 +84,6 @@ class Permissions:
         self._own_dirs = own_dirs
         self._sandbox = sandbox
         self._project_rules = project_rules
-        self._interactive = interactive
         self._asked: dict[str, Asked] = {}
 
     async def __call__(self, call: ToolCall, tool: Tool, params: object) -> Verdict:
@@ -101,9 +92,6 @@ class Permissions:
         report = await self._sandbox() if self._sandbox and is_command else None
         decision = self.decide(call, tool, params, report)
         if isinstance(decision.verdict, Ask):
-            if not self._interactive:
-                self.denied_questions += 1
-                return Deny(_NOBODY)
             self._asked[call.id] = Asked(
                 session_rules(call, self._place_in(report)) if decision.by_mode else (),
                 facts_about(call, decision.rule, report),

@@ -434,20 +434,6 @@ async def test_a_question_says_which_rule_asks_and_what_holds_a_command() -> Non
     ]
 
 
-async def test_where_nobody_can_be_asked_a_question_is_a_denial_and_counted() -> None:
-    """C19: headless without an answer is a denial; the program's exit code tells."""
-    permissions = Permissions(
-        place(Path("/ws")), interactive=False, rules=rule_set(deny=["bash(rm *)"])
-    )
-
-    told = [
-        type(await permissions(call_of(BASH, {"command": command}), BASH, {}))
-        for command in ("npm test", "rm x", "ls")
-    ]
-
-    assert (told, permissions.denied_questions) == ([Deny, Deny, Allow], 1)
-
-
 async def test_a_run_pauses_for_a_question_and_the_second_call_like_it_does_not() -> None:
     """S4-26: through the loop: asked, approved for the session, then allowed."""
     permissions = policy()
@@ -466,23 +452,6 @@ async def test_a_run_pauses_for_a_question_and_the_second_call_like_it_does_not(
 
     assert asked.stop_reason == "waiting_for_approval"
     assert result.stop_reason == "end_turn"
-
-
-async def test_in_a_headless_run_the_model_reads_why_and_goes_on() -> None:
-    """C19: no pause, no effect."""
-    nobody = Permissions(place(Path("/ws")), interactive=False)
-    agent, model, _ = scripted_agent(
-        calls(tool_use("bash", {"command": "npm test"})),
-        says("I could not test"),
-        tools=[tool("bash", returns("it ran"))],
-        options=LoopConfig(authorize_tool=nobody),
-    )
-
-    result = await agent.prompt("go")
-
-    assert result.stop_reason == "end_turn"
-    assert "nobody can be asked here" in str(model.sent())
-    assert "it ran" not in str(model.sent())
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ async def test_an_injection_in_a_file_changes_no_rule_and_has_no_effect(tmp_path
     ran: list[str] = []
     tools = [recording(name, ran) for name in ("bash", "write", "mcp__mail__send")]
     (tmp_path / ".env").write_text("KEY=x")
-    permissions = Permissions(place(tmp_path), mode="auto-edit", interactive=False)
+    permissions = Permissions(place(tmp_path), mode="auto-edit")
     agent, model, _ = scripted_agent(
         calls(tool_use("read", {"path": "README"}, "t1")),
         *[calls(step) for step in steps],
@@ -127,8 +127,11 @@ async def test_an_injection_in_a_file_changes_no_rule_and_has_no_effect(tmp_path
     )
     before = list(permissions.rules())
 
-    await agent.prompt("read the README")
+    result = await agent.prompt("read the README")
+    while questions := agent.conversation.questions():
+        result = await agent.reject(questions[0].tool_call_id)
 
+    assert result.stop_reason == "end_turn"
     assert ran == []
     assert list(permissions.rules()) == before
     assert injection in str(model.sent())
