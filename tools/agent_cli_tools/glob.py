@@ -9,11 +9,10 @@ from pathlib import Path
 from pathspec import GitIgnoreSpec
 from pydantic import Field
 
-from agent_cli.cancel import CancelToken
 from agent_cli.errors import ToolError
-from agent_cli.tooling import Tool, ToolContext, ToolResult
+from agent_cli.tooling import Tool, ToolResult
 from agent_cli_tools.evidence import is_there
-from agent_cli_tools.parameters import Parameters
+from agent_cli_tools.search_tools import SearchParameters, search_tool
 from agent_cli_tools.searches import expand_braces, footer, left_out, search, search_root
 from agent_cli_tools.secret_files import is_secret
 from agent_cli_tools.workspace import Workspace
@@ -28,33 +27,15 @@ _DESCRIPTION = (
 )
 
 
-class GlobParameters(Parameters):
+class GlobParameters(SearchParameters):
     """Parameters of glob."""
 
-    pattern: str = Field(min_length=1)
-    path: str = "."
     limit: int = Field(100, ge=1)
 
 
 def glob_tool(workspace: Workspace) -> Tool:
     """Return the tool `glob`."""
-
-    async def execute(
-        _call_id: str, params: GlobParameters, cancel: CancelToken, _on_update: ToolContext
-    ) -> ToolResult:
-        async with cancel.scope():
-            return await _glob(workspace, params)
-
-    return Tool(
-        name="glob",
-        label="Glob",
-        description=_DESCRIPTION,
-        parameters=GlobParameters,
-        execute=execute,
-        changes=False,
-        reads=lambda params: workspace.read_by(params.path),
-        summary=lambda params: f"{params.pattern} in {params.path}",
-    )
+    return search_tool("glob", _DESCRIPTION, GlobParameters, _glob, workspace)
 
 
 async def _glob(workspace: Workspace, params: GlobParameters) -> ToolResult:

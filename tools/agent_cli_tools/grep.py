@@ -11,10 +11,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from agent_cli.cancel import CancelToken
-from agent_cli.tooling import Tool, ToolContext, ToolResult
+from agent_cli.tooling import Tool, ToolResult
 from agent_cli_tools.evidence import opened
-from agent_cli_tools.parameters import Parameters
+from agent_cli_tools.search_tools import SearchParameters, search_tool
 from agent_cli_tools.searches import displayed, expand_braces, footer, left_out, search, search_root
 from agent_cli_tools.secret_files import is_secret
 from agent_cli_tools.workspace import Workspace
@@ -34,11 +33,9 @@ _DESCRIPTION = (
 )
 
 
-class GrepParameters(Parameters):
+class GrepParameters(SearchParameters):
     """Parameters of grep."""
 
-    pattern: str = Field(min_length=1)
-    path: str = "."
     glob: str = Field("", description="e.g. *.py")
     mode: Literal["content", "files", "count"] = "content"
     context: int = Field(0, ge=0, le=20)
@@ -64,23 +61,7 @@ class _Hit:
 
 def grep_tool(workspace: Workspace) -> Tool:
     """Return the tool `grep`."""
-
-    async def execute(
-        _call_id: str, params: GrepParameters, cancel: CancelToken, _on_update: ToolContext
-    ) -> ToolResult:
-        async with cancel.scope():
-            return await _grep(workspace, params)
-
-    return Tool(
-        name="grep",
-        label="Grep",
-        description=_DESCRIPTION,
-        parameters=GrepParameters,
-        execute=execute,
-        changes=False,
-        reads=lambda params: workspace.read_by(params.path),
-        summary=lambda params: f"{params.pattern} in {params.path}",
-    )
+    return search_tool("grep", _DESCRIPTION, GrepParameters, _grep, workspace)
 
 
 async def _grep(workspace: Workspace, params: GrepParameters) -> ToolResult:

@@ -1,0 +1,48 @@
+"""What the tools that search have in common; how they search is `searches`."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from pydantic import Field
+
+from agent_cli.cancel import CancelToken
+from agent_cli.tooling import Tool, ToolContext, ToolResult
+from agent_cli_tools.parameters import Parameters
+from agent_cli_tools.workspace import Workspace
+
+
+class SearchParameters(Parameters):
+    """Parameters of every search."""
+
+    pattern: str = Field(min_length=1)
+    path: str = "."
+
+
+ParametersT = TypeVar("ParametersT", bound=SearchParameters)
+
+
+def search_tool(
+    name: str,
+    description: str,
+    parameters: type[ParametersT],
+    run: Callable[[Workspace, ParametersT], Awaitable[ToolResult]],
+    workspace: Workspace,
+) -> Tool:
+    """Return the tool *name*, which does *run* and changes nothing."""
+
+    async def execute(
+        _call_id: str, params: ParametersT, cancel: CancelToken, _on_update: ToolContext
+    ) -> ToolResult:
+        async with cancel.scope():
+            return await run(workspace, params)
+
+    return Tool(
+        name=name,
+        label=name.capitalize(),
+        description=description,
+        parameters=parameters,
+        execute=execute,
+        changes=False,
+        reads=lambda params: workspace.read_by(params.path),
+        summary=lambda params: f"{params.pattern} in {params.path}",
+    )
