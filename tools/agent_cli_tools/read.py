@@ -11,6 +11,7 @@ from pydantic import Field
 
 from agent_cli.cancel import CancelToken
 from agent_cli.errors import ToolError
+from agent_cli.images import image_type
 from agent_cli.timeline import Block, text_block
 from agent_cli.tooling import Tool, ToolContext, ToolResult
 from agent_cli_tools.excerpts import Excerpt, excerpt
@@ -78,7 +79,7 @@ def _read(workspace: Workspace, params: ReadParameters) -> ToolResult:
         size = os.fstat(file.fileno()).st_size
         # What may be shown as a whole is read once, so that what is remembered is what was shown.
         start = file.read(RESULT_BYTES_MAX)
-        media_type = _image_type(start)
+        media_type = image_type(start)
         if media_type:
             return _image(workspace, path, start + file.read(IMAGE_BYTES_MAX), media_type)
         if looks_binary(start):
@@ -179,19 +180,6 @@ def _image(workspace: Workspace, path: Path, raw: bytes, media_type: str) -> Too
         ),
         {"kind": "image", "path": shown, "bytes": len(raw)},
     )
-
-
-def _image_type(start: bytes) -> str | None:
-    """Return the media type of an image the API takes, judged by its first bytes."""
-    if start.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if start.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if start.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
-        return "image/webp"
-    return None
 
 
 def _binary(shown: str, start: bytes, size: int) -> str:
