@@ -12,6 +12,7 @@ import os
 import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -19,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 from tests.fork_server import HEADER, Order
@@ -41,12 +41,7 @@ class Program:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_failure: object) -> None:
         self.kill()
         self.wait()
 
@@ -90,13 +85,8 @@ class PipedProgram(Program):
         self._limit = threading.Timer(LIMIT_S, os.kill, (pid, signal.SIGKILL))
         self._limit.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        super().__exit__(kind, error, traceback)
+    def __exit__(self, *failure: object) -> None:
+        super().__exit__(*failure)
         for stream in (self.stdin, self.stdout, self.stderr):
             with suppress(BrokenPipeError):
                 stream.close()
@@ -148,7 +138,7 @@ def start_in_terminal(
 
 def server_pids() -> set[int]:
     """Return the process id of the server, if there is one."""
-    return {_server()[0]} if _server.cache_info().currsize else set()
+    return {_server()[0].pid} if _server.cache_info().currsize else set()
 
 
 def _read_to_end(stream: IO[str]) -> str:
@@ -169,14 +159,28 @@ def _order(
         command = [sys.executable, *command]
     order = Order([*command], {**environment}, str(Path.cwd()), in_terminal, fresh)
     message = json.dumps(order).encode()
-    _, server = _server()
     status, writing = os.pipe()
-    socket.send_fds(server, [HEADER.pack(len(message))], [*streams, writing])
-    server.sendall(message)
-    for descriptor in {*streams, writing}:
-        os.close(descriptor)
-    (pid,) = HEADER.unpack(server.recv(HEADER.size, socket.MSG_WAITALL))
+    try:
+        pid = _ask_server(message, [*streams, writing])
+    finally:
+        for descriptor in {*streams, writing}:
+            os.close(descriptor)
     return pid, status
+
+
+def _ask_server(message: bytes, descriptors: Sequence[int]) -> int:
+    process, server = _server()
+    try:
+        socket.send_fds(server, [HEADER.pack(len(message))], descriptors)
+        server.sendall(message)
+        (pid,) = HEADER.unpack(server.recv(HEADER.size, socket.MSG_WAITALL))
+    except (OSError, struct.error) as error:
+        # The next order gets a new one.
+        _server.cache_clear()
+        server.close()
+        process.wait()
+        raise RuntimeError("the fork server ended; stderr tells why") from error
+    return int(pid)
 
 
 def _needs_an_interpreter(environment: Mapping[str, str]) -> bool:
@@ -188,7 +192,7 @@ def _needs_an_interpreter(environment: Mapping[str, str]) -> bool:
 
 
 @functools.cache
-def _server() -> tuple[int, socket.socket]:
+def _server() -> tuple["subprocess.Popen[bytes]", socket.socket]:
     """Start the server; it ends when our end of the socket is closed."""
     ours, theirs = socket.socketpair()
     process = subprocess.Popen(
@@ -203,4 +207,4 @@ def _server() -> tuple[int, socket.socket]:
         process.wait()
 
     atexit.register(end)
-    return process.pid, ours
+    return process, ours

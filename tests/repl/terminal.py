@@ -12,7 +12,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 
 import pyte
 
@@ -49,12 +48,7 @@ class Terminal:
     def __enter__(self) -> "Terminal":
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_failure: object) -> None:
         with self.child, suppress(subprocess.TimeoutExpired):
             self._close()
             self.child.wait(LEAVING_LIMIT_S)
