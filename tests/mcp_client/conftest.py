@@ -16,6 +16,7 @@ from agent_cli.mcp_client import McpServers, ServerConfig
 from agent_cli.mcp_client.config import TransportName
 from agent_cli.timeline import Json
 from agent_cli.tooling import ToolContext, ToolResult
+from tests.e2e import program
 
 HERE = Path(__file__).parent
 SDK_SERVER = str(HERE / "sdk_server.py")
@@ -70,19 +71,21 @@ class HttpServer:
         self._process = subprocess.Popen(
             [sys.executable, self.script, self.transport, str(self.port)],
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            # Not a pipe: one that nobody reads is full some day, and then the server stands still.
+            stderr=subprocess.DEVNULL,
         )
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
-            if b"Uvicorn running" in line:
-                return
-        raise AssertionError("the HTTP server did not start")
+        program.until(self._listens, "the HTTP server listens")
+
+    def _listens(self) -> bool:
+        assert self._process.poll() is None, "the HTTP server did not start"
+        with socket.socket() as client:
+            return client.connect_ex(("127.0.0.1", self.port)) == 0
 
     def kill(self) -> None:
         """Kill it and wait until it is gone."""
         if self._process.poll() is None:
             self._process.kill()
-            self._process.communicate()
+            self._process.wait()
 
 
 @pytest.fixture(params=["http"])

@@ -113,10 +113,10 @@ async def test_the_clock_of_a_call_stands_still_while_the_user_thinks(
     """A dialog inside a call is not a silent server."""
 
     async def think_long(_question: Elicitation) -> Answer:
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(1.5)
         return Answer("decline")
 
-    async with running(Host(elicit=think_long), call_timeout_s=0.5) as servers:
+    async with running(Host(elicit=think_long), call_timeout_s=1.0) as servers:
         assert (await call(servers, "mcp__full__ask")).text == "decline: None"
 
 
