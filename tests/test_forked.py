@@ -1,0 +1,105 @@
+"""A fork looks like a process that was just started."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.forked import start
+from tests.repl.terminal import Terminal
+
+SCRIPT = """
+import json, os, random, signal, sys
+print(json.dumps({
+    "arguments": sys.argv[1:],
+    "directory": os.getcwd(),
+    "environment": dict(os.environ),
+    "descriptors": sorted(int(name) for name in os.listdir("/dev/fd")),
+    "terminals": [os.isatty(number) for number in range(3)],
+    "random": random.random(),
+    "wakes": signal.set_wakeup_fd(-1),
+    "stdin": "" if os.isatty(0) else sys.stdin.read(),
+}), flush=True)
+match sys.argv[1]:
+    case "wait":
+        signal.pause()
+    case "fail":
+        sys.exit("so it ends")
+    case "break":
+        raise ValueError("a bug")
+sys.exit(7)
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT)
+    return str(path)
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_program_gets_what_it_was_started_with_and_nothing_else(
+    script: str, tmp_path: Path, fresh: bool
+) -> None:
+    """A fork and a new interpreter tell the same of themselves."""
+    environment = {"HOME": "/nowhere", "A": "ä"}
+    with start(script, "x y", environment=environment | keep(), fresh=fresh) as program:
+        stdout, stderr = program.communicate("read me")
+        told = json.loads(stdout)
+
+    assert (program.wait(), stderr) == (7, "")
+    assert told["arguments"] == ["x y"]
+    assert told["directory"] == str(tmp_path)
+    assert told["environment"].items() >= environment.items()
+    assert "XDG_CONFIG_HOME" not in told["environment"]
+    assert told["descriptors"] == [0, 1, 2, 3]  # the last is the folder they stand in
+    assert told["wakes"] == -1
+    assert told["stdin"] == "read me"
+
+
+def keep() -> dict[str, str]:
+    """Return what an interpreter reads when it starts: as it is here, or there would be no fork."""
+    names = ("LANG", "LC_ALL", *(name for name in os.environ if name.startswith("PYTHON")))
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def test_two_forks_are_not_alike(script: str) -> None:
+    """What is drawn at random differs, although both come from one process."""
+    drawn = set()
+    for _ in range(2):
+        with start(script, "x", environment=os.environ) as program:
+            drawn.add(json.loads(program.communicate()[0])["random"])
+
+    assert len(drawn) == 2
+
+
+@pytest.mark.parametrize(
+    ("how", "said"), [("fail", "so it ends\n"), ("break", "ValueError: a bug\n")]
+)
+def test_a_failure_ends_as_it_does_in_an_interpreter(script: str, how: str, said: str) -> None:
+    with start(script, how, environment=os.environ) as program:
+        _, stderr = program.communicate()
+
+    assert (program.wait(), stderr.endswith(said)) == (1, True)
+
+
+def test_a_signal_is_the_exit_code(script: str) -> None:
+    with start(script, "wait", environment=os.environ) as program:
+        program.stdin.close()
+        program.stdout.readline()
+        program.send_signal(signal.SIGTERM)
+
+        assert program.wait() == -signal.SIGTERM
+
+
+def test_a_terminal_is_its_own(script: str) -> None:
+    """Ctrl-C comes from the terminal, so it has to be the one that controls the process."""
+    with Terminal(script, "wait") as terminal:
+        terminal.until('"terminals": [true, true, true]')
+        terminal.send("\x03")
+
+        terminal.until("KeyboardInterrupt")
+        assert terminal.exit_code() == -signal.SIGINT
