@@ -13,12 +13,13 @@ class Question:
     """Waits until whoever types has seen it; `draft` is what stood in the input until then,
     `waiting` says that a timer will look again.
 
-    Each of `keys` answers alone while nothing else is typed.
+    Each of `keys` answers alone while nothing else is typed; with `only_keys` nothing else does.
     """
 
     message: str
     keys: str
     clock: Callable[[], float]
+    only_keys: bool = False
     open: bool = False
     draft: str = ""
     waiting: bool = False
