@@ -56,7 +56,7 @@ class Journal:
 
     Attributes:
         contents: What files held.
-        paths: Every file that was ever changed.
+        paths: Every file that was ever changed, in the order of its first change.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -68,7 +68,7 @@ class Journal:
         self.contents = Contents(folder / "before")
         self._path = folder / _FILE
         self._runs: dict[str, RunChanges] = {}
-        self.paths: set[Path] = set()
+        self.paths: dict[Path, None] = {}
         for line in _lines(self._path):
             self._apply(line)
 
@@ -101,7 +101,7 @@ class Journal:
         run = self._runs.setdefault(line.run, RunChanges(line.run))
         if line.change:
             run.changes.append(line.change)
-            self.paths.add(line.change.path)
+            self.paths.setdefault(line.change.path)
         if line.ran:
             run.commands.append(line.ran)
         run.taken_back |= line.taken_back
