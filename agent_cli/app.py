@@ -32,7 +32,7 @@ from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.models import cost_microdollars, model_by_id
 from agent_cli.redaction import Redactor
 from agent_cli.repl.application import PromptCommand
-from agent_cli.repl.server_questions import ServerDialogs
+from agent_cli.repl.mcp.questions import ServerDialogs
 from agent_cli.server_host import ServerHost
 from agent_cli.servers import Servers
 from agent_cli.sessions import Sessions

@@ -15,7 +15,7 @@ from agent_cli.mcp_client.forms import form_fault, form_fields
 from agent_cli.mcp_client.sampling import sampling
 from agent_cli.policies.budget import Budget
 from agent_cli.provider import Model, StreamFn
-from agent_cli.repl.server_questions import Form, ServerDialogs
+from agent_cli.repl.mcp.questions import Form, ServerDialogs
 from agent_cli.sessions import Sessions
 from agent_cli.startup import Start
 from agent_cli.timeline import Usage

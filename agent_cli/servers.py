@@ -10,7 +10,7 @@ from agent_cli.events import AgentStart, Event, EventSink, Notice
 from agent_cli.hooks import Turn
 from agent_cli.mcp_client import McpServers, Phase, ServerConfig, ServerState
 from agent_cli.mcp_client.deferral import Deferral
-from agent_cli.repl.server_questions import ServerDialogs
+from agent_cli.repl.mcp.questions import ServerDialogs
 from agent_cli.server_host import ServerHost
 from agent_cli.startup import Start
 from agent_cli.timeline import Json

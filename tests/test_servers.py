@@ -18,8 +18,8 @@ from agent_cli.mcp_client.deferral import SEARCH_TOOL
 from agent_cli.paths import sessions_dir
 from agent_cli.plugins.prefix_watch import PrefixWatch
 from agent_cli.policies.budget import Budget
-from agent_cli.repl.server_questions import Action, Filled, Form, SamplingRequest
-from agent_cli.repl.servers import ServerState
+from agent_cli.repl.mcp.questions import Action, Filled, Form, SamplingRequest
+from agent_cli.repl.mcp.servers import ServerState
 from agent_cli.server_host import ServerHost
 from agent_cli.servers import Servers
 from agent_cli.sessions import Sessions

@@ -8,8 +8,8 @@ from typing import Literal, Protocol, TypeAlias
 from agent_cli.agent import Agent
 from agent_cli.repl.approve import Permissions
 from agent_cli.repl.file_changes import FileChanges
-from agent_cli.repl.server_questions import ServerDialogs
-from agent_cli.repl.servers import Servers
+from agent_cli.repl.mcp.questions import ServerDialogs
+from agent_cli.repl.mcp.servers import Servers
 from agent_cli.tooling import Tool
 
 ExportFormat: TypeAlias = Literal["md", "html", "json"]

@@ -13,7 +13,7 @@ from agent_cli.repl.command import Command, Context
 from agent_cli.repl.file_commands import FILE_COMMANDS
 from agent_cli.repl.help import about, every_line, overview
 from agent_cli.repl.information_commands import INFORMATION_COMMANDS
-from agent_cli.repl.server_prompts import server_commands
+from agent_cli.repl.mcp.prompts import server_commands
 from agent_cli.repl.session_commands import SESSION_COMMANDS
 from agent_cli.repl.setting_commands import SETTING_COMMANDS
 from agent_cli.terminal.narration import one_line

@@ -7,7 +7,7 @@ from typing import Final
 from agent_cli.errors import UsageError
 from agent_cli.messages import AssistantMessage, Message
 from agent_cli.repl.command import Command, Context
-from agent_cli.repl.mcp_commands import MCP_COMMAND
+from agent_cli.repl.mcp.commands import MCP_COMMAND
 from agent_cli.repl.recall import last_answer
 from agent_cli.terminal.narration import one_line
 from agent_cli.timeline import NO_USAGE, Usage

@@ -3,8 +3,8 @@
 from typing import Protocol
 
 from agent_cli.messages import UserMessage
-from agent_cli.repl.resources import with_resources
-from agent_cli.repl.servers import Servers
+from agent_cli.repl.mcp.resources import with_resources
+from agent_cli.repl.mcp.servers import Servers
 from agent_cli.terminal.writer import Lines
 
 

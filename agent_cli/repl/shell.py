@@ -15,12 +15,12 @@ from agent_cli.repl.command import Context
 from agent_cli.repl.commands import run_command
 from agent_cli.repl.dialogue import Dialogue
 from agent_cli.repl.interrupts import Interrupts
+from agent_cli.repl.mcp.dialogs import Dialogs
 from agent_cli.repl.meaning import meant
 from agent_cli.repl.own_commands import OwnCommands
 from agent_cli.repl.recall import recalled
 from agent_cli.repl.render import Renderer
 from agent_cli.repl.runs import Runs, told
-from agent_cli.repl.server_dialogs import Dialogs
 from agent_cli.terminal.writer import Writer
 
 _REFUSED_NEXT: Final = "a tool call waits for a decision: nobody can be asked, the next line is no"

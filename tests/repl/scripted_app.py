@@ -47,7 +47,7 @@ from agent_cli.provider import (
 )
 from agent_cli.repl.application import PromptCommand
 from agent_cli.repl.live import bell
-from agent_cli.repl.server_questions import ServerDialogs
+from agent_cli.repl.mcp.questions import ServerDialogs
 from agent_cli.timeline import Block, Usage, text_block
 from agent_cli.tooling import Approval, Tool, ToolContext
 from tests.repl.scripted_servers import Servers

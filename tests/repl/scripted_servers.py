@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from agent_cli.errors import ToolError, UsageError
 from agent_cli.mcp_client.catalogue import PromptArgument, PromptInfo, ResourceInfo
 from agent_cli.mcp_client.state import Phase, ServerState
-from agent_cli.repl.servers import Visit
+from agent_cli.repl.mcp.servers import Visit
 from agent_cli.timeline import Block, text_block
 
 GREET = PromptInfo(

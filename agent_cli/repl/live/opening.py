@@ -14,7 +14,7 @@ from agent_cli.repl.live.tool_rows import ToolRows
 from agent_cli.repl.live.view import View
 from agent_cli.repl.live.widgets import Details
 from agent_cli.repl.look import Look
-from agent_cli.repl.server_dialogs import Dialogs
+from agent_cli.repl.mcp.dialogs import Dialogs
 from agent_cli.terminal.links import shows_links
 
 

@@ -16,7 +16,7 @@ from prompt_toolkit.input import Input, create_input
 from agent_cli.errors import UsageError
 from agent_cli.repl.live.application import LiveApplication
 from agent_cli.repl.live.asking import Asking
-from agent_cli.repl.live.draft import Draft
+from agent_cli.repl.live.input.draft import Draft
 from agent_cli.repl.live.keys import bindings, know_shift_enter
 from agent_cli.repl.live.layout import CONTINUATION, PROMPT, layout_of
 from agent_cli.repl.live.listener import Listener
@@ -278,7 +278,7 @@ class LiveScreen:
         self.asking.key_pressed()
 
     async def _edit(self) -> None:
-        from agent_cli.repl.live.editing import edit_text  # noqa: PLC0415 - no prompt waits for it
+        from agent_cli.repl.live.input.editing import edit_text  # noqa: PLC0415 - no prompt waits for it
 
         before = self.draft.text
         try:

@@ -21,19 +21,19 @@ from agent_cli.repl.application import Application
 from agent_cli.repl.command import Context
 from agent_cli.repl.commands import find_command, run_command
 from agent_cli.repl.live.bell import Bell
-from agent_cli.repl.live.completion import Completions, sources_of
 from agent_cli.repl.live.controls import ScreenControls
-from agent_cli.repl.live.editing import edit_text
+from agent_cli.repl.live.input.completion import Completions, sources_of
+from agent_cli.repl.live.input.editing import edit_text
+from agent_cli.repl.live.input.pictures import Pictures
 from agent_cli.repl.live.opening import open_dialogs, open_display
 from agent_cli.repl.live.outbox import Outbox
-from agent_cli.repl.live.pictures import Pictures
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.status import Status
 from agent_cli.repl.look import Look
+from agent_cli.repl.mcp.resources import named_in
 from agent_cli.repl.meaning import meant
 from agent_cli.repl.own_commands import OwnCommands
 from agent_cli.repl.recall import recalled
-from agent_cli.repl.resources import named_in
 from agent_cli.repl.runs import Runs, told
 from agent_cli.run_result import RunResult
 

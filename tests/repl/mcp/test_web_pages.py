@@ -1,6 +1,6 @@
 """Pages a person is asked to visit."""
 
-from agent_cli.repl.web_pages import page_rows, web_host
+from agent_cli.repl.mcp.web_pages import page_rows, web_host
 
 
 def test_an_address_is_shown_with_its_host_and_what_is_odd_about_it() -> None:

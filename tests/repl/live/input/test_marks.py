@@ -1,6 +1,6 @@
 """Marks that stand for long pastes and pictures."""
 
-from agent_cli.repl.live.marks import Marks
+from agent_cli.repl.live.input.marks import Marks
 
 MARK = "[paste #1: 5,000 lines]"
 

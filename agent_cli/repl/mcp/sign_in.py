@@ -6,8 +6,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from agent_cli.errors import UsageError
 from agent_cli.repl.command import Context
-from agent_cli.repl.foreign_words import named
-from agent_cli.repl.web_pages import page_rows, web_host
+from agent_cli.repl.mcp.foreign_words import named
+from agent_cli.repl.mcp.web_pages import page_rows, web_host
 from agent_cli.terminal.browser import open_page
 
 _GAVE_UP: Final = "you gave up"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from agent_cli.errors import UsageError
-from agent_cli.repl.live.clipboard import clipboard_picture, commands
-from agent_cli.repl.live.pictures import dropped_paths
+from agent_cli.repl.live.input.clipboard import clipboard_picture, commands
+from agent_cli.repl.live.input.pictures import dropped_paths
 
 PNG = b"\x89PNG\r\n\x1a\n picture"
 

@@ -8,10 +8,10 @@ from agent_cli.errors import UsageError
 from agent_cli.repl.application import Application
 from agent_cli.repl.changes import Row
 from agent_cli.repl.command import Command, Context
-from agent_cli.repl.foreign_words import named
+from agent_cli.repl.mcp.foreign_words import named
+from agent_cli.repl.mcp.servers import ServerResource, Servers, ServerState
+from agent_cli.repl.mcp.sign_in import SignIn
 from agent_cli.repl.preview import write_rows
-from agent_cli.repl.servers import ServerResource, Servers, ServerState
-from agent_cli.repl.sign_in import SignIn
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Style

@@ -11,7 +11,7 @@ from prompt_toolkit.layout import Layout, Window
 from prompt_toolkit.layout.controls import BufferControl
 from prompt_toolkit.output import DummyOutput
 
-from agent_cli.repl.live.draft import Draft
+from agent_cli.repl.live.input.draft import Draft
 
 MARK = "[paste #1: 5,000 lines]"
 PASTE = "\n" * 4_999

@@ -2,7 +2,7 @@
 
 import time
 
-from agent_cli.repl.live.path_search import FOUND_MAX, PathSearch
+from agent_cli.repl.live.input.path_search import FOUND_MAX, PathSearch
 
 
 def test_names_come_before_paths_word_starts_before_middles_and_short_before_long() -> None:

@@ -11,7 +11,7 @@ from agent_cli.attachments import Attachments
 from agent_cli.errors import UsageError
 from agent_cli.images import image_of
 from agent_cli.messages import UserMessage
-from agent_cli.repl.live.clipboard import clipboard_picture
+from agent_cli.repl.live.input.clipboard import clipboard_picture
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.terminal.references import reference_to
 

@@ -10,8 +10,8 @@ from prompt_toolkit.document import Document
 from agent_cli.repl.application import Application
 from agent_cli.repl.command import Command
 from agent_cli.repl.commands import commands_of
-from agent_cli.repl.live.files import FileChoices, workspace_paths
-from agent_cli.repl.live.server_choices import PromptChoices, ResourceChoices, asking
+from agent_cli.repl.live.input.files import FileChoices, workspace_paths
+from agent_cli.repl.live.input.server_choices import PromptChoices, ResourceChoices, asking
 
 Source: TypeAlias = Callable[[str], Iterable[Completion]]
 """Gets the text before the cursor, in a thread of its own; yields the best choices first."""

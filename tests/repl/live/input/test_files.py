@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.repl.live.files import FileChoices, workspace_paths
+from agent_cli.repl.live.input.files import FileChoices, workspace_paths
 
 
 class Folder:

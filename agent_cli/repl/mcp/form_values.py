@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from agent_cli.errors import UsageError
-from agent_cli.repl.server_questions import FormField
+from agent_cli.repl.mcp.questions import FormField
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.timeline import Json
 

@@ -11,7 +11,7 @@ from prompt_toolkit.document import Document
 
 from agent_cli.repl.history import PrivateHistory
 from agent_cli.repl.live.application import lines_left
-from agent_cli.repl.live.marks import Marks
+from agent_cli.repl.live.input.marks import Marks
 
 
 class Draft:

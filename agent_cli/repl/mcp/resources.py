@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from agent_cli.messages import UserMessage
-from agent_cli.repl.servers import ServerResource, Servers
+from agent_cli.repl.mcp.servers import ServerResource, Servers
 from agent_cli.terminal.references import references
 from agent_cli.terminal.writer import Lines
 from agent_cli.timeline import Block, text_block, text_of

@@ -7,9 +7,9 @@ import pytest
 
 from agent_cli.errors import UsageError
 from agent_cli.repl.command import Context
-from agent_cli.repl.sign_in import SignIn
+from agent_cli.repl.mcp.sign_in import SignIn
+from tests.repl.mcp.test_dialogs import Answer, Person
 from tests.repl.scripted_app import Application
-from tests.repl.test_server_dialogs import Answer, Person
 
 
 @dataclass

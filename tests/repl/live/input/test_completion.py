@@ -4,7 +4,7 @@ from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
 from agent_cli.repl.command import Command
-from agent_cli.repl.live.completion import Completions, argument_choices, command_choices
+from agent_cli.repl.live.input.completion import Completions, argument_choices, command_choices
 from tests.repl.scripted_app import Application
 
 

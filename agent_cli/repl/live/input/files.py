@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 from prompt_toolkit.completion import Completion
 
-from agent_cli.repl.live.path_search import PathSearch
+from agent_cli.repl.live.input.path_search import PathSearch
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.references import reference_before, reference_to
 from agent_cli.terminal.sanitize import reveal

@@ -8,8 +8,8 @@ from agent_cli.events import Event, Notice
 from agent_cli.mcp_client.forms import form_fault, form_fields
 from agent_cli.mcp_client.host import SamplingRequest
 from agent_cli.mcp_client.state import Phase, ServerState
-from agent_cli.repl.server_dialogs import Dialogs
-from agent_cli.repl.server_questions import Filled, Form
+from agent_cli.repl.mcp.dialogs import Dialogs
+from agent_cli.repl.mcp.questions import Filled, Form
 from agent_cli.timeline import Json, text_block
 
 Answer = str | type[BaseException]
