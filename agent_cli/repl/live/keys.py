@@ -2,7 +2,6 @@
 
 from functools import partial
 from string import ascii_lowercase, digits
-from typing import Protocol
 
 from prompt_toolkit.filters import Condition, is_searching, vi_mode
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
@@ -10,103 +9,32 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-
-class Actions(Protocol):
-    """What keys can ask for; see `LiveScreen`."""
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether something runs that typing can steer and Esc can stop."""
-        ...
-
-    @property
-    def is_asking(self) -> bool:
-        """Whether a question is open."""
-        ...
-
-    @property
-    def answers(self) -> str:
-        """The keys that answer at once right now."""
-        ...
-
-    @property
-    def has_text(self) -> bool:
-        """Whether something stands in the input."""
-        ...
-
-    @property
-    def has_queued(self) -> bool:
-        """Whether something waits that can be taken back."""
-        ...
-
-    def enter(self, *, follow_up: bool = False) -> None:
-        """Send what was typed, or answer with it."""
-        ...
-
-    def answer(self, key: str) -> None:
-        """Answer the question with one key."""
-        ...
-
-    def interrupt(self) -> None:
-        """Ctrl-C: stop what runs, else clear the draft, else leave the second time."""
-        ...
-
-    def leave(self) -> None:
-        """End the session."""
-        ...
-
-    def take_back(self) -> None:
-        """Put the last queued message into the input."""
-        ...
-
-    def pause(self, *, paused: bool) -> None:
-        """Hold the display, or let it go on."""
-        ...
-
-    def repaint(self) -> None:
-        """Draw everything again."""
-        ...
-
-    def show_output(self) -> None:
-        """Show in full what was folded last."""
-        ...
-
-    def paste(self, text: str) -> None:
-        """Insert pasted text."""
-        ...
-
-    def paste_picture(self) -> None:
-        """Insert the picture on the clipboard."""
-        ...
-
-    def edit(self) -> None:
-        """Open the draft in the person's editor."""
-        ...
-
-    def suspend(self) -> None:
-        """Stop the process until the shell continues it."""
-        ...
+from agent_cli.errors import UsageError
+from agent_cli.repl.live.paint import rows_of
+from agent_cli.repl.live.screen import LiveScreen
 
 
-def bindings(actions: Actions) -> KeyBindings:
-    """Return the keys of the prompt; everything else edits as emacs or vi does."""
+def bind_keys(screen: LiveScreen) -> None:
+    """Give *screen* the keys of the prompt; everything else edits as emacs or vi does."""
+    _know_shift_enter()
     keys = KeyBindings()
-    _bind_sending(keys, actions)
-    _bind_stopping(keys, actions)
-    _bind_queue(keys, actions)
-    _bind_answers(keys, actions)
-    _bind_editing(keys, actions)
-    return keys
+    _bind_sending(keys, screen)
+    _bind_stopping(keys, screen)
+    _bind_queue(keys, screen)
+    _bind_display(keys, screen)
+    _bind_answers(keys, screen)
+    _bind_editing(keys, screen)
+    screen.app.key_bindings = keys
 
 
-def know_shift_enter() -> None:
+def _know_shift_enter() -> None:
     """Read the two ways terminals say Shift-Enter as Ctrl-J; prompt_toolkit drops them."""
     ANSI_SEQUENCES.setdefault("\x1b[13;2u", Keys.ControlJ)
     ANSI_SEQUENCES["\x1b[27;2;13~"] = Keys.ControlJ
 
 
-def _bind_sending(keys: KeyBindings, actions: Actions) -> None:
-    busy = Condition(lambda: actions.is_busy and not actions.is_asking)
+def _bind_sending(keys: KeyBindings, screen: LiveScreen) -> None:
+    busy = Condition(lambda: screen.listener.is_busy and not screen.asking.is_open)
 
     @keys.add("enter", filter=~is_searching)
     def enter(event: KeyPressEvent) -> None:
@@ -114,13 +42,16 @@ def _bind_sending(keys: KeyBindings, actions: Actions) -> None:
         if buffer.document.current_line_before_cursor.endswith("\\"):
             buffer.delete_before_cursor()
             buffer.insert_text("\n")
+        elif screen.asking.is_open:
+            _answer_with_line(screen)
         else:
-            actions.enter()
+            _send(screen, follow_up=False)
 
     # In vi mode Escape and Enter are two keys, and Escape must not wait for the other one.
     @keys.add("escape", "enter", filter=busy & ~vi_mode)
+    @keys.add("c-f", filter=busy & vi_mode)
     def follow_up(_event: KeyPressEvent) -> None:
-        actions.enter(follow_up=True)
+        _send(screen, follow_up=True)
 
     @keys.add("escape", "enter", filter=~busy & ~vi_mode)
     @keys.add("c-j")
@@ -128,76 +59,118 @@ def _bind_sending(keys: KeyBindings, actions: Actions) -> None:
         event.current_buffer.insert_text("\n")
 
 
-def _bind_stopping(keys: KeyBindings, actions: Actions) -> None:
-    empty = Condition(lambda: not actions.has_text)
-    stoppable = Condition(lambda: actions.is_busy or actions.is_asking)
+def _send(screen: LiveScreen, *, follow_up: bool) -> None:
+    if screen.listener.submit(screen.draft.text.strip(), follow_up=follow_up):
+        screen.draft.clear()
+
+
+def _bind_stopping(keys: KeyBindings, screen: LiveScreen) -> None:
+    empty = Condition(lambda: screen.draft.is_empty)
+    stoppable = Condition(lambda: screen.listener.is_busy or screen.asking.is_open)
 
     @keys.add("c-c", filter=~is_searching)
     def interrupt(_event: KeyPressEvent) -> None:
-        actions.interrupt()
+        screen.interrupt()
 
     @keys.add("escape", filter=stoppable & ~is_searching & ~vi_mode)
     def stop(_event: KeyPressEvent) -> None:
-        actions.interrupt()
+        screen.interrupt()
 
     @keys.add("c-d", filter=empty)
     def leave(_event: KeyPressEvent) -> None:
-        actions.leave()
+        screen.leave()
 
     @keys.add("c-z")
     def suspend(_event: KeyPressEvent) -> None:
-        actions.suspend()
+        screen.painter.drop_tail()
+        screen.app.suspend_to_background()
 
 
-def _bind_queue(keys: KeyBindings, actions: Actions) -> None:
-    queued = Condition(lambda: actions.has_queued)
-    empty = Condition(lambda: not actions.has_text)
+def _bind_queue(keys: KeyBindings, screen: LiveScreen) -> None:
+    queued = Condition(lambda: bool(screen.listener.queued))
+    empty = Condition(lambda: screen.draft.is_empty)
 
     @keys.add("up", filter=queued & empty)
     @keys.add("escape", "up", filter=queued & ~vi_mode)
     def take_back(_event: KeyPressEvent) -> None:
-        actions.take_back()
+        screen.put_back(screen.listener.take_back() or "")
 
+
+def _bind_display(keys: KeyBindings, screen: LiveScreen) -> None:
     @keys.add("c-s")
     def pause(_event: KeyPressEvent) -> None:
-        actions.pause(paused=True)
+        screen.listener.pause(paused=True)
+        screen.refresh()
 
     @keys.add("c-q")
-    def resume(_event: KeyPressEvent) -> None:
-        actions.pause(paused=False)
+    def go_on(_event: KeyPressEvent) -> None:
+        screen.listener.pause(paused=False)
+        screen.refresh()
 
     @keys.add("c-l")
     def repaint(_event: KeyPressEvent) -> None:
-        actions.repaint()
+        screen.painter.repaint()
 
+    # What is being typed stays where it is.
     @keys.add("c-o")
     def show_output(_event: KeyPressEvent) -> None:
-        actions.show_output()
+        screen.listener.submit("/output", follow_up=False)
+
+    @keys.add("c-t")
+    def show_thinking(_event: KeyPressEvent) -> None:
+        screen.listener.submit("/thinking", follow_up=False)
 
 
-def _bind_answers(keys: KeyBindings, actions: Actions) -> None:
-    alone = Condition(lambda: actions.is_asking and not actions.has_text)
+def _bind_answers(keys: KeyBindings, screen: LiveScreen) -> None:
+    alone = Condition(lambda: screen.asking.is_open and screen.draft.is_empty)
 
     def answer(event: KeyPressEvent) -> None:
-        actions.answer(event.data)
+        _answer(screen, event.data)
+
+    def answers(key: str) -> bool:
+        return key in screen.asking.keys
 
     for key in ascii_lowercase + digits:
-        keys.add(key, filter=alone & Condition(partial(_answers, actions, key)))(answer)
+        keys.add(key, filter=alone & Condition(partial(answers, key)))(answer)
 
 
-def _answers(actions: Actions, key: str) -> bool:
-    return key in actions.answers
+def _answer_with_line(screen: LiveScreen) -> None:
+    text = screen.draft.text
+    if screen.asking.accepts(text):
+        _answer(screen, text)
+    else:
+        screen.asking.put_aside()
 
 
-def _bind_editing(keys: KeyBindings, actions: Actions) -> None:
+def _answer(screen: LiveScreen, text: str) -> None:
+    screen.print([f"{screen.question}{row}" for row in rows_of(text, "")])
+    screen.buffer.reset()  # not kept in the history: it is no prompt, and may be private
+    screen.asking.answer(text)
+
+
+def _bind_editing(keys: KeyBindings, screen: LiveScreen) -> None:
     @keys.add(Keys.BracketedPaste)
     def paste(event: KeyPressEvent) -> None:
-        actions.paste(event.data)
+        screen.draft.paste(event.data)
 
     @keys.add("c-v")
     def paste_picture(_event: KeyPressEvent) -> None:
-        actions.paste_picture()
+        screen.on_picture_wanted()
 
     @keys.add("c-g", filter=~is_searching)
     def edit(_event: KeyPressEvent) -> None:
-        actions.edit()
+        screen.app.create_background_task(_edit(screen))
+
+
+async def _edit(screen: LiveScreen) -> None:
+    """Open the draft in the person's editor."""
+    from agent_cli.repl.live.input.editing import edit_text  # noqa: PLC0415 - no prompt waits for it
+
+    before = screen.draft.text
+    try:
+        after = (await edit_text(screen.painter, before, ".md")).removesuffix("\n")
+    except UsageError as error:
+        screen.notice(str(error), "warning")
+    else:
+        if after != before.removesuffix("\n"):
+            screen.draft.replace(after)

@@ -1,4 +1,6 @@
-"""The screen of a session: the input line, what stands around it, and who gets what is typed.
+"""The screen of a session: the input line, and what stands around it.
+
+What the keys do with it stands in `keys`.
 
 Imported on the way to the first prompt: standard library and prompt_toolkit only.
 """
@@ -13,20 +15,21 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.input import Input, create_input
 
-from agent_cli.errors import UsageError
 from agent_cli.repl.live.application import LiveApplication
 from agent_cli.repl.live.asking import Asking
 from agent_cli.repl.live.input.draft import Draft
-from agent_cli.repl.live.keys import bindings, know_shift_enter
 from agent_cli.repl.live.layout import CONTINUATION, PROMPT, layout_of
 from agent_cli.repl.live.listener import Listener
 from agent_cli.repl.live.output import FrameOutput
-from agent_cli.repl.live.paint import Paint, rows_of
+from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.painter import Painter
 from agent_cli.repl.live.picker import Picker
 from agent_cli.terminal.sanitize import clean
 from agent_cli.terminal.writer import Style
 
+# A paste of 5,000 lines would push everything out of the scrollback.
+_ECHOED_LINES_MAX: Final = 40
+_ECHOED_HEAD: Final = 20
 _LEAVE_WITHIN_S: Final = 1.5
 # prompt_toolkit waits 1.5 s for what may follow Esc.
 _ESCAPE_S: Final = 0.03
@@ -54,7 +57,7 @@ class LiveScreen:
         keyboard: Input | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Draw nothing yet.
+        """Draw nothing yet, and know no keys but those that edit; see `keys.bind_keys`.
 
         Args:
             history: The file prompts are kept in; made if it is missing.
@@ -78,10 +81,8 @@ class LiveScreen:
         self.buffer = self.draft.buffer
         self.asking = Asking(self.buffer, clock, self.refresh, take_draft=self.draft.take)
         self.picker = Picker(lambda: self.rows_max, lambda: self.columns)
-        know_shift_enter()
         self.app = LiveApplication(
             layout=layout_of(self, self.buffer, Buffer(), self.picker),
-            key_bindings=bindings(self),
             editing_mode=EditingMode.VI if vi else EditingMode.EMACS,
             erase_when_done=True,
             input=keyboard or create_input(),
@@ -116,17 +117,22 @@ class LiveScreen:
 
     def notice(self, text: str, style: Style = "plain") -> None:
         """Print a sentence above the prompt."""
-        self.print(rows_of(text, self.paint.begin(style)))
+        from agent_cli.repl.live.sentences import sentence_rows  # noqa: PLC0415 - not at the start
+
+        self.print(sentence_rows(text, self.columns, self.paint.begin(style)))
 
     def echo(self, text: str) -> list[str]:
-        """Return the rows that show what was said."""
-        begins = [PROMPT, *[CONTINUATION] * text.count("\n")]
-        rows = zip(begins, clean(text).split("\n"), strict=True)
+        """Return the rows that show what was said, much of it as its first and last lines."""
+        lines = clean(text).split("\n")
+        if left_out := max(len(lines) - _ECHOED_LINES_MAX, 0):
+            lines[_ECHOED_HEAD : _ECHOED_HEAD + left_out] = [f"… {left_out:,} more lines"]
+        begins = [PROMPT, *[CONTINUATION] * (len(lines) - 1)]
+        rows = zip(begins, lines, strict=True)
         return [self.paint.text(f"{begin}{row}".expandtabs(4), "said") for begin, row in rows]
 
-    def ring(self) -> None:
-        """Ring the terminal's bell."""
-        self._output.send("\a")
+    def send(self, sequence: str) -> None:
+        """Send the terminal what shows nothing on it."""
+        self._output.send(sequence)
 
     def copy(self, text: str) -> None:
         """Put *text* on the clipboard, if the terminal lets programs do that."""
@@ -139,31 +145,6 @@ class LiveScreen:
     async def choose(self, message: str, keys: str) -> str:
         """Ask at the prompt; see `Asking.choose`."""
         return await self.asking.choose(message, keys)
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether something runs that can be steered and stopped."""
-        return self.listener.is_busy
-
-    @property
-    def is_asking(self) -> bool:
-        """Whether a question is open."""
-        return self.asking.is_open
-
-    @property
-    def answers(self) -> str:
-        """The keys that answer at once right now."""
-        return self.asking.keys
-
-    @property
-    def has_text(self) -> bool:
-        """Whether something stands in the input."""
-        return not self.draft.is_empty
-
-    @property
-    def has_queued(self) -> bool:
-        """Whether something waits that can be taken back."""
-        return bool(self.listener.queued)
 
     @property
     def queue_rows(self) -> Sequence[str]:
@@ -190,30 +171,13 @@ class LiveScreen:
         """The width of the terminal."""
         return self._output.get_size().columns
 
-    def enter(self, *, follow_up: bool = False) -> None:
-        """Send what was typed, or answer with it."""
-        text = self.draft.text
-        if self.is_asking:
-            if self.asking.accepts(text):
-                self.answer(text)
-            else:
-                self.asking.put_aside()
-        elif self.listener.submit(text.strip(), follow_up=follow_up):
-            self.draft.clear()
-
-    def answer(self, key: str) -> None:
-        """Answer the open question."""
-        self.print([f"{self.question}{row}" for row in rows_of(key, "")])
-        self.buffer.reset()  # not kept in the history: it is no prompt, and may be private
-        self.asking.answer(key)
-
     def interrupt(self) -> None:
         """Stop what runs, else clear the draft, else leave the second time."""
         if self.asking.question:
             self.asking.end(KeyboardInterrupt())
         elif self.listener.is_busy:
             self.listener.interrupt()
-        elif self.has_text:
+        elif not self.draft.is_empty:
             self.draft.clear()  # kept in the history, one key away
         elif self._clock() - self._hinted_at_s < _LEAVE_WITHIN_S:
             self.leave()
@@ -227,27 +191,10 @@ class LiveScreen:
         if self.app.is_running and not self.app.is_done:
             self.app.exit()
 
-    def take_back(self) -> None:
-        """Put the last queued message into the input."""
-        text = self.listener.take_back()
-        self.put_back(text or "")
-
     def put_back(self, text: str) -> None:
         """Put *text* into the input, before what stands there."""
         self.draft.put_back(text)
         self.refresh()
-
-    def paste(self, text: str) -> None:
-        """Insert pasted text, or a mark that stands for it."""
-        self.draft.paste(text)
-
-    def paste_picture(self) -> None:
-        """Insert the picture on the clipboard."""
-        self.on_picture_wanted()
-
-    def edit(self) -> None:
-        """Open the draft in the person's editor."""
-        self.app.create_background_task(self._edit())
 
     def complete_again(self) -> None:
         """Look for completions once more if some are shown and none is chosen yet."""
@@ -255,39 +202,9 @@ class LiveScreen:
         if state is not None and state.complete_index is None:
             self.buffer.start_completion()
 
-    def pause(self, *, paused: bool) -> None:
-        """Hold the display, or let it go on."""
-        self.listener.pause(paused=paused)
-        self.refresh()
-
-    def repaint(self) -> None:
-        """Draw everything again."""
-        self.painter.repaint()
-
-    def show_output(self) -> None:
-        """Show in full what was folded last; what is being typed stays."""
-        self.listener.submit("/output", follow_up=False)
-
-    def suspend(self) -> None:
-        """Stop the process until the shell continues it."""
-        self.painter.drop_tail()
-        self.app.suspend_to_background()
-
     def _key_pressed(self, _keys: object) -> None:
         self.draft.key_pressed()
         self.asking.key_pressed()
-
-    async def _edit(self) -> None:
-        from agent_cli.repl.live.input.editing import edit_text  # noqa: PLC0415 - no prompt waits for it
-
-        before = self.draft.text
-        try:
-            after = (await edit_text(self.painter, before, ".md")).removesuffix("\n")
-        except UsageError as error:
-            self.notice(str(error), "warning")
-        else:
-            if after != before.removesuffix("\n"):
-                self.draft.replace(after)
 
     def _drawn(self, _app: object) -> None:
         call, self.on_first_draw = self.on_first_draw, _nothing

@@ -10,6 +10,7 @@ from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output import ColorDepth
 
+from agent_cli.repl.live.keys import bind_keys
 from agent_cli.repl.live.listener import Listener
 from agent_cli.repl.live.output import FrameOutput
 from agent_cli.repl.live.screen import LiveScreen
@@ -28,6 +29,8 @@ def open_screen(history: Path, listener: Listener, *, look: Look, typed: str) ->
         keys: list[KeyPress] = []
         Vt100Parser(keys.append).feed_and_flush(typed)
         store_typeahead(keyboard, keys)
-    return LiveScreen(
+    screen = LiveScreen(
         history, listener, output=output, color=look.color, vi=look.vi, keyboard=keyboard
     )
+    bind_keys(screen)
+    return screen

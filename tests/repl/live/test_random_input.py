@@ -20,6 +20,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 
 from agent_cli.projection import entries
 from agent_cli.repl.live.application import lines_left
+from agent_cli.repl.live.keys import bind_keys
 from agent_cli.repl.live.output import FrameOutput
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.session import LiveShells, Waiting
@@ -120,6 +121,7 @@ class Episode:
         self.screen = LiveScreen(
             history, waiting, output=output, keyboard=keyboard, clock=loop.time
         )
+        bind_keys(self.screen)
         waiting.leave = self.screen.leave
         self._shells = LiveShells(self.screen, waiting, Look())
         self.words: list[str] = []
@@ -214,9 +216,9 @@ class Episode:
             await asyncio.sleep(0.7)
             if not self.is_running:
                 return
-            asking = self.screen.is_asking or self.screen.asking.question is not None
+            asking = self.screen.asking.question is not None
             searching = self.screen.app.layout.is_searching
-            quiet = not (shell.is_busy or asking or searching or self.screen.has_text)
+            quiet = self.screen.draft.is_empty and not (shell.is_busy or asking or searching)
             if quiet and self.look() == "you>":
                 return
             # A size that came back at once is not painted anew, and the emulator's screen is blank.

@@ -11,6 +11,7 @@ import pytest
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import PipeInput, create_pipe_input
 
+from agent_cli.repl.live.keys import bind_keys
 from agent_cli.repl.live.output import FrameOutput
 from agent_cli.repl.live.question import SILENCE_S, Question
 from agent_cli.repl.live.screen import LiveScreen
@@ -62,6 +63,7 @@ class Live:
             keyboard=keyboard,
             clock=lambda: self.now_s,
         )
+        bind_keys(self.screen)
         self._keyboard = keyboard
 
     def type(self, keys: str) -> None:
@@ -111,25 +113,32 @@ async def test_the_input_is_kept_until_somebody_takes_it(tmp_path: Path) -> None
         ("sed -i 2,$d", "you> x"),
         ("false", "you> [paste #1: 11 lines]"),
         ("/nowhere/editor", "you> [paste #1: 11 lines]"),
-        ("true", "you> [paste #1: 11 lines]"),
+        ("sh -c 'touch DONE'", "you> [paste #1: 11 lines]"),
     ],
 )
 async def test_the_draft_is_edited_whole_and_kept_when_the_editor_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, editor: str, row: str
 ) -> None:
     """S6: $VISUAL may have arguments; what was not changed keeps its marks."""
-    monkeypatch.setenv("VISUAL", editor)
+    done = tmp_path / "done"
+    monkeypatch.setenv("VISUAL", editor.replace("DONE", str(done)))
+
+    def has_ended() -> bool:
+        told = "\n".join(it.rows)
+        said = ("you> x", "false ended with 1", "editor gave nothing back")
+        return done.exists() or any(words in told for words in said)
+
     async with live(tmp_path) as it:
         it.type(f"\x1b[200~{'x' + chr(10) * 10}\x1b[201~\x07")
-        await it.until(lambda: row in it.rows)
-        if editor == "false":
-            await it.until(lambda: any("false ended with 1" in row for row in it.rows))
+        await it.until(has_ended)
+        it.type("!")
+        await it.until(lambda: f"{row}!" in it.rows)
 
 
 async def test_with_vi_keys_escape_ends_insert_mode_at_once_and_stops_nothing(
     tmp_path: Path,
 ) -> None:
-    """S6: Ctrl-C stops; Enter right behind Escape is no Alt-Enter, and marks are units here too."""
+    """S6: Ctrl-C stops; Enter right behind Escape is no Alt-Enter, which Ctrl-F stands in for."""
     async with live(tmp_path, vi=True) as it:
         it.person.is_busy = True
         assert it.screen.app.vi_mode == "insert"
@@ -137,7 +146,9 @@ async def test_with_vi_keys_escape_ends_insert_mode_at_once_and_stops_nothing(
         await it.until(lambda: it.screen.app.vi_mode == "normal")
         it.type("0iX\x1b\r")
         await it.until(lambda: it.person.got == [("Xabc", False)])
-        it.type(CTRL_C)
+        it.type("iafterwards\x06")
+        await it.until(lambda: it.person.got[1:] == [("afterwards", True)])
+        it.type(f"{ESCAPE}{CTRL_C}")
         await it.until(lambda: it.person.interrupted == 1)
         it.type(f"i\x1b[200~{'x' * 2_000}\x1b[201~!{ESCAPE}0x")
         await it.until(lambda: it.rows == ["you> !"])
@@ -289,6 +300,17 @@ async def test_a_frame_is_one_write(tmp_path: Path) -> None:
         assert len(writes) == 1
         assert writes[0].startswith("\x1b[?2026h")
         assert writes[0].endswith("\x1b[?2026l")
+
+
+async def test_a_huge_paste_that_was_sent_does_not_fill_the_scrollback(tmp_path: Path) -> None:
+    """Its beginning and its end say which one it was."""
+    async with live(tmp_path) as it:
+        whole, much = (it.screen.echo("\n".join(map(str, range(count)))) for count in (40, 5_000))
+
+    assert (len(whole), len(much)) == (40, 41)
+    assert "you> 0" in much[0]
+    assert "     … 4,960 more lines" in much[20]
+    assert "     4980" in much[21]
 
 
 def test_a_question_ripens_from_when_it_is_on_the_screen() -> None:
