@@ -3,24 +3,22 @@
 Loaded beside the first prompt, not before it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Final, Literal, Protocol
 
 from agent_cli.attachments import Attachments
 from agent_cli.cancel import CancelToken
-from agent_cli.messages import UserMessage
+from agent_cli.events import Event
 from agent_cli.repl.application import Application
-from agent_cli.repl.command import Context
-from agent_cli.repl.commands import run_command
 from agent_cli.repl.dialogue import Dialogue
 from agent_cli.repl.interrupts import Interrupts
+from agent_cli.repl.line_work import LineWork
 from agent_cli.repl.mcp.dialogs import Dialogs
-from agent_cli.repl.meaning import meant
-from agent_cli.repl.own_commands import OwnCommands
 from agent_cli.repl.recall import recalled
 from agent_cli.repl.render import Renderer
 from agent_cli.repl.runs import Runs, told
+from agent_cli.terminal.narration import narrate
 from agent_cli.terminal.writer import Writer
 
 _REFUSED_NEXT: Final = "a tool call waits for a decision: nobody can be asked, the next line is no"
@@ -53,7 +51,7 @@ class Shell:
         self._writer = writer
         self._interrupts = interrupts
         self._stays = True
-        self._own_commands = OwnCommands(writer)
+        self._work = LineWork(app, lines=writer, questions=prompt, leave=self._leave)
         self._runs = Runs(
             app,
             questions=prompt,
@@ -67,8 +65,16 @@ class Shell:
             show_thinking=show_thinking,
             spoken=spoken,
         )
-        # Servers and timers report while a prompt is on the screen; it must move out of the way.
-        app.agent.subscribe(lambda event: prompt.above(partial(render, event)))
+        self._render = render
+        app.agent.subscribe(self._show)
+
+    def _show(self, event: Event) -> None:
+        # Servers and timers report while a prompt is on the screen; it must move out of the way,
+        # but not of an event that says nothing: a screen reader would say `you> ` once more.
+        if narrate(event):
+            self._prompt.above(partial(self._render, event))
+        else:
+            self._render(event)
 
     def greet(self) -> None:
         """Show what is there: tools, servers, logs."""
@@ -95,30 +101,13 @@ class Shell:
         return self._stays
 
     async def _do(self, line: str) -> None:
-        for message in await self._done(line):
-            await self._runs.prompt(self._own_commands.offered_with(message))
-        if self._prompt.can_ask and self._app.agent.conversation.waiting:
-            await self._runs.go_on()
-
-    async def _done(self, line: str) -> Sequence[UserMessage]:
-        """Do what *line* says and return what it says to the model."""
-        said: list[str | UserMessage] = []
         cancel = CancelToken()
         with self._interrupts.stopping(cancel.cancel):
-            # Not from a pipe: what is fed to us may be text that only looks like that.
-            if line.startswith("!") and self._prompt.can_ask:
-                await self._own_commands.run(line, cancel)
-                return ()
-            async with cancel.scope():
-                if line.startswith("/"):
-                    await run_command(line, self._context(said))
-                elif line:
-                    said.append(line)
-                images, servers = Attachments(self._app.workspace), self._app.servers
-                return [await meant(each, images, servers, self._writer) for each in said]
-
-    def _context(self, said: list[str | UserMessage]) -> Context:
-        return Context(self._app, self._writer, self._prompt, self._leave, said.append)
+            said = await self._work.do(line, Attachments(self._app.workspace), cancel)
+        for message in said:
+            await self._runs.prompt(message)
+        if self._prompt.can_ask and self._app.agent.conversation.waiting:
+            await self._runs.go_on()
 
     def _leave(self) -> None:
         self._stays = False

@@ -5,11 +5,13 @@ Loaded beside the first prompt, not before it.
 
 import asyncio
 import inspect
+import os
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 from prompt_toolkit.completion import ThreadedCompleter
 
@@ -18,8 +20,8 @@ from agent_cli.errors import AgentCliError, UsageError
 from agent_cli.events import AgentEnd, AgentStart, Event, MessageStart, UsageChanged
 from agent_cli.messages import UserMessage
 from agent_cli.repl.application import Application
-from agent_cli.repl.command import Context
 from agent_cli.repl.commands import find_command, run_command
+from agent_cli.repl.line_work import LineWork
 from agent_cli.repl.live.bell import Bell
 from agent_cli.repl.live.controls import ScreenControls
 from agent_cli.repl.live.input.completion import Completions, sources_of
@@ -31,11 +33,10 @@ from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.status import Status
 from agent_cli.repl.look import Look
 from agent_cli.repl.mcp.resources import named_in
-from agent_cli.repl.meaning import meant
-from agent_cli.repl.own_commands import OwnCommands
-from agent_cli.repl.recall import recalled
 from agent_cli.repl.runs import Runs, told
 from agent_cli.run_result import RunResult
+from agent_cli.terminal.alerts import alert
+from agent_cli.terminal.narration import one_line
 
 _LEAVING: Final = ("exit", "quit")
 
@@ -62,6 +63,7 @@ class LiveShell:
         self._arrived = asyncio.Event()
         self._outbox = Outbox(app.agent)
         self._command: CancelToken | None = None
+        self._beside: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
         self._agent_runs = False
         self._is_working = False
         self._idle = asyncio.Event()
@@ -73,7 +75,13 @@ class LiveShell:
         screen.buffer.completer = ThreadedCompleter(Completions(sources_of(app, renew)))
         self.display, results = open_display(app, screen, look)
         self._controls = ScreenControls(screen, self.display, results)
-        self._own_commands = OwnCommands(self.display)
+        self._line_work = LineWork(
+            app,
+            lines=self.display,
+            questions=screen.asking,
+            leave=screen.leave,
+            controls=self._controls,
+        )
         self._runs = Runs(
             app,
             questions=screen,
@@ -82,14 +90,15 @@ class LiveShell:
             editor=partial(edit_text, screen.painter),
         )
         app.agent.subscribe(self._track)
-        self._bell = Bell(screen.ring if look.bell else _keep_silent, time.monotonic)
+        self._bell = Bell(
+            lambda text: screen.send(alert(text, look.notify, os.environ)), time.monotonic
+        )
         app.agent.subscribe(self._bell)
 
     def greet(self) -> None:
         """Show what is there: tools, servers, logs."""
         self.display.aside("\n".join(self._app.overview()), "dim")
-        if earlier := recalled(self._app.agent.conversation):
-            self.display.aside(earlier, "dim")
+        self._controls.show_earlier(self._app.agent.conversation)
         dialogs = open_dialogs(self._app, self._screen, self.display, self._bell)
         self._app.answer_servers(dialogs)
 
@@ -97,6 +106,7 @@ class LiveShell:
         """Show what happens and do what is typed, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.display.run())
+            tasks.create_task(self._work_beside())
             tasks.create_task(self._pictures.run())
             tasks.create_task(self._work())
 
@@ -168,18 +178,27 @@ class LiveShell:
         Raises:
             AgentCliError: It cannot be done, or not now.
         """
+
+        def too_early(_said: object = None) -> NoReturn:
+            what = "a command of yours" if text.startswith("!") else one_line(text)
+            raise UsageError(f"{what} waits for the end of the run; Ctrl-C stops it")
+
         if text.startswith("!"):
-            raise UsageError("a command of yours waits for the end of the run; Ctrl-C stops it")
+            too_early()
         command, argument = find_command(text, self._app)
         if command.asks_the_model:
             self._lines.append(_Line(text, is_shown=False))
             return
         if not command.during_a_run:
-            raise UsageError(f"/{command.name} waits for the end of the run; Ctrl-C stops it")
-        pending = command.run(self._context([]), argument)
+            too_early()
+        context = replace(self._line_work.context(too_early), may_wait=False)
+        if command.beside_a_run:
+            self._beside.put_nowait(partial(run_command, text, context))
+            return
+        pending = command.run(context, argument)
         if inspect.iscoroutine(pending):
             pending.close()  # it has not begun
-            raise UsageError(f"{text} waits for the end of the run; Ctrl-C stops it")
+            too_early()
 
     async def _work(self) -> None:
         while True:
@@ -195,6 +214,12 @@ class LiveShell:
             self._screen.refresh()
             await self._arrived.wait()
 
+    async def _work_beside(self) -> None:
+        """Do what may take a moment while the run goes on."""
+        while True:
+            command = await self._beside.get()
+            await told(command(), self.display)
+
     def _has_work(self) -> bool:
         return bool(self._lines) or (
             not self._agent_runs and (self._app.agent.conversation.waiting or bool(self._outbox))
@@ -209,34 +234,16 @@ class LiveShell:
             self._say(line)
         self._command = CancelToken()
         try:
-            said = await self._done(line, self._command)
+            said = await self._line_work.do(line, self._pictures, self._command)
         except AgentCliError:
             if not line.startswith(("/", "!")):
                 self._screen.put_back(line)
             raise
         finally:
             self._command = None
+            self._status.refresh()
         for message in said:
-            await self._ask(message)
-
-    async def _ask(self, message: UserMessage) -> None:
-        """Send a prompt, with the output of the commands that were run before it."""
-        self._settle(await self._runs.prompt(self._own_commands.offered_with(message)))
-
-    async def _done(self, line: str, cancel: CancelToken) -> Sequence[UserMessage]:
-        """Do what *line* says and return what it says to the model."""
-        said: list[str | UserMessage] = []
-        if line.startswith("!"):
-            await self._own_commands.run(line, cancel)
-            return ()
-        async with cancel.scope():
-            if line.startswith("/"):
-                await run_command(line, self._context(said))
-                self._status.refresh()
-            else:
-                said.append(line)
-            images, servers = self._pictures, self._app.servers
-            return [await meant(each, images, servers, self.display) for each in said]
+            self._settle(await self._runs.prompt(message))
 
     def _settle(self, result: RunResult | None) -> None:
         """Give back what was queued for a run that was stopped or failed."""
@@ -245,16 +252,6 @@ class LiveShell:
         if texts := [*self._outbox.take_all(), *(line.text for line in self._lines)]:
             self._lines.clear()
             self._screen.put_back("\n\n".join(texts))
-
-    def _context(self, said: list[str | UserMessage]) -> Context:
-        return Context(
-            self._app,
-            self.display,
-            self._screen.asking,
-            self._screen.leave,
-            said.append,
-            self._controls,
-        )
 
     def _status_text(self) -> str:
         held = f"paused, {self.display.waiting_chars:,} characters held: Ctrl-Q goes on"
@@ -286,7 +283,3 @@ class LiveShell:
         if isinstance(event, AgentEnd | UsageChanged):
             self._screen.refresh()
         self.display(event)
-
-
-def _keep_silent() -> None:
-    """Do not ring."""
