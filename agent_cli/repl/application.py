@@ -6,10 +6,10 @@ from types import TracebackType
 from typing import Literal, Protocol, TypeAlias
 
 from agent_cli.agent import Agent
-from agent_cli.repl.approve import Permissions
 from agent_cli.repl.file_changes import FileChanges
 from agent_cli.repl.mcp.questions import ServerDialogs
 from agent_cli.repl.mcp.servers import Servers
+from agent_cli.repl.permissions import Permissions
 from agent_cli.tooling import Tool
 
 ExportFormat: TypeAlias = Literal["md", "html", "json"]

@@ -1,21 +1,20 @@
 """Asking a person whether tools may run: all that wait in one list, and each alone if wanted."""
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from agent_cli.errors import SettingsError, UsageError
 from agent_cli.events import ToolCall
 from agent_cli.repl.changes import Row
+from agent_cli.repl.permissions import Permissions
 from agent_cli.repl.preview import folded, preview, write_rows
 from agent_cli.repl.rewording import Editor, reworded
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines
 from agent_cli.tooling import Tool
-
-Mode: TypeAlias = Literal["ask", "auto-edit", "plan", "yolo"]
 
 _NOBODY: Final = (
     "This call needs a person's approval and nobody can be asked here. Go on without it, and say"
@@ -29,64 +28,6 @@ _WORDS: Final = {"yes": "y", "always": "a", "project": "p", "no": "n", "edit": "
 _OTHER_ROWS: Final = 10
 _INDENT: Final = 2
 _PREVIEW_ROWS_MIN: Final = 6
-
-
-class Rule(Protocol):
-    """A rule about tool calls; as text it is how somebody wrote it."""
-
-    @property
-    def origin(self) -> str:
-        """Where it stands, or ""."""
-        ...
-
-
-class Question(Protocol):
-    """What a person should see who decides about a call."""
-
-    @property
-    def rules(self) -> Sequence[str]:
-        """What "always" would add; none where it would change nothing."""
-        ...
-
-    @property
-    def facts(self) -> Sequence[str]:
-        """Which rule asks, what holds the call while it runs."""
-        ...
-
-
-class Permissions(Protocol):
-    """What the terminal needs of the permission policy."""
-
-    mode: Mode
-
-    def rules(self) -> Iterable[tuple[str, Rule]]:
-        """Return the rules in force and what they do, the strongest first."""
-        ...
-
-    def asked_about(self, call: ToolCall) -> Question:
-        """Return what there is to say about the question whether *call* may run."""
-        ...
-
-    def remember(self, call: ToolCall) -> None:
-        """Allow calls like this one for the rest of the session."""
-        ...
-
-    @property
-    def project_file(self) -> Path | None:
-        """Where rules for this project are kept; None when none may be."""
-        ...
-
-    def remember_for_project(self, call: ToolCall) -> None:
-        """Allow calls like this one in this project from now on.
-
-        Raises:
-            SettingsError: The rule cannot be kept; nothing is allowed then.
-        """
-        ...
-
-    def is_remembered(self, call: ToolCall) -> bool:
-        """Return whether what was remembered since *call* was asked about allows it."""
-        ...
 
 
 class Questions(Protocol):
@@ -158,6 +99,8 @@ class Approvals:
                 f"{names} not run: it needs an approval and nobody can be asked", "error"
             )
             return [Rejected(_NOBODY)] * len(calls)
+        for call in calls:
+            await self._permissions.recall(call, self._tools)
         numbered = dict(enumerate(calls, 1))
         decided: _Decisions = {}
         try:
@@ -263,20 +206,17 @@ class Approvals:
 
 
 def _fitting(calls: Mapping[int, _Shown]) -> dict[int, _Shown]:
-    """Return *calls*, folded so that all of them fit on the screen together."""
+    """Return *calls*, folded so that all fit on the screen; short ones leave their room."""
     size = shutil.get_terminal_size()
-    rows_max = (size.lines - _OTHER_ROWS) // len(calls)
-    return {
-        number: replace(
-            call,
-            what=folded(
-                call.what,
-                rows_max=max(rows_max - len(call.facts) - 1, _PREVIEW_ROWS_MIN),
-                columns=size.columns - _INDENT,
-            ),
-        )
-        for number, call in calls.items()
-    }
+    room = size.lines - _OTHER_ROWS - sum(len(call.facts) + 1 for call in calls.values())
+    fitting = dict(calls)
+    shortest_first = sorted(calls.items(), key=lambda entry: len(entry[1].what))
+    for count, (number, call) in zip(range(len(calls), 0, -1), shortest_first, strict=True):
+        rows_max = max(room // count, _PREVIEW_ROWS_MIN)
+        what = folded(call.what, rows_max=rows_max, columns=size.columns - _INDENT)
+        fitting[number] = replace(call, what=what)
+        room -= len(what)
+    return fitting
 
 
 def _numbers(calls: _Calls) -> str:

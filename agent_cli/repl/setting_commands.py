@@ -5,9 +5,9 @@ from typing import Final, get_args
 
 from agent_cli.errors import UsageError
 from agent_cli.provider import ThinkingLevel
-from agent_cli.repl.approve import Mode
 from agent_cli.repl.command import Command, Context, pick
 from agent_cli.repl.look import ThemeName
+from agent_cli.repl.permissions import Mode
 from agent_cli.terminal.narration import one_line
 
 _MODES: Final[dict[Mode, str]] = {
@@ -28,7 +28,7 @@ def _model(context: Context, name: str) -> Awaitable[None] | None:
         context.app.use_model(name)
     current = context.app.agent.state.model
     lines = [f"model: {current.id if current else 'none'}"]
-    if not name and context.controls:
+    if _may_choose(context, name):
         return _choose(context, _model, named, f"{lines[0]}; which one?")
     if not name:
         lines += [f"  {row}" for row in named.values()]
@@ -38,7 +38,7 @@ def _model(context: Context, name: str) -> Awaitable[None] | None:
 
 def _effort(context: Context, name: str) -> Awaitable[None] | None:
     agent = context.app.agent
-    if not name and context.controls:
+    if _may_choose(context, name):
         levels, now = {level: level for level in _LEVELS}, agent.state.thinking_level
         return _choose(context, _effort, levels, f"effort: {now or 'default'}; how much?")
     if name:
@@ -55,7 +55,7 @@ def _effort(context: Context, name: str) -> Awaitable[None] | None:
 def _mode(context: Context, name: str) -> Awaitable[None] | None:
     permissions = context.app.permissions
     described: dict[str, str] = {mode: f"{mode}: {what}" for mode, what in _MODES.items()}
-    if not name and context.controls:
+    if _may_choose(context, name):
         return _choose(context, _mode, described, f"mode: {permissions.mode}; which one?")
     if name:
         mode = next((known for known in _MODES if known == name), None)
@@ -84,13 +84,20 @@ def _permissions(context: Context, _argument: str) -> None:
 def _theme(context: Context, name: str) -> Awaitable[None] | None:
     if context.controls is None:
         raise UsageError("/theme needs a screen")
-    if not name:
+    if _may_choose(context, name):
         names = {each: each for each in get_args(ThemeName)}
         return _choose(context, _theme, names, f"theme, now {context.controls.theme}:")
-    context.controls.use_theme(name)
-    more = "in this session; the setting ui.theme keeps it"
+    more = f"of {', '.join(get_args(ThemeName))}"
+    if name:
+        context.controls.use_theme(name)
+        more = "in this session; the setting ui.theme keeps it"
     context.writer.aside(f"theme: {context.controls.theme} ({more})")
     return None
+
+
+def _may_choose(context: Context, name: str) -> bool:
+    """Whether a list to choose from is shown, because no *name* was typed."""
+    return not name and context.controls is not None and context.may_wait
 
 
 async def _choose(

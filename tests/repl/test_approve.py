@@ -11,9 +11,11 @@ from agent_cli.errors import SettingsError
 from agent_cli.events import ToolCall
 from agent_cli.policies.permission_rules import Rule
 from agent_cli.policies.session_rules import Asked
-from agent_cli.repl.approve import Approvals, Approved, Decision, Mode, Rejected
+from agent_cli.repl.approve import Approvals, Approved, Decision, Rejected
+from agent_cli.repl.permissions import Mode
 from agent_cli.terminal.writer import Style
 from agent_cli.timeline import Json
+from agent_cli.tooling import Tool
 
 TOUCH = ToolCall("t1", "bash", {"command": "touch made"}, "commands can change anything")
 MOVE = ToolCall("t2", "bash", {"command": "mv a b"}, "commands can change anything")
@@ -37,6 +39,9 @@ class Permissions:
 
     def asked_about(self, call: ToolCall) -> Asked:
         return Asked(RULES[call.id], ("sandbox: none\u202e",) if call.name == "bash" else ())
+
+    async def recall(self, call: ToolCall, tools: Iterable[Tool]) -> None:
+        """Every call was asked about here."""
 
     def remember(self, call: ToolCall) -> None:
         self.session += RULES[call.id]
@@ -265,6 +270,19 @@ async def test_a_long_call_is_folded_and_can_be_seen_whole(
     assert "  $ 30\n" not in first
     assert "v = view all of it" in first
     assert all(f"  $ {number}\n" in whole for number in range(50))
+
+
+async def test_a_short_call_of_a_batch_leaves_its_room_to_a_long_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Half of the screen stayed empty while the change itself was folded away."""
+    monkeypatch.setenv("LINES", "30")
+    long = ToolCall("t1", "bash", {"command": "\n".join(map(str, range(12)))})
+    it = Dialogue("y")
+
+    await it.decide(long, MOVE)
+
+    assert all(f"  $ {number}\n" in it.screen.text for number in range(12))
 
 
 async def test_another_input_is_asked_of_the_model_and_never_run_in_place_of_the_shown() -> None:

@@ -1,0 +1,72 @@
+"""What the terminal needs of the permission policy: its mode, its rules, and what it asks about."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal, Protocol, TypeAlias
+
+from agent_cli.events import ToolCall
+from agent_cli.tooling import Tool
+
+Mode: TypeAlias = Literal["ask", "auto-edit", "plan", "yolo"]
+
+
+class Rule(Protocol):
+    """A rule about tool calls; as text it is how somebody wrote it."""
+
+    @property
+    def origin(self) -> str:
+        """Where it stands, or ""."""
+        ...
+
+
+class Question(Protocol):
+    """What a person should see who decides about a call."""
+
+    @property
+    def rules(self) -> Sequence[str]:
+        """What "always" would add; none where it would change nothing."""
+        ...
+
+    @property
+    def facts(self) -> Sequence[str]:
+        """Which rule asks, what holds the call while it runs."""
+        ...
+
+
+class Permissions(Protocol):
+    """The policy, as far as a person at the terminal has to do with it."""
+
+    mode: Mode
+
+    def rules(self) -> Iterable[tuple[str, Rule]]:
+        """Return the rules in force and what they do, the strongest first."""
+        ...
+
+    def asked_about(self, call: ToolCall) -> Question:
+        """Return what there is to say about the question whether *call* may run."""
+        ...
+
+    async def recall(self, call: ToolCall, tools: Iterable[Tool]) -> None:
+        """Find out anew what there is to say about *call*, if another process asked about it."""
+        ...
+
+    def remember(self, call: ToolCall) -> None:
+        """Allow calls like this one for the rest of the session."""
+        ...
+
+    @property
+    def project_file(self) -> Path | None:
+        """Where rules for this project are kept; None when none may be."""
+        ...
+
+    def remember_for_project(self, call: ToolCall) -> None:
+        """Allow calls like this one in this project from now on.
+
+        Raises:
+            SettingsError: The rule cannot be kept; nothing is allowed then.
+        """
+        ...
+
+    def is_remembered(self, call: ToolCall) -> bool:
+        """Return whether what was remembered since *call* was asked about allows it."""
+        ...
