@@ -2,8 +2,11 @@
 
 import asyncio
 import os
+import resource
+import signal
 import stat
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,12 +27,12 @@ class Session:
     """A session with tools in a workspace; `run()` begins a run, `again()` is a restart."""
 
     def __init__(self, root: Path, state: Path) -> None:
-        self.root, self._state = root, state
+        self.root, self.state = root, state
         self.again()
 
     def again(self, id: str | None = "s-1") -> None:
         self.snapshots = Snapshots(
-            self._state,
+            self.state,
             only_reads=lambda command: command.startswith(READS),
             is_foreign=lambda tool: tool.startswith("mcp__"),
         )
@@ -81,6 +84,7 @@ async def test_a_run_is_taken_back_whole_and_then_the_run_before_it(session: Ses
     first = session.run()
     await session.tools.text("edit", path="run.sh", edits=[{"old": "/bin/sh", "new": "/bin/a"}])
     await session.tools.text("edit", path="run.sh", edits=[{"old": "/bin/a", "new": "/bin/b"}])
+    kept = list(session.state.rglob("before/*"))
     await session.write("a/b/c.txt", "one")
     second = session.run()
     await session.write("a/b/c.txt", "two")
@@ -100,6 +104,8 @@ async def test_a_run_is_taken_back_whole_and_then_the_run_before_it(session: Ses
     assert [(each.run_id, list(each.commands)) for each in taken] == [(second, []), (first, [])]
     assert taken[0].restored == [session.root / "a/b/c.txt"]
     assert taken[0].deleted == [session.root / "a/d.txt", session.root / "a/e/f.txt"]
+    # What it held between two edits of one run is nothing anybody goes back to.
+    assert [path.read_bytes() for path in kept] == [before]
     assert script.read_bytes() == before
     assert stat.S_IMODE(script.stat().st_mode) == 0o750
     assert list(session.root.iterdir()) == [script]
@@ -307,6 +313,47 @@ async def test_what_was_too_much_to_keep_is_not_taken_back_and_the_edit_still_wo
     with pytest.raises(AgentCliError, match=r"what .*a\.txt held before was not kept"):
         session.undo()
     assert session.files() == {"a.txt": "two"}
+
+
+async def test_an_empty_file_that_a_command_filled_is_empty_again(session: Session) -> None:
+    """Nothing is a content like any other."""
+    session.run()
+    await session.write("a.txt", "")
+    session.run()
+    await session.bash("echo full > a.txt")
+
+    session.undo()
+
+    assert session.files() == {"a.txt": ""}
+
+
+async def test_a_file_that_became_huge_costs_no_memory(session: Session) -> None:
+    """A command may have made gigabytes of what the agent once wrote."""
+    session.run()
+    await session.write("a.txt", "small")
+    await session.bash("truncate -s 50M a.txt")
+    tracemalloc.start()
+
+    [difference] = session.snapshots.differences()
+
+    assert difference.note == "binary"
+    assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    tracemalloc.stop()
+
+
+def test_a_disk_that_is_full_is_not_filled_with_halves(tmp_path: Path) -> None:
+    """What cannot be kept whole leaves nothing behind; a limit of sizes stands for the disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            contents.Contents(tmp_path).keep(b"x" * 100_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_what_sessions_kept_goes_a_month_after_their_last_change(

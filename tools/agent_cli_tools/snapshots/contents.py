@@ -4,6 +4,9 @@ import errno
 import hashlib
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
@@ -38,9 +41,14 @@ class Contents:
             return False
         # Under another name first: a crash in between must not leave half a content.
         draft = path.with_name(f".{path.name}.{os.getpid()}")
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(data)
-        draft.replace(path)
+        try:
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+            draft.replace(path)
+        except OSError:
+            draft.unlink(missing_ok=True)  # on a full disk half a content is in everybody's way
+            raise
         self._bytes += len(data)
         return True
 
@@ -62,22 +70,43 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def content_of(path: Path) -> bytes | None:
+def content_of(path: Path, bytes_max: int = -1) -> bytes | None:
     """Return what the real path *path* holds now; None when there is nothing.
+
+    Args:
+        path: Where to look.
+        bytes_max: What is behind that many bytes is left out; -1 for no limit.
 
     Raises:
         OSError: It cannot be read, or is something else than a file now.
     """
+    with _opened(path) as file:
+        return file.read(bytes_max) if file else None
+
+
+def digest_of(path: Path) -> str | None:
+    """Return the digest of what *path* holds now, None for nothing; never raises OSError."""
+    try:
+        # Not as a whole: a command may have made gigabytes of it.
+        with _opened(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() if file else None
+    except OSError:
+        return NO_FILE_ANY_MORE
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BufferedReader | None]:
     try:
         descriptor = open_file(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
-        if error.errno in _GONE:
-            return None
-        raise
+        if error.errno not in _GONE:
+            raise
+        yield None
+        return
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, NO_FILE_ANY_MORE)
-        return file.read()
+        yield file
 
 
 class Digests:
@@ -97,12 +126,3 @@ class Digests:
         if known is None or known[0] != stamp:
             known = self._known[path] = stamp, digest_of(path)
         return known[1]
-
-
-def digest_of(path: Path) -> str | None:
-    """Return the digest of what *path* holds now, None for nothing; never raises OSError."""
-    try:
-        data = content_of(path)
-    except OSError:
-        return NO_FILE_ANY_MORE
-    return None if data is None else digest(data)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli_tools.diffs import diff
-from agent_cli_tools.snapshots.contents import Contents, content_of, digest
+from agent_cli_tools.snapshots.contents import Contents, content_of, digest_of
 from agent_cli_tools.snapshots.spans import Change, Span, spans
 from agent_cli_tools.textio import decode, looks_binary
 
@@ -34,22 +34,20 @@ class Difference:
 def differences(changes: Iterable[Change], contents: Contents) -> Iterator[Difference]:
     """Yield the files that *changes* and whoever came later left different, by first change."""
     for span in spans(changes):
-        try:
-            now = content_of(span.path)
-        except OSError as error:
-            yield Difference(span.path, "changed", "", note=f"it is {error.strerror}")
-            continue
-        now_digest = None if now is None else digest(now)
-        if now_digest != span.before:
-            yield _difference(span, now, now_digest, contents)
+        now = digest_of(span.path)
+        if now != span.before:
+            yield _difference(span, now, contents)
 
 
-def _difference(
-    span: Span, now: bytes | None, now_digest: str | None, contents: Contents
-) -> Difference:
+def _difference(span: Span, digest_now: str | None, contents: Contents) -> Difference:
+    try:
+        now = content_of(span.path, _COMPARED_BYTES_MAX + 1)
+    except OSError as error:
+        note = f"cannot be compared: {error.strerror}"
+        return Difference(span.path, "changed", "", note=note)
     kind = "new" if span.before is None else "deleted" if now is None else "changed"
     notes = []
-    if not span.unbroken or now_digest != span.after:
+    if not span.unbroken or digest_now != span.after:
         notes.append("changed by somebody else too")
     before = b"" if span.before is None else contents.get(span.before)
     if before is None:

@@ -7,6 +7,7 @@
 Only its owner can read it. A line that a crash cut off is passed over.
 """
 
+import contextlib
 import os
 import shutil
 import time
@@ -124,8 +125,9 @@ def forget_old(folder: Path, *, but: str) -> None:
     """
     limit_s = time.time() - _KEPT_S
     for journal in [*folder.glob(f"*/{_FILE}")]:
-        if journal.parent.name != but and journal.stat().st_mtime < limit_s:
-            shutil.rmtree(journal.parent, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # another program is removing it too
+            if journal.parent.name != but and journal.stat().st_mtime < limit_s:
+                shutil.rmtree(journal.parent, ignore_errors=True)
 
 
 def _lines(path: Path) -> Iterator[_Line]:

@@ -24,7 +24,7 @@ from agent_cli.events import (
 from agent_cli.hooks import Turn
 from agent_cli.messages import UserMessage
 from agent_cli.sandbox.own_folder import OwnFolder
-from agent_cli_tools.snapshots.contents import Digests, content_of, digest
+from agent_cli_tools.snapshots.contents import TOTAL_BYTES_MAX, Digests, content_of, digest
 from agent_cli_tools.snapshots.differences import Difference, differences
 from agent_cli_tools.snapshots.journal import Journal, RunChanges, forget_old
 from agent_cli_tools.snapshots.spans import Change, spans
@@ -179,8 +179,10 @@ class Snapshots:
         """Return what *path* holds now, which is kept."""
         seen, contents = self._seen(path), self._open().contents
         with _noted("content not kept", path):
-            if seen.digest and not contents.has(seen.digest) and (data := content_of(path)):
-                contents.keep(data)
+            if seen.digest and not contents.has(seen.digest):
+                data = content_of(path, TOTAL_BYTES_MAX + 1)
+                if data is not None:
+                    contents.keep(data)
         return seen
 
     def _seen(self, path: Path) -> _Seen:
