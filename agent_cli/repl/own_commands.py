@@ -1,6 +1,7 @@
 """Commands the person runs with `!`: their output is shown, and offered to the model."""
 
 import asyncio
+import contextlib
 import os
 import signal
 from typing import Final
@@ -11,6 +12,8 @@ from agent_cli.terminal.writer import Lines
 from agent_cli.timeline import text_block
 
 _OFFERED_CHARS_MAX: Final = 20_000
+_SHOWN_BYTES_MAX: Final = 1_000_000
+_CHUNK_BYTES: Final = 64 * 1024
 
 
 class OwnCommands:
@@ -48,15 +51,34 @@ async def _run(command: str, cancel: CancelToken) -> str:
         stderr=asyncio.subprocess.STDOUT,
         start_new_session=True,
     )
+    assert process.stdout
     try:
         async with cancel.scope():
-            output, _ = await process.communicate()
-    finally:
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)
+            output = await _read(process.stdout)
             await process.wait()
+    except BaseException:
+        # The shell may have ended: what it left running in its group has not.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+        raise
     text = output.decode(errors="replace").rstrip("\n")
     return f"{text}\n[exit code {process.returncode}]" if process.returncode else text
+
+
+async def _read(stream: asyncio.StreamReader) -> bytes:
+    """Return what comes until the end; the middle of what is too much to be shown is left out."""
+    kept = bytearray()
+    left_out = 0
+    while chunk := await stream.read(_CHUNK_BYTES):
+        kept += chunk
+        if (too_many := len(kept) - _SHOWN_BYTES_MAX) > 0:
+            del kept[_SHOWN_BYTES_MAX // 2 : _SHOWN_BYTES_MAX // 2 + too_many]
+            left_out += too_many
+    if left_out:
+        note = f"\n[{left_out:,} bytes left out here]\n"
+        kept[_SHOWN_BYTES_MAX // 2 : _SHOWN_BYTES_MAX // 2] = note.encode()
+    return bytes(kept)
 
 
 def _as_context(command: str, output: str) -> str:

@@ -1,0 +1,56 @@
+"""Commands of the person's own, in real shells."""
+
+import asyncio
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_cli.cancel import CancelToken
+from agent_cli.errors import Aborted
+from agent_cli.messages import UserMessage
+from agent_cli.repl.own_commands import OwnCommands
+from agent_cli.terminal.writer import Writer
+
+
+async def test_a_stop_ends_what_a_command_left_running_when_its_shell_has_ended(
+    tmp_path: Path,
+) -> None:
+    """The job holds the output open, so that somebody waits for it, and presses Ctrl-C."""
+    fifo, shell = tmp_path / "fifo", tmp_path / "shell"
+    os.mkfifo(fifo)
+    command = f"!sleep 60 > {fifo} & echo $$ > {shell}.new; mv {shell}.new {shell}"
+    cancel = CancelToken()
+
+    async with asyncio.timeout(20):
+        running = asyncio.create_task(OwnCommands(_writer(io.StringIO())).run(command, cancel))
+        job = await asyncio.to_thread(fifo.open, "rb")
+        while not shell.exists() or Path(f"/proc/{shell.read_text().strip()}").exists():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        cancel.cancel()
+        with pytest.raises(Aborted):
+            await running
+        with job:  # at its end once nobody writes to it any more
+            assert await asyncio.to_thread(job.read) == b""
+
+
+async def test_of_endless_output_the_beginning_and_the_end_are_shown() -> None:
+    """Memory and screen hold a megabyte of it, the model gets less."""
+    screen = io.StringIO()
+    commands = OwnCommands(_writer(screen))
+
+    await commands.run(
+        "!echo first; head -c 5000000 /dev/zero | tr '\\0' x; echo; echo last", CancelToken()
+    )
+
+    shown = screen.getvalue()
+    assert shown.lstrip().startswith("first")
+    assert shown.rstrip().endswith("last")
+    assert "[4,000,012 bytes left out here]" in shown
+    assert len(shown) < 1_100_000
+    assert len(commands.offered_with(UserMessage.of("why?")).text) < 21_000
+
+
+def _writer(stream: io.StringIO) -> Writer:
+    return Writer(stream, stream, color=False)
