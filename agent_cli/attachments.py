@@ -64,7 +64,8 @@ class Attachments:
             UsageError: An image is damaged.
         """
         text = message.text
-        marks = sorted((mark for mark in self._fitted if mark in text), key=text.index)
+        # A copy: in a thread, while somebody adds one.
+        marks = sorted((mark for mark in [*self._fitted] if mark in text), key=text.index)
         images = [self._fitted[mark].result(_FITTED_LIMIT_S).block for mark in marks]
         return replace(message, content=(*images, *message.content))
 

@@ -1,5 +1,6 @@
 """From what was said to what is sent: with the pictures and the resources it names."""
 
+import asyncio
 from typing import Protocol
 
 from agent_cli.messages import UserMessage
@@ -20,7 +21,7 @@ class Images(Protocol):
         ...
 
     def attached(self, message: UserMessage) -> UserMessage:
-        """Return *message* with the pictures whose marks stand in it.
+        """Return *message* with the pictures whose marks stand in it; called in a thread.
 
         Raises:
             UsageError: A picture is damaged.
@@ -38,4 +39,6 @@ async def meant(
     """
     if isinstance(said, UserMessage):
         return said
-    return images.attached(await with_resources(images.marked(said), servers, lines))
+    message = await with_resources(images.marked(said), servers, lines)
+    # A large image is made smaller first, and the screen must not stand still for that.
+    return await asyncio.to_thread(images.attached, message)
