@@ -42,6 +42,15 @@ def test_a_jpeg_with_a_long_head_is_walked_to_its_frame() -> None:
     assert (image.width, image.height) == (30, 20)
 
 
+def test_fill_bytes_between_the_segments_of_a_jpeg_are_no_segments() -> None:
+    """ITU-T T.81 B.1.1.2: any number of 0xFF may stand before a marker."""
+    data = encoded("JPEG", 30, 20)
+
+    image = image_of(data[:2] + b"\xff\xff\xff" + data[2:], name="it")
+
+    assert (image.width, image.height) == (30, 20)
+
+
 def test_only_regular_files_that_begin_like_images_are_images() -> None:
     """A pipe would be waited for; an impossible path is just none."""
     Path("a.png").write_text("no image")

@@ -54,6 +54,19 @@ def test_it_is_private_and_goes_with_its_owner(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_a_link_in_it_leads_to_stays_as_it_is(tmp_path: Path) -> None:
+    """A command may put one there, to somebody's directory that is closed to others."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir(mode=0o555)
+    folder = OwnFolder()
+    (folder.path / "link").symlink_to(elsewhere)
+
+    folder.remove()
+
+    assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o555
+    assert list(tmp_path.iterdir()) == [elsewhere]
+
+
 def test_a_program_that_ends_leaves_nothing(tmp_path: Path) -> None:
     process, path = owner()
     assert path.is_dir()
