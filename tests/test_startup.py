@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from agent_cli import startup
-from agent_cli.arguments import Arguments
+from agent_cli.arguments import Arguments, parse_arguments
 from agent_cli.configured_servers import configured_servers
-from agent_cli.errors import AgentCliError
+from agent_cli.errors import AgentCliError, UsageError
 from agent_cli.mcp_client import ServerConfig, ServerProblem
 from agent_cli.mcp_client.config import OAuth
 from agent_cli.settings import load_settings
@@ -95,6 +95,18 @@ def test_servers_that_change_after_the_start_are_left_out() -> None:
     assert "changed after it was trusted" in after.reason
 
 
+def test_files_of_an_untrusted_workspace_start_no_server_unless_one_is_named() -> None:
+    """Threat 10: the user's own settings mean each workspace's .mcp.json, and trust comes first."""
+    Path(".mcp.json").write_text('{"mcpServers": {"theirs": {"command": "true"}}}')
+    Path("named.json").write_text('{"mcpServers": {"named": {"command": "true"}}}')
+
+    untrusted = start(Arguments(), may_ask=False)
+    named = start(parse_arguments(["--mcp-config", "named.json"]), may_ask=False)
+
+    assert list(configured_servers(untrusted)) == []
+    assert [server.name for server in configured_servers(named)] == ["named"]
+
+
 def test_a_server_of_the_settings_has_all_that_one_of_a_file_has(tmp_path: Path) -> None:
     """S1c-1: limits, lists of tools and a sign-in; a directory counts from the workspace."""
     settings = tmp_path / "mine.toml"
@@ -159,3 +171,16 @@ def test_a_broken_rule_stops_the_start_and_names_its_place() -> None:
 
     with pytest.raises(AgentCliError, match=r"appsettings\.toml:2: 'bash\(' is not a rule"):
         sandbox(found)
+
+
+def test_a_directory_that_is_gone_is_told_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A branch was switched in another window, and the shell still stands in its directory."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+
+    with pytest.raises(UsageError, match=r"^the current directory is gone: change to one"):
+        start(Arguments(), may_ask=False)
