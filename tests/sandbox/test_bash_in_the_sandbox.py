@@ -132,6 +132,17 @@ async def test_a_daemon_left_behind_ends_with_its_command(bash: Bash) -> None:
     await until(lambda: not processes_named("63.5"))
 
 
+async def test_without_a_namespace_a_daemon_ends_with_its_command(in_landlock: World) -> None:
+    """Threat 15: Landlock keeps nobody from leaving the process group."""
+    bash = Bash(in_landlock)
+
+    result = await bash("setsid sleep 67.5 >/dev/null 2>&1 & disown; echo left; exit 3")
+
+    assert result.text.startswith("left\n[exit 3 · ")
+    assert not processes_named("67.5")
+    assert (await bash("cat /proc/self/oom_score_adj")).text.startswith("1000\n")
+
+
 async def test_background_runs_until_the_workspace_closes(bash: Bash) -> None:
     result = await bash("echo up; exec sleep 64.5", background=True)
     assert result.text.startswith("Started as process group ")

@@ -94,20 +94,45 @@ def test_without_proc_ps_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert all(isinstance(member, Member) and member.name for member in members)
 
 
-async def test_a_process_in_a_new_session_is_not_covered(tmp_path: Path) -> None:
-    """Known, and the sandbox's business: noted here so that a change is noticed."""
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper")
+async def test_a_daemon_does_not_survive_our_own_sigkill(tmp_path: Path) -> None:
+    """S1-42, threat 15: no signal to the group reaches it, and no sandbox is there to hold it."""
+    daemon = "setsid sh -c 'trap : TERM HUP; echo $$ >daemon; sleep 60; sleep 60' &"
     script = SCRIPT.replace(
-        "touch ready;", "setsid sh -c 'echo $$ >daemon; exec sleep 60' & sleep 0.1; touch ready;"
+        "touch ready;", f"{daemon} until [ -s daemon ]; do :; done; touch ready;"
     )
     with started(script, tmp_path) as program:
         await until((tmp_path / "ready").exists)
-        await until(lambda: (tmp_path / "daemon").exists() and (tmp_path / "daemon").read_text())
-        daemon = int((tmp_path / "daemon").read_text())
+        pids = [
+            int((tmp_path / "daemon").read_text()),
+            *map(int, (tmp_path / "pids").read_text().split()),
+        ]
+        assert all(map(is_alive, pids))
         program.send_signal(signal.SIGKILL)
-    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+
     await until(lambda: not any(map(is_alive, pids)))
 
-    try:
-        assert is_alive(daemon)
-    finally:
-        os.kill(daemon, signal.SIGKILL)
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper")
+async def test_a_daemon_ends_with_its_command_and_a_job_does_not(tmp_path: Path) -> None:
+    """Threat 15: a job in the group is named to the model, which can end it; a daemon is not."""
+    left = "echo $$ >NAME; sleep 60; :"
+    command = (
+        f"setsid sh -c '{left.replace('NAME', 'daemon')}' >/dev/null &"
+        f" sh -c '{left.replace('NAME', 'job')}' >/dev/null &"
+        " until [ -s daemon ] && [ -s job ]; do :; done; exit 7"
+    )
+    workspace = Workspace(tmp_path)
+    tool = bash_tool(workspace)
+
+    result = await tool.execute(
+        "1", check_input(tool, {"command": command}), CancelToken(), ToolContext()
+    )
+
+    assert isinstance(result, ToolResult)
+    assert "[exit 7" in result.text
+    job, daemon = (int((tmp_path / name).read_text()) for name in ("job", "daemon"))
+    assert is_alive(job)
+    assert not is_alive(daemon)
+    workspace.close()
+    await until(lambda: not is_alive(job))

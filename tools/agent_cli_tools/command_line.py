@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_cli.sandbox import Confinement
+from agent_cli.supervisor import gathered
 from agent_cli_tools.process_groups import threads_of_user
 
 OUTPUT_BYTES_MAX = 5_000_000_000
@@ -23,8 +24,10 @@ _COMMAND_GONE_S = 0.3
 # Before it kills, it leaves somebody behind in a group of his own (`set -m`), who removes the
 # directories the sandbox put into the workspace: once the command is gone, which was mounted on
 # them, and unless another session has a lock on them.
+# All of it begins with a line from us: what is set from outside must be before anything is forked.
 _WRAPPER = f"""
 exec 3<&0 </dev/null 2>/dev/null
+read -r _ <&3 || exit
 placeholders=("${{@:2:$1}}"); shift $(($1 + 1))
 (
     trap '' HUP INT TERM
@@ -45,11 +48,9 @@ wait
 """
 
 
-# A fork bomb ends at the limit, which for us and for other programs of the user is another one; a
-# hog of memory is the first that the kernel kills when there is none left.
+# A fork bomb ends at the limit, which for us and for other programs of the user is another one.
 _LIMITED = """
 ulimit -S -u "$1" 2>/dev/null
-echo 1000 2>/dev/null >/proc/self/oom_score_adj
 exec "$BASH" --noprofile --norc -c "$2"
 """
 _OWN_PROCESSES_MAX = 4096
@@ -78,6 +79,9 @@ class CommandLine:
         placeholders = [str(path) for path in self.confinement.placeholders]
         wrapper = [*bash, _WRAPPER, "bash", str(len(placeholders)), *placeholders]
         command = [*bash, _LIMITED, "bash", self._processes_max(), self.text]
+        if not self.confinement.nested:
+            # Without a process namespace, what starts a session of its own would outlive the group.
+            command = gathered(command)
         return [*wrapper, *self.confinement.prefix, *command]
 
     def _processes_max(self) -> str:
