@@ -3,11 +3,13 @@
 What a shell command does is known to `policies.shell`, what holds it while it runs to the sandbox.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from agent_cli.errors import ToolError
 from agent_cli.events import ToolCall
 from agent_cli.hooks import Turn
 from agent_cli.policies.decision import Decision, allowed, asked, denied, denied_by
@@ -26,7 +28,7 @@ from agent_cli.policies.shell import Judgement, Place, judge
 from agent_cli.policies.shell.place import Objection
 from agent_cli.sandbox import Report
 from agent_cli.sandbox.protected import why_protected
-from agent_cli.tooling import Ask, Tool, Verdict
+from agent_cli.tooling import Ask, Tool, Verdict, check_input
 
 Mode: TypeAlias = Literal["ask", "auto-edit", "plan", "yolo"]
 AutoAllow: TypeAlias = Literal["never", "auto-edit", "always"]
@@ -109,6 +111,13 @@ class Permissions:
     def asked_about(self, call: ToolCall) -> Asked:
         """Return what "always" would add, and what a person should know who decides."""
         return self._asked.get(call.id, _NOTHING_ASKED)
+
+    async def recall(self, call: ToolCall, tools: Iterable[Tool]) -> None:
+        """Find out anew what there is to say about *call*, if another process asked about it."""
+        if call.id not in self._asked:
+            for tool in (tool for tool in tools if tool.name == call.name):
+                with suppress(ToolError):  # Its input need not fit any more.
+                    await self(call, tool, check_input(tool, call.input))
 
     def remember(self, call: ToolCall) -> None:
         """Allow calls like this one for the rest of the session."""

@@ -347,6 +347,20 @@ async def test_other_tools_are_remembered_by_name() -> None:
     assert permissions.asked_about(remote).rules == ("mcp__github__create_issue",)
 
 
+async def test_a_question_of_an_earlier_process_offers_the_same_again() -> None:
+    """S2-31: what "always" would add is not stored; it is found out from the recorded call."""
+    call, wrong = call_of(BASH, {"command": "npm test"}), call_of(BASH, {}, "t2")
+    here, later = policy(), policy()
+    await here(call, BASH, {"command": "npm test"})
+
+    for each in (call, wrong, ToolCall("t3", "gone", {})):
+        await later.recall(each, (BASH, EDIT))
+
+    assert later.asked_about(call) == here.asked_about(call)
+    assert later.asked_about(call).rules
+    assert later.asked_about(wrong).rules == later.asked_about(ToolCall("t3", "gone", {})).rules
+
+
 async def test_what_was_remembered_is_not_asked_again_in_this_session() -> None:
     """S4-26: a new session asks again; each rule is listed with where it comes from."""
     permissions = policy(deny=["bash(rm *)"])

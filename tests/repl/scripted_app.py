@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,6 +68,9 @@ class Permissions:
 
     def asked_about(self, call: ToolCall) -> Asked:
         return Asked((RULE,), ("sandbox: bubblewrap",))
+
+    async def recall(self, call: ToolCall, tools: Iterable[Tool]) -> None:
+        """Every call was asked about here."""
 
     def remember(self, call: ToolCall) -> None:
         self.remembered.add(RULE)
