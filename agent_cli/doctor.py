@@ -16,6 +16,7 @@ from agent_cli.configured_servers import configured_servers
 from agent_cli.errors import AgentCliError, ModelError
 from agent_cli.mcp_client import McpServers, Phase, ServerConfig, ServerProblem, ServerState
 from agent_cli.messages import UserMessage
+from agent_cli.programs import find_program
 from agent_cli.provider import ModelRequest
 from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.models import model_by_id
@@ -25,7 +26,6 @@ from agent_cli.settings import OPTIONAL_SECRETS, check_credentials
 from agent_cli.startup import Start
 from agent_cli.trust import acting_files
 from agent_cli.version import __version__
-from agent_cli_tools.programs import find_program
 
 _ENDPOINT_LIMIT_S = 20.0
 _WAYS_OUT = {
@@ -171,6 +171,8 @@ def _credentials(begun: Start) -> Finding:
 
 async def _endpoint(begun: Start) -> Finding:
     """Ask the model for one token: the only way to know that key, address and model work."""
+    if not _credentials(begun).ok:
+        return Finding("endpoint", None, "not asked: there is no key")
     connection = wiring.connection(begun)
     where = connection.base_url or "the default address"
     provider = AnthropicMessages(connection, RetryPolicy(max=0))

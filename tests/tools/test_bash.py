@@ -10,6 +10,7 @@ import pytest
 
 from agent_cli.cancel import CancelToken
 from agent_cli.errors import Aborted
+from agent_cli.programs import find_program
 from agent_cli_tools import Workspace
 from agent_cli_tools.process_groups import group_members
 from tests.tools.calling import Tools, is_alive, until
@@ -248,6 +249,7 @@ async def test_what_fails_at_once_is_no_background_process(tools: Tools) -> None
 async def test_no_process_and_no_descriptor_is_left(tools: Tools) -> None:
     """A session runs thousands of commands."""
     await tools.text("bash", command="true")
+    await asyncio.sleep(0)
     before = _open_descriptors()
 
     for command in ("true", "seq 10000", "kill -9 0", "sleep 0.01 & true"):
@@ -295,6 +297,26 @@ async def test_a_bash_in_the_workspace_is_not_run(
     monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
 
     assert "CANARY" not in await tools.text("bash", command="true")
+
+
+async def test_a_bash_below_the_current_directory_is_not_run(
+    tools: Tools, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Threat 13: the demo's workspace is elsewhere, and it may be started in a repository."""
+    folder = tmp_path_factory.mktemp("repository")
+    fake = folder / "bin" / "bash"
+    fake.parent.mkdir()
+    fake.write_text("#!/bin/sh\necho CANARY\n")
+    fake.chmod(0o755)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+
+    assert "CANARY" not in await tools.text("bash", command="true")
+
+
+def test_in_the_root_of_all_the_systems_programs_are_found() -> None:
+    """Containers start there."""
+    assert find_program("bash", outside=Path("/")) is not None
 
 
 async def test_without_bash_the_model_is_told(

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from agent_cli.cancel import CancelToken
 from agent_cli.errors import ToolError
+from agent_cli.programs import find_program
 from agent_cli.sandbox import Confinement, Sandbox, SandboxMissing
 from agent_cli.tooling import Approval, Tool, ToolContext, ToolResult
 from agent_cli_tools.command_answers import TIMEOUT_MAX_S, Ended, finished, started
@@ -17,7 +18,6 @@ from agent_cli_tools.environment import command_environment
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.parameters import Parameters
 from agent_cli_tools.processes import Command, start
-from agent_cli_tools.programs import find_program
 from agent_cli_tools.workspace import Workspace
 
 _UPDATE_EVERY_S = 0.2

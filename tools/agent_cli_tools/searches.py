@@ -1,8 +1,10 @@
 """Run ripgrep, or our own slower search where there is none, within limits of time and size."""
 
 import asyncio
+import contextlib
 import os
 import re
+import stat
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -12,8 +14,8 @@ from subprocess import DEVNULL, PIPE, Popen
 from typing import IO
 
 from agent_cli.errors import ToolError
+from agent_cli.programs import find_program
 from agent_cli_tools.environment import command_environment
-from agent_cli_tools.programs import find_program
 from agent_cli_tools.workspace import Workspace
 
 LIMIT_S = 20.0
@@ -21,6 +23,7 @@ OUTPUT_BYTES_MAX = 32 * 1024 * 1024
 _ERROR_BYTES_MAX = 2_000
 _CHUNK_BYTES = 64 * 1024
 _FAULT = 2
+_RULES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
 _ALTERNATIVES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _PATTERNS_MAX = 100
 _OWN_SEARCH = Path(__file__).with_name("plain_search.py")
@@ -47,7 +50,16 @@ def search_root(workspace: Workspace, given: str) -> str:
     path = workspace.resolve(given)
     if not path.exists():
         raise workspace.missing(path)
+    _refuse_pipes(path)
     return workspace.shown(path)
+
+
+def _refuse_pipes(path: Path) -> None:
+    """Say so at once where ripgrep would wait for somebody to write rules into a pipe."""
+    for rules in (folder / name for folder in (path, *path.parents) for name in _RULES):
+        with contextlib.suppress(OSError):
+            if stat.S_ISFIFO(rules.stat().st_mode):
+                raise ToolError(f"No search is possible: {rules} is a pipe. Tell the user.")
 
 
 async def search(workspace: Workspace, arguments: Sequence[str]) -> Found:

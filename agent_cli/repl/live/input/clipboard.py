@@ -3,12 +3,13 @@
 import asyncio
 import base64
 import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from agent_cli.errors import UsageError
+from agent_cli.programs import find_program
 
 _LIMIT_S: Final = 10
 _PNG: Final = b"\x89PNG"
@@ -28,7 +29,11 @@ async def clipboard_picture() -> bytes:
         UsageError: There is none, or no way to ask; says what to do.
     """
     asked = commands(os.environ, sys.platform)
-    installed = [command for command in asked if shutil.which(command[0])]
+    installed = [
+        (str(program), *arguments)
+        for name, *arguments in asked
+        if (program := find_program(name, outside=Path.cwd()))
+    ]
     if not installed:
         raise UsageError(_no_way(os.environ, asked))
     for command in installed:

@@ -12,6 +12,7 @@ from typing import Final
 import structlog
 from prompt_toolkit.completion import Completion
 
+from agent_cli.programs import find_program
 from agent_cli.repl.live.input.path_search import PathSearch
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.references import reference_before, reference_to
@@ -85,17 +86,8 @@ class FileChoices:
 
 def workspace_paths() -> set[str]:
     """Return the files and folders below the working directory, without what git ignores."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    try:
-        listed = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_GIT_LIMIT_S,
-            check=True,
-        )
-        files = [path for path in os.fsdecode(listed.stdout).split("\0") if path]
-    except (OSError, subprocess.SubprocessError):  # no git, or no repository
+    files = _known_to_git()
+    if files is None:
         files = list(_walk(Path.cwd()))
     paths = set(files[:_PATHS_MAX])
     for path in files[:_PATHS_MAX]:
@@ -104,6 +96,27 @@ def workspace_paths() -> set[str]:
             paths.add(f"{folder}/")
             folder = folder.rpartition("/")[0]
     return paths
+
+
+def _known_to_git() -> list[str] | None:
+    """Return the files git does not ignore; None without git, or where there is no repository."""
+    git = find_program("git", outside=Path.cwd())
+    if git is None:
+        return None
+    # Nobody need trust this workspace, whose configuration names a program for git to run.
+    command = [str(git), "-c", "core.fsmonitor=false"]
+    command += ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        listed = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_GIT_LIMIT_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return [path for path in os.fsdecode(listed.stdout).split("\0") if path]
 
 
 def _walk(root: Path) -> Iterator[str]:

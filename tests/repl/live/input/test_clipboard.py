@@ -14,10 +14,9 @@ PNG = b"\x89PNG\r\n\x1a\n picture"
 
 
 @pytest.fixture
-def folder(monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that is all of PATH, on an X display."""
-    path = Path("bin").absolute()
-    path.mkdir()
+    path = tmp_path_factory.mktemp("bin")
     for name in ("WAYLAND_DISPLAY", "WSL_DISTRO_NAME", "SSH_CONNECTION"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("DISPLAY", ":0")
@@ -63,6 +62,17 @@ async def test_a_clipboard_without_a_picture_says_so(folder: Path, output: bytes
     install(folder, "xclip", output, code=0 if output else 1)
 
     with pytest.raises(UsageError, match="there is no picture on the clipboard"):
+        await clipboard_picture()
+
+
+async def test_a_program_of_the_workspace_is_not_asked(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 13: PATH may lead into the repository."""
+    install(folder, "xclip", PNG)
+    monkeypatch.chdir(folder.parent)
+
+    with pytest.raises(UsageError, match="install xclip"):
         await clipboard_picture()
 
 

@@ -1,5 +1,6 @@
 """Files behind an @: listed beside the typing, and again when they may have changed."""
 
+import os
 import subprocess
 import threading
 from collections.abc import Iterable
@@ -101,6 +102,22 @@ def test_ignored_files_are_not_offered_and_folders_are() -> None:
         Path(name).touch()
 
     assert workspace_paths() == {".gitignore", "src/", "src/deep/", "src/deep/kept.py"}
+
+
+def test_listing_files_runs_nothing_of_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threats 11 and 13: @ works where nobody trusts the workspace."""
+    subprocess.run(["git", "init", "--quiet"], check=True)
+    for name in ("bin/git", "monitor"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text("#!/bin/sh\ntouch CANARY\n")
+        Path(name).chmod(0o755)
+    for key, value in (("core.fsmonitor", "./monitor"), ("core.untrackedCache", "true")):
+        subprocess.run(["git", "config", key, value], check=True)
+    monkeypatch.setenv("PATH", f"{Path('bin').absolute()}:bin:{os.environ['PATH']}")
+
+    assert workspace_paths() == {"bin/", "bin/git", "monitor"}
+
+    assert not Path("CANARY").exists()
 
 
 def test_without_git_the_folders_are_walked() -> None:

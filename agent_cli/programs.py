@@ -1,0 +1,42 @@
+"""Where the programs are that we start ourselves: never one that a repository may have brought."""
+
+import os
+import sysconfig
+from pathlib import Path
+
+_SYSTEM = frozenset(map(Path, os.defpath.split(os.pathsep)))
+
+
+def find_program(name: str, *, outside: Path) -> Path | None:
+    """Return the program *name*: of our own installation, or else from PATH.
+
+    A program below *outside* or the current directory, or in a PATH entry that depends on the
+    latter, belongs to whoever wrote the repository, and is passed over. What the system itself
+    brings never is, even if somebody works in the root of all.
+    """
+    ours = Path(sysconfig.get_path("scripts"))
+    foreign = (outside, Path.cwd())
+    directories = [ours, *map(Path, os.environ.get("PATH", os.defpath).split(os.pathsep))]
+    for directory in directories:
+        program = directory / name
+        if not directory.is_absolute() or not os.access(program, os.X_OK) or program.is_dir():
+            continue
+        # Our own installation may well be a virtual environment inside the workspace.
+        if directory == ours or directory in _SYSTEM:
+            return program
+        if not any(map(program.resolve().is_relative_to, foreign)):
+            return program
+    return None
+
+
+def search_path() -> str:
+    """Return PATH for a program of ours that looks for others; nothing of it is in this folder."""
+    here = Path.cwd()
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    outside = (
+        folder
+        for folder in folders
+        if Path(folder) in _SYSTEM
+        or (Path(folder).is_absolute() and not Path(folder).resolve().is_relative_to(here))
+    )
+    return os.pathsep.join(outside) or os.defpath
