@@ -255,6 +255,27 @@ async def test_an_added_directory_is_searched_too(
     assert names == f"{tmp_path}/more/a.txt"
 
 
+async def test_a_pipe_in_the_place_of_rules_does_not_hold_a_search_up(tools: Tools) -> None:
+    """Threat 17: whoever opens one waits until somebody writes."""
+    tools.file("src/a.py", "needle")
+    os.mkfifo(tools.root / ".gitignore")
+
+    for name in ("grep", "glob"):
+        told = await tools.error(name, pattern="needle", path="src")
+        assert told.endswith(f"{tools.root / '.gitignore'} is a pipe. Tell the user.")
+
+
+async def test_a_pipe_among_the_rules_is_no_rule(
+    tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 17: our own search reads files only, however deep."""
+    monkeypatch.setattr(searches, "find_program", lambda name, outside: None)
+    tools.file("src/a.py", "needle")
+    os.mkfifo(tools.root / "src" / ".gitignore")
+
+    assert await tools.text("grep", pattern="needle") == "src/a.py:1:needle"
+
+
 async def test_a_config_file_of_ripgrep_is_not_read(
     tree: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -129,8 +129,10 @@ def _walk_folder(folder: Path, rules: list[_Rules]) -> Iterator[Path]:
 
 def _rules(folder: Path) -> Iterator[_Rules]:
     for name in (".git/info/exclude", ".gitignore", ".ignore"):
+        path = folder / name
         try:
-            text = (folder / name).read_text(errors="replace")
+            # Opening a pipe would wait for somebody to write into it.
+            text = path.read_text(errors="replace") if path.is_file() else ""
         except OSError:
             continue
         yield _Rules(folder.resolve(), GitIgnoreSpec.from_lines(text.splitlines()))
