@@ -721,7 +721,7 @@ async def test_a_call_appended_without_its_result_is_answered_before_the_next_pr
 
 
 async def test_messages_of_other_kinds_live_in_the_state_only() -> None:
-    """S3-02, S3-03, S3-20: the default converter leaves them out of the request."""
+    """S3-02, S3-03, S3-20, C9: the default converter leaves them out of the request."""
     note = CustomMessage("notification", {"text": "mail"})
     agent, model, _ = scripted_agent(says("ok"))
 

@@ -329,7 +329,7 @@ async def test_a_continued_run_can_wait_for_an_approval_too() -> None:
 
 
 async def test_another_process_can_decide() -> None:
-    """S2-31: everything a decision needs is in the record."""
+    """S2-31, C14: everything a decision needs is in the record, and nothing anywhere else."""
     danger, ran = asking()
     first, _, _ = scripted_agent(calls(tool_use("danger", {"a": 1})), tools=[danger])
     await first.prompt("go")

@@ -78,7 +78,7 @@ def around(id: str) -> list[str]:
 
 
 async def test_a_plain_answer_has_exactly_these_events() -> None:
-    """S3-04, S0-37, S0-39, S0-41, S0-51, S0-70: the order of document S3, no more and no less."""
+    """S3-04, S0-37, S0-39, S0-41, S0-51, S0-70, C5: the order of document S3, and no more."""
     reply = says("Hi there")
     agent, _, events = scripted_agent(reply)
 
@@ -446,7 +446,7 @@ async def test_tools_are_run_until_the_model_asks_for_none(turns: int) -> None:
 
 
 async def test_the_limit_of_rounds_ends_the_run_with_a_valid_history() -> None:
-    """S0-26, S4-17, S2-25: N calls at most, its own stop reason, and the record says why."""
+    """S0-26, S4-17, S2-25, C6: N calls at most, its own stop reason, and the record says why."""
     rounds = [calls(tool_use("look", {}, f"t{n}")) for n in range(5)]
     options = LoopConfig(max_rounds=3)
     agent, model, events = scripted_agent(*rounds, tools=[LOOK], options=options)

@@ -76,7 +76,7 @@ def test_the_second_projection_to_the_byte() -> None:
 
 
 async def test_a_run_is_the_same_whichever_api_it_talks_to() -> None:
-    """S2-46: loop, executor and conversation never learn who answers."""
+    """S2-46, C21: loop, executor and conversation never learn who answers."""
     arguments = json.dumps({"at": "the hill"})
     call: Json = {"id": "t1", "type": "function"}
     assert isinstance(call, dict)
