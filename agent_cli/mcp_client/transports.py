@@ -17,6 +17,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPDeprecationWarning
 
+from agent_cli.mcp_client.addresses import Addresses
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.environment import server_environment
 from agent_cli.mcp_client.host import Host
@@ -47,8 +48,16 @@ class SafeAsyncClient(httpx2.AsyncClient):
         refused: The status with which the server last asked for a sign-in, or None.
     """
 
-    def __init__(self, headers: Mapping[str, str], sign_in: httpx2.Auth | None = None) -> None:
-        super().__init__(headers=dict(headers), timeout=_HTTP_TIMEOUT, auth=sign_in)
+    def __init__(
+        self, headers: Mapping[str, str], sign_in: httpx2.Auth | None, addresses: Addresses
+    ) -> None:
+        super().__init__(
+            headers=dict(headers),
+            timeout=_HTTP_TIMEOUT,
+            auth=sign_in,
+            # Called for the requests of a sign-in and for redirects too.
+            event_hooks={"request": [addresses.check]},
+        )
         self.connected = False
         self.refused: int | None = None
 
@@ -145,7 +154,7 @@ class Link:
     async def _streamable_http(self) -> AsyncIterator["TransportStreams"]:
         async with (
             authorization(self._config, self._host, self._patience) as sign_in,
-            SafeAsyncClient(self._config.headers, sign_in) as self._http,
+            SafeAsyncClient(self._config.headers, sign_in, Addresses(self._config)) as self._http,
         ):
             transport = streamable_http_client(
                 self._config.url, http_client=self._http, max_sse_event_size=_EVENT_BYTES_MAX
@@ -162,7 +171,7 @@ class Link:
                 timeout: httpx2.Timeout | None = None,  # noqa: ARG001
                 auth: httpx2.Auth | None = None,
             ) -> httpx2.AsyncClient:
-                self._http = SafeAsyncClient(headers or {}, auth)
+                self._http = SafeAsyncClient(headers or {}, auth, Addresses(self._config))
                 return self._http
 
             transport = sse_client(

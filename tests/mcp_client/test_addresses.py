@@ -1,0 +1,78 @@
+"""Where a server may send us, and where not."""
+
+from collections.abc import Sequence
+
+import httpx2
+import pytest
+from mcp.client.auth import OAuthFlowError
+
+from agent_cli.mcp_client.addresses import Addresses
+from agent_cli.mcp_client.config import OAuth, ServerConfig
+from agent_cli.mcp_client.transports import SafeAsyncClient
+
+NAMES = {
+    "mcp.example": ["8.8.8.8", "2001:4860:4860::8888"],
+    "id.example": ["8.8.4.4"],
+    "half.example": ["8.8.4.4", "10.0.0.1"],
+    "intranet": ["10.0.0.1"],
+    "localhost": ["::1", "127.0.0.1"],
+    "0x7f.1": ["127.0.0.1"],
+    "nowhere.example": [],
+}
+INSIDE = ("127.0.0.1", "169.254.169.254", "192.168.1.1", "[::1]", "[::ffff:7f00:1]", "[fe80::1]")
+
+
+async def resolve(host: str) -> Sequence[str]:
+    return NAMES.get(host, [host])
+
+
+def addresses(url: str, issuer: str = "") -> Addresses:
+    oauth = OAuth(issuer=issuer)
+    return Addresses(ServerConfig(name="web", transport="http", url=url, oauth=oauth), resolve)
+
+
+@pytest.mark.parametrize("host", [*INSIDE, "localhost", "0x7f.1", "intranet", "half.example"])
+async def test_a_server_of_the_internet_leads_nowhere_inside(host: str) -> None:
+    """Threat 18: what it says about signing in may name a service of this machine."""
+    with pytest.raises(OAuthFlowError, match=r"mcp\.example leads to .* oauth\.issuer"):
+        await addresses("https://mcp.example/").check(httpx2.Request("GET", f"http://{host}/"))
+
+
+@pytest.mark.parametrize(
+    ("server", "issuer", "asked"),
+    [
+        ("https://mcp.example/mcp", "", "https://id.example/token"),
+        ("https://mcp.example/mcp", "", "https://nowhere.example/token"),
+        ("https://mcp.example/mcp", "https://intranet/", "https://intranet/token"),
+        ("http://127.0.0.1:1/mcp", "", "http://10.0.0.1/token"),
+        ("http://intranet/mcp", "", "http://intranet/token"),
+    ],
+)
+async def test_who_is_outside_who_was_named_and_who_is_inside_itself_may_be_asked(
+    server: str, issuer: str, asked: str
+) -> None:
+    """A server in one's own network signs in there; a name nobody knows fails by itself."""
+    await addresses(server, issuer).check(httpx2.Request("GET", asked))
+
+
+async def test_the_systems_own_names_are_looked_up() -> None:
+    """A server on this machine may name this machine as it likes."""
+    here = Addresses(ServerConfig(name="web", transport="http", url="http://127.0.0.1:1/mcp"))
+
+    await here.check(httpx2.Request("GET", "http://localhost:2/token"))
+
+
+async def test_a_redirect_to_the_inside_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threat 18: the second request is never sent."""
+    sent: list[str] = []
+
+    async def answer(_self: object, request: httpx2.Request) -> httpx2.Response:
+        sent.append(request.url.host)
+        return httpx2.Response(307, headers={"location": "http://169.254.169.254/latest"})
+
+    monkeypatch.setattr(httpx2.AsyncHTTPTransport, "handle_async_request", answer)
+    async with SafeAsyncClient({}, None, addresses("https://mcp.example/mcp")) as client:
+        with pytest.raises(OAuthFlowError):
+            await client.post("https://mcp.example/mcp", follow_redirects=True)
+
+    assert sent == ["mcp.example"]
