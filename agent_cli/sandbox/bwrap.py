@@ -57,12 +57,14 @@ class Bubblewrap:
 
 
 def installed(outside: Path) -> Iterator[Path]:
-    """Yield the bubblewraps of this machine, best first; none that lies below *outside*."""
+    """Yield the bubblewraps of this machine, best first; none below *outside* or where we are."""
     seen: set[Path] = set()
+    foreign = (outside, Path.cwd())
     for path in _paths():
         real = Path(os.path.realpath(path))
         usable = path.is_absolute() and os.access(path, os.X_OK)
-        if usable and real not in seen and not real.is_relative_to(outside):
+        ours = path in _SYSTEM or not any(map(real.is_relative_to, foreign))
+        if usable and real not in seen and ours:
             seen.add(real)
             yield path
 

@@ -1,8 +1,11 @@
 """The person's browser, kept off the terminal."""
 
 import asyncio
+import os
 import sys
 from typing import Final
+
+from agent_cli.programs import search_path
 
 _OPEN_LIMIT_S: Final = 3.0
 
@@ -20,6 +23,7 @@ async def open_page(url: str) -> None:
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
         start_new_session=True,
+        env={**os.environ, "PATH": search_path()},
     )
     try:
         async with asyncio.timeout(_OPEN_LIMIT_S):

@@ -142,6 +142,8 @@ def test_a_bubblewrap_in_the_workspace_is_not_run(
     monkeypatch.setenv("PATH", f"{inside}:{tmp_path / 'bin'}:bin:{os.environ['PATH']}")
 
     found = list(bwrap.installed(tmp_path / "ws"))
+    monkeypatch.chdir(tmp_path)
+    found += bwrap.installed(tmp_path / "elsewhere")
 
     assert not [path for path in found if path.is_relative_to(tmp_path) or not path.is_absolute()]
 

@@ -1,5 +1,6 @@
 """The person's browser."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -21,3 +22,17 @@ async def test_a_browser_gets_the_address_and_not_the_terminal(
 
     assert (tmp_path / "opened").read_text() == "https://pay.example/1?a=b&c=d\n"
     assert not Path("hijacked").exists()
+
+
+async def test_a_browser_of_the_workspace_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threat 13: PATH may lead into the repository, by its own name or as seen from there."""
+    browser = Path("bin/browser").absolute()
+    browser.parent.mkdir()
+    browser.write_text(f"#!/bin/sh\ntouch {browser.parent}/CANARY\n")
+    browser.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{browser.parent}:bin:{os.environ['PATH']}")
+    monkeypatch.setenv("BROWSER", "browser %s")
+
+    await open_page("https://pay.example/")
+
+    assert not (browser.parent / "CANARY").exists()
