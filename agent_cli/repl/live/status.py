@@ -6,7 +6,8 @@ from typing import Final
 
 from agent_cli.agent import Agent
 from agent_cli.conversation import Conversation
-from agent_cli.events import AgentEnd, AgentStart, Event, UsageChanged
+from agent_cli.events import AgentEnd, AgentStart, Compacted, Event, MessageEnd, UsageChanged
+from agent_cli.messages import AssistantMessage
 from agent_cli.repl.live.cells import row_width, shortened
 from agent_cli.timeline import Usage
 
@@ -28,8 +29,11 @@ class Status:
     def __call__(self, event: Event) -> None:
         """Take note of *event*."""
         match event:
-            case UsageChanged(reply=reply, total=total):
-                self._context_tokens = reply.prompt_tokens + reply.output_tokens
+            case MessageEnd(message=AssistantMessage(usage=used)) if used.prompt_tokens:
+                self._context_tokens = used.prompt_tokens + used.output_tokens
+            case Compacted(tokens_after=tokens):
+                self._context_tokens = tokens
+            case UsageChanged(total=total):  # of whatever was asked: a summary, a server's question
                 self._total = total
             case AgentStart() | AgentEnd():
                 self.refresh()

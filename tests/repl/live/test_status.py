@@ -2,7 +2,8 @@
 
 import pytest
 
-from agent_cli.events import UsageChanged
+from agent_cli.events import Compacted, MessageEnd, UsageChanged
+from agent_cli.messages import AssistantMessage
 from agent_cli.repl.live.status import Status
 from agent_cli.timeline import Usage
 from tests.fakes import MODEL, says, scripted_agent
@@ -15,6 +16,7 @@ def used() -> Status:
     """Return the line of an agent that has spent something."""
     agent, *_ = scripted_agent(says("hello"))
     status = Status(agent)
+    status(MessageEnd(AssistantMessage((), usage=USAGE)))
     status(UsageChanged(USAGE, USAGE))
     return status
 
@@ -46,3 +48,15 @@ def test_a_new_session_says_what_it_knows() -> None:
     agent, *_ = scripted_agent(says("hello"))
 
     assert Status(agent).text((), urgent=(), columns=80) == f"{MODEL.id} minimal"
+
+
+def test_only_a_reply_of_the_conversation_says_how_full_the_window_is() -> None:
+    """A summary and a server's question cost something; after a summary there is less in it."""
+    status = used()
+    before = status.text((), urgent=(), columns=200)
+    status(UsageChanged(Usage(9, 9), USAGE))
+    aside = status.text((), urgent=(), columns=200)
+    status(Compacted(3, 4_500, 1_200))
+
+    assert aside == before
+    assert "(1.2k tokens)" in status.text((), urgent=(), columns=200)
