@@ -31,7 +31,7 @@ def _repl(arguments: Arguments) -> int:
         show_thinking=settings.ui.show_thinking,
         chars_per_second=settings.ui.chars_per_second,
         theme=settings.ui.theme,
-        bell=settings.ui.bell,
+        notify=settings.ui.notify,
         vi=settings.ui.vi,
         screen_reader=settings.ui.screen_reader,
     )

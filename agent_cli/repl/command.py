@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from agent_cli.conversation import Conversation
 from agent_cli.errors import UsageError
 from agent_cli.messages import UserMessage
 from agent_cli.repl.application import Application
@@ -33,6 +34,14 @@ class Controls(Protocol):
         Raises:
             UsageError: There is no such output.
         """
+        ...
+
+    def show_earlier(self, conversation: Conversation) -> None:
+        """Print how *conversation*, which goes on, ended."""
+        ...
+
+    def toggle_thinking(self) -> None:
+        """Show thinking, from the last on that was folded; or fold it from now on."""
         ...
 
     def show_diff(self, diff: str) -> None:
@@ -70,7 +79,8 @@ class Context:
     """What a command may touch; `leave()` ends the session after the command.
 
     `say()` sends a prompt once the command is done, as if somebody had typed it. `controls` is
-    None where there is no screen: on a pipe or a dumb terminal.
+    None where there is no screen: on a pipe or a dumb terminal. `may_wait` is False during a run:
+    then a command tells what is in force and lets nobody choose.
     """
 
     app: Application
@@ -79,6 +89,7 @@ class Context:
     leave: Callable[[], None]
     say: Callable[[str | UserMessage], None]
     controls: Controls | None = None
+    may_wait: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +97,7 @@ class Command:
     """A slash command. `run` gets what stands behind the name, trimmed.
 
     One that may run `during_a_run` is quick, waits for nothing and leaves the conversation alone.
+    One that runs `beside_a_run` is not quick, but only reads: nothing else waits for it.
     One that `asks_the_model` says a prompt; typed during a run, it waits for its end.
 
     Attributes:
@@ -99,6 +111,7 @@ class Command:
     run: Callable[[Context, str], Awaitable[None] | None]
     argument: str = ""
     during_a_run: bool = True
+    beside_a_run: bool = False
     asks_the_model: bool = False
     choices: Callable[[Application], Sequence[str]] = lambda _app: ()
     source: str = ""

@@ -92,7 +92,7 @@ FILE_COMMANDS: Final = (
         "show what the agent changed in files, in this session or in its last run",
         _diff,
         "[run]",
-        during_a_run=False,
+        beside_a_run=True,
         choices=lambda _app: ("run",),
         more="Against what the files hold now; what you changed too is marked. Needs no git.",
     ),

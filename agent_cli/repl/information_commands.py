@@ -28,7 +28,8 @@ def _usage(context: Context, _argument: str) -> None:
 def usage_rows(messages: Iterable[Message], total: Usage) -> list[str]:
     """Return a row about *total*, and one for each model where several were asked.
 
-    *total* may hold more than the replies among *messages*: summaries, and what broke off.
+    *total* may hold more than the replies among *messages*: summaries, what MCP servers asked
+    the model, and what broke off.
     """
     models: dict[str, Usage] = {}
     for message in messages:
@@ -38,7 +39,10 @@ def usage_rows(messages: Iterable[Message], total: Usage) -> list[str]:
     if len(models) > 1:
         rows += [f"  {model}: {describe_usage(usage)}" for model, usage in models.items()]
     if besides := _tokens(total) - sum(map(_tokens, models.values())):
-        rows.append(f"  of it {besides:,} tokens for summaries and replies that broke off")
+        rows.append(
+            f"  of it {besides:,} tokens for summaries, MCP servers' questions to the model"
+            " and replies that broke off"
+        )
     return rows
 
 
@@ -99,6 +103,12 @@ def _output(context: Context, number: str) -> None:
     context.controls.show_output(int(number) if number else None)
 
 
+def _thinking(context: Context, _argument: str) -> None:
+    if context.controls is None:
+        raise UsageError("nothing is folded here: ui.show_thinking in the settings shows thinking")
+    context.controls.toggle_thinking()
+
+
 def describe_usage(usage: Usage) -> str:
     """Return tokens and cost in one line."""
     written = usage.cache_write_5m_tokens + usage.cache_write_1h_tokens
@@ -120,5 +130,6 @@ INFORMATION_COMMANDS: Final = (
     Command("context", "show what fills the model's window", _context),
     Command("copy", "put the last answer on the clipboard, as it was written", _copy),
     Command("output", "show a tool's output in full, the last one by default", _output, "[number]"),
+    Command("thinking", "show what the model thinks, from the last on, or fold it", _thinking),
     Command("pause", "hold the display, or let it go on; the run goes on meanwhile", _pause),
 )

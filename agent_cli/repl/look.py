@@ -2,12 +2,14 @@
 
 from typing import Literal, NamedTuple, TypeAlias
 
+from agent_cli.terminal.alerts import Notify
+
 ThemeName: TypeAlias = Literal["dark", "light", "high-contrast", "none"]
 Streaming: TypeAlias = Literal["live", "sequential"]
 
 
 class Look(NamedTuple):
-    """`chars_per_second` 0 shows text as fast as it comes; `bell` rings when a long run ends.
+    """`chars_per_second` 0 shows text as fast as it comes; `notify` calls when a long run ends.
     `vi` edits the prompt with vi's keys instead of emacs'. `screen_reader` paints nothing over and
     says states in words.
 
@@ -19,6 +21,6 @@ class Look(NamedTuple):
     show_thinking: bool = False
     chars_per_second: float = 0
     theme: ThemeName = "dark"
-    bell: bool = True
+    notify: Notify = "auto"
     vi: bool = False
     screen_reader: bool = False

@@ -1,35 +1,51 @@
 """How an earlier conversation ended: what somebody who goes on with it wants to see first."""
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from agent_cli.conversation import Conversation
 from agent_cli.messages import AssistantMessage
 from agent_cli.terminal.narration import one_line, side_output
 from agent_cli.timeline import FileOutput, Prompt, WidgetOutput, text_of
 
-_ROWS_MAX: Final = 20
+EARLIER_ROWS_MAX: Final = 20
+
+
+class Earlier(NamedTuple):
+    """The last exchange of a conversation, and in `about` how many prompts it has."""
+
+    about: str
+    said: str
+    handed_over: Sequence[FileOutput | WidgetOutput]
+    answer: str
+
+
+def earlier_in(conversation: Conversation) -> Earlier | None:
+    """Return the last prompt, what its tools handed over, and the last answer; None without one."""
+    prompts = typed_prompts(conversation)
+    if not prompts:
+        return None
+    return Earlier(
+        f"{len(prompts)} prompt{'' if len(prompts) == 1 else 's'} so far; the last one:",
+        said_in(prompts[-1]),
+        [out for out in prompts[-1].output if isinstance(out, FileOutput | WidgetOutput)],
+        last_answer(conversation) or "",
+    )
 
 
 def recalled(conversation: Conversation) -> str:
-    """Return the last prompt, what its tools handed over, and the end of the last answer.
-
-    Returns:
-        Lines; "" for a new conversation.
-    """
-    prompts = typed_prompts(conversation)
-    if not prompts:
+    """Return the last exchange as lines, a long answer from its end; "" for a new conversation."""
+    earlier = earlier_in(conversation)
+    if earlier is None:
         return ""
-    count = f"{len(prompts)} prompt{'' if len(prompts) == 1 else 's'} so far; the last one:"
-    begin = [count, f"you> {said_in(prompts[-1])}", *_handed_over(prompts[-1])]
-    rows = (last_answer(conversation) or "").split("\n")
-    cut = ["…"] if len(rows) > _ROWS_MAX else []
-    return "\n".join([*begin, *cut, *rows[-_ROWS_MAX:]]).rstrip()
+    rows = [row for out in earlier.handed_over for row in side_output(out).split("\n")]
+    begin = [earlier.about, f"you> {earlier.said}", *rows[-EARLIER_ROWS_MAX:]]
+    return "\n".join([*begin, *the_end_of(earlier.answer.split("\n"))]).rstrip()
 
 
-def _handed_over(prompt: Prompt) -> list[str]:
-    """Return the last lines of files and widgets, as text."""
-    outputs = [out for out in prompt.output if isinstance(out, FileOutput | WidgetOutput)]
-    return [row for out in outputs for row in side_output(out).split("\n")][-_ROWS_MAX:]
+def the_end_of(rows: Sequence[str]) -> Sequence[str]:
+    """Return the last of *rows*, and a mark for what is left out."""
+    return rows if len(rows) <= EARLIER_ROWS_MAX else ["…", *rows[-EARLIER_ROWS_MAX:]]
 
 
 def typed_prompts(conversation: Conversation) -> list[Prompt]:

@@ -5,11 +5,14 @@ import time
 from typing import Final
 
 from agent_cli.errors import UsageError
-from agent_cli.repl.application import KeptSession
+from agent_cli.repl.application import KeptSession, Sessions
 from agent_cli.repl.command import LISTED_MAX, Command, Context, index_of, pick
 from agent_cli.repl.recall import recalled, said_in, typed_prompts
 from agent_cli.terminal.narration import ago, one_line
 from agent_cli.timeline import text_of
+
+# What stands behind it, its age and id, is to fit on a row of 100 columns.
+_TITLE_CHARS_MAX: Final = 50
 
 
 def _clear(context: Context, _argument: str) -> None:
@@ -23,9 +26,7 @@ async def _resume(context: Context, wanted: str) -> None:
     if wanted and not is_number:
         _go_on_with(context, wanted)
         return
-    here = context.app.sessions.id
-    listed = await asyncio.to_thread(context.app.sessions.list)
-    sessions = [each for each in listed if each.id != here and not each.problem]
+    sessions = await asyncio.to_thread(_others, context.app.sessions)
     if not sessions:
         raise UsageError("there is no other session to go on with")
     if is_number:
@@ -36,15 +37,24 @@ async def _resume(context: Context, wanted: str) -> None:
         _go_on_with(context, sessions[index].id)
 
 
+def _others(sessions: Sessions) -> list[KeptSession]:
+    """Return the sessions that can be gone on with; reads files."""
+    return [each for each in sessions.list() if each.id != sessions.id and not each.problem]
+
+
 def _go_on_with(context: Context, id: str) -> None:
     context.app.sessions.resume(id)
-    end = recalled(context.app.agent.conversation)
-    context.writer.aside(f"session {context.app.sessions.id} goes on\n{end}".rstrip(), "dim")
+    context.writer.aside(f"session {context.app.sessions.id} goes on", "dim")
+    conversation = context.app.agent.conversation
+    if context.controls:
+        context.controls.show_earlier(conversation)
+    elif end := recalled(conversation):
+        context.writer.aside(end, "dim")
 
 
 def _described(session: KeptSession) -> str:
     parts = [
-        one_line(session.title) or "-",
+        one_line(session.title, _TITLE_CHARS_MAX) or "-",
         ago(time.time() - session.updated_at_ms / 1000),
         f"{session.prompts} prompt{'' if session.prompts == 1 else 's'}",
         *(["waits for a decision"] if session.waiting else []),
@@ -100,7 +110,12 @@ async def _export(context: Context, to: str) -> None:
 SESSION_COMMANDS: Final = (
     Command("clear", "forget the conversation and begin a new one", _clear, during_a_run=False),
     Command(
-        "resume", "go on with an earlier session", _resume, "[id or number]", during_a_run=False
+        "resume",
+        "go on with an earlier session",
+        _resume,
+        "[id or number]",
+        during_a_run=False,
+        choices=lambda app: [each.id for each in _others(app.sessions)],
     ),
     Command("fork", "go on with a copy of this session", _fork, during_a_run=False),
     Command(

@@ -34,6 +34,7 @@ ToolExecution: TypeAlias = Literal["parallel", "sequential"]
 Steering: TypeAlias = Literal["skip_unstarted", "cancel_running", "after_batch"]
 ApprovalOrder: TypeAlias = Literal["defer", "batch"]
 Theme: TypeAlias = Literal["dark", "light", "high-contrast", "none"]
+Notify: TypeAlias = Literal["auto", "bell", "osc9", "off"]
 Effort: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 LEVELS = ("debug", "info", "warning", "error")
 # The words of other logging libraries, as settings files of older programs have them.
@@ -166,14 +167,15 @@ class Plugins(NamedTuple):
 class Ui(NamedTuple):
     """How the terminal looks; 0 characters per second means as fast as they come.
 
-    `bell` rings when a run of more than ten seconds ends; `vi` are the keys that edit the prompt.
+    `notify` is how somebody is called when a run of more than ten seconds ends; `vi` are the keys
+    that edit the prompt.
     `screen_reader` repaints nothing and says states in words.
     """
 
     theme: Annotated[Theme, choice(*get_args(Theme))] = "dark"
     show_thinking: Annotated[bool, flag()] = False
     chars_per_second: Annotated[float, number(0, 100_000, "characters")] = 0
-    bell: Annotated[bool, flag()] = True
+    notify: Annotated[Notify, choice(*get_args(Notify))] = "auto"
     vi: Annotated[bool, flag()] = False
     screen_reader: Annotated[bool, flag()] = False
 

@@ -31,7 +31,7 @@ def main(front_end: str, *arguments: str) -> int:
         streaming="sequential" if "SEQUENTIAL" in os.environ else "live",
         show_thinking="SHOW_THINKING" in os.environ,
         chars_per_second=float(os.environ.get("CHARS_PER_SECOND", "0")),
-        bell="NO_BELL" not in os.environ,
+        notify="off" if "NO_BELL" in os.environ else "bell",
         screen_reader="SCREEN_READER" in os.environ,
     )
     history = Path(os.environ.get("HISTORY", "state/history"))

@@ -99,7 +99,8 @@ def test_a_command_that_is_a_prompt_waits_for_the_end_of_a_run() -> None:
         assert "you> /review it" not in terminal.text
         terminal.send("/undo\r")
         terminal.until("/undo waits for the end of the run")
-        terminal.send("\x15")
+        terminal.send("\x15/diff\r")
+        terminal.until("3 files, +2 −2")
         Path("gate-0").touch()
         terminal.until("You said 'review it' to model-1.")
         terminal.until_prompt()
@@ -115,7 +116,7 @@ def test_a_command_that_is_a_prompt_waits_for_the_end_of_a_run() -> None:
 
 
 def test_a_long_run_rings_when_it_ends_unless_it_should_not() -> None:
-    """One bell; the setting `ui.bell` is what the session was started with."""
+    """One bell; the setting `ui.notify` is what the session was started with."""
     rung = []
     for variables in ({"LONG_S": "-1"}, {"LONG_S": "-1", "NO_BELL": "1"}, {}):
         with Terminal(**variables) as terminal:

@@ -144,8 +144,8 @@ def test_what_is_typed_into_a_flood_of_text_appears_as_it_was_typed() -> None:
             terminal.until(partial(stands_at_the_cursor, terminal, row))
         terminal.until("context <1%")
 
+        terminal.until(lambda: terminal.last_row == f"you> {draft}")
         assert draft not in terminal.transcript
-        assert terminal.last_row == f"you> {draft}"
 
 
 def test_own_commands_are_shown_and_offered_to_the_model_unless_asked_not_to() -> None:
@@ -442,7 +442,7 @@ def test_a_stopped_run_gives_back_what_was_queued_for_it(key: str) -> None:
 
 
 def test_a_command_during_a_run_is_done_at_once_or_stays_in_the_input() -> None:
-    """/usage does not touch the run; /clear would, so it is refused and not lost."""
+    """What would let you choose says what is in force; /clear is refused and not lost."""
     with Terminal() as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
@@ -451,6 +451,14 @@ def test_a_command_during_a_run_is_done_at_once_or_stays_in_the_input() -> None:
         terminal.send("/usage\r")
         terminal.until("input 0 · cache read 0")
         terminal.until_prompt()
+        terminal.send("/mode\r")
+        terminal.until("  plan: only looks around")
+        terminal.send("/effort\r")
+        terminal.until("(of default, off, minimal, low, medium, high, xhigh)")
+        terminal.send("/theme\r")
+        terminal.until("theme: dark (of dark, light, high-contrast, none)")
+        terminal.send("\x14")
+        terminal.until("thinking is shown from now on: Ctrl-T folds it")
         terminal.send("/clear\r")
         terminal.until("/clear waits for the end of the run; Ctrl-C stops it")
         terminal.until(lambda: terminal.last_row == "you> /clear")

@@ -20,7 +20,7 @@ class Rows:
     """
 
     rows: tuple[str, ...]
-    kind: Literal["own", "said", "gap"] = "own"
+    kind: Literal["own", "said", "thought", "tools", "gap"] = "own"
 
 
 Item: TypeAlias = Event | Rows

@@ -1,4 +1,4 @@
-"""The bell: for whoever looked away because a run took long."""
+"""A bell or a notification: for whoever looked away because a run took long."""
 
 from collections.abc import Callable
 from typing import Final
@@ -11,7 +11,8 @@ LONG_S: Final = 10.0
 class Bell:
     """An event sink; rings when a run ends, or stops to ask, after more than ten seconds."""
 
-    def __init__(self, ring: Callable[[], None], clock: Callable[[], float]) -> None:
+    def __init__(self, ring: Callable[[str], None], clock: Callable[[], float]) -> None:
+        """Stay silent; *ring* gets a sentence, for a terminal that can show one."""
         self._ring = ring
         self._clock = clock
         self._began_s: float | None = None
@@ -22,12 +23,15 @@ class Bell:
             case AgentStart():
                 self._began_s = self._clock()
             case AgentEnd():
-                self.question()
+                self._ring_if_long("the run has ended")
                 self._began_s = None
             case _:
                 pass
 
     def question(self) -> None:
-        """Ring if a run took long that stops to ask, or ends."""
+        """Ring if a run took long that stops to ask."""
+        self._ring_if_long("a question waits")
+
+    def _ring_if_long(self, why: str) -> None:
         if self._began_s is not None and self._clock() - self._began_s > LONG_S:
-            self._ring()
+            self._ring(f"agent-cli: {why}")

@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 
+from agent_cli.conversation import Conversation
 from agent_cli.errors import UsageError
 from agent_cli.repl.live.display import Display
+from agent_cli.repl.live.earlier import earlier_rows
 from agent_cli.repl.live.results import DIFF_ROWS_MAX, Results
 from agent_cli.repl.live.screen import LiveScreen
+from agent_cli.repl.live.widgets import Details
 from agent_cli.repl.markdown import THEMES
+from agent_cli.repl.recall import earlier_in
 from agent_cli.terminal.narration import one_line
 
 
@@ -22,6 +26,7 @@ class ScreenControls:
         self._screen = screen
         self._display = display
         self._results = results
+        self._details = Details(results, screen.paint, lambda: screen.columns)
 
     @property
     def theme(self) -> str:
@@ -42,7 +47,23 @@ class ScreenControls:
         output = self._results.output(number)
         if output is None:
             raise UsageError("nothing was folded under that number")
-        self._display.aside(output)
+        self._display.foreign(output)
+
+    def show_earlier(self, conversation: Conversation) -> None:
+        """Print how *conversation*, which goes on, ended; nothing where it is new."""
+        if earlier := earlier_in(conversation):
+            rows = earlier_rows(
+                earlier,
+                paint=self._screen.paint,
+                columns=self._screen.columns,
+                echo=self._screen.echo,
+                side_output=self._details.side_output,
+            )
+            self._display.drawn(rows)
+
+    def toggle_thinking(self) -> None:
+        """Show thinking, from the last on that was folded; or fold it from now on."""
+        self._display.toggle_thinking()
 
     def show_diff(self, diff: str) -> None:
         """Print a unified diff with the numbers of its lines; what is folded is for `/output`."""

@@ -12,7 +12,9 @@ from agent_cli.events import Event
 from agent_cli.repl.live.backlog import Backlog, Item, Rows
 from agent_cli.repl.live.paint import Paint, rows_of
 from agent_cli.repl.live.painter import Painter
+from agent_cli.repl.live.sentences import sentence_rows
 from agent_cli.repl.live.sequence import Sequence
+from agent_cli.repl.live.thinking import Thinking
 from agent_cli.repl.live.view import View
 from agent_cli.terminal.writer import Style
 
@@ -31,32 +33,41 @@ class Display:
         view: View,
         painter: Painter,
         backlog: Backlog,
+        thinking: Thinking,
         sequence: Sequence,
         *,
         paint: Paint,
+        columns: Callable[[], int],
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._view = view
         self._painter = painter
         self._backlog = backlog
+        self._thinking = thinking
         self._sequence = sequence
         self._paint = paint
+        self._columns = columns
         self._on_change = on_change
         self._changed = asyncio.Event()
 
     def __call__(self, event: Event) -> None:
         """Take note of *event*; it is shown with the next frame."""
-        for shown in self._sequence(event):
-            self._backlog.put(shown)
-        self._changed.set()
+        self._put(*self._thinking(event))
 
     def said(self, rows: list[str]) -> None:
         """Print what the person said, after everything that happened so far."""
         self._put(Rows(tuple(rows), "said"))
 
     def aside(self, text: str, style: Style = "plain") -> None:
-        """Print lines of the program's own."""
-        self._put(Rows(tuple(rows_of(text, self._paint.begin(style)))))
+        """Print lines of the program's own, broken between words; but lines of a file as is."""
+        begin = self._paint.begin(style)
+        is_file = style in ("added", "removed")
+        rows = rows_of(text, begin) if is_file else sentence_rows(text, self._columns(), begin)
+        self._put(Rows(tuple(rows)))
+
+    def foreign(self, text: str) -> None:
+        """Print lines of another program as they are; only the terminal breaks them."""
+        self.drawn(rows_of(text))
 
     def drawn(self, rows: list[str]) -> None:
         """Print rows that are drawn already."""
@@ -126,8 +137,14 @@ class Display:
         self._painter.show(self._view.finished(), self._view.tail())
         self._on_change()
 
-    def _put(self, rows: Rows) -> None:
-        self._backlog.put(rows)
+    def toggle_thinking(self) -> None:
+        """Show thinking, from the last on that was folded; or fold it from now on."""
+        self._put(*self._thinking.toggle())
+
+    def _put(self, *items: Item) -> None:
+        for item in items:
+            for shown in [item] if isinstance(item, Rows) else self._sequence(item):
+                self._backlog.put(shown)
         self._changed.set()
 
     def _take_in(self, item: Item) -> None:

@@ -10,6 +10,7 @@ from agent_cli.repl.live.display import Display
 from agent_cli.repl.live.results import Results
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.sequence import Sequence
+from agent_cli.repl.live.thinking import Thinking
 from agent_cli.repl.live.tool_rows import ToolRows
 from agent_cli.repl.live.view import View
 from agent_cli.repl.live.widgets import Details
@@ -42,8 +43,12 @@ def open_display(app: Application, screen: LiveScreen, look: Look) -> tuple[Disp
         view,
         screen.painter,
         Backlog(chars_per_second=look.chars_per_second, clock=clock),
-        Sequence(look.streaming, show_thinking=look.show_thinking),
+        Thinking(
+            is_shown=look.show_thinking, paint=paint, clock=clock, columns=lambda: screen.columns
+        ),
+        Sequence(look.streaming),
         paint=paint,
+        columns=lambda: screen.columns,
     )
     return display, results
 

@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 from agent_cli.events import Event, MessageEnd, MessageUpdate, StateChanged, TurnEnd
 from agent_cli.messages import AssistantMessage
 from agent_cli.phase import Phase
-from agent_cli.provider import TextDelta, ThinkingDelta
+from agent_cli.provider import TextDelta
 
 _WORD: Final = re.compile(r"\S+\s*|\s+")
 
@@ -20,21 +19,16 @@ class Sequence:
 
     Live, a reply passes as it comes. Sequential, its text is held while the stream runs: an answer
     is told word by word once the run is responding, what was said on the way to a tool comes whole
-    before the tools, and a reply that broke off is never shown. Thinking, if wanted, comes
-    character by character.
+    before the tools, and a reply that broke off is never shown.
     """
 
-    def __init__(self, streaming: Streaming, *, show_thinking: bool) -> None:
+    def __init__(self, streaming: Streaming) -> None:
         self._live = streaming == "live"
-        self._show_thinking = show_thinking
         self._answer: MessageEnd | None = None
 
     def __call__(self, event: Event) -> Iterator[Event]:
         """Yield what is shown of *event*, now that it happened."""
         match event:
-            case MessageUpdate(event=ThinkingDelta(delta=delta) as piece):
-                for character in delta if self._show_thinking else "":
-                    yield replace(event, event=replace(piece, delta=character))
             case MessageUpdate(event=TextDelta()) if not self._live:
                 pass
             case MessageEnd(message=AssistantMessage()) if not self._live:

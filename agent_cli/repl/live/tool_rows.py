@@ -1,6 +1,6 @@
 """Tool calls on the screen: one live row each, in call order, and one for good when it ends."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -9,12 +9,14 @@ from agent_cli.repl.live.cells import shortened
 from agent_cli.repl.live.paint import Paint, rows_of
 from agent_cli.repl.live.results import has_failed, outcome_of
 from agent_cli.repl.live.widgets import SideOutput, progress_of
+from agent_cli.repl.markdown.cells import wrapped
 from agent_cli.terminal.narration import describe_call, label_of, one_line, seconds
 from agent_cli.terminal.sanitize import clean
 from agent_cli.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.tooling import Tool, ToolResult
 
 _UPDATE_ROWS_MAX: Final = 3
+_MARK_CELLS: Final = 2
 
 
 class Details(Protocol):
@@ -170,24 +172,30 @@ class ToolRows:
         passed = seconds(call.ended_s - begun_s)
         was_asked = event.tool_call_id in self._asked
         self._asked.discard(event.tool_call_id)
-        call.rows = [self._last_row(call, event, passed)]
+        call.rows = [*self._last_rows(call, event, passed)]
         call.rows += self._details.result(
             event.result, is_error=event.is_error, was_asked=was_asked
         )
         for output in call.side_outputs:
             call.rows += self._details.side_output(output)
 
-    def _last_row(self, call: _Call, event: events.ToolExecutionEnd, passed: str) -> str:
-        name = self._named(call, call.text)
+    def _last_rows(self, call: _Call, event: events.ToolExecutionEnd, passed: str) -> Iterator[str]:
+        """Yield the row for good, broken between words where the terminal is too narrow."""
+        details = event.result.details
+        is_bad = event.is_error or has_failed(details)
+        mark = self._paint.text("✗", "bad") if is_bad else self._paint.text("✓", "good")
         if event.is_error:
             reason, *_ = clean(event.result.text).split("\n", 1)
             words = f"failed after {passed}: {one_line(reason)}"
-            return f"{self._paint.text('✗', 'bad')} {name} {self._paint.text(f'· {words}', 'bad')}"
-        details = event.result.details
-        words = " · ".join(word for word in (outcome_of(details), passed) if word)
-        if has_failed(details):
-            return f"{self._paint.text('✗', 'bad')} {name} {self._paint.text(f'· {words}', 'bad')}"
-        return f"{self._paint.text('✓', 'good')} {name} {self._paint.text(f'· {words}', 'dim')}"
+        else:
+            words = " · ".join(word for word in (outcome_of(details), passed) if word)
+        text, words_begin = f"{call.text} · {words}", len(call.text) + 1
+        for start, end in wrapped(text, max(self._columns() - _MARK_CELLS, 1)):
+            middle = min(max(words_begin, start), end)
+            name = text[start:middle] if start else self._named(call, text[:middle])
+            outcome = self._paint.text(text[middle:end], "bad" if is_bad else "dim")
+            yield f"{mark} {name}{outcome}"
+            mark = " "
 
 
 def _label(output: SideOutput) -> str | None:

@@ -10,6 +10,7 @@ from agent_cli.phase import Phase
 from agent_cli.provider import TextDelta, ThinkingDelta
 from agent_cli.repl.live.backlog import Item, Rows
 from agent_cli.repl.live.paint import Paint, rows_of
+from agent_cli.repl.live.sentences import sentence_rows
 from agent_cli.repl.live.sequence import Streaming
 from agent_cli.repl.live.tool_rows import ToolRows
 from agent_cli.repl.markdown import THEMES, MarkdownStream
@@ -60,6 +61,8 @@ class View:
         """Take in what happened next."""
         match item:
             case Rows(rows=rows, kind=kind):  # above an answer that streams, not cutting it in two
+                if kind == "thought":
+                    self._end_thought()
                 self._add(kind, rows)
             case events.AgentStart():
                 self._began_s = self._clock()
@@ -81,7 +84,8 @@ class View:
             self._end_flow()
             self._add("tools", self._tools.finished())
         elif sentence := narrate(event):
-            self._add("own", rows_of(sentence.text, self._paint.begin(sentence.style)))
+            begin = self._paint.begin(sentence.style)
+            self._add("own", sentence_rows(sentence.text, self._columns(), begin))
 
     def finished(self) -> list[str]:
         """Return the rows that are finished since the last call."""
@@ -131,8 +135,10 @@ class View:
     def _add_thought(self, delta: str) -> None:
         """Thinking has rows of its own; S4 lets it be shown in two phases only."""
         assert self._phase in (Phase.THINKING, Phase.PLANNING_TOOLS), self._phase
-        *rows, self._thought = (self._thought + self._filter.feed(delta)).split("\n")
-        self._add("thought", (self._paint.text(row, "dim") for row in rows))
+        *lines, last = (self._thought + self._filter.feed(delta)).split("\n")
+        rows = [row for line in lines for row in sentence_rows(line, self._columns())]
+        *broken, self._thought = sentence_rows(last, self._columns())
+        self._add("thought", (self._paint.text(row, "dim") for row in (*rows, *broken)))
 
     def _end_message(self, message: AssistantMessage) -> None:
         self._end_flow()
@@ -142,12 +148,15 @@ class View:
     def _end_flow(self) -> None:
         """End what streams: what comes next begins a row."""
         self._filter.reset()
-        if self._thought:
-            self._add("thought", [self._paint.text(self._thought, "dim")])
-            self._thought = ""
+        self._end_thought()
         if self._answer:
             self._add("answer", self._answer.finish())
             self._answer = None
+
+    def _end_thought(self) -> None:
+        if self._thought:
+            self._add("thought", [self._paint.text(self._thought, "dim")])
+            self._thought = ""
 
     def _end_run(self) -> None:
         self._end_flow()

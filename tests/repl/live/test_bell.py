@@ -9,9 +9,9 @@ from agent_cli.repl.live.bell import LONG_S, Bell
 @pytest.mark.parametrize(("took_s", "rings"), [(LONG_S, 0), (LONG_S + 0.1, 1)])
 def test_only_a_long_run_rings(took_s: float, rings: int) -> None:
     """Ten seconds; each run by itself."""
-    rung: list[float] = []
+    rung: list[str] = []
     now_s = 0.0
-    bell = Bell(lambda: rung.append(now_s), lambda: now_s)
+    bell = Bell(rung.append, lambda: now_s)
 
     bell(AgentEnd((), "end_turn"))
     bell(AgentStart())
@@ -20,14 +20,14 @@ def test_only_a_long_run_rings(took_s: float, rings: int) -> None:
     now_s += 60
     bell(AgentEnd((), "end_turn"))
 
-    assert len(rung) == rings
+    assert rung == ["agent-cli: the run has ended"] * rings
 
 
 def test_a_question_in_a_long_run_rings_and_one_while_nothing_runs_does_not() -> None:
     """A server asks in the middle of a call; nobody looked away from an idle prompt."""
-    rung: list[float] = []
+    rung: list[str] = []
     now_s = 0.0
-    bell = Bell(lambda: rung.append(now_s), lambda: now_s)
+    bell = Bell(rung.append, lambda: now_s)
 
     bell.question()
     bell(AgentStart())
@@ -35,4 +35,4 @@ def test_a_question_in_a_long_run_rings_and_one_while_nothing_runs_does_not() ->
     now_s += LONG_S + 1
     bell.question()
 
-    assert rung == [now_s]
+    assert rung == ["agent-cli: a question waits"]

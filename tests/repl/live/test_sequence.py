@@ -25,7 +25,7 @@ def test_live_text_passes_as_it_comes() -> None:
     """C2: the same object, untouched."""
     piece = delta("Hel")
 
-    assert through(Sequence("live", show_thinking=False), piece) == [piece]
+    assert through(Sequence("live"), piece) == [piece]
 
 
 @pytest.mark.parametrize("text", ["", "one", " two  words\n\n\tand a tab ", "\n", "naïve 漢字 🙂"])
@@ -33,7 +33,7 @@ def test_sequential_mode_shows_nothing_while_the_stream_runs_and_then_word_by_wo
     text: str,
 ) -> None:
     """S4-03, S4-20, C2: not a character before the reply is complete; then all, to the byte."""
-    sequence = Sequence("sequential", show_thinking=False)
+    sequence = Sequence("sequential")
     end = events.MessageEnd(AssistantMessage((text_block(text),)))
 
     during = through(sequence, *(delta(character) for character in text), end)
@@ -47,7 +47,7 @@ def test_sequential_mode_shows_nothing_while_the_stream_runs_and_then_word_by_wo
 
 def test_text_on_the_way_to_a_tool_comes_whole_before_the_tools() -> None:
     """S4-22, C25: not dropped, not streamed, and in its place."""
-    sequence = Sequence("sequential", show_thinking=False)
+    sequence = Sequence("sequential")
     end = events.MessageEnd(AssistantMessage((text_block("I look."), CALL)))
     planning = events.StateChanged("thinking", "planning_tools")
     announced = events.ToolCallsAnnounced((events.ToolCall("1", "read", {}),))
@@ -59,19 +59,15 @@ def test_text_on_the_way_to_a_tool_comes_whole_before_the_tools() -> None:
 
 def test_a_reply_that_broke_off_is_never_told() -> None:
     """C16: the answer appears once, from the attempt that was complete."""
-    sequence = Sequence("sequential", show_thinking=False)
+    sequence = Sequence("sequential")
     broken = events.MessageEnd(AssistantMessage((text_block("half"),), error="it broke"))
     turn_end = events.TurnEnd(None, ())
 
     assert through(sequence, delta("half"), broken, turn_end) == [broken, turn_end]
 
 
-@pytest.mark.parametrize("streaming", ["live", "sequential"])
-def test_thinking_comes_character_by_character_when_it_is_wanted(streaming: str) -> None:
-    """S4-21, S4-27: pieces of one character, live even in sequential mode; else not at all."""
+def test_thinking_is_live_even_in_sequential_mode() -> None:
+    """S4-21: it passes as it comes."""
     thought = delta("why?", ThinkingDelta)
-    wanted = Sequence("live" if streaming == "live" else "sequential", show_thinking=True)
-    unwanted = Sequence("live", show_thinking=False)
 
-    assert [text_of(event) for event in through(wanted, thought)] == ["w", "h", "y", "?"]
-    assert through(unwanted, thought) == []
+    assert through(Sequence("sequential"), thought) == [thought]

@@ -1,15 +1,18 @@
 """Events as rows, without a terminal."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from agent_cli import events
 from agent_cli.events import Event
 from agent_cli.messages import AssistantMessage
 from agent_cli.provider import TextDelta, ThinkingDelta
-from agent_cli.repl.live.backlog import Rows
+from agent_cli.repl.live.backlog import Item, Rows
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.results import Results
 from agent_cli.repl.live.sequence import Sequence, Streaming
+from agent_cli.repl.live.thinking import Thinking
 from agent_cli.repl.live.tool_rows import ToolRows
 from agent_cli.repl.live.view import View
 from agent_cli.repl.live.widgets import Details
@@ -41,13 +44,26 @@ class Screen:
             clock=lambda: self.now_s,
             columns=lambda: COLUMNS,
         )
-        self._sequence = Sequence(streaming, show_thinking=show_thinking)
+        self.thinking = Thinking(
+            is_shown=show_thinking,
+            paint=paint,
+            clock=lambda: self.now_s,
+            columns=lambda: COLUMNS,
+        )
+        self._sequence = Sequence(streaming)
 
     def __call__(self, *happened: Event | Rows) -> None:
         for event in happened:
-            for shown in [event] if isinstance(event, Rows) else self._sequence(event):
+            self._show([event] if isinstance(event, Rows) else self.thinking(event))
+
+    def _show(self, items: Iterable[Item]) -> None:
+        for item in items:
+            for shown in [item] if isinstance(item, Rows) else self._sequence(item):
                 self.view.show(shown)
         self.rows += self.view.finished()
+
+    def toggle_thinking(self) -> None:
+        self._show(self.thinking.toggle())
 
     @property
     def tail(self) -> list[str]:
@@ -108,6 +124,17 @@ def test_each_call_has_a_live_row_and_one_for_good_with_duration_and_outcome() -
     assert screen.tail == []
 
 
+def test_the_row_of_a_call_breaks_between_words_and_keeps_its_colours() -> None:
+    """A long reason on a narrow terminal; the mark stands alone on the left."""
+    screen = Screen()
+    screen(start("1", "a.py"), end("1", ToolResult.error("there is no a.py here " * 3)))
+
+    assert screen.rows == [
+        "✗ read a.py · failed after 0.0 s: there is no a.py here",
+        "  there is no a.py here there is no a.py here",
+    ]
+
+
 def test_what_a_running_call_tells_is_shown_below_it_until_it_ends() -> None:
     """tool_execution_update, live: its last lines, cleaned, and gone with the result."""
     screen = Screen()
@@ -141,6 +168,54 @@ def test_thinking_has_rows_of_its_own_before_the_answer() -> None:
 
     assert during == (["first"], ["sec", "", "⠋ thinking 0.0 s · Ctrl-C stops", ""])
     assert screen.rows == ["first", "second", "", "The answer."]
+
+
+def test_folded_thinking_is_one_line_and_one_key_shows_the_last_whole() -> None:
+    """Shown while it goes on, too, from its beginning; and folded again."""
+    screen = Screen()
+    screen(events.AgentStart(), THINKING, delta("one\n", ThinkingDelta))
+    screen.now_s = 12.0
+    during = screen.tail
+    screen(delta("two", ThinkingDelta), delta("The answer."))
+    screen(events.MessageEnd(AssistantMessage((text_block("The answer."),))))
+    folded = list(screen.rows)
+    screen.toggle_thinking()
+    shown = screen.rows[len(folded) :]
+    screen(delta("shown", ThinkingDelta))
+    screen.toggle_thinking()
+    screen(delta("three, ", ThinkingDelta))
+    screen.toggle_thinking()
+    screen(delta("four", ThinkingDelta), delta("Done."))
+    screen(events.MessageEnd(AssistantMessage((text_block("Done."),))))
+
+    assert [row[1:] for row in during] == [" thinking 12 s · Ctrl-C stops", ""]
+    assert folded == ["thought for 12 s · Ctrl-T shows it", "", "The answer."]
+    assert shown == ["", "one", "two"]
+    assert screen.rows[len(folded) + 3 :] == [
+        "shown",
+        "thinking is folded from now on: Ctrl-T shows it",
+        "three, four",
+        "",
+        "Done.",
+    ]
+
+
+def test_thinking_with_nothing_folded_says_what_the_key_did() -> None:
+    """The key is never silent; a model that keeps its thinking to itself leaves no line."""
+    screen = Screen()
+    screen(THINKING, delta("", ThinkingDelta), events.MessageEnd(AssistantMessage(())))
+    screen.toggle_thinking()
+
+    assert screen.rows == ["thinking is shown from now on: Ctrl-T folds it"]
+
+
+def test_long_thinking_breaks_between_words_as_it_comes() -> None:
+    """Full rows for good, the last one in the tail."""
+    screen = Screen(show_thinking=True)
+    screen(THINKING, delta("word " * 20, ThinkingDelta))
+
+    assert screen.rows == [("word " * 12).rstrip()]
+    assert screen.tail == ["word " * 8]
 
 
 @pytest.mark.parametrize("phase", ["idle", "executing_tools", "responding", "done", "error"])

@@ -31,6 +31,7 @@ def test_what_can_stand_behind_a_name_is_offered_there() -> None:
     assert offered("/effort mi") == ["minimal"]
     assert offered("/theme li") == ["light"]
     assert offered("/export h") == ["html"]
+    assert offered("/resume ") == ["aa1", "bb2"]  # not the one at hand
     assert offered("/help undo") == []
     assert offered("/help un") == ["uncompact", "undo"]
     assert [*offered("/mode"), *offered("/usage "), *offered("mode "), *offered("/nope ")] == []

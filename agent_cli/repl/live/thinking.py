@@ -1,0 +1,86 @@
+"""What the model thinks: shown as it comes, or folded to one line of which the whole is kept."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+
+from agent_cli.events import Event, MessageEnd, MessageUpdate
+from agent_cli.messages import AssistantMessage
+from agent_cli.provider import ThinkingDelta
+from agent_cli.repl.live.backlog import Item, Rows
+from agent_cli.repl.live.paint import Paint
+from agent_cli.repl.live.sentences import sentence_rows
+from agent_cli.terminal.narration import seconds
+
+
+class Thinking:
+    """Takes thinking out of the events unless it is shown; the last that was folded is kept.
+
+    What is folded costs no time on a display with a set speed, so it never becomes an item there.
+    """
+
+    def __init__(
+        self,
+        *,
+        is_shown: bool,
+        paint: Paint,
+        clock: Callable[[], float],
+        columns: Callable[[], int],
+    ) -> None:
+        self._is_shown = is_shown
+        self._paint = paint
+        self._clock = clock
+        self._columns = columns
+        self._folded: list[str] = []
+        # While a thought is being folded: makes a piece of it that says something else.
+        self._goes_on: Callable[[str], MessageUpdate] | None = None
+        self._began_s = 0.0
+
+    def __call__(self, event: Event) -> Iterator[Item]:
+        """Yield what is shown of *event*: of thinking each character by itself, or its fold."""
+        match event:
+            case MessageUpdate(event=ThinkingDelta(delta="")):
+                pass  # the model thinks, and nobody is told what
+            case MessageUpdate(event=ThinkingDelta() as piece) if self._is_shown:
+                for character in piece.delta:
+                    yield _with_text(event, piece, character)
+            case MessageUpdate(event=ThinkingDelta() as piece):
+                self._fold(event, piece)
+            case MessageUpdate() | MessageEnd(message=AssistantMessage()):
+                yield from self._end()
+                yield event
+            case _:
+                yield event
+
+    def toggle(self) -> Iterator[Item]:
+        """Show what was folded last, and what comes from now on; or fold from now on."""
+        self._is_shown = not self._is_shown
+        text, self._folded = "".join(self._folded), []
+        goes_on, self._goes_on = self._goes_on, None
+        if not self._is_shown:
+            yield self._told("thinking is folded from now on: Ctrl-T shows it")
+        elif goes_on:  # the row it ends with goes on too
+            yield goes_on(text)
+        else:
+            yield self._told(text.strip() or "thinking is shown from now on: Ctrl-T folds it")
+
+    def _told(self, text: str) -> Rows:
+        return Rows((*sentence_rows(text, self._columns(), self._paint.begin("dim")),), "thought")
+
+    def _fold(self, update: MessageUpdate, piece: ThinkingDelta) -> None:
+        if self._goes_on is None:
+            self._folded = []
+            self._began_s = self._clock()
+        self._goes_on = partial(_with_text, update, piece)
+        self._folded.append(piece.delta)
+
+    def _end(self) -> Iterator[Rows]:
+        if self._goes_on is None:
+            return
+        self._goes_on = None
+        passed = seconds(self._clock() - self._began_s)
+        yield Rows((self._paint.text(f"thought for {passed} · Ctrl-T shows it", "dim"),), "tools")
+
+
+def _with_text(update: MessageUpdate, piece: ThinkingDelta, text: str) -> MessageUpdate:
+    return replace(update, event=replace(piece, delta=text))

@@ -1,0 +1,34 @@
+"""Sentences as rows."""
+
+import pytest
+
+from agent_cli.repl.live.cells import row_width
+from agent_cli.repl.live.sentences import sentence_rows
+
+ADDRESS = "https://example.com/" + "a" * 40
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("one two three four", ["one two", "three four"]),
+        ("  an indented row stays", ["  an", "  indented", "  row", "  stays"]),
+        ("a\n\nb", ["a", "", "b"]),
+        ("漢字かな交じり文", ["漢字かな交", "じり文"]),
+        (f"see {ADDRESS} now", ["see", ADDRESS, "now"]),
+        ("a\x1b[2Jb", ["ab"]),
+        ("", [""]),
+    ],
+)
+def test_rows_end_between_words(text: str, rows: list[str]) -> None:
+    """Cells are counted, not characters; an address is left whole."""
+    assert sentence_rows(text, 10) == rows
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 20])
+def test_each_row_has_the_colour_and_no_blank_is_doubled(columns: int) -> None:
+    """On any terminal; deep indentation does not leave a row without room."""
+    rows = sentence_rows("        deep in it", columns, "\x1b[2m")
+
+    assert all(row.startswith("\x1b[2m") and row.endswith("\x1b[0m") for row in rows)
+    assert all(row_width(row) <= max(columns, 10) for row in rows)

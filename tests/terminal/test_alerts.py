@@ -1,0 +1,42 @@
+"""How a terminal calls somebody."""
+
+import pytest
+
+from agent_cli.terminal.alerts import alert
+
+SAID = "\x1b]9;done\x1b\\"
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"TERM_PROGRAM": "iTerm.app"},
+        {"TERM_PROGRAM": "WezTerm"},
+        {"TERM_PROGRAM": "ghostty", "TERM": "xterm-ghostty"},
+        {"TERM": "xterm-kitty"},
+        {"KITTY_WINDOW_ID": "1", "TERM": "xterm-256color"},
+    ],
+)
+def test_a_terminal_that_knows_notifications_gets_one(environment: dict[str, str]) -> None:
+    """Unless tmux is in between, which would swallow it, or something else is wanted."""
+    assert alert("done", "auto", environment) == SAID
+    assert alert("done", "auto", environment | {"TMUX": "/tmp/x,1,0"}) == "\a"
+    assert alert("done", "auto", environment | {"TERM": "screen-256color"}) == "\a"
+    assert alert("done", "bell", environment) == "\a"
+    assert alert("done", "off", environment) == ""
+
+
+@pytest.mark.parametrize(
+    "environment", [{}, {"TERM": "xterm-256color"}, {"WT_SESSION": "1"}, {"TERM_PROGRAM": "vscode"}]
+)
+def test_others_ring_unless_a_notification_is_wanted(environment: dict[str, str]) -> None:
+    """OSC 9 means something else to some."""
+    assert alert("done", "auto", environment) == "\a"
+    assert alert("done", "osc9", environment) == SAID
+
+
+def test_a_wanted_notification_passes_through_tmux() -> None:
+    """With every escape doubled, as tmux asks."""
+    sent = alert("done", "osc9", {"TMUX": "/tmp/x,1,0"})
+
+    assert sent == "\x1bPtmux;\x1b\x1b]9;done\x1b\x1b\\\x1b\\"
