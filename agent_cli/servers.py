@@ -3,7 +3,6 @@
 import asyncio
 import html
 from collections.abc import Mapping, MutableMapping, Sequence
-from types import TracebackType
 
 from agent_cli.configured_servers import configured_servers
 from agent_cli.events import AgentStart, Event, EventSink, Notice
@@ -13,6 +12,8 @@ from agent_cli.mcp_client.deferral import Deferral
 from agent_cli.repl.mcp.questions import ServerDialogs
 from agent_cli.server_host import ServerHost
 from agent_cli.startup import Start
+from agent_cli.terminal.narration import one_line
+from agent_cli.terminal.sanitize import reveal
 from agent_cli.timeline import Json
 from agent_cli.tooling import Tool
 
@@ -53,6 +54,7 @@ class Servers:
         self._configs: list[ServerConfig] = []
         self._started_at = 0.0
         self._run_begins = False
+        self._awaited = False
         self._tools: tuple[Tool, ...] = ()
         self._offered: tuple[Tool, ...] = ()
         self._instructions = ""
@@ -65,13 +67,8 @@ class Servers:
         await self.all.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.all.__aexit__(kind, error, traceback)
+    async def __aexit__(self, *failure: object) -> None:
+        await self.all.__aexit__(*failure)
 
     def start(self) -> None:
         """Start what is configured, in the background, and tell what cannot be started."""
@@ -84,10 +81,9 @@ class Servers:
         self.all.start(self._configs)
 
     def answer(self, dialogs: ServerDialogs) -> None:
-        """Put what servers ask to *dialogs* from now on, and tell them what holds already."""
+        """Put what servers ask to *dialogs* from now on, and show what holds already."""
         self._host.dialogs = dialogs
-        for state in self.all.states():
-            dialogs.server_changed(state)
+        dialogs.servers_changed()
 
     def note_run(self, event: Event) -> None:
         """Listen for the beginning of a run."""
@@ -113,10 +109,15 @@ class Servers:
 
     async def _wait_for_start(self) -> None:
         """Give servers that are on their way up a moment: a reply without tools helps nobody."""
+        if self._awaited:
+            return
         since_s = 0 if self._one_shot else asyncio.get_running_loop().time() - self._started_at
         left_s = _FIRST_RUN_WAIT_S - since_s
-        if left_s <= 0 or await self.all.wait_started(left_s):
-            return
+        if left_s <= 0 or not await self.all.wait_started(left_s):
+            await self._name_late()
+        self._awaited = True
+
+    async def _name_late(self) -> None:
         late = ", ".join(s.name for s in self.all.states() if s.phase is Phase.CONNECTING)
         if late and self._one_shot:
             self._publish(Notice("info", f"waiting for MCP servers: {late}"))
@@ -139,15 +140,16 @@ class Servers:
     def _changed(self, state: ServerState) -> None:
         if state.phase is Phase.FAILED:
             self._warn(state.reason)
-        if self._host.dialogs is not None:
-            self._host.dialogs.server_changed(state)
-        elif state.changed and state.changed != self._told.get(state.name):
+        if state.changed and state.changed != self._told.get(state.name):
             self._told[state.name] = state.changed
-            tools = ", ".join(state.changed)
+            command = "agent-cli mcp" if self._one_shot else "/mcp"
+            what = ", ".join(one_line(reveal(tool)) for tool in state.changed)
             self._warn(
-                f"MCP server '{state.name}': {tools} changed since it was approved and is left"
-                f" out; agent-cli mcp approve {state.name} shows what changed"
+                f"MCP server '{state.name}' changed since you approved it; not used for now:"
+                f" {what}. {command} approve {state.name} shows what changed"
             )
+        if self._host.dialogs is not None:
+            self._host.dialogs.servers_changed()
 
     def _warn(self, text: str) -> None:
         self._publish(Notice("warning", text))

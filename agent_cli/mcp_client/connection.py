@@ -29,13 +29,15 @@ from agent_cli.mcp_client.reasons import (
 from agent_cli.mcp_client.requests import Requests
 from agent_cli.mcp_client.seam import watched
 from agent_cli.mcp_client.state import Phase, RestartPolicy, ServerState
-from agent_cli.mcp_client.stderr_tail import StderrTail, printable
+from agent_cli.mcp_client.stderr_tail import StderrTail
 from agent_cli.mcp_client.transports import Link, quiet_sdk
 from agent_cli.version import __version__
 
 _SETTLE_S = 0.3
 """Servers announce several changes in a row."""
 _LINE_LOGGED = 200
+_NOTE_MAX = 300
+"""A tool's name, or what is wrong with its schema, may be a megabyte."""
 _CHANGES = (
     mcp_types.ToolListChangedNotification,
     mcp_types.PromptListChangedNotification,
@@ -137,7 +139,7 @@ class ServerConnection:
         await self.offering.approve(tool)
 
     async def approve_changes(self) -> None:
-        """Approve the tools that are withheld, and offer them."""
+        """Approve what is withheld, and offer it."""
         await self.offering.approve_changes()
         self._show(self._state.phase, self._state.reason)
 
@@ -160,7 +162,7 @@ class ServerConnection:
             try:
                 async with AsyncExitStack() as stack:
                     client, tools = await self._connect(stack, link)
-                    self._become_ready(client, tools)
+                    await self._become_ready(client, tools)
                     ready_at = loop.time()
                     await self._attend(client)
                 why = "it ended"
@@ -200,12 +202,12 @@ class ServerConnection:
             log_level="info",
         )
 
-    def _become_ready(self, client: Client, tools: tuple[mcp_types.Tool, ...]) -> None:
+    async def _become_ready(self, client: Client, tools: tuple[mcp_types.Tool, ...]) -> None:
+        self.offering.hear(client.instructions or "")
+        await self.offering.take(tools)
         if self._ended.is_set():
             return
         self._client = client
-        self.offering.instructions = printable(client.instructions or "", keep="\n\t")
-        self.offering.take(tools)
         self._show(Phase.READY)
         self.settled.set()
 
@@ -229,7 +231,7 @@ class ServerConnection:
                 async with asyncio.timeout(self.config.startup_timeout_s):
                     if self._stale.is_set():
                         self._stale.clear()
-                        if self.offering.take(await list_tools(client)):
+                        if await self.offering.take(await list_tools(client)):
                             self._show(Phase.READY)
                     self.offering.catalogue = await list_catalogue(client, self.config.name)
             except (TimeoutError, *CONNECTION_ERRORS) as error:
@@ -263,11 +265,11 @@ class ServerConnection:
             phase,
             reason,
             tools=len(self.offering.wrapped.tools),
-            notes=(*self._notes, *self.offering.wrapped.notes),
+            notes=tuple(note[:_NOTE_MAX] for note in (*self._notes, *self.offering.wrapped.notes)),
             restarts=self._restarts,
             tokens=self.offering.wrapped.tokens,
             needs_sign_in=self._needs_sign_in,
-            changed=tuple(self.offering.wrapped.changed),
+            changed=tuple(self.offering.changed),
         )
         if phase in (Phase.FAILED, Phase.CLOSED):
             self.settled.set()

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Mapping
 
 import mcp_types
 import structlog
@@ -9,10 +10,14 @@ import structlog
 from agent_cli.errors import SettingsError
 from agent_cli.mcp_client.calls import Server
 from agent_cli.mcp_client.catalogue import Catalogue
-from agent_cli.mcp_client.pins import definition
-from agent_cli.mcp_client.tools import Wrapped, wrap_tools
+from agent_cli.mcp_client.pins import difference
+from agent_cli.mcp_client.stderr_tail import printable
+from agent_cli.mcp_client.tools import Wrapped, definition, wrap_tool, wrap_tools
 from agent_cli.timeline import Json
 
+INSTRUCTIONS = "server instructions"
+"""What they are called among the tools, when they are pinned and when they changed."""
+_INSTRUCTIONS_MAX = 2048
 log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
@@ -21,18 +26,40 @@ class Offering:
 
     Attributes:
         wrapped: The tools as ours.
-        instructions: What the server wants the model to know, without hidden characters.
     """
 
     def __init__(self, server: Server) -> None:
         self.wrapped = Wrapped()
         self.catalogue = Catalogue()
-        self.instructions = ""
         self._server = server
+        self._instructions = ""
+        self._withheld: Mapping[str, str] = {}
         self._listed: tuple[mcp_types.Tool, ...] = ()
         self._pinned: set[str] = set()
 
-    def take(self, tools: tuple[mcp_types.Tool, ...]) -> bool:
+    @property
+    def instructions(self) -> str:
+        """What the server wants the model to know, at most 2 KB; "" while withheld."""
+        return "" if self._withheld else self._instructions
+
+    @property
+    def changed(self) -> Mapping[str, str]:
+        """What is withheld because it is not what was approved, with the difference."""
+        return {**self.wrapped.changed, **self._withheld}
+
+    def hear(self, instructions: str) -> None:
+        """Pass *instructions* on from now on, unless they are not what was approved.
+
+        Raises:
+            SettingsError: What was approved cannot be read.
+        """
+        now = printable(instructions, keep="\n\t")[:_INSTRUCTIONS_MAX]
+        approved = self._server.host.pins.of_server(self._server.config).get(INSTRUCTIONS, now)
+        same = approved == now
+        self._withheld = {} if same else {INSTRUCTIONS: difference(INSTRUCTIONS, approved, now)}
+        self._instructions = now
+
+    async def take(self, tools: tuple[mcp_types.Tool, ...]) -> bool:
         """Offer *tools* from now on; return whether that changes anything.
 
         Raises:
@@ -40,30 +67,37 @@ class Offering:
         """
         if tools == self._listed:
             return False
-        wrapped = wrap_tools(self._server, tools)
+        # Checking a schema takes 2 ms: with hundreds of tools, nobody could type meanwhile.
+        wrapped = await asyncio.to_thread(wrap_tools, self._server, tools)
         self._listed, self.wrapped = tools, wrapped
         return True
 
     async def approve(self, tool: mcp_types.Tool) -> None:
-        """Pin *tool* as it is, once."""
+        """Pin *tool* as it is, once, and the instructions it was used under."""
         if tool.name in self._pinned:
             return
         self._pinned.add(tool.name)
-        text = definition(tool.name, tool.description or "", tool.input_schema)
-        try:
-            await asyncio.to_thread(
-                self._server.host.pins.pin, self._server.config, tool.name, text
-            )
-        except SettingsError as error:
-            log.warning("mcp tool not pinned", tool=tool.name, fault=str(error))
+        under = {} if self._withheld else {INSTRUCTIONS: self._instructions}
+        await self._pin({tool.name: self._definition(tool), **under})
 
     async def approve_changes(self) -> None:
-        """Approve the tools that are withheld, and offer them."""
+        """Approve what is withheld, and offer it."""
+        withheld = {INSTRUCTIONS: self._instructions} if self._withheld else {}
         for tool in self._listed:
             if tool.name in self.wrapped.changed:
-                self._pinned.discard(tool.name)
-                await self.approve(tool)
-        self.wrapped = wrap_tools(self._server, self._listed)
+                withheld[tool.name] = self._definition(tool)
+        await self._pin(withheld)
+        self.wrapped = await asyncio.to_thread(wrap_tools, self._server, self._listed)
+        self.hear(self._instructions)
+
+    def _definition(self, tool: mcp_types.Tool) -> str:
+        return definition(tool, wrap_tool(self._server, tool).spec)
+
+    async def _pin(self, approved: Mapping[str, str]) -> None:
+        try:
+            await asyncio.to_thread(self._server.host.pins.pin, self._server.config, approved)
+        except SettingsError as error:
+            log.warning("mcp tools not pinned", tools=", ".join(approved), fault=str(error))
 
     def schema_of(self, tool: str) -> dict[str, Json] | None:
         """Return the input schema of a tool exactly as the server listed it."""

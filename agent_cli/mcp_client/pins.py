@@ -1,7 +1,7 @@
 """What approved tools looked like: a tool that changed afterwards is shown to the user first.
 
 A server can pass every check with a harmless tool and change what it says later. A tool is pinned
-when it is first called; before that nobody relied on it.
+when it is first called, and the server's instructions with it; before that nobody relied on them.
 """
 
 import difflib
@@ -9,11 +9,11 @@ import json
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 
 from agent_cli.errors import SettingsError
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.private_file import read_private, write_private
-from agent_cli.timeline import Json
 
 
 class Pins:
@@ -21,18 +21,21 @@ class Pins:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._writing = Lock()
 
-    def pin(self, config: ServerConfig, tool: str, definition: str) -> None:
-        """Remember *definition* as approved.
+    def pin(self, config: ServerConfig, approved: Mapping[str, str]) -> None:
+        """Remember *approved*, tool → definition; callable in any thread.
 
         Raises:
             SettingsError: The file cannot be read or written.
         """
-        pins = self._read()
-        known = pins.setdefault(_identity(config), {})
-        if known.get(tool) != definition:
-            known[tool] = definition
-            write_private(self._path, json.dumps(pins, indent=1, sort_keys=True).encode())
+        # Tools that are first called side by side must not write each other's pins away.
+        with self._writing:
+            pins = self._read()
+            known = pins.setdefault(_identity(config), {})
+            if not approved.items() <= known.items():
+                known.update(approved)
+                write_private(self._path, json.dumps(pins, indent=1, sort_keys=True).encode())
 
     def of_server(self, config: ServerConfig) -> Mapping[str, str]:
         """Return tool → the definition that was approved.
@@ -53,11 +56,6 @@ class Pins:
         if not isinstance(stored, dict):
             raise SettingsError(f"{self._path} is damaged; delete it to approve all tools anew")
         return stored
-
-
-def definition(name: str, description: str, schema: Json) -> str:
-    """Return what is pinned of a tool: all of it the model reads, as text that can be compared."""
-    return f"{name}\n\n{description}\n\n{json.dumps(schema, indent=2, sort_keys=True)}\n"
 
 
 def difference(tool: str, approved: str, now: str) -> str:

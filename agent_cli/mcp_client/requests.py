@@ -1,13 +1,11 @@
 """What the user asks a server for: a prompt, a resource, a completion."""
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from mcp import Client, MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from agent_cli.errors import ToolError
@@ -71,15 +69,6 @@ class Requests:
         except (ToolError, TimeoutError, *CONNECTION_ERRORS):
             return ()
         return tuple(result.completion.values)
-
-    async def roots_changed(self) -> None:
-        """Tell the server that our directories changed; the newest revision asks by itself."""
-        if not self._server.connected or self._server.host.roots is None:
-            return
-        client = await self._server.client()
-        if client.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
-            with contextlib.suppress(*CONNECTION_ERRORS):
-                await client.send_roots_list_changed()
 
     @asynccontextmanager
     async def _asked(self, what: str) -> AsyncIterator[Client]:

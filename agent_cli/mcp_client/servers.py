@@ -5,7 +5,6 @@ import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from agent_cli.errors import UsageError
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from agent_cli.mcp_client.requests import Requests
 
 _CLOSE_LIMIT_S = 8.0
-_INSTRUCTIONS_MAX = 2048
 
 
 def _check_web(config: ServerConfig) -> None:
@@ -78,16 +76,11 @@ class McpServers:
         await self._group.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_failure: object) -> None:
         try:
             await self.close()
         finally:
-            # Not told of the body's error, which it would wrap in a group; no task is left.
+            # Not told of the body's failure, which it would wrap in a group; no task is left.
             await self._group.__aexit__(None, None, None)
 
     def start(self, configs: Iterable[ServerConfig]) -> None:
@@ -141,7 +134,7 @@ class McpServers:
         said = {
             name: connection.offering.instructions for name, connection in self._connections.items()
         }
-        return {name: text[:_INSTRUCTIONS_MAX] for name, text in sorted(said.items()) if text}
+        return {name: text for name, text in sorted(said.items()) if text}
 
     def prompts(self) -> tuple[PromptInfo, ...]:
         """Return the prompts of all servers, by command."""
@@ -162,15 +155,17 @@ class McpServers:
         return self._connection(server).requests
 
     def changes(self) -> Mapping[str, Mapping[str, str]]:
-        """Return server → tool → what changed since the user approved it, as a diff."""
+        """Return server → tool → what changed since the user approved it, as a diff.
+
+        A server's instructions stand among its tools, as `INSTRUCTIONS` of `offering`.
+        """
         found = {
-            name: connection.offering.wrapped.changed
-            for name, connection in self._connections.items()
+            name: connection.offering.changed for name, connection in self._connections.items()
         }
         return {name: changed for name, changed in found.items() if changed}
 
     async def approve_changes(self, server: str) -> None:
-        """Offer a server's changed tools again, as they are now; `changes()` shows them first."""
+        """Offer again what a server changed, as it is now; `changes()` shows it first."""
         await self._connection(server).approve_changes()
 
     async def login(self, name: str, visit: Visit) -> ServerState:
@@ -222,11 +217,6 @@ class McpServers:
         connection.settled.clear()
         self._tasks[name] = self._group.create_task(connection.run())
         await connection.settled.wait()
-
-    async def roots_changed(self) -> None:
-        """Tell the servers that the directories we work in have changed."""
-        for connection in self._connections.values():
-            await connection.requests.roots_changed()
 
     def _connection(self, name: str) -> "ServerConnection":
         try:

@@ -11,14 +11,14 @@ from agent_cli.cancel import CancelToken
 from agent_cli.mcp_client.calls import Server, call_tool
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.names import public_name
-from agent_cli.mcp_client.pins import definition, difference
-from agent_cli.mcp_client.schemas import UnusableSchema, api_schema
+from agent_cli.mcp_client.pins import difference
+from agent_cli.mcp_client.schemas import UnusableSchema, api_schema, description
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.mcp_client.tokens import tool_tokens
 from agent_cli.timeline import Json
-from agent_cli.tooling import Tool, ToolContext, ToolResult
+from agent_cli.tooling import Tool, ToolContext, ToolResult, ToolSpec
 
-_DESCRIPTION_BYTES_MAX = 2048
+_SHOWN_WHOLE_CHARS_MAX = 4096
 _LABEL_MAX = 60
 _SUMMARY_MAX = 80
 
@@ -58,16 +58,28 @@ def wrap_tools(server: Server, tools: Iterable[mcp_types.Tool]) -> Wrapped:
         if tool.execution and tool.execution.task_support == "required":
             notes.append(f"tool {tool.name} is left out: it only runs as a background task")
             continue
-        now = definition(tool.name, tool.description or "", tool.input_schema)
-        if approved.get(tool.name, now) != now:
-            changed[tool.name] = difference(tool.name, approved[tool.name], now)
-            notes.append(f"tool {tool.name} is withheld: it changed since it was approved")
-            continue
         try:
-            wrapped.append(wrap_tool(server, tool))
+            ours = wrap_tool(server, tool)
         except UnusableSchema as error:
             notes.append(f"tool {tool.name} is left out: {error}")
+            continue
+        now = definition(tool, ours.spec)
+        if approved.get(tool.name, now) == now:
+            wrapped.append(ours)
+        else:
+            changed[tool.name] = difference(tool.name, approved[tool.name], now)
+            notes.append(f"tool {tool.name} is withheld: it changed since it was approved")
     return Wrapped(tuple(wrapped), tuple(notes), changed)
+
+
+def definition(tool: mcp_types.Tool, ours: ToolSpec) -> str:
+    """Return what is pinned of a tool: all of it the model reads, as text that can be compared."""
+    said = tool.description
+    if not said or len(said) > _SHOWN_WHOLE_CHARS_MAX:
+        # Nobody could find a change in a megabyte, and the model does not read the rest either.
+        said = ours.description
+    schema = json.dumps(ours.input_schema, indent=2, sort_keys=True)
+    return f"{tool.name}\n\n{said}\n\n{schema}\n"
 
 
 def _is_wanted(config: ServerConfig, tool: str) -> bool:
@@ -96,7 +108,7 @@ def wrap_tool(server: Server, tool: mcp_types.Tool) -> Tool:
     return Tool(
         name=public_name(server.config.name, tool.name),
         label=printable(f"{server.config.name}: {title}")[:_LABEL_MAX],
-        description=_description(tool.description or title),
+        description=description(tool.description or title),
         parameters=api_schema(tool.input_schema),
         execute=execute,
         # Without hints it may change anything; one that also destroys is never "read only".
@@ -106,16 +118,6 @@ def wrap_tool(server: Server, tool: mcp_types.Tool) -> Tool:
         timeout_s=0,
         summary=_summary,
     )
-
-
-def _description(text: str) -> str:
-    """Return *text* without hidden characters, at most 2 KB of UTF-8."""
-    data = printable(text, keep="\n\t").encode()
-    if len(data) <= _DESCRIPTION_BYTES_MAX:
-        return data.decode()
-    mark = " …"
-    cut = data[: _DESCRIPTION_BYTES_MAX - len(mark.encode())]
-    return cut.decode(errors="ignore") + mark
 
 
 def _summary(params: dict[str, Json]) -> str:

@@ -9,7 +9,6 @@ import contextlib
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
 
 import structlog
 
@@ -75,15 +74,10 @@ class Plugins:
         await self._group.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_failure: object) -> None:
         for task in self._tasks:
             task.cancel()
-        # Not told of the body's error, which it would wrap in a group; no task is left.
+        # Not told of the body's failure, which it would wrap in a group; no task is left.
         await self._group.__aexit__(None, None, None)
 
     def start(self, agent: Agent) -> None:

@@ -9,6 +9,7 @@ raw_server.py '{"option": value, ...}':
     stubborn         ignore SIGTERM and the end of stdin
     tools            the tools to list, as they are on the wire
     describe         file with the description of the tool `reply`
+    instruct         file with the instructions
     pages            list one tool a page
     record           file that gets every message read, one a line
     pids             file that gets the ids of this process and of a grandchild that is as stubborn
@@ -70,9 +71,11 @@ def answer(message: dict[str, Any], options: dict[str, Any]) -> dict[str, Any] |
             info = {"name": "raw", "version": "1"}
             capabilities: dict[str, Any] = {"tools": {}}
             version = params["protocolVersion"]
-            return result(
-                {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info}
-            )
+            said = {}
+            if "instruct" in options:
+                said["instructions"] = Path(options["instruct"]).read_text()
+            about = {"protocolVersion": version, "serverInfo": info}
+            return result({**about, "capabilities": capabilities, **said})
         case "tools/list":
             return result(list_tools(options, int(params.get("cursor", 0))))
         case "tools/call":

@@ -1,7 +1,7 @@
 """What MCP servers ask of the person: a form, a page to visit, a model's reply."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final, TypeVar
 
@@ -10,7 +10,6 @@ from agent_cli.repl.dialogue import Dialogue
 from agent_cli.repl.mcp.foreign_words import named, said, shown_text
 from agent_cli.repl.mcp.form_dialog import FormDialog, label
 from agent_cli.repl.mcp.questions import Action, Filled, Form, SamplingRequest
-from agent_cli.repl.mcp.servers import ServerState
 from agent_cli.repl.mcp.web_pages import page_rows, web_host
 from agent_cli.terminal.browser import open_page
 from agent_cli.terminal.narration import one_line
@@ -58,7 +57,6 @@ class Dialogs:
         self._on_change = on_change
         self._open_page = open_page
         self._turn = asyncio.Lock()
-        self._told: dict[str, Sequence[str]] = {}
 
     async def fill_form(self, form: Form) -> Filled:
         """Let the person fill in *form*, or decline; Ctrl-C cancels at any field."""
@@ -122,15 +120,8 @@ class Dialogs:
 
         return await self._put(request.server, ask, nobody=False, stopped=False)
 
-    def server_changed(self, state: ServerState) -> None:
-        """Renew what shows it, and say once which tools are not what was approved."""
-        if state.changed and state.changed != self._told.get(state.name):
-            self._told[state.name] = state.changed
-            tools = ", ".join(one_line(reveal(tool)) for tool in state.changed)
-            self._warn(
-                f"{named(state.name)} changed since you approved it; not used for now: {tools}."
-                f" /mcp approve {state.name} shows what changed"
-            )
+    def servers_changed(self) -> None:
+        """Renew what shows the servers."""
         self._on_change()
 
     async def _put(

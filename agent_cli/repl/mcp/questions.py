@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
-from agent_cli.repl.mcp.servers import ServerState
 from agent_cli.timeline import Block, Json
 
 Action: TypeAlias = Literal["accept", "decline", "cancel"]
@@ -123,6 +122,6 @@ class ServerDialogs(Protocol):
         """Show what a server wants *model* to be asked; return whether the person allows it."""
         ...
 
-    def server_changed(self, state: ServerState) -> None:
-        """Take note of a server's new state; called in the event loop, must not raise."""
+    def servers_changed(self) -> None:
+        """Show the servers as they are now; called in the event loop, must not raise."""
         ...

@@ -7,7 +7,6 @@ from functools import partial
 from agent_cli.events import Event, Notice
 from agent_cli.mcp_client.forms import form_fault, form_fields
 from agent_cli.mcp_client.host import SamplingRequest
-from agent_cli.mcp_client.state import Phase, ServerState
 from agent_cli.repl.mcp.dialogs import Dialogs
 from agent_cli.repl.mcp.questions import Filled, Form
 from agent_cli.timeline import Json, text_block
@@ -240,17 +239,11 @@ async def test_a_question_whose_server_is_gone_makes_way_for_the_next() -> None:
     assert await second == Filled("accept")
 
 
-def test_a_changed_tool_is_told_once_and_the_screen_learns_of_every_change() -> None:
-    """The description may have become an attack; which command shows it is said."""
+def test_the_screen_learns_of_every_change() -> None:
+    """It shows how many servers are up."""
     person, changes = Person([]), list[int]()
     dialogs = Dialogs(person, person, publish=person.hear, on_change=lambda: changes.append(1))
 
-    for tools in ((), ("search",), ("search",), ("search", "add")):
-        dialogs.server_changed(ServerState("docs", Phase.READY, changed=tools))
+    dialogs.servers_changed()
 
-    told = (
-        "MCP server docs changed since you approved it; not used for now: {}."
-        " /mcp approve docs shows what changed"
-    )
-    assert person.seen == [told.format("search"), told.format("search, add")]
-    assert len(changes) == 4
+    assert (changes, person.seen) == ([1], [])
