@@ -4,13 +4,18 @@ One schema the API refuses makes every later request of a session fail, so the c
 tools are listed, never when they are sent.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 
 from jsonschema.exceptions import SchemaError
 from jsonschema.validators import validator_for
 
+from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.timeline import Json
 
+_DESCRIPTION_BYTES_MAX = 2048
+_SCHEMA_CHARS_MAX = 64 * 1024
+_DESCRIBING = ("description", "title")
 _COMBINATORS = ("allOf", "anyOf", "oneOf")
 
 
@@ -19,13 +24,14 @@ class UnusableSchema(ValueError):
 
 
 def api_schema(schema: Mapping[str, Json]) -> dict[str, Json]:
-    """Return *schema* with type "object" and no combinator at its root.
+    """Return *schema* with type "object", no combinator at its root, and descriptions cut short.
 
     The alternatives' properties are merged, and only what all of them require stays required:
     looser than what the server wants, which checks its input itself.
 
     Raises:
-        UnusableSchema: It is not a valid JSON schema, or refers to something outside itself.
+        UnusableSchema: It is not a valid JSON schema, refers to something outside itself, or is
+            longer than 64 KB even so.
 
     Source: Messages API, `input_schema`: oneOf, anyOf and allOf are refused at the root.
     """
@@ -41,7 +47,31 @@ def api_schema(schema: Mapping[str, Json]) -> dict[str, Json]:
     root = _flat(root, root, depth=0)
     if root.setdefault("type", "object") != "object":
         raise UnusableSchema(f"its input schema describes {root['type']}, not an object")
+    root = {key: _without_long_texts(key, part) for key, part in root.items()}
+    if len(json.dumps(root)) > _SCHEMA_CHARS_MAX:
+        raise UnusableSchema(f"its input schema is longer than {_SCHEMA_CHARS_MAX // 1024} KB")
     return root
+
+
+def description(text: str) -> str:
+    """Return *text* without hidden characters, at most 2 KB of UTF-8."""
+    data = printable(text, keep="\n\t").encode()
+    if len(data) <= _DESCRIPTION_BYTES_MAX:
+        return data.decode()
+    mark = " …"
+    cut = data[: _DESCRIPTION_BYTES_MAX - len(mark.encode())]
+    return cut.decode(errors="ignore") + mark
+
+
+def _without_long_texts(key: str, part: Json) -> Json:
+    """Return what stands under *key* with its descriptions, at any depth, as `description()`."""
+    if isinstance(part, str):
+        return description(part) if key in _DESCRIBING else part
+    if isinstance(part, list):
+        return [_without_long_texts("", each) for each in part]
+    if isinstance(part, dict):
+        return {name: _without_long_texts(name, each) for name, each in part.items()}
+    return part
 
 
 def _flat(part: dict[str, Json], root: dict[str, Json], *, depth: int) -> dict[str, Json]:

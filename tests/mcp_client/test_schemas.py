@@ -74,3 +74,20 @@ def test_what_the_api_would_refuse_is_refused_here(schema: dict[str, Json], reas
         api_schema(schema)
 
     assert reason in str(caught.value)
+
+
+def test_descriptions_inside_are_cut_and_hide_nothing() -> None:
+    """They are a stranger's words like the tool's own; a property may be called like one."""
+    hostile = "a\u200b\x1b[2J" + "x" * 5000
+
+    def nested(description: str) -> dict[str, Json]:
+        told: Json = {"type": "string", "description": description, "default": "\u200b"}
+        return {"type": "object", "properties": {"title": {"items": {"anyOf": [told]}}}}
+
+    assert api_schema(nested(hostile)) == nested("a[2J" + "x" * 2040 + " …")
+
+
+def test_a_schema_that_would_fill_the_context_is_refused() -> None:
+    """A megabyte of choices would be paid for with every request."""
+    with pytest.raises(UnusableSchema, match="its input schema is longer than 64 KB"):
+        api_schema({"properties": {"a": {"enum": ["x" * 1_000_000]}}})

@@ -193,6 +193,7 @@ async def test_one_malformed_tool_does_not_cost_the_others(raw_server: "RawServe
         {"name": "good", "description": "first", "inputSchema": schema},
         {"name": "good", "description": "second", "inputSchema": schema},
         {"name": "bare"},
+        {"name": "l" * 100_000},
         "text",
         {"name": "list", "inputSchema": {"type": "array"}},
         {"name": "wrong", "inputSchema": {"properties": {"a": {"type": "strin"}}}},
@@ -212,6 +213,7 @@ async def test_one_malformed_tool_does_not_cost_the_others(raw_server: "RawServe
             2,
             (
                 "tool bare is left out: inputSchema: field required",
+                "tool " + "l" * 295,
                 "a tool is left out: it is not an object",
                 "tool list is left out: inputSchema.type: input should be 'object'",
                 "tool wrong is left out: its input schema is not valid: 'strin' is not valid "
@@ -373,6 +375,33 @@ async def test_a_server_that_asks_for_a_sign_in_says_so() -> None:
             f"MCP server 'web' did not start: {url} asks for a sign-in (HTTP 401); set its"
             " headers, or sign in with /mcp login web (in a shell: agent-cli mcp login web)"
         )
+
+
+async def test_what_is_sent_to_one_server_is_not_sent_on_to_another() -> None:
+    """A redirect would take the headers, and so the key, wherever it says."""
+    came: list[bytes] = []
+
+    async def redirect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 307 Temporary Redirect\r\nConnection: close\r\n")
+        writer.write(f"Location: {elsewhere}\r\nContent-Length: 0\r\n\r\n".encode())
+        await writer.drain()
+        writer.close()
+
+    async with (
+        await asyncio.start_server(redirect, "127.0.0.1", 0) as web,
+        McpServers(os.environ) as servers,
+    ):
+        address = f"127.0.0.1:{web.sockets[0].getsockname()[1]}"
+        elsewhere = f"http://{address.replace('127.0.0.1', 'localhost')}/elsewhere"
+        url, key = f"http://{address}/mcp", {"Authorization": "Bearer s3cret"}
+        servers.start([ServerConfig(name="web", transport="http", url=url, headers=key)])
+        await servers.wait_started(LIMIT_S)
+
+        assert f"Redirect to {elsewhere} not followed" in servers.states()[0].reason
+        assert servers.states()[0].phase is Phase.FAILED
+    assert came
+    assert all(request.startswith(b"POST /mcp ") for request in came)
 
 
 async def test_a_missing_sdk_is_a_reason_and_not_a_crash(

@@ -8,7 +8,7 @@ from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.names import public_name
 from agent_cli.mcp_client.patience import Patience
 from agent_cli.mcp_client.pins import Pins
-from agent_cli.mcp_client.tools import wrap_tool, wrap_tools
+from agent_cli.mcp_client.tools import definition, wrap_tool, wrap_tools
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -103,6 +103,19 @@ def test_a_configuration_chooses_which_tools_are_offered(tmp_path: Path) -> None
     assert offered(enabled=("read_*",)) == ["read_a", "read_b"]
     assert offered(enabled=("read_*",), disabled=("read_b",)) == ["read_a"]
     assert offered(disabled=("*",)) == []
+
+
+def test_all_that_the_model_reads_is_pinned() -> None:
+    """Of a long text only that, so that a person finds the change; hidden characters count."""
+
+    def pinned(description: str | None, title: str | None = None) -> str:
+        tool = mcp_tool(description, title=title)
+        return definition(tool, wrap_tool(NoServer(), tool).spec)
+
+    expected = 'tool\n\n{}\n\n{{\n  "type": "object"\n}}\n'
+    assert pinned("a\u200b") == expected.format("a\u200b")
+    assert pinned("a\u200b" + "x" * 5000) == expected.format("a" + "x" * 2043 + " …")
+    assert pinned(None, "A title") == expected.format("A title")
 
 
 def test_a_tool_that_destroys_is_never_one_that_only_reads() -> None:

@@ -1,0 +1,27 @@
+"""What servers say by themselves."""
+
+import mcp_types
+import pytest
+
+from agent_cli import paths
+from agent_cli.logs import configure
+from agent_cli.mcp_client.callbacks import Callbacks
+from agent_cli.mcp_client.host import Host
+from agent_cli.mcp_client.patience import Patience
+from agent_cli.redaction import Redactor
+from agent_cli.settings import Settings
+
+
+async def test_what_a_server_logs_is_in_our_log_and_never_on_the_screen(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """However urgent it calls itself: warnings of ours are printed, with the usual settings."""
+    sinks = configure(Settings().logging, Redactor())
+    said = mcp_types.LoggingMessageNotificationParams(level="emergency", data="\x1b[2Jon fire")
+    try:
+        await Callbacks("docs", Host(), Patience()).logged(said)
+    finally:
+        sinks.close()
+
+    assert capfd.readouterr() == ("", "")
+    assert '"text": "[2Jon fire"' in paths.log_file().read_text()
