@@ -87,9 +87,9 @@ class Sessions:
         """Go on with a copy of this session, up to the entry *at*.
 
         Raises:
-            SessionError: It has no such entry, or there is no session.
+            SessionError: It has no such entry, or nothing is kept.
         """
-        self._switch(*self._store.fork(self._current().id, at=at))
+        self._switch(*self._store.fork(self._kept().id, at=at))
 
     def rewind(self, prompt_id: str) -> None:
         """Go back to before a prompt; the record keeps everything.
@@ -107,12 +107,10 @@ class Sessions:
         Raises:
             SessionError: Nothing is kept yet, or the file cannot be written.
         """
-        text = export(
-            self._store.read(self._current().id),
-            to,
-            redact=Redactor.of(self._begun.environment).text,
-        )
-        path = self._begun.workspace / f"session-{self._current().id}.{to}"
+        id = self._kept().id
+        redact = Redactor.of(self._begun.environment).text
+        text = export(self._store.read(id), to, redact=redact)
+        path = self._begun.workspace / f"session-{id}.{to}"
         try:
             path.unlink(missing_ok=True)  # an earlier one, or a link that would lead elsewhere
             with path.open("x", encoding="utf-8") as file:
@@ -134,6 +132,12 @@ class Sessions:
         if self._session is None:
             raise SessionError("this conversation is not kept: sessions are switched off")
         return self._session
+
+    def _kept(self) -> Session:
+        session = self._current()
+        if not session.path.exists():
+            raise SessionError("nothing was said in this session yet")
+        return session
 
     def _switch(self, session: Session, conversation: Conversation) -> None:
         try:

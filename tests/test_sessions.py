@@ -61,6 +61,17 @@ def test_each_conversation_gets_a_session_of_its_own() -> None:
     assert kept.id is None
 
 
+def test_before_the_first_prompt_there_is_nothing_to_copy_or_to_write() -> None:
+    """The file comes with the first prompt; "does not exist" named a session nobody knows."""
+    kept, _ = sessions()
+    kept.begin()
+
+    for action in (kept.fork, partial(kept.export, "md")):
+        with pytest.raises(SessionError, match=r"^nothing was said in this session yet$"):
+            action()
+    kept.close()
+
+
 def test_resume_fork_and_rewind_lead_to_a_conversation_to_go_on_with() -> None:
     """S2-53: each time the agent has the new conversation, and its session hears it."""
     kept, agent = sessions()

@@ -18,6 +18,8 @@ _EDIT_MARKS: Final[dict[str, tuple[str, Style]]] = {
     "new": ("+ ", "added"),
 }
 _TAIL_ROWS: Final = 3
+# A note instead of fewer rows than this would hide something and save next to nothing.
+_FOLDED_ROWS_MIN: Final = 3
 
 
 def preview(call: ToolCall, tools: Sequence[Tool]) -> list[Row]:
@@ -39,7 +41,7 @@ def folded(rows: Sequence[Row], *, rows_max: int, columns: int) -> tuple[Row, ..
     cut = tuple(_cut(row, columns) for row in rows)
     head = max(rows_max - _TAIL_ROWS - 1, 1)
     left_out = len(cut) - head - _TAIL_ROWS
-    if left_out <= 0:
+    if left_out < _FOLDED_ROWS_MIN:
         return cut
     note = Row(f"… {left_out:,} more line{'' if left_out == 1 else 's'}, not shown here", "warning")
     return (*cut[:head], note, *cut[-_TAIL_ROWS:])

@@ -74,6 +74,13 @@ def test_what_does_not_fit_is_counted_and_the_end_is_still_there() -> None:
     )
 
 
+def test_a_fold_that_would_save_a_row_or_two_is_none() -> None:
+    """The note takes a row itself, and what it hid was the removed line of an edit."""
+    rows = [Row(f"line {number}") for number in range(9)]
+
+    assert folded(rows, rows_max=8, columns=20) == tuple(rows)
+
+
 def test_a_line_that_would_fill_the_screen_is_cut_with_a_count() -> None:
     """One line of 10,000 characters takes as much room as many."""
     [row] = folded([Row("x" * 10_000, "added")], rows_max=10, columns=40)
