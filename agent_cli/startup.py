@@ -45,10 +45,10 @@ def start(arguments: Arguments, *, may_ask: bool) -> Start:
 
     Raises:
         SettingsError: A file cannot be read, or a value is not allowed.
-        UsageError: A directory on the command line is none.
+        UsageError: A directory on the command line is none, or the one we are in is gone.
     """
     arguments = arguments._replace(add_dirs=tuple(map(_added, arguments.add_dirs)))
-    workspace = Path.cwd()
+    workspace = _here()
     trusted, notices = _trust(workspace, arguments, may_ask=may_ask)
     begun = _read(workspace, arguments, trusted=trusted)
     if not begun.is_unchanged():
@@ -124,6 +124,13 @@ def _added(given: Path) -> Path:
     if not given.is_dir():
         raise UsageError(f"--add-dir: {given} is not a directory")
     return given.resolve()
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise UsageError("the current directory is gone: change to one that exists") from error
 
 
 def _directory(given: str) -> Path:

@@ -33,7 +33,7 @@ def read_private(path: Path) -> bytes | None:
     """
     try:
         return path.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}") from error

@@ -1,10 +1,11 @@
 """Everything that can go wrong between us and the API, through the whole program."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import Finished, agent_cli, said_by_user
+from tests.e2e.program import AGENT_CLI, Finished, agent_cli, said_by_user
 from tests.messages_api import (
     FAULTS,
     Answer,
@@ -173,3 +174,26 @@ def test_stop_reasons_each_have_a_path() -> None:
     assert said_by_user(api.requests[3].body) == ["a", "c"]
     assert run.stdout.endswith("Stopped\n")
     assert "the model refused" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("streams", "code", "complaint"),
+    [
+        (">/dev/full", 1, "agent-cli: the disk is full: the answer cannot be written\n"),
+        ("<&- >&-", 0, ""),
+        ("2>&- >/dev/null", 0, ""),
+    ],
+)
+def test_a_full_disk_and_closed_streams_are_no_traceback(
+    streams: str, code: int, complaint: str
+) -> None:
+    """Started by cron or a service, or with its output sent to a file."""
+    run = subprocess.run(
+        ["/bin/sh", "-c", f"{AGENT_CLI} --help {streams}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert (run.returncode, run.stdout, run.stderr) == (code, "", complaint)
