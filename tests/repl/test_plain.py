@@ -4,11 +4,19 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 
 import pexpect
 
+from agent_cli.events import Notice, SessionOpened
+from agent_cli.repl.interrupts import Interrupts
+from agent_cli.repl.shell import Shell
+from agent_cli.terminal.writer import Writer
 from tests.forked import PipedProgram, start
+from tests.repl.conversation import Nobody
+from tests.repl.scripted_app import Application
 from tests.repl.terminal import LIMIT_S, SCRIPTED
 
 
@@ -151,3 +159,27 @@ def test_a_dumb_terminal_gets_the_prompt_and_questions_without_one_escape() -> N
         assert "\x1b" not in before + child.before
     finally:
         child.close(force=True)
+
+
+async def test_an_event_that_says_nothing_does_not_repeat_the_prompt() -> None:
+    """A screen reader said `you> ` twice after the start, for the session that was opened."""
+    moved: list[str] = []
+    out, err = StringIO(), StringIO()
+
+    class Waiting(Nobody):
+        def above(self, write: Callable[[], None]) -> None:
+            write()
+            moved.append(err.getvalue())
+
+    app = Application()
+    Shell(
+        app,
+        prompt=Waiting(),
+        writer=Writer(out, err, color=False),
+        interrupts=Interrupts(lambda _stop: None),
+    )
+
+    app.agent.publish(SessionOpened("s-1", "s-1.jsonl", resumed=False))
+    app.agent.publish(Notice("warning", "files is gone"))
+
+    assert moved == ["files is gone\n"]
