@@ -41,6 +41,18 @@ async def test_what_is_wrong_is_named_with_a_way_out(
     assert any(line.startswith("--    command") and "ship.md" in line for line in lines)
 
 
+async def test_without_a_key_the_network_is_not_suspected(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The first thing somebody new sees: one fault, and what to do about it."""
+    code = await examine(start(Arguments(), may_ask=False))
+
+    lines = capsys.readouterr().out.splitlines()
+    assert code == 1
+    assert [line.split()[1] for line in lines if line.startswith("FAIL")] == ["key"]
+    assert any(line.startswith("--    endpoint") and "there is no key" in line for line in lines)
+
+
 async def test_a_program_that_runs_reports_the_servers_it_has(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
