@@ -261,4 +261,4 @@ def _nearest(wrong: str, known: Sequence[str] | dict[str, _Option]) -> str:
     import difflib  # noqa: PLC0415 - needed only when the user mistyped
 
     close = difflib.get_close_matches(wrong, known, n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+    return f" (did you mean {close[0]}?)" if close else ""

@@ -133,12 +133,12 @@ SESSIONS = "list, show, export, verify, approve, reject"
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("--modle x", "there is no option --modle; did you mean --model?; see agent-cli --help"),
+        ("--modle x", "there is no option --modle (did you mean --model?); see agent-cli --help"),
         ("-x", "there is no option -x; see agent-cli --help"),
         ("--model", "--model needs a value; see agent-cli --help"),
         ("-p --model x", "--print needs a value; see agent-cli --help"),
         ("--trust=yes", "--trust takes no value"),
-        ("trsut", "there is no command 'trsut'; did you mean trust?; a prompt goes after -p"),
+        ("trsut", "there is no command 'trsut' (did you mean trust?); a prompt goes after -p"),
         ("fix", "there is no command 'fix'; a prompt goes after -p"),
         ("sessions", f"agent-cli sessions needs one of: {SESSIONS}"),
         ("sessions lost", f"agent-cli sessions needs one of: {SESSIONS}"),

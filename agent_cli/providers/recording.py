@@ -212,7 +212,8 @@ def _read(path: Path) -> list[_RecordedReply]:
         lines = path.read_text(encoding="utf-8").splitlines()
         parsed = [RECORDING_LINE.validate_json(line) for line in lines if line]
     except (OSError, UnicodeDecodeError) as error:
-        raise ModelError(f"the recording {path} cannot be read: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ModelError(f"the recording {path} cannot be read: {reason}") from error
     except ValidationError as error:
         raise ModelError(
             f"{path} is not a recording made with --record: {error.errors()[0]['msg']}"

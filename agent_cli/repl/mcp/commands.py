@@ -202,8 +202,9 @@ def _state_of(context: Context, name: str) -> ServerState:
     states = context.app.servers.states()
     found = next((state for state in states if state.name == name), None)
     if found is None:
-        known = ", ".join(reveal(state.name) for state in states) or "none"
-        raise UsageError(f"there is no MCP server {one_line(name)}; there are: {known}")
+        known = ", ".join(reveal(state.name) for state in states)
+        there = f"there are: {known}" if known else "there is none"
+        raise UsageError(f"there is no MCP server {one_line(name)}; {there}")
     return found
 
 
