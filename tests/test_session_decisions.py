@@ -37,13 +37,13 @@ def answer(terminal: Terminal, word: str) -> None:
     terminal.send(f"{word}\n")
 
 
-def asked_and_killed(api: FakeMessagesApi) -> str:
-    """Bring a session to its question, kill the program there, and return the session's id."""
-    with dumb_terminal(api) as terminal:
-        terminal.until("you>")
-        terminal.send("make a file\n")
+def asked_and_ended(api: FakeMessagesApi, how: signal.Signals, *, term: str = "dumb") -> str:
+    """Bring a session to its question, end the program there, and return the session's id."""
+    with Terminal(AGENT_CLI, **environment(api, {"TERM": term})) as terminal:
+        terminal.until("MCP servers")
+        terminal.send("make a file\r")
         terminal.until("allow?")
-        terminal.child.kill(signal.SIGKILL)
+        terminal.child.kill(how)
         terminal.exit_code()
     return session_id()
 
@@ -77,7 +77,7 @@ def test_a_question_outlives_a_kill() -> None:
     expected = decided_without_restart()
 
     with serve_in_thread(reply("I write.", WRITE, LOOK), reply("It is made.")) as api:
-        id = asked_and_killed(api)
+        id = asked_and_ended(api, signal.SIGKILL)
         assert not Path("made.txt").exists()
         assert "waits for a decision" in agent_cli("sessions", "list").stdout
         run = agent_cli("sessions", "approve", id, api=api)
@@ -90,9 +90,9 @@ def test_a_question_outlives_a_kill() -> None:
 
 
 def test_the_repl_puts_the_question_as_soon_as_its_session_is_chosen() -> None:
-    """S2-31: `--resume` without an id lists the sessions, and which of them wait."""
+    """S2-31: a closed window decides nothing; `--resume` without an id lists what waits."""
     with serve_in_thread(reply("I write.", WRITE, LOOK), reply("It is made.")) as api:
-        id = asked_and_killed(api)
+        id = asked_and_ended(api, signal.SIGHUP, term="xterm-256color")
         with Terminal(AGENT_CLI, "--resume", **environment(api, {})) as terminal:
             terminal.until(f"make a file · just now · 1 prompt · waits for a decision · {id}")
             terminal.send("\r")
@@ -111,7 +111,7 @@ def test_the_repl_without_a_screen_asks_at_once_too() -> None:
     """S2-31: before anything is typed; the new prompt comes after what the old one had to do."""
     answers = reply("I write.", WRITE, LOOK), reply("It is made."), reply("Well.")
     with serve_in_thread(*answers) as api:
-        id = asked_and_killed(api)
+        id = asked_and_ended(api, signal.SIGTERM)
         with dumb_terminal(api, "--continue") as terminal:
             answer(terminal, "y")
             terminal.until("It is made.")

@@ -92,7 +92,11 @@ class Approvals:
         self._editor = editor
 
     async def decide(self, calls: Sequence[ToolCall]) -> list[Decision]:
-        """Return what a person decides about each of *calls*; "always" is remembered before."""
+        """Return what a person decides about each of *calls*; "always" is remembered before.
+
+        Raises:
+            EOFError: The session ends; nothing is decided.
+        """
         if not self._questions.can_ask:
             names = ", ".join(dict.fromkeys(call.name for call in calls))
             self._writer.notice(
@@ -106,7 +110,7 @@ class Approvals:
         try:
             while waiting := self._waiting(numbered, decided):
                 decided |= await self._ask(waiting)
-        except (KeyboardInterrupt, EOFError):
+        except KeyboardInterrupt:
             return [Rejected(_STOPPED, stop=True)] * len(calls)
         return [decided.get(number, Approved()) for number in numbered]
 

@@ -25,12 +25,22 @@ from agent_cli.terminal.writer import Lines
 _log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
+class LeftWaiting(Exception):
+    """The session ends at a question: nobody has decided, and it waits for the next session."""
+
+
 async def told(work: Awaitable[None], lines: Lines) -> None:
-    """Do *work*; whatever goes wrong in it is one line, and the prompt returns."""
+    """Do *work*; whatever goes wrong in it is one line, and the prompt returns.
+
+    Raises:
+        LeftWaiting: There will be no prompt any more.
+    """
     try:
         await work
     except Aborted:
         lines.notice("interrupted", "warning")
+    except LeftWaiting:
+        raise
     except AgentCliError as error:
         lines.notice(str(error), "error")
     except Exception as error:
@@ -110,7 +120,10 @@ class Runs:
             workspace=self._app.workspace,
             editor=self._editor,
         )
-        decisions = await approvals.decide(calls)
+        try:
+            decisions = await approvals.decide(calls)
+        except EOFError as end:
+            raise LeftWaiting from end
         with self._running():
             for call, decision in zip(calls, decisions, strict=True):
                 if isinstance(decision, Approved):

@@ -17,7 +17,7 @@ from agent_cli.repl.line_work import LineWork
 from agent_cli.repl.mcp.dialogs import Dialogs
 from agent_cli.repl.recall import recalled
 from agent_cli.repl.render import Renderer
-from agent_cli.repl.runs import Runs, told
+from agent_cli.repl.runs import LeftWaiting, Runs, told
 from agent_cli.terminal.narration import narrate
 from agent_cli.terminal.writer import Writer
 
@@ -97,7 +97,10 @@ class Shell:
 
     async def handle(self, line: str) -> bool:
         """Do what *line* says, and ask what waits for an answer; False when it asks to leave."""
-        await told(self._do(line), self._writer)
+        try:
+            await told(self._do(line), self._writer)
+        except LeftWaiting:
+            return False
         return self._stays
 
     async def _do(self, line: str) -> None:

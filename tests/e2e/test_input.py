@@ -6,6 +6,7 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
 from PIL import Image as Pillow
 
 from agent_cli.timeline import Block
@@ -23,10 +24,11 @@ def picture(width: int, height: int) -> bytes:
     return buffer.getvalue()
 
 
-def program_on_path(name: str, script: str) -> str:
-    """Write a shell script called *name* and return the PATH that finds it first."""
-    folder = Path("bin").absolute()
-    folder.mkdir(exist_ok=True)
+def program_on_path(folder: Path, name: str, script: str) -> str:
+    """Write a shell script called *name* into *folder* and return the PATH that finds it first.
+
+    The folder is not one of the workspace: no program of ours is taken from there.
+    """
     (folder / name).write_text(f"#!/bin/sh\n{script}\n")
     (folder / name).chmod(0o755)
     return f"{folder}{os.pathsep}{os.environ['PATH']}"
@@ -45,12 +47,16 @@ def sizes(content: list[Block]) -> list[tuple[int, int]]:
     return [Pillow.open(io.BytesIO(base64.b64decode(each))).size for each in data]
 
 
-def test_pictures_are_dropped_pasted_and_named() -> None:
+def test_pictures_are_dropped_pasted_and_named(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     """S6: a mark in the input, an image in the request, small enough; and what completes."""
     Path("My shot.png").write_bytes(picture(8, 6))
     Path("large.png").write_bytes(picture(4_000, 1_000))
     Path("clip.png").write_bytes(picture(5, 5))
-    path = program_on_path("xclip", f"cat '{Path('clip.png').absolute()}'")
+    path = program_on_path(
+        tmp_path_factory.mktemp("bin"), "xclip", f"cat '{Path('clip.png').absolute()}'"
+    )
     with (
         serve_in_thread(reply("Seen."), reply("Again.")) as api,
         Terminal(AGENT_CLI, **environment(api, {"PATH": path, "DISPLAY": ":1"})) as terminal,

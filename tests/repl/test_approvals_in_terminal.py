@@ -124,8 +124,8 @@ def test_ctrl_c_at_a_question_says_no_and_gives_the_prompt_back() -> None:
         assert not Path("made").exists()
 
 
-def test_a_request_to_terminate_at_a_question_is_no_and_leaves() -> None:
-    """C18: the call is answered, so that the conversation can be resumed; exit code 143."""
+def test_a_request_to_terminate_at_a_question_leaves_it_open() -> None:
+    """C18: nobody has decided, so the call waits for the next session; exit code 143."""
     with Terminal() as terminal:
         ask(terminal, "bash touch made")
         os.kill(terminal.child.pid, signal.SIGTERM)

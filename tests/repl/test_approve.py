@@ -142,7 +142,6 @@ async def test_a_question_shows_what_runs_where_why_and_what_each_key_means() ->
             Rejected("The user does not want this call to run and says: use make"),
         ),
         (KeyboardInterrupt, Rejected("The user stopped here instead of answering.", stop=True)),
-        (EOFError, Rejected("The user stopped here instead of answering.", stop=True)),
     ],
 )
 async def test_an_answer_is_yes_no_or_a_comment(
@@ -153,6 +152,12 @@ async def test_an_answer_is_yes_no_or_a_comment(
 
     assert await it.decide(TOUCH) == [decision]
     assert it.permissions == Permissions()
+
+
+async def test_a_session_that_ends_decides_nothing() -> None:
+    """S2-32: the call waits for the next session, whatever was answered about others before."""
+    with pytest.raises(EOFError):
+        await Dialogue("1", "y", EOFError).decide(TOUCH, MOVE)
 
 
 async def test_a_letter_that_is_no_key_is_a_slip_and_not_a_comment() -> None:
@@ -215,7 +220,7 @@ async def test_all_calls_of_a_batch_are_one_list_with_one_question() -> None:
             [Rejected("The user does not want this call to run and says: not now")] * 3,
         ),
         (
-            ["1", "y", EOFError],
+            ["1", "y", KeyboardInterrupt],
             [Rejected("The user stopped here instead of answering.", stop=True)] * 3,
         ),
     ],

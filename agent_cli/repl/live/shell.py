@@ -33,7 +33,7 @@ from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.status import Status
 from agent_cli.repl.look import Look
 from agent_cli.repl.mcp.resources import named_in
-from agent_cli.repl.runs import Runs, told
+from agent_cli.repl.runs import LeftWaiting, Runs, told
 from agent_cli.run_result import RunResult
 from agent_cli.terminal.alerts import alert
 from agent_cli.terminal.narration import one_line
@@ -206,7 +206,11 @@ class LiveShell:
             while self._has_work():
                 self._is_working = True
                 self._idle.clear()
-                await told(self._do_next(), self.display)
+                try:
+                    await told(self._do_next(), self.display)
+                except LeftWaiting:
+                    self._idle.set()
+                    return
                 self.display.flush()
             self._is_working = False
             self._idle.set()
