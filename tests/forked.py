@@ -67,7 +67,9 @@ class Program:
     def send_signal(self, number: int) -> None:
         """Send a signal, unless it has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            # It may have ended, and its exit code not have arrived yet.
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def kill(self, number: int = signal.SIGKILL) -> None:
         """Send a signal, unless it has ended."""

@@ -132,8 +132,8 @@ class PlainPrompt:
         try:
             while line := self._source.readline():
                 self._hand_over(_Line(line.rstrip("\r\n"), time.monotonic()))
-        except OSError:
-            pass  # the terminal went away, which is the end of its input too
+        except (OSError, ValueError):
+            pass  # the terminal went away, or the stream was closed: the end of the input too
         self._hand_over(EOFError)
 
     def _hand_over(self, arrived: _Line | _Stop) -> None:

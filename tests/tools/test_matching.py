@@ -179,6 +179,8 @@ def test_no_byte_outside_the_span_ever_changes(
         with pytest.raises(NoMatch):
             edited(text, old, new)
         return
+    # A text with CRLF is looked for as it is, and may overlap itself.
+    assume("\r\n" not in old or len(re.findall(f"(?={re.escape(old)})", text)) == 1)
     result = edited(text, old, new)
 
     assert result.startswith(before)

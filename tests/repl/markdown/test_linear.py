@@ -28,7 +28,9 @@ def test_ten_times_the_text_takes_about_ten_times_the_work(kind: str) -> None:
 
     small_s = min(measure(small)[0] for _ in range(3))
 
-    assert measure(large)[0] <= GROWTH_MAX * SLACK * small_s + 0.1
+    # A busy machine may have slowed one of them down, but hardly both.
+    large_s = min(measure(large)[0], measure(large)[0])
+    assert large_s <= GROWTH_MAX * SLACK * small_s + 0.1
 
 
 def calls_for(text: str) -> int:
