@@ -275,6 +275,7 @@ class Agent:
         config = self._config
         return replace(
             config,
+            session_id=config.session_id or self.conversation.id,
             convert_to_llm=config.convert_to_llm or _without_custom,
             get_steering_messages=config.get_steering_messages or self._steering.take,
             get_follow_up_messages=config.get_follow_up_messages or self._follow_ups.take,

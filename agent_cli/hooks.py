@@ -47,7 +47,10 @@ class LoopConfig:
     Attributes:
         system_prompt: The stable part of the system prompt.
         stream_fn: Asks the model; wins over `registry`, which finds one by `model.api`.
-        max_retry_delay_ms: The longest wait a server may ask for before the run ends instead.
+        session_id: Goes with every request and its log line; an `Agent` that is given none says its
+            conversation's id, under which the conversation is kept.
+        max_retry_delay_ms: The longest wait a server may ask for before the run ends instead; None
+            leaves it to the provider.
         max_rounds: Turns per run; 0 is no limit.
         concurrency: Tools running at once.
         tool_timeout_s: Seconds a tool may take unless it says otherwise; 0 is no limit.
@@ -77,7 +80,7 @@ class LoopConfig:
     thinking_level: ThinkingLevel | None = "minimal"
     thinking_budgets: Mapping[str, int] = field(default_factory=dict)
     session_id: str | None = None
-    max_retry_delay_ms: int = 60_000
+    max_retry_delay_ms: int | None = 60_000
     max_rounds: int = 100
     tool_execution: Literal["parallel", "sequential"] = "parallel"
     concurrency: int = 8

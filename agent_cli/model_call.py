@@ -7,7 +7,13 @@ provider's business; here a restart ends the turn, so that each turn has at most
 from asyncio import CancelledError
 from collections.abc import AsyncIterator, Sequence
 
-from agent_cli.errors import ContextOverflow, ConversationError, ModelError, NoStreamFunction
+from agent_cli.errors import (
+    AgentCliError,
+    ContextOverflow,
+    ConversationError,
+    ModelError,
+    NoStreamFunction,
+)
 from agent_cli.events import (
     MessageEnd,
     MessageStart,
@@ -32,6 +38,7 @@ from agent_cli.provider import (
 )
 from agent_cli.stream_processor import StreamProcessor
 from agent_cli.timeline import text_of
+from agent_cli.tooling import Tool, ToolSpec
 
 _DISCARDED = {"refusal": "refusal", "model_context_window_exceeded": "context_window"}
 _STOP_NOTICES = {
@@ -97,7 +104,9 @@ def stream_fn_of(config: LoopConfig) -> StreamFn:
         return config.stream_fn
     if config.registry and config.model:
         return config.registry.find(config.model).stream
-    raise NoStreamFunction("no model can be asked: give the agent a stream_fn or a registry")
+    raise NoStreamFunction(
+        "no model can be asked: give the agent a stream_fn, or a registry and a model"
+    )
 
 
 async def _request(turn: Turn) -> ModelRequest:
@@ -110,7 +119,7 @@ async def _request(turn: Turn) -> ModelRequest:
         model=turn.model,
         messages=await _llm_messages(turn, messages),
         system=tuple(turn.system),
-        tools=tuple(tool.spec for tool in turn.tools),
+        tools=_specs(turn.tools),
         max_tokens=config.max_tokens,
         temperature=config.temperature,
         thinking_level=config.thinking_level,
@@ -119,6 +128,14 @@ async def _request(turn: Turn) -> ModelRequest:
         session_id=config.session_id,
         max_retry_delay_ms=config.max_retry_delay_ms,
     )
+
+
+def _specs(tools: Sequence[Tool]) -> tuple[ToolSpec, ...]:
+    names = [tool.name for tool in tools]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise AgentCliError(f"more than one tool is named {', '.join(twice)}: rename or remove one")
+    return tuple(tool.spec for tool in tools)
 
 
 async def _llm_messages(turn: Turn, messages: Sequence[Message]) -> tuple[LlmMessage, ...]:

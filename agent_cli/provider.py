@@ -54,9 +54,9 @@ class ModelRequest:
     temperature: float | None = None
     thinking_level: ThinkingLevel | None = None
     thinking_budgets: dict[str, int] = field(default_factory=dict)
-    api_key: str | None = None
+    api_key: str | None = field(default=None, repr=False)
     session_id: str | None = None
-    max_retry_delay_ms: int = 60_000
+    max_retry_delay_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

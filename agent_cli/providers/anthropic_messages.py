@@ -12,6 +12,7 @@ import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import structlog
@@ -85,7 +86,10 @@ class AnthropicMessages:
         def attempt() -> AsyncGenerator[StreamEvent, None]:
             return self._attempt(client, request)
 
-        async with aclosing(with_retries(attempt, self._retry, sleep=self._sleep)) as events:
+        retry = self._retry
+        if request.max_retry_delay_ms is not None:
+            retry = replace(retry, max_server_delay_s=request.max_retry_delay_ms / 1000)
+        async with aclosing(with_retries(attempt, retry, sleep=self._sleep)) as events:
             async for event in events:
                 yield event
 

@@ -16,7 +16,7 @@ class RetryPolicy:
         other_base_s: First wait after anything else (overload, connection, broken stream).
         factor: Each wait is this multiple of the one before.
         jitter: "full" draws each wait between 0 and its value in the table.
-        max_server_delay_s: The longest wait a server may ask for.
+        max_server_delay_s: The longest wait a server may ask for, unless the request says another.
     """
 
     max: int = 5

@@ -10,7 +10,7 @@ from agent_cli.agent import Agent
 from agent_cli.agent_state import AgentState
 from agent_cli.cancel import CancelToken
 from agent_cli.errors import AgentBusy, ConversationError, ModelError, NothingToContinue
-from agent_cli.events import Event, ToolExecutionEnd, ToolExecutionStart
+from agent_cli.events import AgentEnd, Event, ToolExecutionEnd, ToolExecutionStart
 from agent_cli.hooks import LoopConfig
 from agent_cli.messages import (
     AssistantMessage,
@@ -47,6 +47,13 @@ from tests.fakes import (
 
 LOOK = tool("look", returns("a tree"))
 Mode = Literal["one_at_a_time", "all"]
+
+
+def ending_of(events: list[Event]) -> tuple[str, str | None]:
+    """Return how the last run said it ended."""
+    end = events[-1]
+    assert isinstance(end, AgentEnd)
+    return end.stop_reason, end.error
 
 
 # State.
@@ -668,6 +675,18 @@ async def test_settings_count_from_the_next_call_on() -> None:
     assert texts(result.messages) == {"t1": "a tree"}
 
 
+@pytest.mark.parametrize("given", [None, "mine"])
+async def test_requests_say_which_session_they_belong_to(given: str | None) -> None:
+    """S0-27: the id that was given, else the one the conversation is kept under."""
+    agent, model, _ = scripted_agent(
+        calls(tool_use("look")), says("ok"), tools=[LOOK], options=LoopConfig(session_id=given)
+    )
+
+    await agent.prompt("go")
+
+    assert [each.session_id for each in model.requests] == [given or agent.conversation.id] * 2
+
+
 @pytest.mark.parametrize("level", ["off", "minimal", "low", "medium", "high", "xhigh"])
 async def test_six_thinking_levels_reach_the_request(level: ThinkingLevel) -> None:
     """S0-28, S3-09: what a provider makes of them is its own business."""
@@ -776,6 +795,7 @@ async def test_a_bug_in_a_hook_is_raised_after_the_run_ended_in_order() -> None:
         await agent.prompt("go")
 
     check_run(events)
+    assert ending_of(events) == ("error", "KeyError('a bug')")
     assert (await agent.prompt("again")).stop_reason == "end_turn"
 
 
@@ -826,7 +846,7 @@ async def test_an_empty_prompt_is_refused(text: str) -> None:
 async def test_a_run_whose_caller_was_cancelled_was_aborted() -> None:
     """S0-64: nothing failed, so there is no error, and the model is told of the interruption."""
     gate = Gate()
-    agent, _, _ = scripted_agent([*stream_of(says("Hello world"))[:2], gate])
+    agent, _, events = scripted_agent([*stream_of(says("Hello world"))[:2], gate])
     running = asyncio.ensure_future(agent.prompt("go"))
     await asyncio.wait_for(gate.reached.wait(), LIMIT_S)
 
@@ -834,5 +854,6 @@ async def test_a_run_whose_caller_was_cancelled_was_aborted() -> None:
     with pytest.raises(asyncio.CancelledError):
         await running
 
-    assert agent.state.error is None
+    assert (ending_of(events), agent.state.error) == (("aborted", None), None)
+    assert not agent.state.is_streaming
     assert "interrupted" in str(agent.conversation.context())

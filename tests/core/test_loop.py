@@ -9,10 +9,17 @@ import pytest
 
 from agent_cli.agent import Agent
 from agent_cli.cancel import CancelToken
-from agent_cli.errors import LimitReached, ModelError, NoStreamFunction, ProviderNotFound
+from agent_cli.errors import (
+    ContextOverflow,
+    LimitReached,
+    ModelError,
+    NoStreamFunction,
+    ProviderNotFound,
+)
 from agent_cli.event_stream import AgentContext, agent_loop
 from agent_cli.events import (
     AgentEnd,
+    AppEvent,
     CoreEvent,
     MessageEnd,
     MessageUpdate,
@@ -171,6 +178,7 @@ def test_there_are_exactly_ten_core_events() -> None:
         "tool_execution_update",
         "tool_execution_end",
     }
+    assert all(kind.type.startswith("app.") for kind in typing.get_args(AppEvent))
 
 
 # Payloads.
@@ -420,6 +428,30 @@ async def test_a_reply_cut_off_twice_in_a_row_ends_the_run() -> None:
     await agent.prompt("again")
 
 
+async def test_a_call_that_was_cut_off_runs_when_it_fits_and_the_run_goes_on() -> None:
+    """S4-30: only two in a row are too many; one now and one later are not."""
+    script = [
+        calls(tool_use("look", {}, f"t{n}"), stop_reason=stop_reason)
+        for n, stop_reason in enumerate(["max_tokens", "tool_use"] * 2)
+    ]
+    agent, model, _ = scripted_agent(*script, says("ok"), tools=[LOOK])
+
+    result = await agent.prompt("go")
+
+    assert (result.stop_reason, len(model.requests)) == ("end_turn", 5)
+    assert [texts(result.messages)[id] for id in ("t1", "t3")] == ["a tree"] * 2
+
+
+async def test_each_full_window_is_tried_once_more() -> None:
+    """S0-43: room that was made once may be used up later in the same run."""
+    full = ContextOverflow("too long")
+    agent, model, _ = scripted_agent(full, calls(tool_use("look")), full, says("ok"), tools=[LOOK])
+
+    result = await agent.prompt("go")
+
+    assert (result.stop_reason, len(model.requests)) == ("end_turn", 4)
+
+
 async def test_a_full_window_is_an_error_when_nobody_makes_room() -> None:
     """S0-43: tried once more, since a plugin may compact in between."""
     full = [says("", stop_reason="model_context_window_exceeded")] * 2
@@ -559,8 +591,8 @@ async def test_an_abort_while_the_context_is_transformed_sends_nothing(waits: bo
 
 
 async def test_the_key_is_asked_for_before_each_call() -> None:
-    """S0-24, S3-13: awaited, and a new key is used at once."""
-    keys = ["first", "second"]
+    """S0-24, S3-13: awaited; a new key is used at once, and kept in nothing that is written."""
+    keys = ["key-one", "key-two"]
 
     async def get_api_key(provider: str) -> str:
         assert provider == MODEL.provider
@@ -568,13 +600,14 @@ async def test_the_key_is_asked_for_before_each_call() -> None:
         return keys.pop(0)
 
     options = LoopConfig(get_api_key=get_api_key)
-    agent, model, _ = scripted_agent(
+    agent, model, events = scripted_agent(
         calls(tool_use("look")), says("ok"), tools=[LOOK], options=options
     )
 
     await agent.prompt("go")
 
-    assert [request.api_key for request in model.requests] == ["first", "second"]
+    assert [request.api_key for request in model.requests] == ["key-one", "key-two"]
+    assert "key-" not in str([events, agent.conversation.prompts, agent.state, model.requests])
 
 
 async def test_options_reach_the_request() -> None:
@@ -607,6 +640,20 @@ async def test_options_reach_the_request() -> None:
     )
     assert LoopConfig().max_retry_delay_ms == 60_000
     assert LoopConfig().temperature is None
+
+
+async def test_two_tools_of_one_name_are_refused_before_anything_is_sent() -> None:
+    """S1-15: a call could mean either; the error says which name."""
+    other = tool("other", returns("x"))
+    agent, model, events = scripted_agent(says("ok"), tools=[LOOK, other, LOOK])
+
+    result = await agent.prompt("go")
+
+    check_run(events)
+    assert (result.stop_reason, model.requests) == ("error", [])
+    assert "look" in str(result.error) and "other" not in str(result.error)
+    agent.set_tools([LOOK, other])
+    assert (await agent.continue_()).stop_reason == "end_turn"
 
 
 async def test_contributors_prepare_every_call_from_scratch() -> None:
@@ -680,7 +727,7 @@ async def test_nobody_to_ask_names_both_ways() -> None:
     """S0-06: a typed error before any request, at both levels."""
     agent, events = listening(Agent(LoopConfig(model=MODEL)))
 
-    with pytest.raises(NoStreamFunction, match=r"stream_fn.*registry"):
+    with pytest.raises(NoStreamFunction, match=r"stream_fn.*registry and a model"):
         await agent.prompt("go")
     with pytest.raises(NoStreamFunction):
         agent_loop([UserMessage.of("go")], AgentContext(), LoopConfig(model=MODEL))
@@ -753,19 +800,21 @@ async def test_a_failed_run_goes_through_error_to_idle() -> None:
 
 
 async def test_tool_errors_are_data() -> None:
-    """S0-52, S0-53, S1-12, S1-13: unknown, raising; the model reads it and is asked again."""
+    """S0-52, S0-53, S1-12, S1-13, S1-15: unknown, raising; a name is exact; the model reads it."""
 
     async def broken(tool_call_id: str, params: object, cancel: object, on_update: object) -> str:
         raise ValueError("no such planet")
 
-    asks = calls(tool_use("lok", {}, "t1"), tool_use("broken", {}, "t2"))
-    agent, model, _ = scripted_agent(asks, says("ok"), tools=[LOOK, tool("broken", broken)])
+    uses = [tool_use(name, {}, f"t{n}") for n, name in enumerate(["lok", "broken", "Look"], 1)]
+    agent, model, _ = scripted_agent(calls(*uses), says("ok"), tools=[LOOK, tool("broken", broken)])
 
     result = await agent.prompt("go")
 
     found = {m.tool_call_id: m for m in result.messages if isinstance(m, ToolResultMessage)}
     assert "lok" in found["t1"].text and "look" in found["t1"].text
     assert texts(result.messages)["t2"] == "no such planet"
+    assert "'Look' does not exist" in found["t3"].text
+    assert len(model.requests) == 2
     assert all(message.is_error for message in found.values())
     assert "Traceback" not in str(model.sent())
     assert result.stop_reason == "end_turn"

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from agent_cli import paths
 from tests.e2e.program import agent_cli, results_in, said_by_user, text_of
 from tests.messages_api import error, reply, serve_in_thread, tool_use
 
@@ -13,7 +14,7 @@ def bash(command: str, id: str | None = None) -> dict[str, object]:
 
 
 def test_a_session_of_several_prompts_and_tools_is_one_valid_history() -> None:
-    """S1-02, S1-06, S1-11, S1-18, S1-31: n tool rounds make n+1 requests; each is whole."""
+    """S1-02, S1-06, S1-11, S1-18, S1-31, S0-27: n tool rounds make n+1 whole requests."""
     Path("notes.txt").write_text("blue\n")
     with serve_in_thread(
         reply("Hello."),
@@ -29,10 +30,12 @@ def test_a_session_of_several_prompts_and_tools_is_one_valid_history() -> None:
     assert [len(request.body["messages"]) for request in api.requests] == [1, 3, 5, 7]
     assert said_by_user(api.requests[-1].body) == ["hi", "change it"]
     names = {"read", "edit", "write", "bash", "grep", "glob"}
+    [session] = paths.sessions_dir().glob("*.jsonl")
     for request in api.requests:
         assert request.body["stream"] is True
         assert {tool["name"] for tool in request.body["tools"]} == names
         assert request.body["system"] == api.requests[0].body["system"]
+        assert request.body["metadata"] == {"user_id": session.stem}
     assert "blue" in text_of(results_in(api.requests[2].body)[0])
     assert Path("notes.txt").read_text() == "green\n"
 

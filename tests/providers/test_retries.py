@@ -107,6 +107,21 @@ async def test_a_wait_above_the_limit_is_not_slept(asked_s: str, waits_s: list[f
         assert asked.error.request_id == "req_scripted_error"
 
 
+@pytest.mark.parametrize(
+    ("allowed_ms", "asked_s", "waits_s"), [(2_000, "3", []), (90_000, "61", [61])]
+)
+async def test_a_request_may_name_the_longest_wait_itself(
+    allowed_ms: int, asked_s: str, waits_s: list[float]
+) -> None:
+    """S0-29, S0-54: an agent's max_retry_delay_ms counts, shorter or longer than the policy's."""
+    slow = error(429, "rate_limit_error", "Slow down", headers={"retry-after": asked_s})
+    async with FakeMessagesApi(slow, reply("hi")) as api, asker(api) as it:
+        asked = await it.ask(request(max_retry_delay_ms=allowed_ms))
+
+    assert it.waits_s == waits_s
+    assert isinstance(asked.error, ServerDelayTooLong) == (not waits_s)
+
+
 @pytest.mark.parametrize("code", sorted(SPEND_LIMITS))
 async def test_a_spend_limit_is_never_waited_out(code: str) -> None:
     """It does not pass by itself, whatever the headers say."""
