@@ -58,9 +58,9 @@ class Provider(NamedTuple):
 
 
 class History(NamedTuple):
-    """What of the conversation is sent; 0 messages means no trimming by count."""
+    """What of the conversation is sent; 0 means no limit of a result, or no trimming by count."""
 
-    max_tool_result_chars: Annotated[int, whole(100, 10_000_000, "characters")] = 40_000
+    max_tool_result_chars: Annotated[int, whole(0, 10_000_000, "characters")] = 40_000
     max_conversation_messages: Annotated[int, whole(0, 100_000, "messages")] = 0
 
 

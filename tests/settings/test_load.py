@@ -230,6 +230,11 @@ def test_a_wrong_shape_is_an_error_too(text: str, complaint: str) -> None:
     assert str(raised.value) == f"{path}{complaint}"
 
 
+def test_what_a_tool_returns_need_not_be_cut() -> None:
+    """S1-34: 0 disables the limit."""
+    assert load({"AGENT_CLI_HISTORY__MAX_TOOL_RESULT_CHARS": "0"}).settings.history == History(0)
+
+
 def test_a_wrong_variable_names_the_variable() -> None:
     """The user must know which of the many to look at."""
     with pytest.raises(SettingsError) as raised:
