@@ -207,6 +207,28 @@ async def test_an_overflow_forces_a_compaction_below_the_threshold() -> None:
     assert len(strategy.asked) == 1
 
 
+@pytest.mark.parametrize("overflow", [False, True])
+async def test_the_protected_end_is_kept_whole_while_there_is_a_middle(overflow: bool) -> None:
+    """S1-40: an overflow, too, takes what is old."""
+    conversation = conversation_with(CHAT)
+    before = conversation.context()
+
+    await compaction(FixedStrategy(), threshold=60, tail=5)(
+        turn_of(conversation, overflow=overflow)
+    )
+
+    assert conversation.context()[2:] == before[-5:]
+
+
+async def test_below_the_window_the_protected_end_is_never_given_up() -> None:
+    """S1-40: where it is all there is, nothing is compacted, however low the threshold is."""
+    strategy = FixedStrategy()
+
+    await compaction(strategy, threshold=60, tail=99)(turn_of(conversation_with(CHAT)))
+
+    assert strategy.asked == []
+
+
 async def test_an_overflow_of_the_protected_end_protects_less_of_it() -> None:
     """S1-40: a conversation that can never be sent again would be worse."""
     conversation = conversation_with(["user", 0, 1, 1], last=None)
