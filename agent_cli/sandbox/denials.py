@@ -4,16 +4,20 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-_READ_ONLY = re.compile(r"read-only file ?system|EROFS", re.IGNORECASE)
+# A code of the system is a word of its own: Python's "ModuleNotFoundError" holds "eNotFound".
+_READ_ONLY = re.compile(r"read-only file ?system|\bEROFS\b", re.IGNORECASE)
 _NETWORK = re.compile(
-    r"network is unreachable|ENETUNREACH|EAI_AGAIN|ENOTFOUND|could ?n[o']t resolve (?:host|proxy)"
+    r"network is unreachable|could ?n[o']t resolve (?:host|proxy)"
     r"|temporary failure in name resolution|name or service not known|name resolution"
     r"|failed to establish a new connection|no address associated with hostname"
-    r"|connection refused|ECONNREFUSED|failed to lookup address|cannot assign requested address",
+    r"|connection refused|failed to lookup address|cannot assign requested address"
+    r"|\b(?:ENETUNREACH|EAI_AGAIN|ENOTFOUND|ECONNREFUSED)\b",
     re.IGNORECASE,
 )
-_DENIED = re.compile(r"permission denied|EACCES|operation not permitted|EPERM", re.IGNORECASE)
-_BUSY = re.compile(r"device or resource busy|EBUSY", re.IGNORECASE)
+_DENIED = re.compile(
+    r"permission denied|operation not permitted|\b(?:EACCES|EPERM)\b", re.IGNORECASE
+)
+_BUSY = re.compile(r"device or resource busy|\bEBUSY\b", re.IGNORECASE)
 _SET_UP = re.compile(r"^bwrap: (.+)", re.MULTILINE)
 
 

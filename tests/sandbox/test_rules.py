@@ -244,7 +244,15 @@ def test_a_denial_is_recognised(output: str, blocked: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "output", ["FAILED test_a.py", "cat: x.env: Permission denied", "", "EXDEV"]
+    "output",
+    [
+        "FAILED test_a.py",
+        "cat: x.env: Permission denied",
+        "",
+        "EXDEV",
+        "ModuleNotFoundError: No module named 'nosuch'",
+        "FileNotFoundError: [Errno 2] No such file or directory: 'a.txt'",
+    ],
 )
 def test_an_ordinary_failure_is_not_blamed_on_the_sandbox(output: str) -> None:
     assert denial(output, network=False, hidden=[Path("/ws/.env")], strict=False) is None
