@@ -29,7 +29,7 @@ from agent_cli.policies.trimming import Trimming
 from agent_cli.policies.truncation import Truncation
 from agent_cli.provider import Model
 from agent_cli.providers.anthropic_messages import AnthropicMessages
-from agent_cli.providers.models import cost_microdollars, model_by_id
+from agent_cli.providers.models import cost_microdollars, doubt_about, model_by_id
 from agent_cli.redaction import Redactor
 from agent_cli.repl.application import PromptCommand
 from agent_cli.repl.mcp.questions import ServerDialogs
@@ -75,6 +75,7 @@ class App:
         self.permissions = wiring.permissions(begun, self._sandbox)
         self.agent = Agent(self._config())
         self.sessions = Sessions(begun, self.agent, self._publish)
+        self.agent.subscribe(logs.record)
         self.agent.subscribe(self.file_changes)
         self.agent.subscribe(self._servers.note_run)
 
@@ -195,8 +196,11 @@ class App:
         return await written_out(prompt, self._command_files.commands())
 
     def use_model(self, name: str) -> None:
-        """Ask the model *name*, an alias or an id, from the next call on."""
-        self.agent.set_model(self._model(name))
+        """Ask the model *name*, an alias or an id, from the next call on; warn of an unknown id."""
+        model = self._model(name)
+        self.agent.set_model(model)
+        if doubt := doubt_about(model.id):
+            self._warn(doubt)
 
     def overview(self) -> Sequence[str]:
         """Return lines for the start: tools, sandbox, MCP servers, log sinks."""
@@ -204,9 +208,9 @@ class App:
         servers = ", ".join(state.name for state in self.servers.states())
         sandbox = self._sandbox.report
         return [
-            f"{self._model().id} · {self._begun.workspace}",
+            f"{self._model_now().id} · {self._begun.workspace}",
             f"tools: {', '.join(tool.name for tool in self._own_tools())}",
-            f"sandbox: {sandbox.sentence if sandbox else 'being tried'}",
+            *([f"sandbox: {sandbox.sentence}"] if sandbox else []),  # else the status line tells
             f"MCP servers: {servers or 'none'} · logs: {', '.join(sinks) or 'none'}",
         ]
 
@@ -223,7 +227,7 @@ class App:
         """Return what is ready and what is not, a line each; asks the model for one word."""
         from agent_cli.doctor import diagnosis  # noqa: PLC0415 - rare
 
-        return await diagnosis(self._begun, self.servers.states())
+        return await diagnosis(self._begun, self._model_now(), self.servers.states())
 
     def badges(self) -> Sequence[str]:
         """Return words for the status line: the permission mode, sandbox, MCP servers."""
@@ -238,7 +242,7 @@ class App:
             AgentCliError: There is nothing to compact, or it did not work.
         """
         compacted = await self._compaction.compact_now(
-            self.agent.conversation, self._model(), emit=self._publish, focus=focus
+            self.agent.conversation, self._model_now(), emit=self._publish, focus=focus
         )
         if not compacted:
             raise AgentCliError("there is nothing to compact yet")
@@ -265,6 +269,9 @@ class App:
         """Begin a new conversation, and a new session with it."""
         self.agent.reset()
         self.sessions.follow()
+
+    def _model_now(self) -> Model:
+        return self.agent.state.model or self._model()
 
     def _model(self, name: str | None = None) -> Model:
         return model_by_id(self._settings.model_id(name))

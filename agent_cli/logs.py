@@ -18,7 +18,7 @@ from typing import Any
 
 import structlog
 
-from agent_cli import paths
+from agent_cli import events, paths
 from agent_cli.redaction import MASK, Redactor, is_secret_name
 from agent_cli.settings.schema import Logging, LogSink
 
@@ -33,6 +33,8 @@ _LEVELS = {
     "warning": logging.WARNING,
     "error": logging.ERROR,
 }
+
+_log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class LogSinks:
@@ -122,6 +124,31 @@ def configure(
         cache_logger_on_first_use=False,
     )
     return sinks
+
+
+def record(event: events.Event) -> None:
+    """Log what a person is told while the agent works; an event sink.
+
+    At level info, warnings too: the console would repeat the line that is on the terminal anyway.
+    """
+    match event:
+        case events.SessionOpened():
+            _log.info("session opened", session_id=event.session_id, resumed=event.resumed)
+        case events.Notice():
+            _log.info("notice", notice_level=event.level, text=event.text)
+        case events.ErrorShown():
+            _log.info("error shown", text=event.text)
+        case events.Retry():
+            _log.info("retry", attempt=event.attempt, wait_s=event.wait_s, reason=event.reason)
+        case events.Compacted():
+            _log.info(
+                "compacted",
+                removed_messages=event.removed_messages,
+                tokens_before=event.tokens_before,
+                tokens_after=event.tokens_after,
+            )
+        case events.AgentEnd():
+            _log.info("run ended", stop_reason=event.stop_reason, error=event.error)
 
 
 def _set_levels(lowest: int) -> None:

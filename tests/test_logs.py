@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from agent_cli import logs, paths
+from agent_cli import events, logs, paths
 from agent_cli.logs import LogSinks, configure
 from agent_cli.redaction import Redactor
 from agent_cli.settings import LogSink, Settings
@@ -66,6 +66,40 @@ def test_by_default_all_goes_to_the_file_and_warnings_to_stderr(
     assert capfd.readouterr() == ("", 'warning: slow tool="grep"\n')
     assert paths.log_file().stat().st_mode & 0o777 == 0o600
     assert paths.log_file().parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_what_a_person_is_told_is_in_the_log_too(
+    start: Configure, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """C17: a warning is an event; this is its other subscriber. The terminal has it already."""
+    start()
+
+    for event in (
+        events.SessionOpened("s1", "s1.jsonl", resumed=True),
+        events.TurnStart(),
+        events.Retry(2, 5, 20.0, "rate limited", restarted=False),
+        events.Notice("warning", "left out the oldest 3 messages"),
+        events.Compacted(4, 9_000, 1_000),
+        events.ErrorShown("broken"),
+        events.AgentEnd((), "error", "the API is overloaded"),
+    ):
+        logs.record(event)
+
+    common = ("at_utc", "level", "logger")
+    assert [{k: v for k, v in each.items() if k not in common} for each in records()] == [
+        {"event": "session opened", "session_id": "s1", "resumed": True},
+        {"event": "retry", "attempt": 2, "wait_s": 20.0, "reason": "rate limited"},
+        {"event": "notice", "notice_level": "warning", "text": "left out the oldest 3 messages"},
+        {
+            "event": "compacted",
+            "removed_messages": 4,
+            "tokens_before": 9_000,
+            "tokens_after": 1_000,
+        },
+        {"event": "error shown", "text": "broken"},
+        {"event": "run ended", "stop_reason": "error", "error": "the API is overloaded"},
+    ]
+    assert capfd.readouterr() == ("", "")
 
 
 def test_each_sink_has_its_own_level_and_path(

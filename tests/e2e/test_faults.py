@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli import paths
 from tests.e2e.program import AGENT_CLI, Finished, agent_cli, said_by_user
 from tests.messages_api import (
     FAULTS,
@@ -125,7 +126,7 @@ def test_after_errors_that_end_a_run_the_prompt_returns_and_the_history_is_valid
 
 
 def test_a_rate_limit_is_waited_out_and_told_on_stderr_only() -> None:
-    """S1-19, S1-21: five retries, the table's waits scaled by base_s; the sixth failure ends it."""
+    """S1-19, S1-21, C17: the table's waits scaled by base_s; the sixth failure ends it."""
     limited = error(429, "rate_limit_error", "slow down")
     with serve_in_thread(*[limited] * 6, reply("never asked")) as api:
         run = agent_cli("-p", "go", api=api, AGENT_CLI_RETRY__BASE_S="0.01")
@@ -133,6 +134,7 @@ def test_a_rate_limit_is_waited_out_and_told_on_stderr_only() -> None:
     told = [line.partition("attempt ")[2] for line in run.stderr.splitlines() if "attempt" in line]
     waits = ["0.01", "0.02", "0.04", "0.08", "0.16"]
     assert told == [f"{i}/5, waiting {wait} s" for i, wait in enumerate(waits, 1)]
+    assert paths.log_file().read_text().count('"event": "retry"') == 5
     assert run.stdout == ""
     assert run.code == 1
     assert len(api.requests) == 6
