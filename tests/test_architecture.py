@@ -152,6 +152,22 @@ def test_the_core_needs_the_standard_library_and_pydantic_only() -> None:
     assert needed == []
 
 
+def test_the_core_reads_no_terminal() -> None:
+    """S1-01: whoever has a person in front of it gives the core messages and answers."""
+    readers = {"sys.stdin", "input", "getpass.getpass"}
+    found = [
+        f"{module} line {node.lineno}"
+        for module, node in nodes()
+        if module.startswith(core())
+        and (
+            (isinstance(node, ast.Attribute) and ast.unparse(node) in readers)
+            or (isinstance(node, ast.Call) and ast.unparse(node.func) in readers)
+        )
+    ]
+
+    assert found == []
+
+
 def test_dependencies_between_types_loop_and_agent_are_one_way() -> None:
     """S0-02: types reach neither loop nor agent, however far; the loop never reaches the agent."""
     for name in ("timeline", "messages", "tooling", "provider", "events", "hooks"):

@@ -8,10 +8,13 @@ import pytest
 from pydantic import BaseModel
 
 from agent_cli.cancel import CancelToken
+from agent_cli.conversation import Conversation
 from agent_cli.errors import ToolError
 from agent_cli.events import Event, ToolCall, ToolExecutionEnd, ToolExecutionUpdate
-from agent_cli.hooks import LoopConfig
-from agent_cli.messages import ToolResultMessage
+from agent_cli.executor import Executor
+from agent_cli.hooks import LoopConfig, Turn
+from agent_cli.messages import ToolResultMessage, UserMessage
+from agent_cli.phase import ChatStateMachine
 from agent_cli.timeline import FileOutput, Json, ToolOutput, WidgetOutput, text_block
 from agent_cli.tooling import Execute, Tool, ToolContext, ToolResult
 from tests.fakes import (
@@ -46,6 +49,22 @@ async def result_of(
     assert result.stop_reason == "end_turn"
     [message] = (m for m in result.messages if isinstance(m, ToolResultMessage))
     return message, events
+
+
+async def test_a_batch_can_be_run_without_a_loop() -> None:
+    """S1-16: neither a model nor an agent is needed for it."""
+    conversation, events = Conversation(), list[Event]()
+    conversation.begin(UserMessage.of("go"))
+    conversation.add_reply(calls(tool_use("look", {}, "t1"), tool_use("missing", {}, "t2")))
+    options = LoopConfig(tools=[tool("look", returns("a tree"))])
+
+    results = await Executor(
+        Turn(options, conversation, events.append, CancelToken(), ChatStateMachine(), False)
+    ).run()
+
+    assert [(each.tool_call_id, each.is_error) for each in results] == [("t1", False), ("t2", True)]
+    assert conversation.open_calls() == []
+    assert outline(events)[-2:] == ["message_start toolResult t2", "message_end toolResult t2"]
 
 
 # Side by side, alone, in order.
