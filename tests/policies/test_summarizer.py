@@ -119,6 +119,7 @@ async def test_a_model_of_its_own_is_asked_instead_of_the_runs() -> None:
     ("reply", "text"),
     [
         (says("So far", stop_reason="max_tokens"), "So far\n[The summary was cut off here.]"),
+        (says(" ", stop_reason="max_tokens"), ""),
         (says("I cannot", stop_reason="refusal"), ""),
         (says("  "), ""),
     ],
