@@ -6,6 +6,7 @@ provider's business; here a restart ends the turn, so that each turn has at most
 
 from asyncio import CancelledError
 from collections.abc import AsyncIterator, Sequence
+from copy import deepcopy
 
 from agent_cli.errors import (
     AgentCliError,
@@ -113,7 +114,8 @@ async def _request(turn: Turn) -> ModelRequest:
     config = turn.config
     messages: Sequence[Message] = turn.conversation.context()
     if config.transform_context:
-        messages = await settled(config.transform_context(messages, turn.cancel))
+        # A copy to the last block: whoever rewrites a text in place must not rewrite the record.
+        messages = await settled(config.transform_context(deepcopy(messages), turn.cancel))
     key = await settled(config.get_api_key(turn.model.provider)) if config.get_api_key else None
     return ModelRequest(
         model=turn.model,

@@ -156,12 +156,16 @@ async def test_the_partial_message_grows_in_the_state() -> None:
 
 
 async def test_the_error_stays_until_the_next_prompt_or_a_reset() -> None:
-    """S0-35, S0-42, S0-65: kept in the state, and cleared by both."""
+    """S0-35, S0-42, S0-65: kept in the state, and cleared by both; what is queued stays so."""
     agent, _, _ = scripted_agent(ModelError("gone"), says("ok"))
+    queued = [UserMessage.of("steered"), UserMessage.of("followed up")]
+    agent.steer(queued[0])
+    agent.follow_up(queued[1])
 
     result = await agent.prompt("go")
     assert (result.stop_reason, result.error, agent.state.error) == ("error", "gone", "gone")
     assert not agent.state.is_streaming
+    assert agent.clear_all_queues() == queued
     await agent.prompt("again")
     assert agent.state.error is None
 
@@ -195,6 +199,22 @@ async def test_a_prompt_has_three_forms() -> None:
     assert mine == [[text_block("text")], [text_block("look"), image], [text_block("message")]]
 
 
+async def test_a_prompt_records_which_model_it_asked() -> None:
+    """S2-01, S2-54: typed, triggered or continued, and whatever is chosen later."""
+    other = Model("other-model", api="scripted")
+    agent, _, _ = scripted_agent(says("1"), says("2"), ModelError("gone"), says("3"))
+
+    await agent.prompt("go")
+    agent.set_model(other)
+    await agent.trigger()
+    await agent.prompt("again")
+    agent.set_model(MODEL)
+    await agent.continue_()
+
+    asked = [prompt.model for prompt in agent.conversation.prompts]
+    assert asked == [MODEL.id, other.id, other.id, MODEL.id]
+
+
 async def test_the_users_message_is_kept_when_the_call_fails() -> None:
     """S1-03: it is in the history before anything else happens, and valid on retry."""
     agent, model, _ = scripted_agent(ModelError("gone"), says("ok"))
@@ -215,7 +235,13 @@ async def test_a_second_prompt_is_refused_while_a_run_goes_on() -> None:
     running = asyncio.ensure_future(agent.prompt("go"))
     await asyncio.wait_for(held.gate("t1").reached.wait(), LIMIT_S)
 
-    for refused in (agent.prompt("too"), agent.continue_(), agent.trigger()):
+    for refused in (
+        agent.prompt("too"),
+        agent.continue_(),
+        agent.trigger(),
+        agent.approve("t1"),
+        agent.reject("t1"),
+    ):
         with pytest.raises(AgentBusy, match=r"steer\(\) or follow_up\(\)"):
             await refused
     with pytest.raises(AgentBusy):
@@ -302,6 +328,33 @@ async def test_steering_may_cancel_what_runs(from_thread: bool) -> None:
     assert all("user sent a message" in text for text in texts(result.messages).values())
     assert users(model.requests[-1].messages)[-1] == "stop that"
     check_run(events)
+
+
+@pytest.mark.parametrize("steered", [False, True])
+async def test_a_call_that_was_stopped_says_by_whom_and_whether_it_had_begun(steered: bool) -> None:
+    """S0-46, S0-64, C3: the model must know what may have happened and what has not."""
+    held = Held()
+    asks = calls(tool_use("held", {}, "t1"), tool_use("held", {}, "t2"))
+    options = LoopConfig(steering="cancel_running", concurrency=1)
+    agent, _, events = scripted_agent(asks, says("ok"), tools=[tool("held", held)], options=options)
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(held.gate("t1").reached.wait(), LIMIT_S)
+
+    if steered:
+        agent.steer(UserMessage.of("stop that"))
+    else:
+        agent.abort()
+    result = await asyncio.wait_for(running, LIMIT_S)
+
+    check_run(events)
+    assert held.started == ["t1"]
+    begun, unstarted = texts(result.messages).values()
+    if steered:
+        assert begun.startswith("Stopped: the user sent a message")
+        assert unstarted.startswith("Skipped: the user sent a message")
+    else:
+        assert begun.startswith("Stopped with the whole run")
+        assert unstarted.startswith("Not run: the run was stopped")
 
 
 async def test_steering_may_wait_for_the_batch() -> None:

@@ -531,6 +531,8 @@ async def test_messages_are_transformed_then_converted_then_sent() -> None:
     async def transform(messages: Sequence[Message], cancel: CancelToken) -> Sequence[Message]:
         order.append("transform")
         assert not cancel.cancelled
+        assert isinstance(messages[0], UserMessage)
+        messages[0].content[0]["text"] = "changed in place"
         return [*messages, CustomMessage("note", "seen"), UserMessage.of("transformed")]
 
     def convert(messages: Sequence[Message]) -> Sequence[Message]:
@@ -553,7 +555,7 @@ async def test_messages_are_transformed_then_converted_then_sent() -> None:
     await agent.prompt("go")
 
     assert order == ["transform", "convert", "request"] * 2
-    assert users(model.requests[0].messages) == ["go", "transformed"]
+    assert users(model.requests[0].messages) == ["changed in place", "transformed"]
     assert users(agent.state.messages) == ["go"]
 
 
