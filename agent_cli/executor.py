@@ -62,7 +62,7 @@ class Executor:
 
     async def _run_one(self, item: Ready, places: asyncio.Semaphore) -> None:
         assert self._turn.phase.can_execute_tools
-        call = ToolCallRun(self._turn, item.call)
+        turn, call = self._turn, ToolCallRun(self._turn, item.call)
         try:
             # Files before a place: one that waits for its files takes no place from the others.
             async with self._paths.turn(item.reads, item.writes), places:
@@ -71,9 +71,9 @@ class Executor:
                 else:
                     result = await call.run(item.tool, item.params)
         except BaseException:
-            steered = self._turn.config.steering == "cancel_running"
-            stopped = _CANCELLED if steered and not self._turn.cancel.cancelled else _ABORTED
-            call.finish(stopped if call.is_running else _NOT_RUN)
+            steered = turn.config.steering == "cancel_running" and not turn.cancel.cancelled
+            stopped, unstarted = (_CANCELLED, _SKIPPED) if steered else (_ABORTED, _NOT_RUN)
+            call.finish(stopped if call.is_running else unstarted)
             raise
         call.finish(result)
 
