@@ -12,7 +12,7 @@ from typing import Final
 from agent_cli.events import Event, MessageUpdate
 from agent_cli.timeline import Json
 
-_NAMES: Final = ("type", "kind", "role")
+_NAMES: Final = ("type", "kind", "role", "state")
 
 
 def to_json(event: Event) -> dict[str, Json]:

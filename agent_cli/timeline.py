@@ -59,6 +59,7 @@ class Pending:
     that waits for a decision). `reason` is the sentence shown to the person who decides.
     """
 
+    state: ClassVar[str] = "pending"
     why: Literal["queued", "approval", "deferred"] = "queued"
     reason: str = ""
 
@@ -67,6 +68,7 @@ class Pending:
 class Success:
     """The tool ran; `details` are for the screen and never reach the model."""
 
+    state: ClassVar[str] = "success"
     content: tuple[Block, ...]
     details: Json = None
 
@@ -75,6 +77,7 @@ class Success:
 class Error:
     """The call failed, was refused, skipped or cut off; the model reads why."""
 
+    state: ClassVar[str] = "error"
     content: tuple[Block, ...]
     details: Json = None
 
@@ -239,8 +242,8 @@ class CustomOutput(Output):
 class Prompt:
     """One request of the user, or of a trigger (then `input` is None), and all that came of it.
 
-    Only `Conversation` writes to it. `model` is an alias ("normal", "high") or an id; `visible`
-    is False for prompts the transcript hides.
+    Only `Conversation` writes to it. `model` is the id of who was asked first ("normal" where it
+    is not known); `visible` is False for prompts the transcript hides.
     """
 
     id: str

@@ -7,11 +7,15 @@ import typing
 import pytest
 
 from agent_cli import events
+from agent_cli.hooks import LoopConfig
 from agent_cli.messages import AssistantMessage, ToolResultMessage, UserMessage
 from agent_cli.provider import TextDelta, ToolCallStart
+from agent_cli.session_store.codec import Codec
 from agent_cli.stream_json import to_json, to_line
-from agent_cli.timeline import Prompt, TextOutput, Usage, text_block
+from agent_cli.timeline import Prompt, TextOutput, ToolOutput, Usage, text_block
 from agent_cli.tooling import ToolResult
+from tests.fakes import calls, returns, scripted_agent, tool, tool_use
+from tests.session_store.recordings import ask_about
 
 USER = UserMessage.of("Hi")
 REPLY = AssistantMessage((text_block("Hello"),), usage=Usage(1, 2), model="m", timestamp=5)
@@ -156,6 +160,31 @@ def test_every_event_has_a_json_form(kind: type) -> None:
     line = to_line(to_json(kind(**fields)))
 
     assert json.loads(line)["type"] == kind.type  # type: ignore[attr-defined]  # all have one
+
+
+async def test_the_record_can_be_rebuilt_from_the_lines() -> None:
+    """S2-10, S2-45: a success, an error and a question look different to who reads JSON alone."""
+    script = calls(*(tool_use(name, {}, f"t_{name}") for name in ("look", "missing", "write")))
+    agent, _, told = scripted_agent(
+        script,
+        tools=[tool("look", returns("a tree")), tool("write", returns("written"))],
+        options=LoopConfig(authorize_tool=ask_about("write")),
+    )
+    await agent.prompt("Go")
+    codec, prompts = Codec(), dict[str, Prompt]()
+
+    for line in [json.loads(to_line(to_json(event))) for event in told]:
+        match line["type"]:
+            case "app.prompt_started":
+                prompts[line["prompt"]["id"]] = codec.prompt(line["prompt"])
+            case "app.prompt_output":
+                place = slice(line["index"], line["index"] + line["replaced"])
+                prompts[line["prompt_id"]].output[place] = [codec.output(line["output"])]
+
+    [asked] = agent.conversation.prompts
+    assert [*prompts.values()] == [dataclasses.replace(asked, state="running", usage=Usage())]
+    states = [out.result.state for out in asked.output if isinstance(out, ToolOutput)]
+    assert states == ["success", "error", "pending"]
 
 
 def test_a_line_is_one_line_whatever_it_holds() -> None:

@@ -127,7 +127,7 @@ def _named(value: Output | ToolState | Usage) -> JsonObject:
 def _to_json(value: object) -> object:
     match value:
         case Pending() | Success() | Error():
-            return {"state": type(value).__name__.lower(), **_named(value)}
+            return {"state": value.state, **_named(value)}
         case Usage():
             return _named(value)
         case _:
