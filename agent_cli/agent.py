@@ -121,7 +121,7 @@ class Agent:
     async def trigger(self, *, visible: bool = True) -> RunResult:
         """Run a prompt that nobody typed (a schedule, a notification)."""
         self._require_idle()
-        self.conversation.begin(visible=visible)
+        self.conversation.begin(model=self._config.model, visible=visible)
         return await self._run(())
 
     async def continue_(self) -> RunResult:
@@ -133,7 +133,7 @@ class Agent:
         """
         self._require_idle()
         try:
-            reopen(self.conversation)
+            reopen(self.conversation, self._config)
         except NothingToContinue:
             queued = self._steering.take() or self._follow_ups.take()
             if not queued:

@@ -17,7 +17,7 @@ from agent_cli.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from agent_cli.provider import Reply
+from agent_cli.provider import Model, Reply
 from agent_cli.record import Record, new_id
 from agent_cli.timeline import (
     NO_USAGE,
@@ -135,7 +135,7 @@ class Conversation(Record):
         self,
         message: UserMessage | None = None,
         *,
-        model: str = "normal",
+        model: Model | None = None,
         visible: bool = True,
     ) -> Prompt:
         """Start a prompt; without a message it is one the system starts.
@@ -148,14 +148,15 @@ class Conversation(Record):
         self.complete()
         at_ms = self._now()
         entry = UserOutput(new_id(), at_ms, message.content) if message else None
-        prompt = Prompt(new_id(), self.user_id, model, at_ms, visible, input=entry)
+        asked = model.id if model else "normal"
+        prompt = Prompt(new_id(), self.user_id, asked, at_ms, visible, input=entry)
         self._start(prompt)
         return prompt
 
-    def add_user(self, message: UserMessage) -> None:
+    def add_user(self, message: UserMessage, *, model: Model | None = None) -> None:
         """Append a message that was steered into the running prompt, or start a prompt with it."""
         if not self._prompts or self._prompts[-1].state == "completed":
-            self.begin(message)
+            self.begin(message, model=model)
         else:
             self._append(UserOutput(new_id(), self._now(), message.content))
 

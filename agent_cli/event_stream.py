@@ -99,11 +99,11 @@ def agent_loop_continue(context: AgentContext, config: LoopConfig) -> EventStrea
         NothingToContinue: It is empty or ends with an answer.
     """
     conversation = conversation_of(context.messages)
-    reopen(conversation)
+    reopen(conversation, config)
     return EventStream(conversation, _with(context, config), ())
 
 
-def reopen(conversation: Conversation) -> None:
+def reopen(conversation: Conversation, config: LoopConfig) -> None:
     """Make *conversation* ready for a run that adds no message.
 
     Raises:
@@ -115,7 +115,8 @@ def reopen(conversation: Conversation) -> None:
     if not history or isinstance(history[-1], AssistantMessage):
         raise NothingToContinue("nothing to continue: the conversation ends with an answer")
     if conversation.prompts[-1].state == "completed":
-        conversation.begin()  # a completed prompt stays so; what comes now may have to wait
+        # A completed prompt stays so; what comes now may have to wait.
+        conversation.begin(model=config.model)
 
 
 def _with(context: AgentContext, config: LoopConfig) -> LoopConfig:

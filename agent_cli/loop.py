@@ -79,7 +79,7 @@ class Run:
         self._emit(events.TurnStart())
         try:
             for message in incoming:
-                self._conversation.add_user(message)
+                self._conversation.add_user(message, model=config.model)
                 self._emit(events.MessageStart(message))
                 self._emit(events.MessageEnd(message))
             turn = await self._prepare(config)

@@ -16,6 +16,7 @@ from agent_cli.messages import (
     UserMessage,
 )
 from agent_cli.projection import problems, to_api
+from agent_cli.provider import Model
 from agent_cli.timeline import (
     Error,
     FileOutput,
@@ -46,10 +47,10 @@ def test_a_prompt_says_who_asked_whom_for_what() -> None:
     """S2-01: every field of the record; a state that is none is refused."""
     conversation = Conversation(user_id="ada")
 
-    prompt = conversation.begin(UserMessage.of("go"), model="high", visible=False)
+    prompt = conversation.begin(UserMessage.of("go"), model=Model("claude-opus-5-5"), visible=False)
     conversation.add_reply(says("ok", usage=Usage(3, 4)))
 
-    assert (prompt.user_id, prompt.model, prompt.visible) == ("ada", "high", False)
+    assert (prompt.user_id, prompt.model, prompt.visible) == ("ada", "claude-opus-5-5", False)
     assert (prompt.state, prompt.usage) == ("running", Usage(3, 4))
     assert prompt.input is not None
     assert prompt.input.content == (text_block("go"),)
