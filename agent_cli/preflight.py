@@ -118,11 +118,13 @@ async def _verdict(turn: Turn, call: ToolOutput, tool: Tool, params: object) -> 
     try:
         if turn.config.authorize_tool:
             verdict = await settled(turn.config.authorize_tool(announced(call), tool, params))
-        if isinstance(verdict, Allow) and tool.require_approval:
+        if not isinstance(verdict, Deny) and tool.require_approval:
             rule = tool.require_approval
             approval = await settled(rule(params) if callable(rule) else rule)
             if approval.required:
-                verdict = Ask(approval.reason)
+                # The tool's author knows best what is at stake; the policy's words come behind.
+                reasons = (approval.reason, verdict.reason if isinstance(verdict, Ask) else "")
+                verdict = Ask("; ".join(dict.fromkeys(filter(None, reasons))))
     except Exception as error:
         _log.exception("authorization failed", tool=tool.name)
         verdict = Ask(f"the permission check failed: {error}")

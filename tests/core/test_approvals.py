@@ -81,7 +81,7 @@ async def test_approval_runs_the_call_with_its_original_input() -> None:
     assert (call.input, call.decision) == ({"a": 1}, "approved")
     assert isinstance(call.result, Success)
     assert call.asked_reason == "it may hurt"
-    assert (call.asked_at_ms or 0) <= (call.decided_at_ms or -1) <= (call.started_at_ms or -1)
+    assert 0 < (call.asked_at_ms or 0) <= (call.decided_at_ms or -1) <= (call.started_at_ms or -1)
     assert [output.id for output in agent.conversation.prompts[0].output][: len(before)] == before
     assert outline(events)[:6] == [
         "agent_start",
@@ -167,7 +167,7 @@ async def test_a_deferred_call_may_ask_again() -> None:
 
 
 async def test_in_a_batch_all_questions_come_first() -> None:
-    """C4: nothing runs before the last decision; then everything, at once."""
+    """C4, S2-29: each is told, and nothing runs before the last decision; then everything."""
     danger, ran = asking()
     safe = tool("safe", returns("ok"))
     asks = calls(
@@ -179,6 +179,8 @@ async def test_in_a_batch_all_questions_come_first() -> None:
 
     await agent.prompt("go")
     assert [call.tool_call_id for call in agent.conversation.questions()] == ["t2", "t3"]
+    asked = [event.call.id for event in events if isinstance(event, ApprovalRequested)]
+    assert asked == ["t2", "t3"]
     assert "tool_execution_start t1" not in outline(events)
     first = await agent.reject("t3", "no")
     assert (first.stop_reason, ran) == ("waiting_for_approval", [])
@@ -248,6 +250,27 @@ async def test_a_tool_may_decide_by_its_input(
 
     assert ran == ([] if path == "/etc" else ["t1"])
     assert (result.stop_reason == "waiting_for_approval") == (path == "/etc")
+
+
+@pytest.mark.parametrize(
+    ("why", "shown"),
+    [
+        ("no rule allows it", "it may hurt; no rule allows it"),
+        ("it may hurt", "it may hurt"),
+    ],
+)
+async def test_a_person_reads_why_the_tool_asks_and_why_the_policy_does(
+    why: str, shown: str
+) -> None:
+    """S2-22, S2-29: neither hides the other, and the same words are said once."""
+    danger, _ = asking()
+    options = LoopConfig(authorize_tool=lambda _call, _tool, _params: Ask(why))
+    agent, _, events = scripted_agent(calls(tool_use("danger")), tools=[danger], options=options)
+
+    await agent.prompt("go")
+
+    [request] = (event for event in events if isinstance(event, ApprovalRequested))
+    assert request.call.reason == shown
 
 
 async def test_bad_input_is_refused_before_anybody_is_asked() -> None:
