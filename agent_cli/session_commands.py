@@ -81,7 +81,7 @@ def verify_sessions(arguments: Arguments) -> int:
     damaged = 0
     for path in found:
         findings = verify(path)
-        damaged += bool(findings)
+        damaged += any(finding.damage for finding in findings)
         for finding in findings:
             print(f"{path.name}: {finding}", file=sys.stderr)
     print(f"{len(found)} session{'' if len(found) == 1 else 's'} checked, {damaged} damaged")

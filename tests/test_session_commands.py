@@ -81,12 +81,18 @@ def test_an_export_takes_the_secrets_out(session: Session, to: str) -> None:
 
 
 def test_damage_is_named_and_counted(session: Session) -> None:
+    """A line that a killed program was writing is told as well, but nothing is lost with it."""
     whole = agent_cli("sessions", "verify")
-    session.path.write_bytes(session.path.read_bytes().replace(b"Done.", b"Gone."))
+    data = session.path.read_bytes()
+    session.path.write_bytes(data[:-1])
+    torn = agent_cli("sessions", "verify")
+    session.path.write_bytes(data.replace(b"Done.", b"Gone."))
 
     damaged = agent_cli("sessions", "verify", session.id)
 
     assert (whole.code, whole.stdout) == (0, "1 session checked, 0 damaged\n")
+    assert (torn.code, torn.stdout) == (0, whole.stdout)
+    assert f"line {len(data.splitlines())} is torn" in torn.stderr
     assert (damaged.code, damaged.stdout) == (1, "1 session checked, 1 damaged\n")
     assert f"{session.path.name}: line {verify(session.path)[0].line} does not match" in (
         damaged.stderr

@@ -35,7 +35,7 @@ def verify(path: Path) -> list[Finding]:
     lines = list(scan(data))
     found = [finding for line in lines for finding in _check(line, blobs)]
     if data and not data.endswith(b"\n"):
-        torn = "is torn: the program ended while it wrote it"
+        torn = "is torn: the program ended while it wrote it; going on takes it away"
         found.append(Finding(len(lines) + 1, torn, damage=False))
     return found
 
