@@ -106,7 +106,7 @@ _draw = does(_show)
 
 async def a_long_talk(store: SessionStore) -> tuple[Session, Conversation]:
     """Return a session with every kind of entry in it, and a question nobody has answered."""
-    conversation = Conversation()
+    conversation = Conversation(user_id="ada")
     session = store.create(conversation, WORKSPACE)
     agent = agent_with(
         conversation,

@@ -44,14 +44,14 @@ def saying(folder: Path, text: str) -> History:
 
 
 async def test_json_has_everything_and_refers_by_id(tmp_path: Path) -> None:
-    """S2-13, S2-49: prompts once, by id; hidden ones and what plugins share are in it."""
+    """S2-13, S2-49, S2-50: prompts once, by id; hidden ones and what plugins share are in it."""
     history = await a_history(tmp_path)
 
     document = json.loads(export(history, "json", redact=unchanged))
 
     ids = [prompt.id for prompt in history.prompts]
     assert document["conversation"]["prompts"] == ids
-    assert document["conversation"]["user_id"] == "local"
+    assert document["conversation"]["user_id"] == "ada"
     assert [prompt["visible"] for prompt in document["prompts"].values()].count(False) == 1
     kinds = [output["kind"] for output in document["prompts"][ids[0]]["output"]]
     assert kinds == [

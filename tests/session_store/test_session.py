@@ -131,7 +131,7 @@ async def test_the_record_holds_ids_and_not_copies(tmp_path: Path) -> None:
 
     records = saved(session)
 
-    assert records[0]["user_id"] == "local"
+    assert records[0]["user_id"] == "ada"
     prompts = [record["id"] for record in records if record["kind"] == "prompt"]
     assert prompts == [prompt.id for prompt in conversation.prompts]
     assert {r["prompt"] for r in records if r["kind"] in ("output", "state")} == set(prompts)
