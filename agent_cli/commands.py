@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from agent_cli.arguments import CHOOSE_SESSION, Arguments
-from agent_cli.errors import SettingsError, UsageError
+from agent_cli.errors import UsageError
 from agent_cli.startup import Start, start
 
 if TYPE_CHECKING:
@@ -43,20 +43,11 @@ def _repl(arguments: Arguments) -> int:
 
 def _print(arguments: Arguments) -> int:
     from agent_cli import headless  # noqa: PLC0415
-    from agent_cli.stream_json import to_line  # noqa: PLC0415
 
-    output_format = cast("headless.OutputFormat", arguments.output_format)  # parsed as one
-    try:
-        begun = _ready(arguments, may_ask=False)
-    except (SettingsError, UsageError):
-        # Whoever reads JSON waits for a result, whatever happened.
-        if output_format != "text":
-            print(to_line(headless.Outcome(exit_code=2).to_json()))
-        raise
     running = headless.run(
         arguments.print_prompt or "",
-        _builder(begun, one_shot=True),
-        output_format=output_format,
+        _builder(_ready(arguments, may_ask=False), one_shot=True),
+        output_format=cast("headless.OutputFormat", arguments.output_format),  # parsed as one
         color=_may_color(),
     )
     return asyncio.run(running)
@@ -145,7 +136,11 @@ def _decide(arguments: Arguments) -> int:
 
 def _mcp(arguments: Arguments) -> int:
     from agent_cli import logs  # noqa: PLC0415
-    from agent_cli.configured_servers import configured_servers  # noqa: PLC0415
+    from agent_cli.configured_servers import (  # noqa: PLC0415
+        configured_servers,
+        inherited_environment,
+        stranger,
+    )
     from agent_cli.mcp_client import command_line  # noqa: PLC0415
     from agent_cli.mcp_client.surroundings import Surroundings  # noqa: PLC0415
     from agent_cli.redaction import Redactor  # noqa: PLC0415
@@ -155,9 +150,10 @@ def _mcp(arguments: Arguments) -> int:
         print(f"agent-cli: {notice}", file=sys.stderr)
     sinks = logs.configure(begun.loaded.settings.logging, Redactor.of(begun.environment))
     around = Surroundings(
-        environment=begun.environment,
+        environment=inherited_environment(begun),
         configured=lambda: list(configured_servers(begun)),
         workspace=begun.workspace,
+        stranger=stranger(begun),
         say=print,
     )
     try:

@@ -1,11 +1,13 @@
 """Which MCP servers there are: those of the settings, and those of files that may be read."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from agent_cli.mcp_client import ServerConfig, ServerProblem, read_config_file, server_config
 from agent_cli.mcp_client.user_servers import user_file
+from agent_cli.programs import search_path
 from agent_cli.startup import Start
 from agent_cli.trust import acting_files
 
@@ -21,6 +23,21 @@ def configured_servers(begun: Start) -> Iterator[ServerConfig | ServerProblem]:
             yield replace(server, cwd=str(begun.workspace / Path(server.cwd).expanduser()))
         else:
             yield server
+
+
+def inherited_environment(begun: Start) -> Mapping[str, str]:
+    """Return the environment that servers start from: its PATH finds no program of a stranger's."""
+    path = begun.environment.get("PATH", os.defpath)
+    return {**begun.environment, "PATH": search_path(path, outside=stranger(begun))}
+
+
+def stranger(begun: Start) -> Path | None:
+    """Return the workspace if somebody else may have filled it: it is not trusted.
+
+    Nobody else fills a home directory, nor what it stands in.
+    """
+    own = begun.trusted or Path.home().resolve().is_relative_to(begun.workspace)
+    return None if own else begun.workspace
 
 
 def _found(begun: Start) -> Iterator[ServerConfig | ServerProblem]:

@@ -29,14 +29,15 @@ def find_program(name: str, *, outside: Path) -> Path | None:
     return None
 
 
-def search_path() -> str:
-    """Return PATH for a program of ours that looks for others; nothing of it is in this folder."""
-    here = Path.cwd()
-    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    outside = (
+def search_path(folders: str, *, outside: Path | None) -> str:
+    """Return the PATH *folders* without those that depend on where we are or lie in *outside*.
+
+    What the system itself brings stays, even if somebody works in the root of all.
+    """
+    kept = (
         folder
-        for folder in folders
-        if Path(folder) in _SYSTEM
-        or (Path(folder).is_absolute() and not Path(folder).resolve().is_relative_to(here))
+        for folder in map(Path, folders.split(os.pathsep))
+        if folder in _SYSTEM
+        or (folder.is_absolute() and not (outside and folder.resolve().is_relative_to(outside)))
     )
-    return os.pathsep.join(outside) or os.defpath
+    return os.pathsep.join(map(str, kept)) or os.defpath

@@ -4,7 +4,7 @@ import asyncio
 import html
 from collections.abc import Mapping, MutableMapping, Sequence
 
-from agent_cli.configured_servers import configured_servers
+from agent_cli.configured_servers import configured_servers, inherited_environment
 from agent_cli.events import AgentStart, Event, EventSink, Notice
 from agent_cli.hooks import Turn
 from agent_cli.mcp_client import McpServers, Phase, ServerConfig, ServerState
@@ -60,7 +60,9 @@ class Servers:
         self._instructions = ""
         self._told: dict[str, Sequence[str]] = {}
         self.all = McpServers(
-            begun.environment, on_change=self._changed, host=host.as_host(one_shot=one_shot)
+            inherited_environment(begun),
+            on_change=self._changed,
+            host=host.as_host(one_shot=one_shot),
         )
 
     async def __aenter__(self) -> "Servers":

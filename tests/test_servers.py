@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -277,6 +278,24 @@ async def test_servers_learn_our_directories_and_files_of_results_lie_with_the_s
     assert results["t1"] == Path.cwd().as_uri()
     assert [file.read_bytes() for file in files] == [b"RIFF la la la"]
     assert str(files[0]) in results["t2"]
+
+
+async def test_a_program_of_the_workspace_is_not_taken_for_a_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Threat 13: the user's own server is called by its name, and PATH leads here first."""
+    script = Path("bin/own-server").absolute()
+    script.parent.mkdir()
+    script.write_text(f"#!/bin/sh\ntouch {script.parent}/CANARY\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{script.parent}:bin:{os.environ['PATH']}")
+
+    async with program(servers={"own": {"command": "own-server"}}) as run:
+        assert await run.servers.all.wait_started(LIMIT_S)
+        [state] = run.servers.all.states()
+
+    assert "the command 'own-server' was not found" in state.reason
+    assert not (script.parent / "CANARY").exists()
 
 
 async def test_tools_that_changed_are_left_out_until_somebody_has_looked() -> None:

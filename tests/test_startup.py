@@ -1,5 +1,6 @@
 """What holds in a workspace, and that nothing is trusted which was not shown."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from agent_cli import startup
 from agent_cli.arguments import Arguments, parse_arguments
-from agent_cli.configured_servers import configured_servers
+from agent_cli.configured_servers import configured_servers, inherited_environment
 from agent_cli.errors import AgentCliError, UsageError
 from agent_cli.mcp_client import ServerConfig, ServerProblem
 from agent_cli.mcp_client.config import OAuth
@@ -105,6 +106,25 @@ def test_files_of_an_untrusted_workspace_start_no_server_unless_one_is_named() -
 
     assert list(configured_servers(untrusted)) == []
     assert [server.name for server in configured_servers(named)] == ["named"]
+
+
+def test_servers_find_no_program_of_a_strangers_workspace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Threat 13: PATH may lead into it; a home directory's programs are its owner's."""
+    here = Path.cwd()
+    monkeypatch.setenv("PATH", f"{here}/bin:bin::.:/usr/bin:/opt/tools")
+    untrusted = start(Arguments(), may_ask=False)
+    trusted = start(Arguments(trust=True), may_ask=False)
+
+    assert inherited_environment(untrusted)["PATH"] == "/usr/bin:/opt/tools"
+    assert inherited_environment(trusted)["PATH"] == f"{here}/bin:/usr/bin:/opt/tools"
+    monkeypatch.setenv("HOME", str(here))
+    assert inherited_environment(untrusted)["PATH"] == f"{here}/bin:/usr/bin:/opt/tools"
+    monkeypatch.setenv("PATH", f"{here}/../{here.name}/bin")
+    monkeypatch.setenv("HOME", str(here.parent))
+    nowhere = start(Arguments(), may_ask=False)
+    assert inherited_environment(nowhere)["PATH"] == os.defpath
 
 
 def test_a_server_of_the_settings_has_all_that_one_of_a_file_has(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from agent_cli.mcp_client.environment import server_environment
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.oauth import authorization
 from agent_cli.mcp_client.patience import Patience
-from agent_cli.mcp_client.reasons import HTTP_FAILED, SIGN_IN_FAILED
+from agent_cli.mcp_client.reasons import HTTP_FAILED, NO_SIGN_IN, SIGN_IN_FAILED
 from agent_cli.supervisor import supervised
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 # No read limit: a tool may be silent for long, and calls have a limit of their own.
 _HTTP_TIMEOUT = httpx2.Timeout(30, read=None)
 _EVENT_BYTES_MAX = 32 * 1024 * 1024
-_NO_SIGN_IN = (401, 403)
 
 
 class SafeAsyncClient(httpx2.AsyncClient):
@@ -45,7 +44,8 @@ class SafeAsyncClient(httpx2.AsyncClient):
 
     Attributes:
         connected: Until the connection stands a failure must end the attempt, not be answered.
-        refused: The status with which the server last asked for a sign-in, or None.
+        refused: The status with which the server refused the last message, or the way to it; 401
+            and 403 ask for a sign-in.
     """
 
     def __init__(
@@ -82,8 +82,10 @@ class SafeAsyncClient(httpx2.AsyncClient):
             body = json.dumps({"jsonrpc": "2.0", "id": None, "error": fault})
             headers = {"content-type": "application/json"}
             return httpx2.Response(503, request=request, headers=headers, content=body.encode())
-        if response.status_code in _NO_SIGN_IN:
-            self.refused = response.status_code
+        status = response.status_code
+        if request.method == "POST" or status in NO_SIGN_IN:
+            # Other requests are refused by servers that simply do not send on their own.
+            self.refused = status if status >= httpx2.codes.BAD_REQUEST else None
         return response
 
 
@@ -108,7 +110,7 @@ class Link:
 
     @property
     def refused(self) -> int | None:
-        """The HTTP status with which the server asked for a sign-in, or None."""
+        """The HTTP status with which the server refused us, or None."""
         return self._http.refused if self._http else None
 
     def connected(self) -> None:
@@ -136,8 +138,10 @@ class Link:
         environment = server_environment(self._environment, config.env)
         if config.cwd and not Path(config.cwd).is_dir():
             raise NotADirectoryError(config.cwd)
-        # Asked here, because below the supervisor it would only show as an early end.
-        if not shutil.which(config.command, path=environment.get("PATH")):
+        # Asked here, because below the supervisor it would only show as an early end. With a
+        # directory in it the command is meant from where the server starts; else along PATH.
+        command = Path(config.cwd, config.command) if "/" in config.command else config.command
+        if not shutil.which(command, path=environment.get("PATH")):
             raise FileNotFoundError(config.command)
         program, *arguments = supervised([config.command, *config.args])
         parameters = StdioServerParameters(

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from pathlib import Path
 from typing import Final
 
 from agent_cli.programs import search_path
@@ -23,7 +24,7 @@ async def open_page(url: str) -> None:
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
         start_new_session=True,
-        env={**os.environ, "PATH": search_path()},
+        env={**os.environ, "PATH": _path()},
     )
     try:
         async with asyncio.timeout(_OPEN_LIMIT_S):
@@ -34,3 +35,8 @@ async def open_page(url: str) -> None:
         if process.returncode is None:
             process.kill()  # what started the browser; the browser itself goes on
             await process.wait()
+
+
+def _path() -> str:
+    """Return PATH for the search for a browser: nothing of it is in this folder."""
+    return search_path(os.environ.get("PATH", os.defpath), outside=Path.cwd())
