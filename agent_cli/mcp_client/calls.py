@@ -161,7 +161,7 @@ def _protocol_error(server: Server, error: MCPError) -> str:
     unknown_effect = "The call may have taken effect: check before you repeat it."
     # Servers use the code of a closed connection for errors of their own, too.
     if error.code == CONNECTION_CLOSED and not server.connected:
-        return f"MCP server '{name}' ended during the call and is restarted. {unknown_effect}"
+        return f"MCP server '{name}' ended during the call. {unknown_effect}"
     if error.code == HTTP_FAILED:
         return f"MCP server '{name}' could not be reached ({message}). {unknown_effect}"
     if error.code == SIGN_IN_FAILED:

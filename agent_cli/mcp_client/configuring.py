@@ -2,7 +2,7 @@
 
 import argparse
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,7 +10,7 @@ from agent_cli.errors import UsageError
 from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.mcp_client.foreign import PROGRAMS, foreign_files, read_foreign
 from agent_cli.mcp_client.state import Phase, ServerState
-from agent_cli.mcp_client.surroundings import Surroundings
+from agent_cli.mcp_client.surroundings import Surroundings, explain
 from agent_cli.mcp_client.user_servers import UserServers, user_file
 from agent_cli.timeline import Json
 
@@ -83,7 +83,10 @@ def check_servers(given: argparse.Namespace, around: Surroundings) -> int:
             good = False
     usable = [each for each in configured if isinstance(each, ServerConfig)]
     for state in asyncio.run(_states(usable, around)):
-        around.say(_line(state))
+        if state.phase is Phase.FAILED:
+            explain(state, around.say)
+        else:
+            around.say(_line(state))
         for note in state.notes:
             around.say(f"  {note}")
         good = good and state.phase in (Phase.READY, Phase.DISABLED)
@@ -94,21 +97,23 @@ def import_servers(given: argparse.Namespace, around: Surroundings) -> int:
     """Copy the servers of other programs into the user's file; ours of the same name stay."""
     servers = UserServers(user_file())
     files = [Path(given.file)] if given.file else _files(given.program, around)
-    count = 0
+    known = set(servers.names())
+    new: dict[str, Mapping[str, Json]] = {}
     for path in files:
         found = read_foreign(path, workspace=around.workspace)
         for problem in found.problems:
             around.say(problem)
-        kept = (
-            set(servers.names()) & set(found.entries)
-            if given.dry_run
-            else set(servers.add(found.entries))
-        )
-        for name in found.entries:
-            what = "stays as it is" if name in kept else "is imported"
+        for name, entry in found.entries.items():
+            what = "stays as it is" if name in known else "is imported"
             around.say(f"{name} {what} ({path})")
-            count += name not in kept
-    around.say(f"{count} imported to {servers.path}" if not given.dry_run else f"{count} to import")
+            if name not in known:
+                new[name] = entry
+                known.add(name)
+    if given.dry_run:
+        around.say(f"{len(new)} to import")
+    else:
+        servers.add(new)
+        around.say(f"{len(new)} imported to {servers.path}")
     return 0
 
 
@@ -129,16 +134,19 @@ def _listed(around: Surroundings) -> Iterator[str]:
         yield f"{each.name}: {each.transport}, {where} ({each.source}{off})"
 
 
-def _files(program: str | None, around: Surroundings) -> list[Path]:
+def _files(program: str | None, around: Surroundings) -> Iterator[Path]:
     home = Path(around.environment.get("HOME") or Path.home())
-    return [
-        path
-        for each in ((program,) if program else PROGRAMS)
+    for each in (program,) if program else PROGRAMS:
         for path in foreign_files(
             each, home=home, workspace=around.workspace, environment=around.environment
-        )
-        if path.is_file()
-    ]
+        ):
+            if not path.is_file():
+                continue
+            if around.stranger and path.is_relative_to(around.stranger):
+                # What is imported runs in every directory from then on.
+                around.say(f"{path} is left out: this workspace is not trusted; --file takes it")
+            else:
+                yield path
 
 
 async def _states(configs: list[ServerConfig], around: Surroundings) -> tuple[ServerState, ...]:
@@ -149,7 +157,7 @@ async def _states(configs: list[ServerConfig], around: Surroundings) -> tuple[Se
 def _line(state: ServerState) -> str:
     if state.phase is Phase.READY:
         return f"{state.name}: ready, {state.tools} tools, about {state.tokens:,} tokens a request"
-    return f"{state.name}: {state.reason or state.phase}"
+    return f"{state.name}: {state.phase}"
 
 
 def arguments(commands: "argparse._SubParsersAction[Parser]") -> None:

@@ -22,6 +22,7 @@ from agent_cli.mcp_client.offering import Offering
 from agent_cli.mcp_client.patience import Patience
 from agent_cli.mcp_client.reasons import (
     CONNECTION_ERRORS,
+    NO_SIGN_IN,
     needs_sign_in,
     one_line,
     why_not_connected,
@@ -29,7 +30,7 @@ from agent_cli.mcp_client.reasons import (
 from agent_cli.mcp_client.requests import Requests
 from agent_cli.mcp_client.seam import watched
 from agent_cli.mcp_client.state import Phase, RestartPolicy, ServerState
-from agent_cli.mcp_client.stderr_tail import StderrTail
+from agent_cli.mcp_client.stderr_tail import StderrTail, last_words
 from agent_cli.mcp_client.transports import Link, quiet_sdk
 from agent_cli.version import __version__
 
@@ -77,6 +78,7 @@ class ServerConnection:
         self._client: Client | None = None
         self._state = ServerState(config.name, Phase.CONNECTING)
         self._notes: list[str] = []
+        self._stderr: tuple[str, ...] = ()
         self._needs_sign_in = False
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
@@ -168,12 +170,13 @@ class ServerConnection:
                 why = "it ended"
             except CONNECTION_ERRORS as error:
                 why = why_not_connected(self.config, error, refused=link.refused)
-                self._needs_sign_in = link.refused is not None or needs_sign_in(error)
+                self._needs_sign_in = link.refused in NO_SIGN_IN or needs_sign_in(error)
             finally:
                 self._end()
             if ready_at is not None and loop.time() - ready_at >= self._policy.stable_s:
                 self._restarts = 0
-            return self._sentence(why, stderr.last_words(), ready_at), ready_at is not None
+            self._stderr = stderr.last_lines()
+            return self._sentence(why, ready_at), ready_at is not None
 
     async def _connect(
         self, stack: AsyncExitStack, link: Link
@@ -270,14 +273,16 @@ class ServerConnection:
             tokens=self.offering.wrapped.tokens,
             needs_sign_in=self._needs_sign_in,
             changed=tuple(self.offering.changed),
+            stderr=self._stderr if reason else (),
         )
         if phase in (Phase.FAILED, Phase.CLOSED):
             self.settled.set()
         self._on_change(self._state)
 
-    def _sentence(self, why: str, last_words: str, ready_at: float | None) -> str:
+    def _sentence(self, why: str, ready_at: float | None) -> str:
         event = "did not start" if ready_at is None else "was lost"
-        tail = f'; the end of its stderr: "{last_words}"' if last_words else ""
+        quoted = last_words(self._stderr)
+        tail = f'; the end of its stderr: "{quoted}"' if quoted else ""
         return f"MCP server '{self.config.name}' {event}: {why}{tail}"
 
     async def _on_message(self, message: mcp_types.ServerNotification | Exception) -> None:

@@ -19,7 +19,7 @@ from agent_cli.mcp_client.names import public_name
 from agent_cli.mcp_client.servers import McpServers
 from agent_cli.mcp_client.state import Phase
 from agent_cli.mcp_client.stderr_tail import printable
-from agent_cli.mcp_client.surroundings import Say
+from agent_cli.mcp_client.surroundings import Say, explain
 from agent_cli.timeline import Json
 from agent_cli.tooling import Tool, ToolContext, ToolResult, input_schema
 
@@ -55,7 +55,7 @@ async def exercise(servers: McpServers, config: ServerConfig, wanted: Exercise, 
             await servers.wait_started(wanted.timeout_s)
             [state] = servers.states()
             if state.phase is not Phase.READY:
-                say(state.reason)
+                explain(state, say)
                 return False
             say(f"{config.name}: ready, {state.tools} tools, about {state.tokens} tokens")
             for note in state.notes:
@@ -76,9 +76,11 @@ async def _calls(servers: McpServers, config: ServerConfig, wanted: Exercise, sa
         await _call(tool, given, say)
     for tool in tools.values() if wanted.call_all else ():
         await _call(tool, simplest(input_schema(tool.parameters)), say)
+    # One that died in the last call is still being cleared away: only then is it known why.
+    await servers.wait_started(wanted.timeout_s)
     [state] = servers.states()
     if state.phase is not Phase.READY:
-        say(state.reason)
+        explain(state, say)
     return state.phase is Phase.READY
 
 
@@ -87,20 +89,13 @@ async def _call(tool: Tool, arguments: dict[str, Json], say: Say) -> None:
         say(f"  {tool.name}: … {_shown(partial.text)}")
 
     try:
-        result = await tool.execute("exercise", arguments, CancelToken(), ToolContext(update=show))
-        failed, text = (
-            (result.is_error, result.text)
-            if isinstance(result, ToolResult)
-            else (
-                False,
-                result,
-            )
-        )
+        answer = await tool.execute("exercise", arguments, CancelToken(), ToolContext(update=show))
+        result = answer if isinstance(answer, ToolResult) else ToolResult.of(answer)
     except ToolError as error:
-        failed, text = True, str(error)
-    outcome = "error" if failed else "ok"
+        result = ToolResult.error(str(error))
+    outcome = "error" if result.is_error else "ok"
     given = json.dumps(arguments, ensure_ascii=False)
-    say(f"  {tool.name} {given[:_SHOWN_CHARS]}: {outcome}: {_shown(text)}")
+    say(f"  {tool.name} {given[:_SHOWN_CHARS]}: {outcome}: {_shown(result.text)}")
 
 
 def _shown(text: str) -> str:

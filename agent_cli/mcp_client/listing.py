@@ -45,7 +45,7 @@ async def list_catalogue(client: Client, server: str) -> Catalogue:
         async for listed in _pages(lambda cursor: client.list_resources(cursor=cursor)):
             resources += [_resource(server, each) for each in listed.resources]
         async for found in _pages(lambda cursor: client.list_resource_templates(cursor=cursor)):
-            resources += [_template(server, each) for each in found.resource_templates]
+            resources += [_resource(server, each) for each in found.resource_templates]
     return Catalogue(tuple(prompts), tuple(resources))
 
 
@@ -101,24 +101,14 @@ def _prompt(server: str, prompt: mcp_types.Prompt) -> PromptInfo:
     )
 
 
-def _resource(server: str, resource: mcp_types.Resource) -> ResourceInfo:
+def _resource(server: str, each: mcp_types.Resource | mcp_types.ResourceTemplate) -> ResourceInfo:
     return ResourceInfo(
         server=server,
-        uri=resource.uri,
-        name=_text(resource.title or resource.name),
-        description=_text(resource.description),
-        media_type=_text(resource.mime_type),
-    )
-
-
-def _template(server: str, template: mcp_types.ResourceTemplate) -> ResourceInfo:
-    return ResourceInfo(
-        server=server,
-        uri=template.uri_template,
-        name=_text(template.title or template.name),
-        description=_text(template.description),
-        media_type=_text(template.mime_type),
-        is_template=True,
+        uri=each.uri if isinstance(each, mcp_types.Resource) else each.uri_template,
+        name=_text(each.title or each.name),
+        description=_text(each.description),
+        media_type=_text(each.mime_type),
+        is_template=isinstance(each, mcp_types.ResourceTemplate),
     )
 
 

@@ -26,13 +26,14 @@ class ServerState:
     """One server at one moment.
 
     Attributes:
-        reason: For `lost` and `failed`, the sentence a person reads, standard error included.
+        reason: For `lost` and `failed`, the sentence a person reads; it quotes standard error.
         tools: Number of tools it offers.
         notes: What was left out and why, one sentence each (a tool with an invalid schema).
         restarts: Restarts since it last ran for a while.
         tokens: What its tools add to every request, about (bytes / 4).
         needs_sign_in: It failed for want of a sign-in.
         changed: Tools that are withheld because they changed since they were approved.
+        stderr: For `lost` and `failed`, the last lines of its standard error, printable.
     """
 
     name: str
@@ -44,6 +45,12 @@ class ServerState:
     tokens: int = 0
     needs_sign_in: bool = False
     changed: tuple[str, ...] = ()
+    stderr: tuple[str, ...] = ()
+
+    @property
+    def unquoted(self) -> tuple[str, ...]:
+        """`stderr`, unless `reason` holds all of it."""
+        return () if all(line in self.reason for line in self.stderr) else self.stderr
 
 
 @dataclass(frozen=True, slots=True)

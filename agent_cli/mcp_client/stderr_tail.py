@@ -5,6 +5,7 @@ import contextlib
 import os
 import re
 import unicodedata
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TextIO
 
@@ -42,14 +43,13 @@ class StderrTail:
         self.writer.close()
         os.close(self._reading)
 
-    def last_words(self) -> str:
-        """Return the last non-empty lines as one printable line, "" when there were none."""
+    def last_lines(self) -> tuple[str, ...]:
+        """Return the last non-empty lines, printable, at most 4 KB."""
         while self._read():
             pass
         kept = _COLOUR.sub("", self._kept.decode(errors="replace"))
-        lines = [line.strip() for line in kept.splitlines()]
-        text = " / ".join([line for line in lines if line][-_LINES_QUOTED:])
-        return printable(text)[-_CHARS_QUOTED:]
+        lines = (printable(line).strip() for line in kept.splitlines())
+        return tuple(line for line in lines if line)
 
     def _read(self) -> bool:
         with contextlib.suppress(BlockingIOError):
@@ -57,6 +57,11 @@ class StderrTail:
             self._kept = (self._kept + data)[-_BYTES_KEPT:]
             return bool(data)
         return False
+
+
+def last_words(lines: Sequence[str]) -> str:
+    """Return the end of *lines* as one short line, "" when there were none."""
+    return " / ".join(lines[-_LINES_QUOTED:])[-_CHARS_QUOTED:]
 
 
 def printable(text: str, *, keep: str = "") -> str:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from agent_cli.errors import UsageError
 from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.mcp_client.servers import McpServers
-from agent_cli.mcp_client.state import NO_RESTARTS
+from agent_cli.mcp_client.state import NO_RESTARTS, ServerState
 
 # Loading what speaks to servers is not part of their own limits.
 _LOADING_S = 5.0
@@ -22,12 +22,14 @@ class Surroundings:
 
     Attributes:
         configured: The servers of settings and files, read when a command needs them.
+        stranger: The workspace if somebody else may have filled it, else None.
         say: Takes one line for the person.
     """
 
     environment: Mapping[str, str]
     configured: Callable[[], Sequence[ServerConfig | ServerProblem]]
     workspace: Path
+    stranger: Path | None
     say: Say
 
     @asynccontextmanager
@@ -53,3 +55,10 @@ class Surroundings:
         if isinstance(found, ServerProblem):
             raise UsageError(found.reason)
         return found
+
+
+def explain(state: ServerState, say: Say) -> None:
+    """Say why a server cannot be used, and what its standard error holds beyond the quote."""
+    say(state.reason)
+    for line in state.unquoted:
+        say(f"  │ {line}")

@@ -31,6 +31,7 @@ def mcp(*words: str) -> tuple[int, str]:
         environment=dict(os.environ),
         configured=lambda: read_config_file(user_file(), os.environ).servers,
         workspace=Path.cwd(),
+        stranger=None,
         say=said.append,
     )
     code = run(words, around)
@@ -90,8 +91,35 @@ def test_a_server_that_does_not_work_is_a_reason_and_exit_code_1() -> None:
     code, said = mcp("test")
 
     assert code == 1
-    assert "bad' did not start: it ended before it was ready" in said
-    assert "no key" in said
+    assert said == (
+        "MCP server 'bad' did not start: it ended before it was ready; the end of its stderr:"
+        ' "no key"'
+    )
+
+
+def test_what_a_server_printed_before_its_end_is_shown_whole() -> None:
+    """The reason may stand far above the end: package runners close with where their log is."""
+    configure(bad=["-c", "import sys; sys.exit('no such package\\n1\\n2\\n\\x1b[1m3\\x1b[0m')"])
+
+    for command in ("test", "exercise", "approve"):
+        code, said = mcp(command, "bad")
+
+        assert code == 1
+        assert said.endswith('"1 / 2 / 3"\n  │ no such package\n  │ 1\n  │ 2\n  │ 3')
+
+
+def test_a_program_of_the_workspace_is_not_taken_for_a_server() -> None:
+    """Threat 13: here, too, PATH may lead into a stranger's repository."""
+    add = mcp("add", "own", "own-server")
+    Path("own-server").write_text("#!/bin/sh\ntouch CANARY\n")
+    Path("own-server").chmod(0o755)
+
+    tested = agent_cli("mcp", "test", PATH=f"{Path.cwd()}:.:{os.environ['PATH']}")
+
+    assert add[0] == 0
+    assert tested.code == 1
+    assert "the command 'own-server' was not found" in tested.stdout
+    assert not Path("CANARY").exists()
 
 
 @pytest.mark.parametrize(
@@ -181,9 +209,10 @@ def test_servers_of_other_programs_are_taken_over_once() -> None:
     """Ours of the same name stay as they are."""
     configure(fs=[RAW_SERVER, "{}"])
     home = user_file().parents[2]
-    (home / ".cursor").mkdir()
     entries = {"fs": {"command": "theirs"}, "new": {"url": "https://x/mcp"}}
-    (home / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
+    for folder in (Path(".cursor"), home / ".cursor"):
+        folder.mkdir()
+        (folder / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
 
     dry = mcp("import", "--dry-run")
     imported = mcp("import", "cursor")
@@ -194,6 +223,22 @@ def test_servers_of_other_programs_are_taken_over_once() -> None:
     assert servers["mcpServers"]["fs"]["command"] == sys.executable
     assert servers["mcpServers"]["new"] == {"url": "https://x/mcp"}
     assert servers["other"] == 1
+
+
+def test_a_strangers_servers_are_not_taken_over() -> None:
+    """Threat 10: they would run in every directory. Whoever names the file has looked at it."""
+    Path(".vscode").mkdir()
+    file = Path(".vscode", "mcp.json").absolute()
+    file.write_text(json.dumps({"servers": {"evil": {"command": "evil"}}}))
+
+    imported = agent_cli("mcp", "import")
+    named = mcp("import", "--file", str(file))
+
+    assert imported.stdout == (
+        f"{file} is left out: this workspace is not trusted; --file takes it\n"
+        f"0 imported to {user_file()}\n"
+    )
+    assert named[1] == f"evil is imported ({file})\n1 imported to {user_file()}"
 
 
 def test_exercise_calls_tools_and_answers_questions_without_a_model() -> None:
@@ -221,6 +266,17 @@ def test_exercise_calls_every_tool_and_notices_a_server_that_dies() -> None:
     assert "mcp__fix__count: … counting (1 of 1)" in said
     assert "mcp__fix__die {}: error: MCP server 'fix' ended during the call" in said
     assert "MCP server 'fix' was lost" in said
+
+
+def test_exercise_notices_a_server_that_dies_in_the_last_call() -> None:
+    """S1c-1: exit 0 means that it survived; its end takes a moment to be known."""
+    configure(raw=["-I", "-S", RAW_SERVER, '{"stderr": "out of memory\\n"}'])
+
+    code, said = mcp("exercise", "raw", "--call", 'reply={"reply": "die"}')
+
+    assert code == 1
+    assert 'mcp__raw__reply {"reply": "die"}: error: MCP server \'raw\' ended during' in said
+    assert said.endswith("'raw' was lost: it ended; the end of its stderr: \"out of memory\"")
 
 
 def test_exercise_takes_an_address(http_server: "HttpServer") -> None:

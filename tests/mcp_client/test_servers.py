@@ -134,14 +134,16 @@ async def test_a_command_that_does_not_exist_is_named(raw_server: "RawServer") -
 async def test_a_server_starts_in_its_own_directory(
     raw_server: "RawServer", tmp_path: Path
 ) -> None:
-    """And one that does not exist is named: the error of the system would be the command's."""
+    """Where `./command` is looked for, too; one that does not exist is named, not the command."""
     (tmp_path / "its").mkdir()
-    here = raw_server({"pids": "pids"}, name="here")
+    (tmp_path / "its" / "python").symlink_to(sys.executable)
+    here = replace(raw_server({"pids": "pids"}, name="here"), command="./python")
     async with McpServers(os.environ) as servers:
         servers.start([replace(here, cwd="its"), replace(here, name="gone", cwd="nowhere")])
         await servers.wait_started(LIMIT_S)
 
         assert Path("its/pids").exists()
+        assert servers.states()[0].phase is Phase.READY
         assert servers.states()[1].reason == (
             "MCP server 'gone' did not start: its directory 'nowhere' does not exist; "
             "create it or correct cwd"
@@ -247,7 +249,7 @@ async def test_a_server_that_dies_in_a_call_is_restarted(
 
         assert lost.is_error
         assert lost.text == (
-            "MCP server 'raw' ended during the call and is restarted. "
+            "MCP server 'raw' ended during the call. "
             "The call may have taken effect: check before you repeat it."
         )
         assert tools_meanwhile == 2

@@ -126,6 +126,7 @@ def _doctor(context: Context, name: str) -> None:
     for state in states:
         fine = state.phase == _READY and not state.changed
         lines += [f"{reveal(state.name)}: {'in order' if fine else state.phase}", *_remarks(state)]
+        lines += [f"  │ {reveal(line)}" for line in state.unquoted]
         if state.phase in ("failed", "lost", "closed") and not state.needs_sign_in:
             lines.append(f"  /mcp reconnect {reveal(state.name)} tries again")
     tried = reveal(name or "NAME")
@@ -208,17 +209,18 @@ def _state_of(context: Context, name: str) -> ServerState:
     return found
 
 
-def _choices(app: Application) -> Sequence[str]:
+def _choices(app: Application) -> Mapping[str, str]:
     """Return what fits behind /mcp: what is there to be done first, the rest after it."""
     states = app.servers.states()
     names = [state.name for state in states]
-    return [
+    choices = [
         *(f"login {state.name}" for state in states if state.needs_sign_in),
         *(f"approve {state.name}" for state in states if state.changed),
         "resources",
         "doctor",
         *(f"{what} {name}" for what in ("reconnect", "login", "logout") for name in names),
     ]
+    return dict.fromkeys(choices, "")
 
 
 _ABOUT_ONE: Final[dict[str, Callable[[Context, str], Awaitable[None]]]] = {

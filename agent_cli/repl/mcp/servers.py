@@ -29,6 +29,11 @@ class ServerState(Protocol):
         ...
 
     @property
+    def unquoted(self) -> Sequence[str]:
+        """The last lines of its standard error, where `reason` does not quote them all."""
+        ...
+
+    @property
     def tools(self) -> int:
         """Number of tools it offers."""
         ...

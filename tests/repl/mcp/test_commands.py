@@ -58,13 +58,22 @@ def test_resources_are_listed_as_they_are_typed_in_a_prompt() -> None:
 def test_the_doctor_says_what_to_do() -> None:
     """And with which command a server is tried outside."""
     tried = "`agent-cli mcp exercise {} --call-all`, outside, calls every tool once"
-    app = app_with(READY, BAD)
+    words = ("no such package", "1", "2", "\u202e3")
+    npx = ServerState("npx", Phase.FAILED, "MCP server 'npx' did not start: 1 / 2", stderr=words)
+    app = app_with(READY, BAD, npx)
 
     assert said("/mcp doctor", app=app) == [
         "docs: in order",
         "bad: failed",
         "  did not start: no such file",
         "  /mcp reconnect bad tries again",
+        "npx: failed",
+        "  did not start: 1 / 2",
+        "  │ no such package",
+        "  │ 1",
+        "  │ 2",
+        "  │ \\u202e3",
+        "  /mcp reconnect npx tries again",
         tried.format("NAME"),
     ]
     assert said("/mcp doctor docs", app=app) == ["docs: in order", tried.format("docs")]
