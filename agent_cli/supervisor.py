@@ -4,9 +4,10 @@
     python -I -S supervisor.py gathered COMMAND [ARGUMENT...]
 
 A process that is killed with SIGKILL can clean up nothing. So each command runs below this small
-program, which waits for two things: the command's end, and the end of the process that asked for
-it. After either it kills what is left. It copies no data: the command inherits standard input,
-output and error as they are. The exit status is the command's, or 128 + N after signal N.
+program, which waits for three things: the command's end, the end of the process that asked for it,
+and the end of standard input, from which the command has a moment to end by itself. After any of
+them it kills what is left. It copies no data: the command inherits standard input, output and error
+as they are. The exit status is the command's, or 128 + N after signal N.
 
 `gathered` is for a command that somebody else ends by its process group: it catches what leaves
 the group, which nothing sent to the group can reach.
@@ -28,11 +29,14 @@ from typing import NoReturn
 GRACE_S = 0.5
 """From the request to end until SIGKILL; a parent must allow more before it kills us."""
 
+_STDIN_GRACE_S = 1.0  # servers take its end for their own
 _SWEEP_S = 1.0
-_POLL_S = 0.2
+_POLL_MS = 200
 _LOOK_AGAIN_S = 1.0
+_NEVER = float("inf")
 _STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGHUP, signal.SIGINT})
 _GATHERED = "gathered"
+_STDIN = 0
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -193,23 +197,39 @@ def _become(command: list[str], group: int = 0) -> NoReturn:
 
 def _wait(child: int, parent: int, signals: int) -> int:
     """Wait for *child*, passing on requests to end; return its wait status."""
-    parent_end = _watch(parent)
-    kill_at: float | None = None
+    ends, idle_ms = _ends(parent, signals)
+    ask_at = kill_at = _NEVER
     while (status := _reap(child)) is None:
+        now = time.monotonic()
         wanted = _stop_signals(signals)
-        if kill_at is None and os.getppid() != parent:
+        if kill_at == _NEVER and (os.getppid() != parent or now >= ask_at):
             wanted.append(signal.SIGTERM)
         for number in wanted:
             _signal_group(child, number)
-        if wanted and kill_at is None:
-            kill_at = time.monotonic() + GRACE_S
-        if kill_at is not None and time.monotonic() >= kill_at:
+        if wanted:
+            kill_at = min(kill_at, now + GRACE_S)
+        if now >= kill_at:
             _signal_group(child, signal.SIGKILL)
             os.kill(child, signal.SIGKILL)
-        # A parent's end stays readable, so it is watched only until we act on it.
-        ends = [signals] if kill_at is not None or parent_end is None else [signals, parent_end]
-        select.select(ends, [], [], None if len(ends) > 1 else _POLL_S)
+        for end, _ in ends.poll(idle_ms if ask_at == kill_at == _NEVER else _POLL_MS):
+            if end == _STDIN:
+                ask_at = time.monotonic() + _STDIN_GRACE_S
+            if end != signals:
+                ends.unregister(end)  # it lasts, and once is enough
     return status
+
+
+def _ends(parent: int, signals: int) -> tuple[select.poll, int | None]:
+    """Return what tells of signals and ends, and for how many ms it may be left to itself."""
+    ends = select.poll()
+    ends.register(signals, select.POLLIN)
+    ends.register(_STDIN, 0)  # of nothing but its end: what is written there is the command's
+    try:
+        # Not PR_SET_PDEATHSIG: that one fires when the parent's *thread* ends that started us.
+        ends.register(os.pidfd_open(parent), select.POLLIN)
+    except (AttributeError, OSError):
+        return ends, _POLL_MS
+    return ends, None
 
 
 def _stop_signals(signals: int) -> list[int]:
@@ -217,15 +237,6 @@ def _stop_signals(signals: int) -> list[int]:
     with contextlib.suppress(BlockingIOError):
         return [number for number in os.read(signals, 4096) if number in _STOP_SIGNALS]
     return []
-
-
-def _watch(parent: int) -> int | None:
-    """Return a descriptor that becomes readable when *parent* ends, or None without the means."""
-    # Not PR_SET_PDEATHSIG: that one fires when the parent's *thread* ends that started us.
-    try:
-        return os.pidfd_open(parent)
-    except (AttributeError, OSError):
-        return None
 
 
 def _reap(child: int) -> int | None:

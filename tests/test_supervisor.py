@@ -61,7 +61,14 @@ def wait_until(condition: Callable[[], bool], limit_s: float = 20.0) -> None:
 
 def run(*command: str, text: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        supervised(command), input=text, capture_output=True, text=True, timeout=30, check=False
+        supervised(command),
+        # A pipe would end at once, which is a request to end.
+        stdin=None if text else subprocess.DEVNULL,
+        input=text or None,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
     )
 
 
@@ -104,6 +111,23 @@ def test_a_request_to_end_is_passed_on() -> None:
         process.terminate()
 
         assert process.wait(20) == 7
+
+
+def test_the_end_of_input_is_a_request_to_end_a_moment_later() -> None:
+    """S1-42: servers end with their input; who leaves waits a second for one that does not."""
+    command = supervised(
+        ["sh", "-c", "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done"]
+    )
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        closed_at = time.monotonic()
+
+        process.stdin.close()
+
+        assert process.wait(20) == 7
+        assert time.monotonic() - closed_at >= 1.0
 
 
 def test_a_command_that_ignores_the_request_is_killed_with_all_its_children(
