@@ -15,6 +15,8 @@ from agent_cli.timeline import Json
 
 _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
+# A default, ${NAME:-...}, is ours as well.
+_FOREIGN_VARIABLE = re.compile(r"\$\{(\w+:(?!-)[^}]*|workspace\w*)\}")
 _ENV_VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _COPIED = (
     *("command", "args", "env", "cwd", "url", "headers", "type", "timeout", "disabled"),
@@ -67,24 +69,36 @@ def read_foreign(path: Path, *, workspace: Path) -> Found:
         content = tomllib.loads(text) if path.suffix == ".toml" else json.loads(_plain(text))
     except (OSError, ValueError, RecursionError) as error:
         return Found(path, problems=(f"{path} cannot be read: {error}",))
-    servers: Json = next(
-        (content[key] for key in ("mcpServers", "servers", "mcp_servers") if key in content), {}
-    )
     entries: dict[str, Mapping[str, Json]] = {}
     problems: list[str] = []
-    for name, given in servers.items() if isinstance(servers, dict) else ():
+    for name, given in _servers(content, workspace).items():
         if not isinstance(given, dict):
             continue
         problems += [
             f"{name}: {key} is lost: {_LOST[key]}; {path}" for key in _LOST if key in given
         ]
         entry = _rewritten(dict(_entry(given)), workspace)
-        unknown = re.search(r"\$\{(\w+:[^}]*|workspace\w*)\}", json.dumps(entry))
-        if unknown:
+        if unknown := _FOREIGN_VARIABLE.search(json.dumps(entry)):
             problems.append(f"{name} is left out: {unknown[0]} means nothing here; {path}")
         else:
             entries[str(name)] = entry
     return Found(path, entries, tuple(problems))
+
+
+def _servers(content: Json, workspace: Path) -> Mapping[str, Json]:
+    """Return the entries of a file, the workspace's own before the user's."""
+    if not isinstance(content, dict):
+        return {}
+    keys = ("mcpServers", "servers", "mcp_servers")
+    servers = next((content[key] for key in keys if key in content), {})
+    # Where Claude Code keeps what was added in one directory and for nobody else.
+    projects = content.get("projects")
+    project = projects.get(str(workspace)) if isinstance(projects, dict) else None
+    local = project.get("mcpServers") if isinstance(project, dict) else None
+    return {
+        **(servers if isinstance(servers, dict) else {}),
+        **(local if isinstance(local, dict) else {}),
+    }
 
 
 def _plain(text: str) -> str:
@@ -109,6 +123,8 @@ def _entry(given: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
         yield "headers", headers
     if given.get("enabled") is False:
         yield "disabled", True
+    if isinstance(limit_ms := given.get("startup_timeout_ms"), int):
+        yield "startup_timeout_s", limit_ms / 1000
     for theirs, ours in (
         ("startup_timeout_sec", "startup_timeout_s"),
         ("tool_timeout_sec", "call_timeout_s"),

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.mcp_client.foreign import PROGRAMS, foreign_files, read_foreign
+from agent_cli.timeline import Json
 
 
 def test_vs_code_has_comments_variables_and_inputs(tmp_path: Path) -> None:
@@ -16,6 +17,7 @@ def test_vs_code_has_comments_variables_and_inputs(tmp_path: Path) -> None:
             "fs": {"command": "npx", "args": ["-y", "// no comment", "${workspaceFolder}"],},
             "key": {"url": "https://x/mcp", "headers": {"A": "Bearer ${input:token}"}},
             "env": {"command": "a", "env": {"T": "${env:TOKEN}", "H": "${userHome}"}},
+            "own": {"command": "a", "env": {"T": "${TOKEN:-none}"}},
         }, /* end */
     }"""
     )
@@ -25,6 +27,7 @@ def test_vs_code_has_comments_variables_and_inputs(tmp_path: Path) -> None:
     assert found.entries == {
         "fs": {"command": "npx", "args": ["-y", "// no comment", "/w"]},
         "env": {"command": "a", "env": {"T": "${TOKEN}", "H": "${HOME}"}},
+        "own": {"command": "a", "env": {"T": "${TOKEN:-none}"}},
     }
     assert found.problems == (f"key is left out: ${{input:token}} means nothing here; {file}",)
 
@@ -59,6 +62,10 @@ def test_codex_spells_headers_and_limits_in_its_own_way(tmp_path: Path) -> None:
         startup_timeout_sec = 5
         enabled_tools = ["read"]
         enabled = false
+
+        [mcp_servers.slow]
+        command = "x"
+        startup_timeout_ms = 90000
         """
     )
 
@@ -69,7 +76,22 @@ def test_codex_spells_headers_and_limits_in_its_own_way(tmp_path: Path) -> None:
             "disabled": True,
             "enabled_tools": ["read"],
             "startup_timeout_s": 5,
-        }
+        },
+        "slow": {"command": "x", "startup_timeout_s": 90},
+    }
+
+
+def test_claude_code_keeps_a_directorys_own_servers_with_the_users(tmp_path: Path) -> None:
+    """What it adds by default counts in one directory; there it wins."""
+    here: Json = {"mcpServers": {"a": {"command": "here"}, "b": {"command": "b"}}}
+    content: Json = {
+        "mcpServers": {"a": {"command": "everywhere"}, "c": {"command": "c"}},
+        "projects": {"/w": here, "/other": {"mcpServers": {"d": {"command": "d"}}}},
+    }
+    (tmp_path / ".claude.json").write_text(json.dumps(content))
+
+    assert read_foreign(tmp_path / ".claude.json", workspace=Path("/w")).entries == {
+        name: {"command": "here" if name == "a" else name} for name in "abc"
     }
 
 
@@ -83,8 +105,9 @@ def test_a_broken_file_is_a_sentence(tmp_path: Path, content: str) -> None:
     assert problem.startswith(f"{file} cannot be read: ")
 
 
-def test_a_file_without_servers_has_none(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text(json.dumps({"mcpServers": {"x": 1}}))
+@pytest.mark.parametrize("content", ['{"mcpServers": {"x": 1}}', "[]", '{"projects": {"/w": 1}}'])
+def test_a_file_without_servers_has_none(tmp_path: Path, content: str) -> None:
+    (tmp_path / "a.json").write_text(content)
 
     assert read_foreign(tmp_path / "a.json", workspace=tmp_path).entries == {}
 
