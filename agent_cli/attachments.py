@@ -3,6 +3,7 @@
 In the text each stands as a mark, `[image 1: pic.png 800×600]`, for the person and for the model.
 """
 
+import asyncio
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from agent_cli.messages import UserMessage
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.references import references
 from agent_cli.terminal.sanitize import reveal
+from agent_cli.timeline import Block
 
 _NAME_CHARS_MAX: Final = 60
 # Making the largest image smaller takes a second or two.
@@ -26,13 +28,13 @@ class Attachments:
         """*folder* is where relative paths begin."""
         self._folder = folder
         self._fitting = ThreadPoolExecutor(1, "fit image")
-        self._fitted: dict[str, Future[Image]] = {}
+        self._blocks: dict[str, Future[Block]] = {}
 
     def add(self, image: Image, name: str) -> str:
         """Return the mark that stands for *image* from now on; it is made smaller meanwhile."""
         shown = one_line(reveal(name), _NAME_CHARS_MAX).replace("[", "(").replace("]", ")")
-        mark = f"[image {len(self._fitted) + 1}: {shown} {image.width}×{image.height}]"
-        self._fitted[mark] = self._fitting.submit(fitted, image)
+        mark = f"[image {len(self._blocks) + 1}: {shown} {image.width}×{image.height}]"
+        self._blocks[mark] = self._fitting.submit(_fitted_block, image)
         return mark
 
     def add_file(self, path: str) -> str | None:
@@ -57,24 +59,31 @@ class Attachments:
                 at = reference.start + 1 + reference.length
         return "".join([*parts, text[at:]])
 
-    def attached(self, message: UserMessage) -> UserMessage:
+    async def attached(self, message: UserMessage) -> UserMessage:
         """Return *message* with the images whose marks stand in its text, before everything else.
 
         Raises:
             UsageError: An image is damaged.
         """
         text = message.text
-        # A copy: in a thread, while somebody adds one.
-        marks = sorted((mark for mark in [*self._fitted] if mark in text), key=text.index)
-        images = [self._fitted[mark].result(_FITTED_LIMIT_S).block for mark in marks]
+        marks = sorted((mark for mark in self._blocks if mark in text), key=text.index)
+        images = []
+        async with asyncio.timeout(_FITTED_LIMIT_S):
+            for mark in marks:
+                # Shielded: who stops waiting for an image may want it later.
+                images.append(await asyncio.shield(asyncio.wrap_future(self._blocks[mark])))
         return replace(message, content=(*images, *message.content))
 
 
-def with_images(text: str, folder: Path) -> UserMessage:
+async def with_images(text: str, folder: Path) -> UserMessage:
     """Return the message of *text* with the images it names; relative paths begin in *folder*.
 
     Raises:
         UsageError: One of them cannot be read or sent.
     """
     attachments = Attachments(folder)
-    return attachments.attached(UserMessage.of(attachments.marked(text)))
+    return await attachments.attached(UserMessage.of(attachments.marked(text)))
+
+
+def _fitted_block(image: Image) -> Block:
+    return fitted(image).block

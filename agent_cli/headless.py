@@ -6,7 +6,7 @@ import select
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -18,19 +18,19 @@ from agent_cli.agent import Agent
 from agent_cli.attachments import with_images
 from agent_cli.cancel import CancelToken
 from agent_cli.errors import Aborted, AgentCliError, SettingsError, UsageError
-from agent_cli.events import Event
+from agent_cli.events import ErrorShown, Event, Notice
+from agent_cli.messages import UserMessage
 from agent_cli.run_result import RunResult
 from agent_cli.stream_json import to_json, to_line
 from agent_cli.terminal.background import in_background
-from agent_cli.terminal.narration import Sentence, narrate, narrate_end
-from agent_cli.terminal.writer import Writer
+from agent_cli.terminal.narration import narrate, narrate_end
+from agent_cli.terminal.writer import STDOUT_CLOSED_EXIT_CODE, Writer
 from agent_cli.timeline import Json, Usage
 
 OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 Decide: TypeAlias = Callable[[Agent], Awaitable[RunResult]]
 
 _log = structlog.wrap_logger(logging.getLogger(__name__))
-_STDOUT_CLOSED_EXIT_CODE: Final = 141
 # A refused model may ask again and again, and each answer begins a run with fresh limits.
 _REFUSALS_MAX: Final = 10
 _STDIN_LIMIT_S: Final = 3.0
@@ -132,7 +132,7 @@ def read_prompt(prompt: str, stdin: TextIO, warn: Callable[[str], None]) -> str:
     """
     piped = ""
     if not stdin.isatty():
-        if prompt == "-" or _speaks(stdin):
+        if prompt == "-" or select.select([stdin], [], [], _STDIN_LIMIT_S)[0]:
             piped = stdin.read()
         else:
             warn(f"nothing came from stdin within {_STDIN_LIMIT_S:g} s; it is left out")
@@ -141,11 +141,6 @@ def read_prompt(prompt: str, stdin: TextIO, warn: Callable[[str], None]) -> str:
     if not text:
         raise UsageError("there is no prompt: give one to -p, or pipe one to -p -")
     return text
-
-
-def _speaks(stdin: TextIO) -> bool:
-    """Return whether there is something to read, or the end, before the limit."""
-    return bool(select.select([stdin], [], [], _STDIN_LIMIT_S)[0])
 
 
 class _HeadlessRun:
@@ -158,6 +153,7 @@ class _HeadlessRun:
         self._signal: signal.Signals | None = None
         self._loading = CancelToken()
         self._stop: Callable[[], None] = self._loading.cancel
+        self._unwritable: OSError | None = None
         self._refusals = 0
 
     async def run(self, task: str | Decide, build: Callable[[], Application]) -> int:
@@ -169,26 +165,33 @@ class _HeadlessRun:
             except Aborted:
                 outcome.stop_reason, outcome.exit_code = "aborted", self._exit_code()
             except AgentCliError as error:
-                self._writer.notice(str(error), "error")
+                self._tell(ErrorShown(str(error)))
                 outcome.exit_code = 2 if isinstance(error, UsageError | SettingsError) else 1
             except Exception as error:
-                self._writer.notice(f"{type(error).__name__}: {error}", "error")
+                self._tell(ErrorShown(f"{type(error).__name__}: {error}"))
         self._print_result()
-        return _STDOUT_CLOSED_EXIT_CODE if self._writer.stdout_closed else outcome.exit_code
+        if self._unwritable:
+            raise self._unwritable
+        return STDOUT_CLOSED_EXIT_CODE if self._writer.stdout_closed else outcome.exit_code
 
     async def _load_and_answer(self, task: str | Decide, build: Callable[[], Application]) -> None:
-        async with self._loading.scope():
-            if isinstance(task, str):
-                prompt = task
-                task = await in_background(lambda: read_prompt(prompt, sys.stdin, self._warn))
-            app = await in_background(build)
-        async with app, self._bugs_logged():
-            self._outcome.session_id = app.session_id
+        async with AsyncExitStack() as stack:
+            async with self._loading.scope():
+                if isinstance(task, str):
+                    prompt = task
+                    task = await in_background(lambda: read_prompt(prompt, sys.stdin, self._warn))
+                app = await in_background(build)
+                await stack.enter_async_context(app)
+                app.agent.subscribe(self._tell)
+                self._outcome.session_id = app.session_id
+                await stack.enter_async_context(self._bugs_logged())
+                if isinstance(task, str):
+                    message = await with_images(await app.written_out(task), Path.cwd())
+            # From here on nothing is awaited but runs: a signal in between would stop nothing.
             self._stop = app.agent.abort
-            app.agent.subscribe(self._tell)
             try:
                 if isinstance(task, str):
-                    await self._answer(app.agent, await app.written_out(task))
+                    await self._answer(app.agent, message)
                 else:
                     self._note(await task(app.agent))
                 self._tell_what_waits(app.agent)
@@ -207,18 +210,18 @@ class _HeadlessRun:
             raise
 
     def _warn(self, text: str) -> None:
-        self._writer.notice(text, "warning")
+        self._tell(Notice("warning", text))
 
-    async def _answer(self, agent: Agent, text: str) -> None:
+    async def _answer(self, agent: Agent, message: UserMessage) -> None:
         if agent.conversation.waiting:
             return  # an earlier question: nobody here may answer it, not even with a no
-        self._note(await agent.prompt(with_images(text, Path.cwd())))
-        while self._outcome.stop_reason == "waiting_for_approval":
+        self._note(await agent.prompt(message))
+        while self._outcome.stop_reason == "waiting_for_approval" and not self._signal:
             for call in agent.conversation.questions():
                 if self._refusals == _REFUSALS_MAX:
                     return
                 self._refusals += 1
-                self._writer.notice(f"{call.name} not run: nobody can be asked here", "warning")
+                self._warn(f"{call.name} not run: nobody can be asked here")
                 self._note(await agent.reject(call.tool_call_id, _NOBODY))
 
     def _tell_what_waits(self, agent: Agent) -> None:
@@ -233,7 +236,9 @@ class _HeadlessRun:
             )
 
     def _note(self, result: RunResult) -> None:
-        self._show(narrate_end(result))
+        if ended := narrate_end(result):
+            failed = ended.style == "error"
+            self._tell(ErrorShown(ended.text) if failed else Notice("warning", ended.text))
         final = result.final_message
         self._outcome.text = final.text if final and final.error is None else ""
         self._outcome.stop_reason = result.stop_reason
@@ -257,10 +262,7 @@ class _HeadlessRun:
     def _tell(self, event: Event) -> None:
         if self._format == "stream-json":
             self._print(to_json(event))
-        self._show(narrate(event))
-
-    def _show(self, sentence: Sentence | None) -> None:
-        if sentence:
+        if sentence := narrate(event):
             self._writer.notice(sentence.text, sentence.style)
 
     def _print_result(self) -> None:
@@ -271,8 +273,11 @@ class _HeadlessRun:
             self._print(self._outcome.to_json())
 
     def _print(self, shown: dict[str, Json]) -> None:
-        self._writer.answer(to_line(shown) + "\n")
-        if self._writer.stdout_closed:
+        try:
+            self._writer.answer(to_line(shown) + "\n")
+        except OSError as error:  # a full disk: `run` raises it, once the run has ended
+            self._unwritable = error
+        if self._unwritable or self._writer.stdout_closed:
             self._stop()  # nobody reads any more
 
     @contextmanager

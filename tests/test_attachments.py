@@ -27,30 +27,30 @@ def picture() -> Path:
     return path
 
 
-def test_an_image_named_in_a_prompt_goes_with_it(picture: Path) -> None:
+async def test_an_image_named_in_a_prompt_goes_with_it(picture: Path) -> None:
     """S6: before the text, which has a mark in its place; what names no image is text."""
-    message = with_images("what is @pic.png, @none.png and me@pic.png?", Path.cwd())
+    message = await with_images("what is @pic.png, @none.png and me@pic.png?", Path.cwd())
 
     text = "what is [image 1: pic.png 8×6], @none.png and me@pic.png?"
     assert message.content == (read_image(picture).block, text_block(text))
 
 
-def test_names_with_spaces_are_quoted_and_absolute_ones_are_found(picture: Path) -> None:
+async def test_names_with_spaces_are_quoted_and_absolute_ones_are_found(picture: Path) -> None:
     """As completion inserts them, in the order of the text."""
-    message = with_images(f'@"my pic.png" or @{picture.absolute()}', Path.cwd())
+    message = await with_images(f'@"my pic.png" or @{picture.absolute()}', Path.cwd())
 
     assert message.text == "[image 1: my pic.png 8×6] or [image 2: pic.png 8×6]"
     assert [block["type"] for block in message.content] == ["image", "image", "text"]
 
 
-def test_a_prompt_without_images_is_its_text() -> None:
+async def test_a_prompt_without_images_is_its_text() -> None:
     """Nothing is added, and nothing read."""
-    assert with_images("look at @src/app.py", Path.cwd()).content == (
-        text_block("look at @src/app.py"),
-    )
+    message = await with_images("look at @src/app.py", Path.cwd())
+
+    assert message.content == (text_block("look at @src/app.py"),)
 
 
-def test_a_mark_is_attached_wherever_the_text_goes(picture: Path) -> None:
+async def test_a_mark_is_attached_wherever_the_text_goes(picture: Path) -> None:
     """Queued, taken back and sent later; a mark that was deleted takes its image along."""
     attachments = Attachments(Path.cwd())
     mark = attachments.add_file("pic.png")
@@ -58,25 +58,26 @@ def test_a_mark_is_attached_wherever_the_text_goes(picture: Path) -> None:
 
     assert mark == "[image 1: pic.png 8×6]"
     assert other == r"[image 2: a(b) \x1b.png 8×6]"
-    message = attachments.attached(UserMessage.of(f"only {mark}"))
+    message = await attachments.attached(UserMessage.of(f"only {mark}"))
     assert [block["type"] for block in message.content] == ["image", "text"]
-    assert attachments.attached(UserMessage.of("none")).content == (text_block("none"),)
+    nothing = await attachments.attached(UserMessage.of("none"))
+    assert nothing.content == (text_block("none"),)
 
 
-def test_an_image_that_cannot_be_sent_is_an_error_not_text(
+async def test_an_image_that_cannot_be_sent_is_an_error_not_text(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The model would be asked about a picture it never got."""
     Path("pic.png").write_bytes(b"\x89PNG\r\n\x1a\n")
 
     with pytest.raises(UsageError, match=r"pic\.png is damaged"):
-        with_images("what is @pic.png", Path.cwd())
+        await with_images("what is @pic.png", Path.cwd())
 
 
-def test_images_of_a_user_message_are_counted_and_sent(picture: Path) -> None:
+async def test_images_of_a_user_message_are_counted_and_sent(picture: Path) -> None:
     """S6: the estimate of the context and the request know them."""
     conversation = Conversation()
-    conversation.begin(with_images("@pic.png", Path.cwd()))
+    conversation.begin(await with_images("@pic.png", Path.cwd()))
 
     assert IMAGE_TOKENS <= estimate_tokens(conversation.context()) < IMAGE_TOKENS + 20
     (sent,) = to_api([m for m in conversation.context() if isinstance(m, UserMessage)])

@@ -2,30 +2,35 @@
 
 from collections.abc import Callable, Sequence
 
+from agent_cli.attachments import Attachments
 from agent_cli.cancel import CancelToken
 from agent_cli.messages import UserMessage
 from agent_cli.repl.application import Application
 from agent_cli.repl.command import Context, Controls
 from agent_cli.repl.commands import run_command
 from agent_cli.repl.dialogue import Dialogue
-from agent_cli.repl.meaning import Images, meant
+from agent_cli.repl.meaning import meant
 from agent_cli.repl.own_commands import OwnCommands
-from agent_cli.terminal.writer import Lines
+from agent_cli.terminal.writer import Output
 
 
 class LineWork:
-    """Does what lines say, the same for every front end that has a person in front of it."""
+    """Does what lines say, the same for every front end that has a person in front of it.
+
+    `attachments` are the pictures of the session.
+    """
 
     def __init__(
         self,
         app: Application,
         *,
-        lines: Lines,
+        lines: Output,
         questions: Dialogue,
         leave: Callable[[], None],
         controls: Controls | None = None,
     ) -> None:
         """Do nothing yet; what commands may touch is described at `Context`."""
+        self.attachments = Attachments(app.workspace)
         self._app = app
         self._lines = lines
         self._questions = questions
@@ -33,7 +38,7 @@ class LineWork:
         self._controls = controls
         self._own_commands = OwnCommands(lines)
 
-    async def do(self, line: str, images: Images, cancel: CancelToken) -> Sequence[UserMessage]:
+    async def do(self, line: str, cancel: CancelToken) -> Sequence[UserMessage]:
         """Do what *line* says and return what it says to the model.
 
         The first message begins with what the person's own commands wrote since the last one.
@@ -52,7 +57,9 @@ class LineWork:
                 await run_command(line, self.context(said.append))
             elif line:
                 said.append(line)
-            sent = [await meant(each, images, self._app.servers, self._lines) for each in said]
+            sent = [
+                await meant(each, self.attachments, self._app.servers, self._lines) for each in said
+            ]
         return [self._own_commands.offered_with(message) for message in sent]
 
     def context(self, say: Callable[[str | UserMessage], None]) -> Context:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Literal, Protocol
 
-from agent_cli.attachments import Attachments
 from agent_cli.cancel import CancelToken
 from agent_cli.events import Event
 from agent_cli.repl.application import Application
@@ -106,7 +105,7 @@ class Shell:
     async def _do(self, line: str) -> None:
         cancel = CancelToken()
         with self._interrupts.stopping(cancel.cancel):
-            said = await self._work.do(line, Attachments(self._app.workspace), cancel)
+            said = await self._work.do(line, cancel)
         for message in said:
             await self._runs.prompt(message)
         if self._prompt.can_ask and self._app.agent.conversation.waiting:

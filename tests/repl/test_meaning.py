@@ -3,33 +3,34 @@
 import asyncio
 import io
 import threading
+from pathlib import Path
 
-from agent_cli.messages import UserMessage
+import pytest
+
+from agent_cli.attachments import Attachments
+from agent_cli.images import Image
 from agent_cli.repl.meaning import meant
 from agent_cli.terminal.writer import Writer
 from tests.repl.scripted_servers import Servers
 
 
-class Images:
-    """Made smaller for as long as `ready` is not set."""
-
-    def __init__(self) -> None:
-        self.ready = threading.Event()
-
-    def marked(self, text: str) -> str:
-        return text.replace("@pic.png", "[image]")
-
-    def attached(self, message: UserMessage) -> UserMessage:
-        assert self.ready.wait(10)
-        return message
-
-
-async def test_the_screen_goes_on_while_a_large_image_is_made_smaller() -> None:
+async def test_the_screen_goes_on_while_a_large_image_is_made_smaller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """What sets the event is this very loop: it must not be the one that waits."""
-    images = Images()
-    asyncio.get_running_loop().call_soon(images.ready.set)
+    ready = threading.Event()
+
+    def fitted(image: Image) -> Image:
+        assert ready.wait(10)
+        return image
+
+    monkeypatch.setattr("agent_cli.attachments.fitted", fitted)
+    attachments = Attachments(Path.cwd())
+    mark = attachments.add(Image("image/png", 8, 6, b"png"), "pic.png")
+    asyncio.get_running_loop().call_soon(ready.set)
     writer = Writer(io.StringIO(), io.StringIO(), color=False)
 
-    sent = await meant("see @pic.png", images, Servers(), writer)
+    sent = await meant(f"see {mark}", attachments, Servers(), writer)
 
-    assert sent.text == "see [image]"
+    assert sent.text == f"see {mark}"
+    assert [block["type"] for block in sent.content] == ["image", "text"]

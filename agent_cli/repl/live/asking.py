@@ -16,7 +16,8 @@ _MARGIN_S: Final = 0.001
 class Asking:
     """Swaps the draft for a question once that is ripe, and back when it was answered.
 
-    One who asks while another question is open waits for that one's answer.
+    One who asks while another question is open waits for that one's answer: `turn` belongs to
+    whoever has the prompt's place.
     """
 
     can_ask = True
@@ -35,7 +36,7 @@ class Asking:
         self._refresh = refresh
         self._take_draft = take_draft
         self._answer: asyncio.Future[str] | None = None
-        self._turn = asyncio.Lock()
+        self.turn = asyncio.Lock()
 
     @property
     def is_open(self) -> bool:
@@ -94,7 +95,7 @@ class Asking:
 
     async def _ask(self, question: Question, *, at_once: bool = False) -> str:
         """Return the answer to *question* once nothing else is asked."""
-        async with self._turn:
+        async with self.turn:
             self.question = question
             if at_once:
                 self._open(question)

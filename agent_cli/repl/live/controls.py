@@ -72,7 +72,9 @@ class ScreenControls:
 
     async def pick(self, question: str, rows: Sequence[str]) -> int | None:
         """Let somebody choose one of *rows*; return its index, None when they do not want to."""
-        return await self._screen.picker.pick(self._screen.app, question, rows)
+        # A question that came meanwhile would not be seen, and keys for the filter answered it.
+        async with self._screen.asking.turn:
+            return await self._screen.picker.pick(self._screen.app, question, rows)
 
     def put_back(self, text: str) -> None:
         """Put *text* into the input, before what stands there."""

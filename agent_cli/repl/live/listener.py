@@ -1,7 +1,12 @@
-"""Who gets what is typed."""
+"""Who gets what is typed, and how what waits for that is shown."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
+
+from agent_cli.terminal.sanitize import clean
+
+# Wider than any terminal; a row is made at each key, however much was pasted.
+_QUEUED_CHARS_MAX: Final = 500
 
 
 class Listener(Protocol):
@@ -32,3 +37,8 @@ class Listener(Protocol):
     def pause(self, *, paused: bool) -> None:
         """Hold the display, or let it go on."""
         ...
+
+
+def queue_row(text: str, *, when: str = "next") -> str:
+    """Return the one line that shows how a queued *text* begins, and *when* it goes."""
+    return f"  {when}: {' '.join(clean(text[:_QUEUED_CHARS_MAX]).split())}"

@@ -1,77 +1,101 @@
 """Messages typed during a run that the model has not got yet."""
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 from agent_cli.agent import Agent
+from agent_cli.attachments import Attachments
+from agent_cli.errors import UsageError
 from agent_cli.messages import Message, UserMessage
-from agent_cli.terminal.narration import one_line
-from agent_cli.terminal.sanitize import clean
-
-_SHOWN_CHARS_MAX: Final = 60
+from agent_cli.repl.live.listener import queue_row
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Queued:
-    message: UserMessage
+    """What was typed; once there is a `message`, it waits in a queue of the agent."""
+
+    text: str
     follow_up: bool
+    message: UserMessage | None = None
 
 
 class Outbox:
-    """What waits in the agent's two queues, in the order it was typed."""
+    """What waits for the model, in the order it was typed."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(
+        self, agent: Agent, attachments: Attachments, give_back: Callable[[str], None]
+    ) -> None:
+        """Queue nothing; *give_back* gets a text that cannot be sent: a picture is damaged."""
         self._agent = agent
+        self._attachments = attachments
+        self._give_back = give_back
         self._queued: list[_Queued] = []
+        self._turn = asyncio.Lock()
 
     def __bool__(self) -> bool:
         return bool(self._queued)
 
-    def put(self, message: UserMessage, *, follow_up: bool) -> None:
-        """Queue *message*: for the next request, or for when the run would end."""
-        self._queued.append(_Queued(message, follow_up))
-        self._hand_over(self._queued[-1])
+    def put(self, text: str, *, follow_up: bool) -> None:
+        """Queue *text*: for the next request, or for when the run would end; see `hand_over`."""
+        self._queued.append(_Queued(text, follow_up))
+
+    async def hand_over(self) -> None:
+        """Give the agent what it has not got, in its order: pictures may have to be waited for.
+
+        Raises:
+            UsageError: A picture is damaged.
+        """
+        async with self._turn:
+            while queued := next((each for each in self._queued if each.message is None), None):
+                try:
+                    message = await self._attachments.attached(UserMessage.of(queued.text))
+                except UsageError:
+                    if queued in self._queued:
+                        self._queued.remove(queued)
+                        self._give_back(queued.text)
+                    raise
+                if queued in self._queued:  # not taken back meanwhile
+                    queued.message = message
+                    self._pass_on(queued)
 
     def delivered(self, message: Message) -> bool:
         """Return whether *message* waited here; it does no longer."""
-        left = [queued for queued in self._queued if queued.message is not message]
-        was_here = len(left) < len(self._queued)
-        self._queued = left
-        return was_here
+        found = next((each for each in self._queued if each.message is message), None)
+        if found is None:
+            return False
+        self._queued.remove(found)
+        return True
 
     def take_back(self) -> str | None:
         """Return the text queued last, and queue it no longer; None when all is on its way."""
-        waiting = self._agent.clear_all_queues()
-        at = next(
-            (
-                index
-                for index, queued in reversed(list(enumerate(self._queued)))
-                if any(queued.message is message for message in waiting)
-            ),
-            None,
-        )
-        taken = None if at is None else self._queued.pop(at)
-        for queued in self._queued:
-            if any(queued.message is message for message in waiting):
-                self._hand_over(queued)
-        return taken.message.text if taken else None
+        waiting = {id(message) for message in self._agent.clear_all_queues()}
+        left = [each for each in self._queued if not each.message or id(each.message) in waiting]
+        taken = left.pop() if left else None
+        for each in left:
+            self._pass_on(each)
+        if taken is None:
+            return None
+        self._queued.remove(taken)
+        return taken.text
 
     def take_all(self) -> list[str]:
         """Return everything that waits, and queue nothing of it any longer."""
         self._agent.clear_all_queues()
-        texts = [queued.message.text for queued in self._queued]
+        texts = [queued.text for queued in self._queued]
         self._queued = []
         return texts
 
     def rows(self) -> list[str]:
         """Return one line for each message: when it goes, and how it begins."""
         return [
-            f"  {'then' if queued.follow_up else 'next'}: "
-            f"{clean(one_line(queued.message.text, _SHOWN_CHARS_MAX))}"
+            queue_row(queued.text, when="then" if queued.follow_up else "next")
             for queued in self._queued
         ]
 
-    def _hand_over(self, queued: _Queued) -> None:
+    def _pass_on(self, queued: _Queued) -> None:
+        if queued.message is None:
+            return
         if queued.follow_up:
             self._agent.follow_up(queued.message)
         else:

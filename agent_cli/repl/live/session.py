@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from agent_cli.repl.hosting import Host
+from agent_cli.repl.live.listener import queue_row
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.look import Look
 
@@ -32,9 +33,7 @@ class Waiting:
     @property
     def queued(self) -> Sequence[str]:
         """The lines, and why they wait."""
-        return (
-            ["still starting …", *(f"  next: {line}" for line in self.lines)] if self.lines else []
-        )
+        return ["still starting …", *map(queue_row, self.lines)] if self.lines else []
 
     def submit(self, text: str, *, follow_up: bool) -> bool:
         """Keep *text*, or leave."""
@@ -79,8 +78,7 @@ class LiveShells:
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(shell.run())
             self._screen.listener = shell
-            for line in self._waiting.lines:
-                shell.submit(line, follow_up=False)
+            shell.queue(self._waiting.lines)
             try:
                 yield shell
             finally:

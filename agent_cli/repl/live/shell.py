@@ -8,15 +8,15 @@ import inspect
 import os
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NoReturn
 
 from prompt_toolkit.completion import ThreadedCompleter
 
 from agent_cli.cancel import CancelToken
-from agent_cli.errors import AgentCliError, UsageError
+from agent_cli.errors import Aborted, AgentCliError, UsageError
 from agent_cli.events import AgentEnd, AgentStart, Event, MessageStart, UsageChanged
 from agent_cli.messages import UserMessage
 from agent_cli.repl.application import Application
@@ -27,6 +27,7 @@ from agent_cli.repl.live.controls import ScreenControls
 from agent_cli.repl.live.input.completion import Completions, sources_of
 from agent_cli.repl.live.input.editing import edit_text
 from agent_cli.repl.live.input.pictures import Pictures
+from agent_cli.repl.live.listener import queue_row
 from agent_cli.repl.live.opening import open_dialogs, open_display
 from agent_cli.repl.live.outbox import Outbox
 from agent_cli.repl.live.screen import LiveScreen
@@ -41,36 +42,27 @@ from agent_cli.terminal.narration import one_line
 _LEAVING: Final = ("exit", "quit")
 
 
-class _Line(NamedTuple):
-    """What was typed; one that has to wait for a run is shown when its turn comes."""
-
-    text: str
-    is_shown: bool = True
-
-
 class LiveShell:
     """One conversation on a screen. Whatever goes wrong in a line, the next one can be typed.
 
-    Lines are done one after the other. During a run a line is for the agent: steering, or, asked
-    for, a follow-up. Nothing that was typed is dropped: what a run did not take is sent when it
-    ends, or comes back into the input when it was stopped.
+    Lines are done one after the other, and shown when their turn comes. During a run a line is for
+    the agent: steering, or, asked for, a follow-up. Nothing that was typed is dropped: what a run
+    did not take is sent when it ends, or comes back into the input when it was stopped.
     """
 
     def __init__(self, app: Application, screen: LiveScreen, look: Look) -> None:
         self._app = app
         self._screen = screen
-        self._lines: deque[_Line] = deque()
+        self._lines: deque[str] = deque()
         self._arrived = asyncio.Event()
-        self._outbox = Outbox(app.agent)
         self._command: CancelToken | None = None
-        self._beside: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
+        self._tasks = asyncio.TaskGroup()
         self._agent_runs = False
         self._is_working = False
         self._idle = asyncio.Event()
         self._idle.set()
         self._status = Status(app.agent)
         screen.status = self._status_text
-        self._pictures = Pictures(screen, app.workspace)
         renew = partial(asyncio.get_running_loop().call_soon_threadsafe, screen.complete_again)
         screen.buffer.completer = ThreadedCompleter(Completions(sources_of(app, renew)))
         self.display, results = open_display(app, screen, look)
@@ -82,6 +74,8 @@ class LiveShell:
             leave=screen.leave,
             controls=self._controls,
         )
+        self._pictures = Pictures(screen, self._line_work.attachments)
+        self._outbox = Outbox(app.agent, self._line_work.attachments, screen.put_back)
         self._runs = Runs(
             app,
             questions=screen,
@@ -104,9 +98,8 @@ class LiveShell:
 
     async def run(self) -> None:
         """Show what happens and do what is typed, until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
+        async with self._tasks as tasks:
             tasks.create_task(self.display.run())
-            tasks.create_task(self._work_beside())
             tasks.create_task(self._pictures.run())
             tasks.create_task(self._work())
 
@@ -124,7 +117,14 @@ class LiveShell:
     @property
     def queued(self) -> Sequence[str]:
         """What waits to be delivered, one line each."""
-        return [*self._outbox.rows(), *(f"  next: {line.text}" for line in self._lines)]
+        return [*self._outbox.rows(), *map(queue_row, self._lines)]
+
+    def queue(self, lines: Iterable[str]) -> None:
+        """Do *lines* one after the other, as soon as nothing else is being done."""
+        self._lines.extend(lines)
+        if self._lines:
+            self._idle.clear()
+            self._arrived.set()
 
     def submit(self, text: str, *, follow_up: bool) -> bool:
         """Take what was typed; False leaves it in the input."""
@@ -137,20 +137,17 @@ class LiveShell:
 
     def _take(self, text: str, *, follow_up: bool) -> None:
         if not text.startswith(("/", "!")):
-            text = self._pictures.marked(text)
+            text = self._line_work.attachments.marked(text)
         if text in _LEAVING:
             self._say(text)
             self._screen.leave()
         elif text.startswith(("/", "!")) and self.is_busy:
             self._command_meanwhile(text)
         elif text and self._agent_runs and not named_in(text, self._app.servers):
-            message = self._pictures.attached(UserMessage.of(text))
-            self._outbox.put(message, follow_up=follow_up)
+            self._outbox.put(text, follow_up=follow_up)
+            self._do_beside(self._outbox.hand_over())
         elif text:
-            self._say(text)
-            self._lines.append(_Line(text))
-            self._idle.clear()
-            self._arrived.set()
+            self.queue([text])
         self._screen.refresh()
 
     def interrupt(self) -> None:
@@ -162,7 +159,7 @@ class LiveShell:
 
     def take_back(self) -> str | None:
         """Return what was queued last, no longer queued."""
-        return self._lines.pop().text if self._lines else self._outbox.take_back()
+        return self._lines.pop() if self._lines else self._outbox.take_back()
 
     def pause(self, *, paused: bool) -> None:
         """Hold the display, or let it go on."""
@@ -181,24 +178,29 @@ class LiveShell:
 
         def too_early(_said: object = None) -> NoReturn:
             what = "a command of yours" if text.startswith("!") else one_line(text)
-            raise UsageError(f"{what} waits for the end of the run; Ctrl-C stops it")
+            first = "the command before it" if self._command else "the run"
+            raise UsageError(f"{what} waits for the end of {first}; Ctrl-C stops it")
 
         if text.startswith("!"):
             too_early()
         command, argument = find_command(text, self._app)
         if command.asks_the_model:
-            self._lines.append(_Line(text, is_shown=False))
+            self.queue([text])
             return
         if not command.during_a_run:
             too_early()
         context = replace(self._line_work.context(too_early), may_wait=False)
         if command.beside_a_run:
-            self._beside.put_nowait(partial(run_command, text, context))
+            self._do_beside(run_command(text, context))
             return
         pending = command.run(context, argument)
         if inspect.iscoroutine(pending):
             pending.close()  # it has not begun
             too_early()
+
+    def _do_beside(self, work: Coroutine[None, None, None]) -> None:
+        """Do what may take a moment while the run goes on."""
+        self._tasks.create_task(told(work, self.display))
 
     async def _work(self) -> None:
         while True:
@@ -213,33 +215,30 @@ class LiveShell:
                     return
                 self.display.flush()
             self._is_working = False
-            self._idle.set()
-            self.display.leave_space()
-            self._screen.refresh()
+            if not self._agent_runs:  # a reminder may have begun a run meanwhile
+                self._idle.set()
+                self.display.leave_space()
+                self._screen.refresh()
             await self._arrived.wait()
 
-    async def _work_beside(self) -> None:
-        """Do what may take a moment while the run goes on."""
-        while True:
-            command = await self._beside.get()
-            await told(command(), self.display)
-
     def _has_work(self) -> bool:
-        return bool(self._lines) or (
-            not self._agent_runs and (self._app.agent.conversation.waiting or bool(self._outbox))
-        )
+        waiting = self._app.agent.conversation.waiting
+        return not self._agent_runs and bool(self._lines or waiting or self._outbox)
 
     async def _do_next(self) -> None:
         if not self._lines:
+            if not self._app.agent.conversation.waiting:
+                await self._outbox.hand_over()
             self._settle(await self._runs.go_on())
             return
-        line, is_shown = self._lines.popleft()
-        if not is_shown:
-            self._say(line)
+        line = self._lines.popleft()
+        self._say(line)
         self._command = CancelToken()
         try:
-            said = await self._line_work.do(line, self._pictures, self._command)
-        except AgentCliError:
+            said = await self._line_work.do(line, self._command)
+        except AgentCliError as error:
+            if isinstance(error, Aborted):
+                self._give_back()
             if not line.startswith(("/", "!")):
                 self._screen.put_back(line)
             raise
@@ -251,9 +250,11 @@ class LiveShell:
 
     def _settle(self, result: RunResult | None) -> None:
         """Give back what was queued for a run that was stopped or failed."""
-        if result is not None and result.stop_reason not in ("aborted", "error"):
-            return
-        if texts := [*self._outbox.take_all(), *(line.text for line in self._lines)]:
+        if result is None or result.stop_reason in ("aborted", "error"):
+            self._give_back()
+
+    def _give_back(self) -> None:
+        if texts := [*self._outbox.take_all(), *self._lines]:
             self._lines.clear()
             self._screen.put_back("\n\n".join(texts))
 

@@ -3,14 +3,12 @@
 import asyncio
 import shlex
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from agent_cli.attachments import Attachments
 from agent_cli.errors import UsageError
 from agent_cli.images import image_of
-from agent_cli.messages import UserMessage
 from agent_cli.repl.live.input.clipboard import clipboard_picture
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.terminal.references import reference_to
@@ -19,12 +17,11 @@ _DROPPED_CHARS_MAX: Final = 10_000
 
 
 class Pictures:
-    """What of the input is a picture, and the messages they go with."""
+    """What of the input is a picture."""
 
-    def __init__(self, screen: LiveScreen, folder: Path) -> None:
-        """*folder* is where relative paths begin."""
+    def __init__(self, screen: LiveScreen, attachments: Attachments) -> None:
         self._screen = screen
-        self._attachments = Attachments(folder)
+        self._attachments = attachments
         self._wanted = asyncio.Event()
         screen.draft.attach = self._dropped
         screen.on_picture_wanted = self._wanted.set
@@ -42,22 +39,6 @@ class Pictures:
             mark = self._attachments.add(image, "clipboard")
             self._screen.draft.marks.add(mark, sent=mark, recalled="")
             self._screen.draft.insert(mark)
-
-    def marked(self, text: str) -> str:
-        """Return *text* with a mark for each picture that is named in it.
-
-        Raises:
-            UsageError: One cannot be read or sent.
-        """
-        return self._attachments.marked(text)
-
-    def attached(self, message: UserMessage) -> UserMessage:
-        """Return *message* with the pictures whose marks stand in it.
-
-        Raises:
-            UsageError: A picture is damaged.
-        """
-        return self._attachments.attached(message)
 
     def _dropped(self, text: str) -> str | None:
         """Return the marks for a paste that is nothing but paths of pictures."""

@@ -1,0 +1,99 @@
+"""Messages that wait for the model."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from agent_cli.agent import Agent
+from agent_cli.attachments import Attachments
+from agent_cli.errors import UsageError
+from agent_cli.hooks import LoopConfig
+from agent_cli.images import Image
+from agent_cli.repl.live.outbox import Outbox
+
+
+class Waiting:
+    """An outbox with a picture that is small enough once `ready` is set, or damaged."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, is_damaged: bool = False) -> None:
+        self.ready = threading.Event()
+        self.agent = Agent(LoopConfig())
+        self.given_back: list[str] = []
+        attachments = Attachments(Path.cwd())
+        self.outbox = Outbox(self.agent, attachments, self.given_back.append)
+
+        def fitted(image: Image) -> Image:
+            assert self.ready.wait(30)
+            if is_damaged:
+                raise UsageError("the image is damaged")
+            return image
+
+        monkeypatch.setattr("agent_cli.attachments.fitted", fitted)
+        self.mark = attachments.add(Image("image/png", 8, 6, b"png"), "pic.png")
+
+    def in_the_queues(self) -> list[str]:
+        return [message.text for message in self.agent.clear_all_queues()]
+
+
+async def test_what_was_typed_behind_a_picture_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In its order, and the event loop goes on: it is what sets the picture free."""
+    waiting = Waiting(monkeypatch)
+    waiting.outbox.put(f"see {waiting.mark}", follow_up=False)
+    first = asyncio.ensure_future(waiting.outbox.hand_over())
+    waiting.outbox.put("and\nthis", follow_up=False)
+    waiting.outbox.put("later", follow_up=True)
+    second = asyncio.ensure_future(waiting.outbox.hand_over())
+    await asyncio.sleep(0)
+    assert not waiting.agent.has_queued_messages()
+    assert waiting.outbox.rows() == [
+        "  next: see [image 1: pic.png 8×6]",
+        "  next: and this",
+        "  then: later",
+    ]
+
+    waiting.ready.set()
+    await asyncio.gather(first, second)
+
+    assert waiting.in_the_queues() == [f"see {waiting.mark}", "and\nthis", "later"]
+
+
+async def test_what_was_typed_last_is_taken_back_first_ready_or_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was taken back is not sent when its picture is ready; the others stay in order."""
+    waiting = Waiting(monkeypatch)
+    for text in ("one", "two"):
+        waiting.outbox.put(text, follow_up=False)
+    await waiting.outbox.hand_over()
+    waiting.outbox.put(f"see {waiting.mark}", follow_up=False)
+    handing_over = asyncio.ensure_future(waiting.outbox.hand_over())
+    await asyncio.sleep(0)
+
+    assert [waiting.outbox.take_back(), waiting.outbox.take_back()] == [
+        f"see {waiting.mark}",
+        "two",
+    ]
+    waiting.ready.set()
+    await handing_over
+    assert waiting.in_the_queues() == ["one"]
+    assert waiting.outbox.take_back() is None  # on its way
+
+
+async def test_a_text_whose_picture_is_damaged_is_given_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was typed behind it can still be sent."""
+    waiting = Waiting(monkeypatch, is_damaged=True)
+    waiting.ready.set()
+    waiting.outbox.put(f"see {waiting.mark}", follow_up=False)
+    waiting.outbox.put("this too", follow_up=False)
+
+    with pytest.raises(UsageError, match="damaged"):
+        await waiting.outbox.hand_over()
+    assert waiting.given_back == [f"see {waiting.mark}"]
+    await waiting.outbox.hand_over()
+    assert waiting.in_the_queues() == ["this too"]
