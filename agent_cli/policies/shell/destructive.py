@@ -15,17 +15,18 @@ _LOSSES: Mapping[str, Sequence[tuple[str, ...]]] = MappingProxyType(
         "git": (
             *(("reset", "--hard"), ("branch", "-D"), ("stash", "drop"), ("stash", "clear")),
             *(("checkout", "."), ("restore", "."), ("reflog", "expire"), ("update-ref", "-d")),
-            ("filter-branch",),
+            *(("checkout", "-f"), ("checkout", "--force"), ("filter-branch",)),
         ),
         "gh": (("release", "create"), ("release", "delete"), ("repo", "delete")),
-        **dict.fromkeys(("npm", "pnpm", "yarn", "bun", "lerna", "jsr"), (("publish",),)),
+        **dict.fromkeys(("npm", "pnpm"), (("publish",), ("unpublish",))),
+        **dict.fromkeys(("yarn", "bun", "lerna", "jsr"), (("publish",),)),
         **dict.fromkeys(("uv", "poetry", "hatch", "flit", "pdm", "cargo"), (("publish",),)),
         **dict.fromkeys(("docker", "podman", "gem", "nuget"), (("push",),)),
         "twine": (("upload",),),
         "mvn": (("deploy",),),
     }
 )
-_GIT_PUSH = ("-f", "-d", "--force", "--mirror", "--delete", "--prune", "+", ":")
+_GIT_PUSH = re.compile(r"-\w*[fd]\w*|--(?:force|mirror|delete|prune).*|[+:].*", re.DOTALL)
 _GIT_CLEAN = re.compile(r"-\w*f\w*|--force")
 
 
@@ -44,6 +45,8 @@ def _destruction(name: str, arguments: Reading, root: PurePath) -> str | None:
     words = [word for word in arguments if word is not None]
     if name == "rm":
         return _removal(arguments, root)
+    if name == "find" and "-delete" in words:
+        return _deletion(arguments, root)
     for loss in _LOSSES.get(name, ()):
         if _in_order(loss, words):
             return f"{name} {' '.join(loss)} cannot be taken back"
@@ -70,6 +73,13 @@ def _removal(arguments: Reading, root: PurePath) -> str | None:
     return None
 
 
+def _deletion(arguments: Reading, root: PurePath) -> str | None:
+    # Mostly `find . -name '*.pyc' -delete`, which is as harmless as the names it is about.
+    if any(word is None or (word != "." and _is_vital(word, root)) for word in arguments):
+        return "find -delete outside the workspace, or of what the text does not tell"
+    return None
+
+
 def _is_vital(target: str, root: PurePath) -> bool:
     path = PurePath(target)
     outside = target.startswith("~") or ".." in path.parts
@@ -84,7 +94,7 @@ def _in_order(wanted: Sequence[str], words: Sequence[str]) -> bool:
 
 
 def _git_loss(words: Sequence[str]) -> str | None:
-    if "push" in words and any(word.startswith(_GIT_PUSH) for word in words):
+    if "push" in words and any(map(_GIT_PUSH.fullmatch, words)):
         return "git push would overwrite or delete what others have"
     if "clean" in words and any(map(_GIT_CLEAN.fullmatch, words)):
         return "git clean deletes files for good"

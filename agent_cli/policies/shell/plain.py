@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
+from agent_cli.policies.shell.syntax import descendants, is_descriptor, source, syntax_tree
 from agent_cli.policies.shell.words import NotLiteral, Word, literal_word, odd_character
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SCRIPT_CHARS_MAX = 10_000
 JOINED_MAX = 50
+_SHOWN_MAX = 40
 
 _WORDS = frozenset({"word", "number", "string", "raw_string", "concatenation"})
 _NAMED = _WORDS | {
@@ -83,6 +84,8 @@ def _check_known(node: "Node", text: bytes) -> None:
         raise _NotPlain("a syntax error, or syntax unknown here")
     if node.type not in (_NAMED if node.is_named else _ANONYMOUS):
         raise _NotPlain(_readable(node))
+    if node.type == "file_descriptor" and not is_descriptor(node):
+        raise _NotPlain(f"an option before a redirect: {source(node)}")
     if node.type == "comment" and text[: node.start_byte][-1:] not in (b"", b" ", b"\t", b"\n"):
         raise _NotPlain("a number sign that may not begin a comment")
 
@@ -90,7 +93,10 @@ def _check_known(node: "Node", text: bytes) -> None:
 def _readable(node: "Node") -> str:
     name = node.type.replace("_", " ")
     shown = " ".join(source(node).split())
-    return f"{name}: {shown[:60]}" if node.is_named else f"operator {shown}"
+    if not node.is_named:
+        return f"operator {shown}"
+    # The command itself stands on the screen already; half of it again explains nothing.
+    return f"{name}: {shown}" if len(shown) <= _SHOWN_MAX else f"{name}, which no rule can judge"
 
 
 def _commands(node: "Node", after: str = "", depth: int = 0) -> Iterator[SimpleCommand]:

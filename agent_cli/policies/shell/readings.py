@@ -7,10 +7,10 @@ A word that the text does not tell is None, and a command that it does not tell 
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
-from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
+from agent_cli.policies.shell.syntax import descendants, is_descriptor, source, syntax_tree
 from agent_cli.policies.shell.words import likely_word
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ STARTERS = SHELLS | {
     *("fd", "ionice", "chrt", "taskset", "chroot", "unshare", "nsenter", "bwrap", "firejail"),
     *("strace", "ltrace", "gdb", "valgrind", "perf", "script", "unbuffer", "busybox", "toybox"),
     *("eval", "trap", "source", ".", "coproc", "ssh", "docker", "podman", "kubectl", "entr"),
-    *("npx", "uvx", "pipx", "poetry", "uv", "hatch", "rye", "nix-shell", "direnv"),
+    *("!", "npx", "uvx", "pipx", "poetry", "uv", "hatch", "rye", "nix-shell", "direnv"),
 }
 _ADDS_ARGUMENTS = frozenset({"xargs", "parallel", "find", "fd", "entr"})
 _RUNS_TEXT = frozenset({"eval", "trap"})
@@ -35,9 +35,13 @@ _DEPTH_MAX = 4
 _WORDS_MAX = 32  # Longer than any rule.
 
 _COMMANDS = frozenset({"command", "declaration_command", "unset_command"})
+_JOINED = frozenset({"list", "pipeline", "negated_command"})
 _NOT_WORDS = frozenset({"variable_assignment", "herestring_redirect", "heredoc_redirect"})
 _STDIN = ("/dev/stdin", "/dev/fd/", "/proc/")
 _SCRIPT = re.compile(r"[\s;&|<>()`$]")
+_NO_WORD = re.compile(r"#|(?:[^\\]|\\.)*\n", re.DOTALL)
+_GAP = re.compile(r"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
+_QUOTES = re.compile(r"\\\n|[\\'\"]")
 _BREAKS = re.compile(r"[\s;&|<>()`{}'\"\\$]+")
 
 
@@ -47,9 +51,10 @@ def readings(script: str, depth: int = 0) -> Iterator[Reading]:
         yield UNSEEN
         return
     tree = syntax_tree(script)
-    if tree.has_error:
+    if tree.has_error or any(map(_is_misread, descendants(tree))):
         yield UNSEEN
         yield from _pieces(script)
+        yield from _pieces(_QUOTES.sub("", script))
     for words in _commands(tree):
         yield from _unwrapped(words, depth)
 
@@ -74,6 +79,25 @@ def _pieces(script: str) -> Iterator[Reading]:
         yield tuple(words[at : at + _WORDS_MAX])
 
 
+def _is_misread(node: "Node") -> bool:
+    """Return whether bash would find other words in *node* than the parser.
+
+    What it finds is one word or two: a backslash behind a quote or at the end of a line; a line
+    that begins with a backslash; a comment behind a redirect.
+    """
+    if node.type == "word":
+        return bool(_NO_WORD.match(source(node)))
+    if node.type != "command":
+        return False
+    text, begin = node.text or b"", node.start_byte
+    gaps = (
+        text[before.end_byte - begin : after.start_byte - begin].decode()
+        for before, after in pairwise(node.children)
+        if not after.type.endswith("_redirect")
+    )
+    return not all(map(_GAP.fullmatch, gaps))
+
+
 def _commands(tree: "Node") -> Iterator[Reading]:
     for node in descendants(tree):
         if node.type in _COMMANDS:
@@ -86,9 +110,16 @@ def _commands(tree: "Node") -> Iterator[Reading]:
                 )
             )
             if behind:
-                body = node.children[0]
-                yield (*(_words(body) if body.type in _COMMANDS else ()), *behind)
+                yield (*_words_of_last(node.children[0]), *behind)
                 yield behind
+
+
+def _words_of_last(node: "Node") -> Iterator[str | None]:
+    """Yield the words of the command that *node*, which may join several, ends with."""
+    while node.type in _JOINED and node.children:
+        node = node.children[-1]
+    if node.type in _COMMANDS:
+        yield from _words(node)
 
 
 def _words(command: "Node") -> Iterator[str | None]:
@@ -100,9 +131,10 @@ def _words(command: "Node") -> Iterator[str | None]:
 
 
 def _behind(redirect: "Node") -> Iterator[str | None]:
-    words = [child for child in redirect.children if child.is_named]
-    words = [word for word in words if word.type != "file_descriptor"]
-    return (likely_word(source(word)) for word in words[1:])
+    words = [child for child in redirect.children if child.is_named and not is_descriptor(child)]
+    if words and words[0].type == "file_descriptor":
+        yield source(words.pop(0))  # An option of the command, as bash reads it.
+    yield from (likely_word(source(word)) for word in words[1:])
 
 
 def _unwrapped(words: Reading, depth: int) -> Iterator[Reading]:

@@ -19,6 +19,11 @@ def source(node: "Node") -> str:
     return (node.text or b"").decode()
 
 
+def is_descriptor(node: "Node") -> bool:
+    """Tell whether *node* numbers a stream: of `sort -oa1>b` the parser says that -oa1 does."""
+    return node.type == "file_descriptor" and source(node).isdecimal()
+
+
 def descendants(node: "Node") -> Iterator["Node"]:
     """Yield *node* and everything below it, in the order of the text."""
     waiting = [node]

@@ -109,6 +109,9 @@ DANGEROUS: Mapping[str, Sequence[str]] = {
         "cat </dev/tcp/127.0.0.1/9",
         "echo x > /dev/tcp/127.0.0.1/9",
         "ls > 1",
+        "sort data.txt -oout1>/dev/null",
+        "tree -o1>/dev/null",
+        "rg x src -z1</dev/null",
     ),
     "joined commands": (
         "ls; rm data.txt",

@@ -61,6 +61,9 @@ def judged(script: str, *, allow: str = "", ask: str = "", deny: str = "") -> Ju
         "2>/dev/null npm run x",
         "npm > out.txt run x",
         "npm 2>/dev/null run x",
+        "ls && npm 2>/dev/null run x",
+        "ls | npm run 2>/dev/null x",
+        "! npm 2>/dev/null run x",
         "npm run x; ls 'a",
         'ls "a; npm run x',
         "while npm run x; do",
@@ -72,6 +75,11 @@ def judged(script: str, *, allow: str = "", ask: str = "", deny: str = "") -> Ju
 def test_a_rule_that_denies_finds_the_command_wherever_it_stands(script: str) -> None:
     """However deep, behind whatever, and with no limit that skips the rest."""
     assert judged(script, deny="npm run *").verdict == "deny"
+
+
+def test_an_option_the_parser_takes_for_a_redirects_number_counts() -> None:
+    """Of `sort -oa1>b` bash makes an option and a redirect."""
+    assert judged("cat x | sort -oa1>/dev/null", deny="sort -oa1").verdict == "deny"
 
 
 @pytest.mark.parametrize(
@@ -113,6 +121,7 @@ def test_what_a_rule_that_denies_cannot_see_asks_in_every_mode(script: str) -> N
         "grep 'npm run' README.md",
         "python $file",
         "[ -f package.json ] && npm test",
+        "npm test \\\n  -- 'a b' \\\n c # d",
     ],
 )
 def test_a_rule_that_denies_leaves_others_alone(script: str) -> None:
@@ -207,7 +216,17 @@ def test_a_rule_without_words_means_every_command(written: str | None) -> None:
         "sudo rm -rf /",
         "bash -c 'rm -rf /'",
         "echo / | xargs rm -rf",
+        "cat x | rm 2>/dev/null -rf /",
+        "! ! rm -rf /",
+        "ls\n\\rm -rf /",
+        "ls \n\\\nrm -rf /",
+        '"r"\\m -rf /',
+        "r\\\nm -rf /",
+        "ls > x #c\nrm -rf /",
+        "find -L / -delete",
+        'find "$x" -delete',
         "git push -f",
+        "git push -uf origin main",
         "git push --force-with-lease origin main",
         "git -C x push origin +main",
         "git push origin :main",
@@ -215,8 +234,10 @@ def test_a_rule_without_words_means_every_command(written: str | None) -> None:
         "git clean -fdx",
         "git branch -D x",
         "git checkout .",
+        "git checkout -f main",
         "git stash drop",
         "npm publish",
+        "npm unpublish x",
         "cargo publish",
         "twine upload dist/x",
         "docker push x",
@@ -232,7 +253,11 @@ def test_what_cannot_be_taken_back_asks_whatever_is_allowed(script: str) -> None
 
 
 @pytest.mark.parametrize(
-    "script", ["rm -rf build", "rm x", "git push", "git clean -n", "git reset", "npm test"]
+    "script",
+    [
+        *("rm -rf build", "rm x", "git push", "git push -u origin main", "git clean -n"),
+        *("git reset", "npm test", "find . -name '*.pyc' -delete"),
+    ],
 )
 def test_what_can_be_made_again_is_left_to_the_rules(script: str) -> None:
     assert judged(script, allow="*").verdict == "allow"

@@ -1,0 +1,97 @@
+"""Bash itself is asked how it reads a script: what the parser says runs must be what bash runs."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from agent_cli.policies.shell import SimpleCommand, Unknown, parse
+
+# Pieces that can change what the pieces beside them mean.
+_PIECES = (
+    *("a", "b1", "cmd", "x=y", "-n", "-o1", "-oout", "-ab12", "-a-b1", "--x1", "_1", "--opt=v"),
+    *("'q r'", '"d q"', "''", '""', "'a\nb'", '"a\nb"', '"!"', "';'", '";"', "a'b'c", 'a"b"c'),
+    *("$", "$x", "${x}", "$(a)", "`a`", '"\\$a"', "\\$", "\\", "\\\n", "\\a", "\\'", "\\;", "\\#"),
+    *("\n", "\t", ";", "&&", "||", "|", "|&", "&", "# c", "#c\n", "|| #x\n", "; #x\n", "a#b"),
+    *(">", "<", ">>", "2>", "2>&1", ">&2", "1>&2", "&>", "/dev/null", ">/dev/null", "</dev/null"),
+    *("1>/dev/null", "12>/dev/null", "a2>/dev/null", "<<", "<<E", "\nE\n", "<<<", "3<", "&-"),
+    *("!", "{", "}", "(", ")", "[", "]", "[[", "]]", "*", "?", "[!a]", "~", "a~b", "a:~", "a=~"),
+    *("if", "then", "fi", "for", "in", "do", "case", "function", "select", "{a,b}", "{1..3}"),
+    *("a=(", "b)", "==", "=~", "-eq", "-", "--", "é", "1", "2", "x[1]=", "x+=", "a^b", "%", "@"),
+)
+# Written to a file of its own, because the parts of a pipeline run side by side.
+_TELLS = 'command_not_found_handle() { printf "%s\\0" "$@" >"$LOG/$BASHPID"; return ${#1}; }\n'
+# Words of the shell that bash looks behind; no program that is known to only read has such a name.
+_KEYWORDS = frozenset({"coproc", "time"})
+
+
+def plain_scripts(seed: int) -> Iterator[tuple[str, tuple[SimpleCommand, ...]]]:
+    """Yield scripts the parser takes for plain, and the commands it sees in them."""
+    random = Random(seed)
+    while True:
+        pieces = (
+            random.choice(_PIECES) + random.choice(("", "", " "))
+            for _ in range(random.randint(2, 8))
+        )
+        script = random.choice(("", "cmd ")) + "".join(pieces)
+        commands = parse(script)
+        if isinstance(commands, Unknown):
+            continue
+        if _KEYWORDS.isdisjoint(command.words[0].text for command in commands):
+            yield script, commands
+
+
+def run(script: str, folder: Path) -> tuple[list[list[str]], list[str]]:
+    """Return the commands bash starts for *script*, and the files it makes."""
+    log, empty = folder / "log", folder / "empty"
+    for each in (log, empty):
+        shutil.rmtree(each, ignore_errors=True)
+        each.mkdir()
+    (folder / "tells").write_text(_TELLS)
+    environment = {"PATH": "/nowhere", "BASH_ENV": str(folder / "tells"), "LOG": str(log)}
+    bash = shutil.which("bash")
+    assert bash
+    subprocess.run(
+        [bash, "-c", script],
+        cwd=empty,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    started = [path.read_bytes().decode().split("\0")[:-1] for path in log.iterdir()]
+    return started, [path.name for path in empty.iterdir()]
+
+
+def differences(seed: int, count: int, folder: Path) -> list[str]:
+    """Return the scripts that bash reads in another way than the parser."""
+    found = []
+    for script, commands in islice(plain_scripts(seed), count):
+        started, made = run(script, folder)
+        seen = [[word.text for word in command.words] for command in commands]
+        # A pattern that matches something is not what is looked at here.
+        globs = any(word.glob for command in commands for word in command.words)
+        if made or (not globs and any(words not in seen for words in started)):
+            found.append(script)
+    return found
+
+
+def test_bash_is_seen_to_start_what_it_starts(tmp_path: Path) -> None:
+    """Else the tests below could not fail."""
+    assert run("a 'b c' -o1>out | d", tmp_path)[1] == ["out"]
+    assert sorted(run("a 'b c' -o1 | d", tmp_path)[0]) == [["a", "b c", "-o1"], ["d"]]
+
+
+def test_bash_reads_a_sample_as_the_parser_does(tmp_path: Path) -> None:
+    """S4-26: a word that only bash sees would be an option nobody checked."""
+    assert differences(1, 100, tmp_path) == []
+
+
+@pytest.mark.slow
+def test_bash_reads_plain_scripts_as_the_parser_does(tmp_path: Path) -> None:
+    """2,000 of them."""
+    assert differences(2, 2_000, tmp_path) == []
