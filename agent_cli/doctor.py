@@ -17,9 +17,9 @@ from agent_cli.errors import AgentCliError, ModelError
 from agent_cli.mcp_client import McpServers, Phase, ServerConfig, ServerProblem, ServerState
 from agent_cli.messages import UserMessage
 from agent_cli.programs import find_program
-from agent_cli.provider import ModelRequest
+from agent_cli.provider import Model, ModelRequest
 from agent_cli.providers.anthropic_messages import AnthropicMessages
-from agent_cli.providers.models import model_by_id
+from agent_cli.providers.models import doubt_about, model_by_id
 from agent_cli.providers.retry_policy import RetryPolicy
 from agent_cli.redaction import Redactor
 from agent_cli.settings import OPTIONAL_SECRETS, check_credentials
@@ -50,18 +50,25 @@ async def examine(begun: Start) -> int:
     """Print one line for each thing that can be wrong; return 1 when something is."""
     sinks = logs.configure(begun.loaded.settings.logging, Redactor.of(begun.environment))
     try:
-        findings = [*_local(begun), await _endpoint(begun), *await _servers(begun)]
+        model = model_by_id(begun.loaded.settings.model_id())
+        local = _local(begun, model)
+        findings = [*local, await _endpoint(begun, model), *await _servers(begun)]
     finally:
         sinks.close()
     print(_report(findings))
     return 1 if any(finding.ok is False for finding in findings) else 0
 
 
-async def diagnosis(begun: Start, states: Sequence[ServerState]) -> str:
-    """Return the report of a program that runs; *states* are those of its servers."""
-    local = await asyncio.to_thread(lambda: [*_local(begun)])
+async def diagnosis(begun: Start, model: Model, states: Sequence[ServerState]) -> str:
+    """Return the report of a program that runs, asks *model* and has servers in *states*."""
+    local = await asyncio.to_thread(lambda: [*_local(begun, model)])
     configured = await asyncio.to_thread(lambda: [*configured_servers(begun)])
-    findings = [*local, await _endpoint(begun), *_problems(configured), *map(_of_server, states)]
+    findings = [
+        *local,
+        await _endpoint(begun, model),
+        *_problems(configured),
+        *map(_of_server, states),
+    ]
     return _report(findings)
 
 
@@ -75,8 +82,7 @@ def _report(findings: Sequence[Finding]) -> str:
     )
 
 
-def _local(begun: Start) -> Iterator[Finding]:
-    settings = begun.loaded.settings
+def _local(begun: Start, model: Model) -> Iterator[Finding]:
     yield Finding("python", None, f"{platform.python_version()} on {platform.platform(terse=True)}")
     yield _terminal()
     notices = "; ".join(begun.notices)
@@ -99,8 +105,9 @@ def _local(begun: Start) -> Iterator[Finding]:
     )
     yield _writable("sessions", paths.sessions_dir())
     yield _writable("logs", paths.log_file().parent)
-    model = model_by_id(settings.model_id())
-    yield Finding("model", None, f"{model.id}, window {model.context_window:,} tokens")
+    doubt = doubt_about(model.id)
+    window = f"{model.id}, window {model.context_window:,} tokens"
+    yield Finding("model", None, doubt or window)
     for tool, names in OPTIONAL_SECRETS.items():
         missing = begun.environment.missing(*names)
         text = f"off: {', '.join(missing)} not set" if missing else "its secrets are set"
@@ -169,7 +176,7 @@ def _credentials(begun: Start) -> Finding:
     return Finding("key", True, "found")
 
 
-async def _endpoint(begun: Start) -> Finding:
+async def _endpoint(begun: Start, model: Model) -> Finding:
     """Ask the model for one token: the only way to know that key, address and model work."""
     if not _credentials(begun).ok:
         return Finding("endpoint", None, "not asked: there is no key")
@@ -177,7 +184,7 @@ async def _endpoint(begun: Start) -> Finding:
     where = connection.base_url or "the default address"
     provider = AnthropicMessages(connection, RetryPolicy(max=0))
     request = ModelRequest(
-        model=model_by_id(begun.loaded.settings.model_id()),
+        model=model,
         messages=(UserMessage.of("Say ok."),),
         max_tokens=1,
         thinking_level=None,

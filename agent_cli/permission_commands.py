@@ -12,7 +12,7 @@ from agent_cli.sandbox import Report
 from agent_cli.startup import Start
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.timeline import Json
-from agent_cli.tooling import Allow, Ask, Deny, Tool, check_input
+from agent_cli.tooling import CALL_AGAIN, Allow, Ask, Deny, Tool, check_input
 
 _VERDICTS = {Allow: "allow", Ask: "ask", Deny: "deny"}
 _MCP_PREFIX = "mcp__"
@@ -38,7 +38,7 @@ def explain(begun: Start, name: str, given: str) -> str:
         report = sandbox.report or sandbox.probe()
         decision = permissions.decide(call, tool, params, report)
     except ToolError as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(str(error).removesuffix(CALL_AGAIN)) from error
     finally:
         sandbox.close()
     lines = _lines(begun, decision, report, permissions.mode)

@@ -16,7 +16,7 @@ A tool is a value, not a class to inherit from:
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from jsonschema import ValidationError as SchemaError
 from jsonschema.validators import validator_for
@@ -25,6 +25,9 @@ from pydantic import BaseModel, ValidationError
 from agent_cli.cancel import CancelToken
 from agent_cli.errors import ToolError
 from agent_cli.timeline import Block, FileOutput, Json, WidgetOutput, text_block, text_of
+
+CALL_AGAIN: Final = " Correct it and call again."
+"""Ends a sentence about a wrong input; for the model, so a front end leaves it out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,9 +229,7 @@ def check_input(tool: Tool, given: Json) -> Any:  # Any: what Tool.parameters pr
                 for fault in error.errors()
             ]
     if faults:
-        raise ToolError(
-            f"Invalid input for {tool.name}: {'; '.join(faults)}. Correct it and call again."
-        )
+        raise ToolError(f"Invalid input for {tool.name}: {'; '.join(faults)}.{CALL_AGAIN}")
     return given
 
 

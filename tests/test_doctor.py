@@ -8,6 +8,7 @@ from agent_cli import paths
 from agent_cli.arguments import Arguments
 from agent_cli.doctor import diagnosis, examine
 from agent_cli.mcp_client import Phase, ServerState
+from agent_cli.provider import Model
 from agent_cli.startup import start
 from tests.messages_api import error, reply, serve_in_thread
 
@@ -65,7 +66,11 @@ async def test_a_program_that_runs_reports_the_servers_it_has(
     ]
     with serve_in_thread(reply("ok")) as api:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
-        report = await diagnosis(start(Arguments(), may_ask=False), states)
+        chosen = Model("claude-opus-5-6", context_window=7)
+        report = await diagnosis(start(Arguments(), may_ask=False), chosen, states)
+
+    assert api.requests[0].body["model"] == "claude-opus-5-6"
+    assert "claude-opus-5-6 is not among the models known here" in report
 
     lines = [line.split(maxsplit=3) for line in report.splitlines()]
     assert ["ok", "mcp", "docs", "3 tools"] in lines

@@ -70,7 +70,7 @@ def test_what_is_explained_is_what_would_be_decided(
     ("words", "complaint"),
     [
         (("lok", "x"), "there is no tool lok; there are read, edit, write, bash"),
-        (("edit", '{"path": 1}'), "Invalid input for edit"),
+        (("edit", '{"path": 1}'), "edits: Field required.\n"),
         (("bash", "ls", "--deny", "bash("), "flag --deny: 'bash(' is not a rule"),
     ],
 )

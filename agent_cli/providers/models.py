@@ -3,6 +3,7 @@
 import re
 import tomllib
 from decimal import Decimal
+from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 
@@ -79,6 +80,17 @@ def model_by_id(model_id: str) -> Model:
         thinking=facts.thinking,
         efforts=facts.efforts,
         binds_thinking=facts.binds_thinking,
+    )
+
+
+def doubt_about(model_id: str) -> str:
+    """Return a sentence about a model that is not in models.toml; "" about one that is."""
+    if _facts(model_id):
+        return ""
+    near = get_close_matches(model_id, model_table().models, n=1)
+    meant = f" (did you mean {near[0]}?)" if near else ""
+    return (
+        f"{model_id} is not among the models known here{meant}: the API decides, no cost is shown"
     )
 
 

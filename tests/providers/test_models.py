@@ -5,7 +5,13 @@ import re
 import pytest
 
 from agent_cli.provider import Model
-from agent_cli.providers.models import cost_microdollars, model_by_id, model_table, prices_as_of
+from agent_cli.providers.models import (
+    cost_microdollars,
+    doubt_about,
+    model_by_id,
+    model_table,
+    prices_as_of,
+)
 from agent_cli.timeline import Usage
 
 MILLION = 1_000_000
@@ -62,3 +68,12 @@ def test_every_list_of_prices_ends_with_one_for_any_length() -> None:
     for name, facts in model_table().models.items():
         assert all(tier.up_to_prompt_tokens for tier in facts.prices[:-1]), name
         assert not any(tier.up_to_prompt_tokens for tier in facts.prices[-1:]), name
+
+
+def test_an_unknown_model_is_doubted_and_the_nearest_one_named() -> None:
+    """It may still be asked: the API knows models this table does not."""
+    assert doubt_about("claude-opus-5-5") == doubt_about("claude-haiku-4-5-20251001") == ""
+    assert doubt_about("claude-opus-55").startswith(
+        "claude-opus-55 is not among the models known here (did you mean claude-opus-5-5?)"
+    )
+    assert "did you mean" not in doubt_about("somebody-elses")
