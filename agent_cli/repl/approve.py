@@ -11,6 +11,7 @@ from agent_cli.events import ToolCall
 from agent_cli.repl.changes import Row
 from agent_cli.repl.permissions import Permissions
 from agent_cli.repl.preview import folded, preview, write_rows
+from agent_cli.repl.refusals import STOPPED, UNWANTED, unwanted_because
 from agent_cli.repl.rewording import Editor, reworded
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines
@@ -20,8 +21,6 @@ _NOBODY: Final = (
     "This call needs a person's approval and nobody can be asked here. Go on without it, and say"
     " at the end what was left out."
 )
-_REFUSED: Final = "The user does not want this call to run. Do not try it again in another form."
-_STOPPED: Final = "The user stopped here instead of answering."
 _TWO_DIGITS: Final = 10
 _WORDS: Final = {"yes": "y", "always": "a", "project": "p", "no": "n", "edit": "e"}
 # What stands around the calls: the question itself, the keys, and the prompt's surroundings.
@@ -111,7 +110,7 @@ class Approvals:
             while waiting := self._waiting(numbered, decided):
                 decided |= await self._ask(waiting)
         except KeyboardInterrupt:
-            return [Rejected(_STOPPED, stop=True)] * len(calls)
+            return [Rejected(STOPPED, stop=True)] * len(calls)
         return [decided.get(number, Approved()) for number in numbered]
 
     def _waiting(self, calls: _Calls, decided: _Decisions) -> _Calls:
@@ -144,15 +143,14 @@ class Approvals:
                 if int(key) in calls:
                     return await self._ask({int(key): calls[int(key)]})
             elif len(answer) > 1:  # one letter that is no key is a slip
-                reason = f"The user does not want this call to run and says: {answer}"
-                return dict.fromkeys(calls, Rejected(reason))
+                return dict.fromkeys(calls, Rejected(unwanted_because(answer)))
 
     async def _decided(self, key: str, calls: _Calls) -> _Decisions:
         """Return what *key* stands for; nothing when it has to be asked again."""
         try:
             match key:
                 case "n":
-                    return dict.fromkeys(calls, Rejected(_REFUSED))
+                    return dict.fromkeys(calls, Rejected(UNWANTED))
                 case "e":
                     [(number, call)] = calls.items()
                     wanted = await reworded(call, self._editor) if self._editor else None

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final, Literal
 from agent_cli import events
 from agent_cli.messages import AssistantMessage, Message
 from agent_cli.provider import TextDelta, ThinkingDelta
-from agent_cli.terminal.narration import describe_call, narrate, one_line, seconds, side_output
+from agent_cli.repl.refusals import failure
+from agent_cli.terminal.narration import describe_call, narrate, seconds, side_output
 from agent_cli.terminal.writer import Writer
 from agent_cli.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.tooling import Tool
@@ -100,12 +101,11 @@ class Renderer:
     def _end_tool(self, event: events.ToolExecutionEnd) -> None:
         now_s = self._clock()
         call, started_s = self._running.pop(event.tool_call_id, (event.tool_name, now_s))
-        elapsed = seconds(now_s - started_s)
         if event.is_error:
-            reason = one_line(event.result.text)
-            self._writer.aside(f"  failed after {elapsed}: {call}: {reason}", "warning")
+            outcome, reason = failure(event.result.text, now_s - started_s)
+            self._writer.aside(f"  {outcome}: {call}: {reason}", "warning")
         else:
-            self._writer.aside(f"  done in {elapsed}: {call}", "dim")
+            self._writer.aside(f"  done in {seconds(now_s - started_s)}: {call}", "dim")
         for text in self._handed_over.pop(event.tool_call_id, ()):
             self._writer.aside(text)
 

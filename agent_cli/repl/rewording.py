@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 from agent_cli.events import ToolCall
+from agent_cli.repl.refusals import unwanted_as_it_is
 from agent_cli.timeline import Json
 
 # (text, ending of the file's name) -> the text as it was saved.
@@ -29,10 +30,7 @@ async def reworded(call: ToolCall, editor: Editor) -> str | None:
         return None
     if not text.endswith("\n"):
         wanted = wanted.removesuffix("\n")
-    return (
-        f"The user does not want this call to run as it is. Call {call.name} again with exactly"
-        f" this {name}, everything else unchanged:\n\n{wanted}"
-    )
+    return unwanted_as_it_is(call.name, name, wanted)
 
 
 def _written(given: Json) -> tuple[str, str, str]:

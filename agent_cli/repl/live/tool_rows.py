@@ -10,7 +10,8 @@ from agent_cli.repl.live.paint import Paint, rows_of
 from agent_cli.repl.live.results import has_failed, outcome_of
 from agent_cli.repl.live.widgets import SideOutput, progress_of
 from agent_cli.repl.markdown.cells import wrapped
-from agent_cli.terminal.narration import describe_call, label_of, one_line, seconds
+from agent_cli.repl.refusals import failure
+from agent_cli.terminal.narration import describe_call, label_of, seconds
 from agent_cli.terminal.sanitize import clean
 from agent_cli.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.tooling import Tool, ToolResult
@@ -169,26 +170,28 @@ class ToolRows:
         call = self._call(event.tool_call_id, event.tool_name, None)
         call.ended_s = self._clock()
         begun_s = call.ended_s if call.started_s is None else call.started_s
-        passed = seconds(call.ended_s - begun_s)
+        elapsed_s = call.ended_s - begun_s
         was_asked = event.tool_call_id in self._asked
         self._asked.discard(event.tool_call_id)
-        call.rows = [*self._last_rows(call, event, passed)]
+        call.rows = [*self._last_rows(call, event, elapsed_s)]
         call.rows += self._details.result(
             event.result, is_error=event.is_error, was_asked=was_asked
         )
         for output in call.side_outputs:
             call.rows += self._details.side_output(output)
 
-    def _last_rows(self, call: _Call, event: events.ToolExecutionEnd, passed: str) -> Iterator[str]:
+    def _last_rows(
+        self, call: _Call, event: events.ToolExecutionEnd, elapsed_s: float
+    ) -> Iterator[str]:
         """Yield the row for good, broken between words where the terminal is too narrow."""
         details = event.result.details
         is_bad = event.is_error or has_failed(details)
         mark = self._paint.text("✗", "bad") if is_bad else self._paint.text("✓", "good")
         if event.is_error:
-            reason, *_ = clean(event.result.text).split("\n", 1)
-            words = f"failed after {passed}: {one_line(reason)}"
+            first_line, *_ = clean(event.result.text).split("\n", 1)
+            words = ": ".join(failure(first_line, elapsed_s))
         else:
-            words = " · ".join(word for word in (outcome_of(details), passed) if word)
+            words = " · ".join(filter(None, (outcome_of(details), seconds(elapsed_s))))
         text, words_begin = f"{call.text} · {words}", len(call.text) + 1
         for start, end in wrapped(text, max(self._columns() - _MARK_CELLS, 1)):
             middle = min(max(words_begin, start), end)

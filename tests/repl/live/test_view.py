@@ -130,8 +130,8 @@ def test_the_row_of_a_call_breaks_between_words_and_keeps_its_colours() -> None:
     screen(start("1", "a.py"), end("1", ToolResult.error("there is no a.py here " * 3)))
 
     assert screen.rows == [
-        "✗ read a.py · failed after 0.0 s: there is no a.py here",
-        "  there is no a.py here there is no a.py here",
+        "✗ read a.py · failed: there is no a.py here there is no a.py",
+        "  here there is no a.py here",
     ]
 
 
