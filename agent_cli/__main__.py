@@ -5,9 +5,12 @@ import sys
 
 def main() -> int:
     """Run the program and return its exit code."""
-    from agent_cli.cli import run  # noqa: PLC0415 - sys.path has to be safe before this
+    try:
+        from agent_cli.cli import run  # noqa: PLC0415 - sys.path has to be safe before this
 
-    return run(sys.argv[1:])
+        return run(sys.argv[1:])
+    except KeyboardInterrupt:  # while modules were imported
+        return 130
 
 
 def _forget_working_directory() -> None:

@@ -7,6 +7,7 @@ half as long as starting Python, and its sentences are not ours.
 
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -163,6 +164,12 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         elif found.get("command") not in ("version", "help") or option.field != "command":
             found[option.field] = option.convert(value) if isinstance(value, str) else value
     return _checked(Arguments(**found, overrides=tuple(overrides)), operands)
+
+
+def asks_for_json(argv: Sequence[str]) -> bool:
+    """Return whether *argv*, understood or not, wants JSON on stdout."""
+    words = {*argv, *("=".join(pair) for pair in pairwise(argv))}
+    return not words.isdisjoint({"--output-format=json", "--output-format=stream-json"})
 
 
 def help_text() -> str:

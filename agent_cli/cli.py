@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from agent_cli.arguments import Arguments, help_text, parse_arguments
+from agent_cli.arguments import Arguments, asks_for_json, help_text, parse_arguments
 from agent_cli.errors import AgentCliError, SettingsError, UsageError
 from agent_cli.version import __version__
 
@@ -22,18 +22,36 @@ def run(argv: Sequence[str]) -> int:
     try:
         exit_code = _run(parse_arguments(argv))
         sys.stdout.flush()
-    except (UsageError, SettingsError) as error:
-        return _complain(error, 2)
     except AgentCliError as error:
-        return _complain(error, 1)
+        exit_code = 2 if isinstance(error, UsageError | SettingsError) else 1
+        return _ended(argv, _complain(error, exit_code), "error")
     except KeyboardInterrupt:
-        return 130
+        return _ended(argv, 130, "aborted")
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        if error.errno not in (errno.ENOSPC, errno.EPIPE):
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python complains of it again at its end
-        return _complain(AgentCliError("the disk is full: the answer cannot be written"), 1)
+        return _unwritten(error)
     return exit_code
+
+
+def _ended(argv: Sequence[str], exit_code: int, stop_reason: str) -> int:
+    """Return *exit_code*; whoever reads JSON waits for a result, whatever happened."""
+    if asks_for_json(argv):
+        from agent_cli.headless import Outcome  # noqa: PLC0415 - rare
+        from agent_cli.stream_json import to_line  # noqa: PLC0415
+
+        print(to_line(Outcome(stop_reason=stop_reason, exit_code=exit_code).to_json()))
+    return exit_code
+
+
+def _unwritten(error: OSError) -> int:
+    """Return the exit code where stdout did not take what was printed."""
+    from agent_cli.terminal.writer import STDOUT_CLOSED_EXIT_CODE, silence  # noqa: PLC0415 - rare
+
+    silence(sys.stdout)  # or Python complains of it again at its end
+    if error.errno == errno.EPIPE:
+        return STDOUT_CLOSED_EXIT_CODE
+    return _complain(AgentCliError("the disk is full: the answer cannot be written"), 1)
 
 
 def _open_what_is_closed() -> None:

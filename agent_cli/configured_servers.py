@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from agent_cli.errors import SettingsError
 from agent_cli.mcp_client import ServerConfig, ServerProblem, read_config_file, server_config
 from agent_cli.mcp_client.user_servers import user_file
 from agent_cli.programs import search_path
@@ -75,6 +76,8 @@ def _files(begun: Start) -> Iterator[Path]:
     trusted = acting_files(begun.workspace) if begun.trusted else ()
     for given in begun.loaded.settings.mcp.config:
         path = begun.workspace / Path(given).expanduser()
+        if given in named and not path.exists():
+            raise SettingsError(f"--mcp-config: {path} does not exist")
         inside = path.resolve().is_relative_to(begun.workspace.resolve())
         if path in trusted or given in named or not inside:
             yield path

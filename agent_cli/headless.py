@@ -6,10 +6,14 @@ import select
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Literal, Protocol, TextIO, TypeAlias
 
 import structlog
@@ -40,7 +44,7 @@ _NOBODY: Final = (
 )
 
 
-class Application(Protocol):
+class Application(AbstractAsyncContextManager["Application"], Protocol):
     """What a headless run needs of the program; entered and left by the same task."""
 
     @property
@@ -60,15 +64,6 @@ class Application(Protocol):
             UsageError: The command cannot be used.
         """
         ...
-
-    async def __aenter__(self) -> "Application": ...
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
 
 
 @dataclass(slots=True)

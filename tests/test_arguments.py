@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from agent_cli import arguments as module
-from agent_cli.arguments import CHOOSE_SESSION, Arguments, help_text, parse_arguments
+from agent_cli.arguments import (
+    CHOOSE_SESSION,
+    Arguments,
+    asks_for_json,
+    help_text,
+    parse_arguments,
+)
 from agent_cli.errors import UsageError
 from agent_cli.settings import Environment, Override, load_settings
 
@@ -202,3 +208,17 @@ def test_the_command_line_needs_no_argparse() -> None:
     )
 
     assert run.stdout == "set()\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "asks"),
+    [
+        ("--output-format json --nope", True),
+        ("-p hi --output-format=stream-json --model", True),
+        ("--output-format text -p json", False),
+        ("-p --output-format", False),
+    ],
+)
+def test_words_that_cannot_be_understood_may_still_ask_for_json(words: str, asks: bool) -> None:
+    """S1-30: whoever reads JSON gets a result, after a mistake in the options too."""
+    assert asks_for_json(words.split()) == asks

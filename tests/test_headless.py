@@ -1,17 +1,21 @@
 """`-p`: one run on pipes, as scripts use it."""
 
+import asyncio
 import io
 import json
 import os
 import signal
+import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
+from agent_cli import headless
 from agent_cli.errors import UsageError
 from agent_cli.headless import read_prompt
+from tests.fakes import says, scripted_agent
 from tests.forked import PipedProgram, start
 from tests.repl.terminal import SCRIPTED
 
@@ -148,7 +152,7 @@ def test_stream_json_is_flushed_line_by_line() -> None:
         ("boom", {}, 1, "error", "RuntimeError: a bug"),
         ("refuse", {}, 1, "refusal", "refused"),
         ("hello", {"SETTINGS_ERROR": "1"}, 2, "error", "appsettings.toml: model is not set"),
-        ("loop forever", {"MAX_ROUNDS": "3"}, 4, "max_rounds", "stopped after 3 rounds"),
+        ("loop forever", {"MAX_ROUNDS": "3"}, 4, "max_rounds", "stopped after round 3"),
         ("bash touch made", {}, 3, "end_turn", "bash not run: nobody can be asked here"),
     ],
 )
@@ -164,6 +168,10 @@ def test_the_exit_code_says_how_it_went(
     assert told in err
     assert "Traceback" not in err
     assert not Path("made").exists()
+    events = [json.loads(line) for line in out.splitlines()]
+    said = [event for event in events if event["type"] in ("app.error", "app.notice")]
+    assert said[0]["type"] == ("app.error" if stop_reason == "error" else "app.notice")
+    assert told in said[0]["text"]
 
 
 def test_a_refused_call_is_an_answer_to_the_model_and_the_run_goes_on() -> None:
@@ -177,24 +185,59 @@ def test_a_refused_call_is_an_answer_to_the_model_and_the_run_goes_on() -> None:
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
-@pytest.mark.parametrize("prompt", ["forever", "loading"])
+@pytest.mark.parametrize("prompt", ["forever", "loading", "entering"])
 def test_a_signal_ends_the_run_with_its_result(
     number: signal.Signals, code: int, prompt: str
 ) -> None:
     """C18: aborted, closed, last line written; also while the program still loads."""
-    environment = {"AWAIT_BUILT": "1"} if prompt == "loading" else {}
+    waits = {"loading": "AWAIT_BUILT", "entering": "AWAIT_ENTERED"}
+    environment = {waits[prompt]: "1"} if prompt in waits else {}
     with started("stream-json", prompt, **environment) as process:
         process.stdin.close()
         if prompt == "forever":
             assert any("working on it" in line for line in iter(process.stdout.readline, ""))
         else:
-            wait_for(Path("agent.log"))
+            wait_for(Path("entering" if prompt == "entering" else "agent.log"))
         process.send_signal(number)
         result = last_line(process.stdout.read())
 
         assert (process.wait(), result["exit_code"]) == (code, code)
         assert result["stop_reason"] == "aborted"
         assert Path("closed").exists() == (prompt == "forever")
+
+
+class Program:
+    """The least that a headless run asks of a program."""
+
+    session_id = None
+
+    def __init__(self) -> None:
+        self.agent, self.model, _ = scripted_agent(says("hello"))
+
+    async def written_out(self, prompt: str) -> str:
+        return prompt
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_failure: object) -> None:
+        """Nothing was opened."""
+
+
+def test_a_full_disk_ends_the_run_and_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody gets the events; going on would cost money and change files unseen."""
+    program = Program()
+    with Path(os.devnull).open() as nothing, Path("/dev/full").open("wb", buffering=0) as full:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(full, write_through=True))
+
+        with pytest.raises(OSError, match="No space left on device"):
+            asyncio.run(headless.run("hello", lambda: program, output_format="stream-json"))
+
+    assert program.model.requests == []
+    assert "listener failed" not in caplog.text
 
 
 def wait_for(path: Path) -> None:

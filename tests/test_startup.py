@@ -9,7 +9,7 @@ import pytest
 from agent_cli import startup
 from agent_cli.arguments import Arguments, parse_arguments
 from agent_cli.configured_servers import configured_servers, inherited_environment
-from agent_cli.errors import AgentCliError, UsageError
+from agent_cli.errors import AgentCliError, SettingsError, UsageError
 from agent_cli.mcp_client import ServerConfig, ServerProblem
 from agent_cli.mcp_client.config import OAuth
 from agent_cli.settings import load_settings
@@ -106,6 +106,14 @@ def test_files_of_an_untrusted_workspace_start_no_server_unless_one_is_named() -
 
     assert list(configured_servers(untrusted)) == []
     assert [server.name for server in configured_servers(named)] == ["named"]
+
+
+def test_a_file_of_servers_that_was_named_has_to_exist() -> None:
+    """A mistyped --mcp-config would start a run without the tools it was asked with."""
+    named = start(parse_arguments(["--mcp-config", "nmaed.json"]), may_ask=False)
+
+    with pytest.raises(SettingsError, match=r"^--mcp-config: .*nmaed\.json does not exist$"):
+        list(configured_servers(named))
 
 
 def test_servers_find_no_program_of_a_strangers_workspace(

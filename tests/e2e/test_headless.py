@@ -272,6 +272,14 @@ def test_a_bug_ends_with_a_result_and_nothing_else_on_stdout() -> None:
 
     assert run.code == 1
     assert run.result["exit_code"] == 1
-    assert len(run.lines) == 1
+    assert [line["type"] for line in run.lines] == ["app.error", "app.result"]
     assert len(run.stderr.splitlines()) == 1
     assert "a bug" in run.stderr
+
+
+def test_a_mistake_in_the_options_ends_with_a_result_too() -> None:
+    """S1-30: the last line is always `app.result`, whatever happened."""
+    run = agent_cli("-p", "go", "--output-format", "json", "--nope")
+
+    assert (run.code, run.result["exit_code"], len(run.lines)) == (2, 2, 1)
+    assert "there is no option --nope" in run.stderr
