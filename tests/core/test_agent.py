@@ -1,6 +1,7 @@
 """The stateful level: state, queues, listeners, setters, abort and continue."""
 
 import asyncio
+import inspect
 import threading
 from typing import Literal
 
@@ -10,7 +11,13 @@ from agent_cli.agent import Agent
 from agent_cli.agent_state import AgentState
 from agent_cli.cancel import CancelToken
 from agent_cli.errors import AgentBusy, ConversationError, ModelError, NothingToContinue
-from agent_cli.events import AgentEnd, Event, ToolExecutionEnd, ToolExecutionStart
+from agent_cli.events import (
+    AgentEnd,
+    Event,
+    PromptStarted,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+)
 from agent_cli.hooks import LoopConfig
 from agent_cli.messages import (
     AssistantMessage,
@@ -20,7 +27,7 @@ from agent_cli.messages import (
     UserMessage,
 )
 from agent_cli.provider import Model, ThinkingLevel
-from agent_cli.timeline import Block, text_block
+from agent_cli.timeline import Block, text_block, text_of
 from agent_cli.tooling import ToolContext
 from tests.fakes import (
     LIMIT_S,
@@ -60,7 +67,7 @@ def ending_of(events: list[Event]) -> tuple[str, str | None]:
 
 
 def test_a_fresh_agent_has_the_documents_defaults() -> None:
-    """S0-31, S0-54, S3-14: the whole table."""
+    """S0-31, S3-14: the whole table."""
     agent = Agent()
 
     assert agent.state == AgentState(
@@ -75,6 +82,26 @@ def test_a_fresh_agent_has_the_documents_defaults() -> None:
         error=None,
     )
     assert not agent.has_queued_messages()
+
+
+def test_options_have_the_documents_names_and_defaults() -> None:
+    """S0-54, S0-26, S0-29: what a caller that sets nothing gets."""
+    options = LoopConfig()
+
+    given = {name: each.default for name, each in inspect.signature(Agent).parameters.items()}
+
+    assert given == {
+        "config": None,
+        "initial_state": None,
+        "conversation": None,
+        "steering_mode": "one_at_a_time",
+        "follow_up_mode": "one_at_a_time",
+    }
+    assert (options.stream_fn, options.registry, options.get_api_key) == (None, None, None)
+    assert (options.transform_context, options.convert_to_llm) == (None, None)
+    assert (options.session_id, options.thinking_budgets) == (None, {})
+    assert (options.max_retry_delay_ms, options.max_rounds) == (60_000, 100)
+    assert (options.tool_timeout_s, options.concurrency) == (120.0, 8)
 
 
 async def test_the_initial_state_is_where_an_agent_starts() -> None:
@@ -669,6 +696,7 @@ async def test_listeners_are_called_in_order_and_may_leave_at_any_time() -> None
 
     await agent.prompt("go")
 
+    leave()
     assert heard[:3] == ["first", "second", "second"]
     assert heard.count("first") == 1
 
@@ -752,8 +780,8 @@ async def test_six_thinking_levels_reach_the_request(level: ThinkingLevel) -> No
 
 
 async def test_messages_can_be_replaced_appended_and_cleared() -> None:
-    """S0-58, S3-16: the next request holds them."""
-    agent, model, _ = scripted_agent(says("ok"), says("ok"))
+    """S0-58, S3-16: the next request holds them, and listeners hear the new conversation."""
+    agent, model, events = scripted_agent(says("ok"), says("ok"))
 
     agent.replace_messages([UserMessage.of("a"), AssistantMessage((text_block("b"),))])
     agent.append_message(UserMessage.of("c"))
@@ -763,6 +791,8 @@ async def test_messages_can_be_replaced_appended_and_cleared() -> None:
     await agent.prompt("e")
 
     assert users(model.requests[-1].messages) == ["e"]
+    started = [e.prompt.input for e in events if isinstance(e, PromptStarted)]
+    assert [text_of(each.content) for each in started if each] == ["c", "e"]
 
 
 async def test_invalid_messages_are_repaired_or_refused() -> None:
