@@ -253,6 +253,19 @@ async def test_a_tool_that_cannot_name_its_paths_is_answered() -> None:
     assert "path" in texts(result.messages)["t1"]
 
 
+async def test_no_tool_starts_in_another_phase(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S4-15: the executor asserts its guard; the call is answered all the same."""
+    monkeypatch.setattr(ChatStateMachine, "can_execute_tools", False)
+    held = Held()
+    agent, _, events = scripted_agent(calls(tool_use("held")), tools=[tool("held", held)])
+
+    with pytest.raises(AssertionError):
+        await agent.prompt("go")
+
+    check_run(events)
+    assert held.started == []
+
+
 # Whatever a tool does is a result.
 
 
@@ -278,7 +291,6 @@ async def test_details_and_images_go_where_they_belong() -> None:
 
     [end] = (event for event in events if isinstance(event, ToolExecutionEnd))
     assert (end.result, end.is_error) == (given, False)
-    assert "for the screen" not in str(model.requests[-1]) or "details" in str(model.requests[-1])
     assert "for the screen" not in str(model.sent())
     assert "aGk=" in str(model.sent())
 
