@@ -105,7 +105,7 @@ async def test_a_second_yes_does_nothing() -> None:
 
     result = await agent.approve("t1")
 
-    assert (ran, events, result.iterations) == (["t1"], [], 0)
+    assert (ran, events, result.iterations, result.stop_reason) == (["t1"], [], 0, "")
 
 
 @pytest.mark.parametrize("reason", [None, "not on a Friday"])
