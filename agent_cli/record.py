@@ -33,13 +33,18 @@ def _ignore(_event: object) -> None:
     """Publish to nobody."""
 
 
+def _last_ms(prompt: Prompt) -> int:
+    ends = (out.ended_at_ms or 0 for out in prompt.output if isinstance(out, ToolOutput))
+    return max([prompt.at_ms, *(out.at_ms for out in prompt.output), *ends])
+
+
 class Record:
     """Prompts in order; times never run backwards; every change is published when it is made."""
 
     def __init__(self, prompts: Iterable[Prompt] = ()) -> None:
         self.publish: EventSink = _ignore
         self._prompts = list(prompts)
-        self._last_ms = max((output.at_ms for p in self._prompts for output in p.output), default=0)
+        self._last_ms = max(map(_last_ms, self._prompts), default=0)
 
     @property
     def prompts(self) -> Sequence[Prompt]:

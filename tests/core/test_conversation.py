@@ -1,9 +1,11 @@
 """The timeline's operations: whole replies, one result a call, published as it happens."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
+from agent_cli import record
 from agent_cli.conversation import Conversation
 from agent_cli.errors import ConversationError
 from agent_cli.events import Event, PromptCompleted, PromptOutput, PromptStarted
@@ -119,6 +121,22 @@ def test_ids_that_were_used_before_are_replaced() -> None:
     assert ids[0] == "t1"
     assert len(set(ids)) == 4
     assert "" not in ids
+
+
+def test_time_never_runs_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3-25: a clock that is set back changes nothing, neither in a session nor between two."""
+    clock = [1_000, 900, 2_000]
+    monkeypatch.setattr(record, "now_ms", lambda: clock.pop(0) if clock else 100)
+    conversation = Conversation()
+    prompt = conversation.begin(UserMessage.of("go"))
+    conversation.add_reply(calls(tool_use("look", {}, "t1")))
+    conversation.settle_call("t1", OK)
+
+    resumed = [Conversation([replace(prompt, output=each)]) for each in ([], prompt.output)]
+    next_day = [each.begin(UserMessage.of("on")).at_ms for each in resumed]
+
+    assert [message.timestamp for message in conversation.messages()] == [1_000, 1_000, 2_000]
+    assert next_day == [1_000, 2_000]
 
 
 @pytest.mark.parametrize(
