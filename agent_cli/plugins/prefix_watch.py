@@ -40,20 +40,28 @@ class PrefixWatch:
         self._tools, self._system = list(turn.tools), list(turn.system)
 
     def _compare(self, turn: Turn) -> None:
+        same = _common(turn.system, self._system)
+        stable = 0
         if _keys(turn.tools) != _keys(self._tools):
-            what = f"the tools changed ({_difference(self._tools, turn.tools)})"
-            characters = sum(map(_tool_characters, turn.tools)) + sum(map(len, turn.system))
+            what, same = f"the tools changed ({_difference(self._tools, turn.tools)})", 0
+            stable = sum(map(_tool_characters, turn.tools))
         elif turn.system != self._system:
-            same = _common(turn.system, self._system)
             what = "the system prompt changed" if same == 0 else "the context of plugins changed"
-            characters = sum(map(len, turn.system[same:]))
         else:
             return
-        characters += _history_characters(turn)
-        tokens = characters // CHARS_PER_TOKEN
-        cost = self._price(turn.model.id, Usage(cache_write_5m_tokens=tokens))
+        anew = turn.system[same:]
+        if same == 0 and anew:
+            stable += len(anew.pop(0))
+        behind = sum(map(len, anew)) + _history_characters(turn)
+        # What a session hardly ever changes is kept for an hour, and costs more to put there.
+        written = Usage(
+            cache_write_5m_tokens=behind // CHARS_PER_TOKEN,
+            cache_write_1h_tokens=stable // CHARS_PER_TOKEN,
+        )
+        cost = self._price(turn.model.id, written)
         dollars = "" if cost is None else f" (${cost / MICRODOLLARS:.4f})"
-        text = f"{what}: about {tokens:,} tokens are read anew instead of from the cache{dollars}"
+        tokens = f"about {written.prompt_tokens:,} tokens"
+        text = f"{what}: {tokens} are read anew instead of from the cache{dollars}"
         turn.emit(Notice("info", text))
 
 

@@ -21,7 +21,9 @@ PATIENCE_S = 10 * LIMIT_S
 
 
 def two_dollars_a_million(_model_id: str, usage: Usage) -> int:
-    return usage.prompt_tokens * 2
+    """Price a reply at that, and what is put into the cache at 1.25 or, for an hour, 2 times it."""
+    written = usage.cache_write_5m_tokens * 1.25 + usage.cache_write_1h_tokens * 2
+    return round((usage.input_tokens + written) * 2)
 
 
 class Contributing:

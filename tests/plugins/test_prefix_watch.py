@@ -45,19 +45,20 @@ async def test_a_change_of_tools_is_told_once_with_its_price() -> None:
 
     [notice] = run.notices()
     assert notice.startswith("the tools changed (+look): about 10,0")
-    assert notice.endswith(" tokens are read anew instead of from the cache ($0.0201)")
+    assert notice.endswith(" tokens are read anew instead of from the cache ($0.0251)")
 
 
 async def test_a_tool_whose_definition_changed_is_a_change_too() -> None:
-    """The model sees a description; a new one is a new prefix."""
+    """The model sees a description; tools are cached for an hour, at twice the input's price."""
     look = tool("look", returns(""))
-    other = replace(look, description="Looks further")
+    other = replace(look, description=LONG)
     run = Contributing([in_turn(offers(look), offers(other))], says("one"), says("two"))
     await run.prompt()
     await run.prompt()
 
     [notice] = run.notices()
-    assert notice.startswith("the tools changed (their order or definitions): about ")
+    assert notice.startswith("the tools changed (their order or definitions): about 10,0")
+    assert notice.endswith("($0.0401)")
 
 
 async def test_changed_context_costs_what_comes_behind_it() -> None:
@@ -80,11 +81,12 @@ async def test_a_contributor_that_touches_the_stable_prompt_is_told() -> None:
     """C10: a new stable block is the dearest change there is."""
     run = Contributing([], says("one"), says("two"))
     await run.prompt()
-    run.agent.set_system_prompt("You are another agent.")
+    run.agent.set_system_prompt(LONG)
     await run.prompt()
 
     [notice] = run.notices()
-    assert notice.startswith("the system prompt changed: about ")
+    assert notice.startswith("the system prompt changed: about 10,0")
+    assert notice.endswith("($0.0401)")
 
 
 async def test_without_a_price_there_are_tokens_only() -> None:
