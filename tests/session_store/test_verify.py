@@ -9,6 +9,7 @@ from agent_cli.conversation import Conversation
 from agent_cli.errors import SessionError
 from agent_cli.messages import UserMessage
 from agent_cli.session_store import Finding, SessionStore, verify
+from agent_cli.session_store.log_file import LogFile
 from tests.session_store.recordings import a_long_talk, recorded
 
 
@@ -53,6 +54,17 @@ async def test_a_line_that_was_put_in_is_found(talk: Path) -> None:
     talk.write_bytes(b"".join([*lines[:3], b"hello\n", *lines[3:]]))
 
     assert [str(finding) for finding in verify(talk)] == ["line 4 is not a record"]
+
+
+def test_a_file_that_does_not_say_which_session_it_is_is_no_session(tmp_path: Path) -> None:
+    """Its checksums are right, but its beginning is gone."""
+    log = LogFile.create(tmp_path / "headless.jsonl")
+    log.append([{"kind": "state", "prompt": "p", "state": "completed"}], sync=False)
+    log.close()
+
+    [finding] = verify(tmp_path / "headless.jsonl")
+
+    assert finding == Finding(1, "does not say which session this is")
 
 
 async def test_a_torn_last_line_is_told_but_is_no_damage(talk: Path) -> None:
