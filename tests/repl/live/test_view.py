@@ -8,14 +8,15 @@ from agent_cli import events
 from agent_cli.events import Event
 from agent_cli.messages import AssistantMessage
 from agent_cli.provider import TextDelta, ThinkingDelta
-from agent_cli.repl.live.backlog import Item, Rows
+from agent_cli.repl.live.backlog import Item, Rows, text_of
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.results import Results
-from agent_cli.repl.live.sequence import Sequence, Streaming
+from agent_cli.repl.live.sequence import Sequence
 from agent_cli.repl.live.thinking import Thinking
 from agent_cli.repl.live.tool_rows import ToolRows
 from agent_cli.repl.live.view import View
 from agent_cli.repl.live.widgets import Details
+from agent_cli.repl.look import Streaming
 from agent_cli.stream_json import to_json
 from agent_cli.timeline import Block, FileOutput, Json, WidgetOutput, text_block
 from agent_cli.tooling import ToolResult
@@ -158,8 +159,21 @@ def test_calls_that_never_started_leave_the_screen_with_the_run() -> None:
     assert (screen.rows, screen.tail) == ([], [])
 
 
+def test_the_wait_before_another_attempt_is_counted_down() -> None:
+    """Nobody thinks meanwhile; afterwards somebody does."""
+    screen = Screen()
+    screen(events.AgentStart(), THINKING, events.Retry(1, 5, 3.0, "overloaded", restarted=False))
+    waiting = screen.tail
+    screen.now_s = 3.0
+
+    assert [row[2:] for row in (waiting[-2], screen.tail[-2])] == [
+        "trying again in 3.0 s · Ctrl-C stops",
+        "thinking 3.0 s · Ctrl-C stops",
+    ]
+
+
 def test_thinking_has_rows_of_its_own_before_the_answer() -> None:
-    """S4-16, S4-21, S4-27: shown while the run thinks, apart from the answer."""
+    """S4-16, S4-21: shown while the run thinks, apart from the answer."""
     screen = Screen(show_thinking=True)
     screen(events.AgentStart(), THINKING, delta("first\nsec", ThinkingDelta))
     during = (list(screen.rows), screen.tail)
@@ -168,6 +182,15 @@ def test_thinking_has_rows_of_its_own_before_the_answer() -> None:
 
     assert during == (["first"], ["sec", "", "⠋ thinking 0.0 s · Ctrl-C stops", ""])
     assert screen.rows == ["first", "second", "", "The answer."]
+
+
+def test_thinking_goes_to_the_screen_character_by_character() -> None:
+    """S4-27: whatever pieces it came in, so that a set speed can tell it letter by letter."""
+    thinking = Screen(show_thinking=True).thinking
+
+    told = [*thinking(delta("why", ThinkingDelta)), *thinking(delta("é?", ThinkingDelta))]
+
+    assert [text_of(item) for item in told] == ["w", "h", "y", "é", "?"]
 
 
 def test_folded_thinking_is_one_line_and_one_key_shows_the_last_whole() -> None:
