@@ -114,7 +114,7 @@ class Run:
         return turn
 
     def _give_up(self, turns: int) -> NoReturn:
-        limit = f"stopped after {turns} rounds, the limit max_rounds: send a message to go on"
+        limit = f"stopped after round {turns}, the limit max_rounds: send a message to go on"
         self._conversation.note(CustomMessage("limit", {"text": limit}))
         raise LimitReached(limit, limit="max_rounds")
 

@@ -104,6 +104,8 @@ def entry_text(output: Output) -> str:
             return _indented("[older messages were replaced by a summary]", output.summary)
         case TrimOutput():
             return f"[{output.removed_messages} older messages are no longer sent]"
+        case CustomOutput(data={"text": str(text), **more}) if not more:
+            return f"[{output.name}] {text}"
         case CustomOutput():
             return f"[{output.name}] {json.dumps(output.data, ensure_ascii=False, default=str)}"
         case _:

@@ -489,7 +489,7 @@ async def test_the_limit_of_rounds_ends_the_run_with_a_valid_history() -> None:
     check_run(events)
     assert "3" in str(result.error)
     notes = [m for m in agent.state.messages if isinstance(m, CustomMessage)]
-    assert "3 rounds" in str(notes)
+    assert "stopped after round 3, the limit max_rounds" in str(notes)
     assert agent.conversation.prompts[-1].state == "completed"
     model.script = [says("ok")]
     assert (await agent.prompt("go on")).stop_reason == "end_turn"

@@ -5,6 +5,7 @@ from pathlib import Path
 from agent_cli.session_store import SessionStore, transcript
 from agent_cli.timeline import (
     BlockOutput,
+    CustomOutput,
     Error,
     Output,
     Prompt,
@@ -114,11 +115,14 @@ def test_every_block_says_that_it_was_there() -> None:
                 ToolOutput("t", 0, "r", call, Success((image,))),  # type: ignore[arg-type]  # nested
                 ToolOutput("v", 0, "r", call, Error(()), decision="rejected"),  # type: ignore[arg-type]
                 ReplyOutput("y", 0, "r", "m", "end_turn"),
+                CustomOutput("c", 0, "limit", {"text": "stopped"}),
+                CustomOutput("d", 0, "note", {"text": "stopped", "by": "me"}),
             )
         ]
     )
 
     assert shown == (
         "you> Look:\n     [image]\n\n[redacted_thinking]\n\n* shot {}: done\n    [image]\n\n"
-        "* shot {}: rejected, error\n"
+        "* shot {}: rejected, error\n\n"
+        '[limit] stopped\n\n[note] {"text": "stopped", "by": "me"}\n'
     )
