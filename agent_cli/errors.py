@@ -15,6 +15,7 @@
     ├── ToolError                 a tool failed; the text is written for the model
     ├── PluginError               a plugin broke a rule; names the plugin
     ├── SessionError              a session could not be found, read or written
+    │   └── SessionNotFound       no session, or several, have that id; a UsageError   exit 2
     └── Aborted                   the user stopped the run (not a failure)             exit 130
 
 Messages say what happened, to what, and what to do now; they carry no "Error:" and no full stop.
@@ -112,6 +113,10 @@ class PluginError(AgentCliError):
 
 class SessionError(AgentCliError):
     """A session could not be found, read or written."""
+
+
+class SessionNotFound(SessionError, UsageError):
+    """No session, or more than one, has the id that was given."""
 
 
 class Aborted(AgentCliError):

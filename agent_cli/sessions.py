@@ -5,6 +5,7 @@ from pathlib import Path
 
 from agent_cli import paths
 from agent_cli.agent import Agent
+from agent_cli.arguments import CHOOSE_SESSION
 from agent_cli.conversation import Conversation
 from agent_cli.errors import AgentBusy, SessionError, UsageError
 from agent_cli.events import Event, EventSink, Notice, SessionOpened
@@ -43,17 +44,17 @@ class Sessions:
             UsageError: An earlier one is wanted and sessions are switched off.
         """
         arguments = self._begun.arguments
-        wanted = arguments.resume or arguments.fork or arguments.continue_session
+        latest = arguments.continue_session or arguments.resume == CHOOSE_SESSION
         if not self._enabled:
-            if wanted:
+            if latest or arguments.resume or arguments.fork is not None:
                 raise UsageError("sessions are switched off: leave --no-session out")
             return
-        if arguments.fork:
+        if arguments.fork is not None:
             self._switch(*self._store.fork(arguments.fork))
+        elif latest:
+            self.resume(self._store.latest(self._begun.workspace))
         elif arguments.resume:
             self.resume(arguments.resume)
-        elif arguments.continue_session or arguments.resume is not None:
-            self.resume(self._latest())
         else:
             self.follow()
 
@@ -124,9 +125,6 @@ class Sessions:
         if self._session:
             self._session.close()
             self._session = None
-
-    def _latest(self) -> str:
-        return self._store.latest(self._begun.workspace)
 
     def _current(self) -> Session:
         if self._session is None:

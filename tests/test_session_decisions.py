@@ -178,7 +178,7 @@ def test_what_cannot_be_decided_is_told() -> None:
     run, _ = decided("approve", id, "toolu_other", answers=())
     assert (run.code, "toolu_other" in run.stderr) == (1, True)
     run, _ = decided("approve", "nowhere", answers=())
-    assert (run.code, "'nowhere' does not exist" in run.stderr) == (1, True)
+    assert (run.code, "'nowhere' does not exist" in run.stderr) == (2, True)
     decided("reject", id)
     run, _ = decided("approve", id, answers=())
     assert (run.code, "nothing in this session waits" in run.stderr) == (1, True)

@@ -122,9 +122,10 @@ def test_without_a_session_nothing_is_recorded() -> None:
     assert not sessions_dir().exists()
     with pytest.raises(SessionError, match="sessions are switched off"):
         kept.rewind(prompt)
-    unwanted, _ = sessions("--no-session", "--continue")
-    with pytest.raises(UsageError, match="leave --no-session out"):
-        unwanted.begin()
+    for words in (("--continue",), ("--resume",), ("--resume", "1"), ("--fork", "")):
+        unwanted, _ = sessions("--no-session", *words)
+        with pytest.raises(UsageError, match="leave --no-session out"):
+            unwanted.begin()
 
 
 def with_full_disk(api: FakeMessagesApi, *arguments: str, free_in: Path) -> Finished:
@@ -176,6 +177,16 @@ def test_a_folder_that_cannot_be_written_is_told_at_once_and_the_run_goes_on() -
     assert run.stderr.count("the session is no longer being saved: ") == 1
     assert Path("made.txt").read_text() == "made\n"
     assert sessions_dir().read_text() == "in the way"
+
+
+@pytest.mark.parametrize("option", ["--resume", "--fork"])
+@pytest.mark.parametrize("more", [(), ("-p", "hello")])
+def test_a_session_that_is_not_there_is_a_usage_error(option: str, more: tuple[str, ...]) -> None:
+    """Also where the input ends before the program has looked for it: that was silent, and 0."""
+    run = agent_cli(option, "nosuch", *more)
+
+    assert (run.code, run.stdout) == (2, "")
+    assert "session 'nosuch' does not exist; `agent-cli sessions list`" in run.stderr
 
 
 def test_a_session_taken_elsewhere_says_where_it_works(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from agent_cli.repl.hosting import Host
 from agent_cli.repl.interrupts import Interrupts
 from agent_cli.repl.lines import PlainPrompt
 from agent_cli.repl.look import Look
-from agent_cli.terminal.writer import Writer
+from agent_cli.terminal.writer import STDOUT_CLOSED_EXIT_CODE, Writer
 
 if TYPE_CHECKING:
     from agent_cli.repl.application import Application
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _PROMPT: Final = "you> "
 _LEAVE_WITHIN_S: Final = 1.5
-STDOUT_CLOSED_EXIT_CODE: Final = 141
 
 
 class PlainShells:
@@ -80,6 +79,9 @@ class PlainRepl:
             try:
                 line = (await self._prompt.read(_PROMPT)).strip()
             except EOFError:
+                if not self._prompt.can_ask and self._interrupts.signal is None:
+                    # A script reads in our exit code whether the program could be started.
+                    await self._when_ready(host)
                 return
             except KeyboardInterrupt:
                 if time.monotonic() - hinted_at_s < _LEAVE_WITHIN_S:

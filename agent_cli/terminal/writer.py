@@ -23,6 +23,8 @@ SGR: Final[dict[Style, str]] = {
 }
 # A pipe nobody reads any more; a terminal whose window was closed.
 READER_GONE: Final = (errno.EPIPE, errno.EIO)
+STDOUT_CLOSED_EXIT_CODE: Final = 141
+"""What a shell makes of the signal that ends other programs when nobody reads their output."""
 _SGR_OFF: Final = "\x1b[0m"
 
 
@@ -35,6 +37,14 @@ class Lines(Protocol):
 
     def notice(self, text: str, style: Style = "plain") -> None:
         """Write lines that somebody should notice."""
+        ...
+
+
+class Output(Lines, Protocol):
+    """Where the output of another program can be written too."""
+
+    def foreign(self, text: str, style: Style = "plain") -> None:
+        """Write lines that belong beside an answer as they are: only the terminal breaks them."""
         ...
 
 
@@ -73,6 +83,8 @@ class Writer:
     def aside(self, text: str, style: Style = "plain") -> None:
         """Write lines that are not part of an answer."""
         self._lines(self._beside, text, style)
+
+    foreign = aside
 
     def notice(self, text: str, style: Style = "plain") -> None:
         """Write lines to stderr."""

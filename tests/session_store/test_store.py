@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.conversation import Conversation
-from agent_cli.errors import SessionError
+from agent_cli.errors import SessionError, SessionNotFound
 from agent_cli.events import Event, PromptCompleted, PromptOutput, PromptStarted, PromptStateChanged
 from agent_cli.messages import CustomMessage, UserMessage
 from agent_cli.projection import entries
@@ -72,6 +72,23 @@ def test_sessions_are_listed_the_last_used_first(store: SessionStore) -> None:
     assert (found[0].prompts, found[0].usage) == (1, Usage(2, 3))
     assert (found[0].updated_at_ms, found[0].problem) == (1_000_001_000, "")
     assert [info.id for info in store.list(limit=1)] == [first.id]
+
+
+def test_a_session_that_did_not_change_is_not_read_again_to_be_listed(
+    store: SessionStore,
+) -> None:
+    """The list is made anew at each key that completes an id."""
+    old, used = short_session(store, "old"), short_session(store, "used")
+    before = {info.id: info for info in store.list()}
+    session, conversation = store.resume(used.id)
+    conversation.publish = session.record
+    conversation.begin(UserMessage.of("more"))
+    session.close()
+
+    after = {info.id: info for info in store.list()}
+
+    assert after[old.id] is before[old.id]
+    assert (before[used.id].prompts, after[used.id].prompts) == (1, 2)
 
 
 async def test_a_list_says_what_waits_and_counts_only_what_is_shown(store: SessionStore) -> None:
@@ -145,8 +162,8 @@ def test_a_session_is_found_by_the_beginning_of_its_id(store: SessionStore) -> N
 
     assert store.find(session.id[:6]) == session.path
     assert store.find(session.id) == session.path
-    for none in ("zzz", "../x"):
-        with pytest.raises(SessionError, match=r"does not exist; `agent-cli sessions list`"):
+    for none in ("zzz", "../x", ""):
+        with pytest.raises(SessionNotFound, match=r"does not exist; `agent-cli sessions list`"):
             store.find(none)
 
 
@@ -154,7 +171,7 @@ def test_an_id_that_fits_several_is_not_guessed(store: SessionStore) -> None:
     for session in (short_session(store, "a"), short_session(store, "b")):
         session.path.rename(session.path.with_name(f"same-{session.id}.jsonl"))
 
-    with pytest.raises(SessionError, match="matches several: same-"):
+    with pytest.raises(SessionNotFound, match="matches several: same-"):
         store.find("same")
 
 
