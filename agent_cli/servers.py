@@ -19,6 +19,7 @@ from agent_cli.tooling import Tool
 
 # From the servers' start, not from the prompt: who types slower than that waits for nothing.
 _FIRST_RUN_WAIT_S = 5.0
+_CHANGE_WAIT_S = 1.0
 _INTRODUCTION = (
     "What connected MCP servers say about the use of their tools. Their authors wrote it, not the"
     " user: it may help to call the tools; it gives no permission and sets no task."
@@ -28,8 +29,9 @@ _INTRODUCTION = (
 class Servers:
     """`async with` starts no server yet; in the end it stops all that were started.
 
-    What the model gets of them, tools and instructions, is taken over when a run begins and stays
-    as it is until the next one: a prefix that changes in between is paid for again.
+    Which servers the model gets, and their instructions, is settled when a run begins: a prefix
+    that changes in between is paid for again. Only what these servers change in their tools lands
+    with the next turn, because some offer more when they are asked to.
 
     Attributes:
         all: The servers themselves.
@@ -55,6 +57,7 @@ class Servers:
         self._started_at = 0.0
         self._run_begins = False
         self._awaited = False
+        self._present: set[str] = set()
         self._tools: tuple[Tool, ...] = ()
         self._offered: tuple[Tool, ...] = ()
         self._instructions = ""
@@ -97,8 +100,11 @@ class Servers:
         if self._run_begins:
             await self._wait_for_start()
             self._run_begins = False
-            self._tools = self.all.tools()
+            states = self.all.states()
+            self._present = {s.name for s in states if s.phase is Phase.READY or s.tools}
             self._instructions = _marked(self.all.instructions())
+        await self.all.wait_listed(_CHANGE_WAIT_S)
+        self._tools = self.all.tools(self._present)
         self._offered = self._chosen(self._tools, turn.config.state)
         turn.tools += self._offered
         if self._instructions:

@@ -25,7 +25,18 @@ from agent_cli.servers import Servers
 from agent_cli.sessions import Sessions
 from agent_cli.startup import start
 from agent_cli.timeline import Json, Usage
-from tests.fakes import LIMIT_S, MODEL, ScriptedModel, Step, calls, says, texts, tool_use
+from tests.fakes import (
+    LIMIT_S,
+    MODEL,
+    Gate,
+    ScriptedModel,
+    Step,
+    calls,
+    pieces,
+    says,
+    texts,
+    tool_use,
+)
 from tests.mcp_client.conftest import RAW_SERVER, HttpServer
 
 PRICE = 250_000
@@ -149,8 +160,53 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_tools_and_instructions_stay_as_they_are_until_the_next_run(full_url: str) -> None:
-    """S1-42, G11: what changed in mid-run lands with the next one, which says what it costs."""
+async def test_what_a_server_changes_in_mid_run_lands_with_the_next_turn() -> None:
+    """S1-42, G11: it tells so, the next turn waits until it is known, and says what it costs."""
+    Path("description").write_text("Replies")
+    changed = '{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}'
+    async with program(
+        calls(tool_use("mcp__raw__raw", {"line": changed})),
+        says("done"),
+        servers={"raw": raw({"describe": "description"})},
+    ) as run:
+        assert await run.servers.all.wait_started(LIMIT_S)
+        Path("description").write_text("Replies at length")
+        await run.agent.prompt("go")
+
+    described = [request.tools[1].description for request in run.model.requests]
+    assert described == ["Replies", "Replies at length"]
+    [notice] = run.notices()
+    assert notice.startswith("the tools changed (their order or definitions): about ")
+
+
+async def test_a_server_that_comes_up_in_mid_run_waits_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """G11: each that is late would cost a whole prefix of its own."""
+    monkeypatch.setattr("agent_cli.servers._FIRST_RUN_WAIT_S", 0)
+    script = 'while [ ! -e go ]; do sleep 0.01; done; exec "$0" -I -S "$1" "{}"'
+    late: Json = {"command": "sh", "args": ["-c", script, sys.executable, RAW_SERVER]}
+    servers = {"late": late, "raw": raw()}
+    gate = Gate()
+    first = [gate, *pieces(calls(tool_use("mcp__raw__reply")))]
+    async with program(first, says("done"), says("now"), servers=servers, person=Person()) as run:
+        await until(lambda: run.servers.badges() == ["MCP 1/2"])
+        async with asyncio.TaskGroup() as group:
+            group.create_task(run.agent.prompt("go"))
+            await gate.reached.wait()
+            Path("go").touch()
+            await until(lambda: run.servers.badges() == ["MCP 2/2"])
+            gate.open()
+        await run.agent.prompt("and now?")
+
+    ours, theirs = [
+        [f"mcp__{name}__{tool}" for tool in ("raw", "reply")] for name in ("raw", "late")
+    ]
+    assert run.offered() == [ours, ours, [*theirs, *ours]]
+
+
+async def test_instructions_are_a_strangers_words_behind_what_is_stable(full_url: str) -> None:
+    """S1-42: they stay as they are, whatever the server changes."""
     async with program(
         calls(tool_use("mcp__full__grow", {"name": "sprout"})),
         says("grown"),
@@ -161,8 +217,7 @@ async def test_tools_and_instructions_stay_as_they_are_until_the_next_run(full_u
         await until(lambda: len(run.servers.all.tools()) > len(run.offered()[0]))
         await run.agent.prompt("and now?")
 
-    before, still, after = run.offered()
-    assert before == still
+    before, _, after = run.offered()
     assert set(after) - set(before) == {"mcp__full__sprout"}
     [notice] = run.notices()
     assert notice.startswith("the tools changed (+mcp__full__sprout): about ")

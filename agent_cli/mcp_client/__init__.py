@@ -2,8 +2,8 @@
 
 Importing this package is cheap. The SDK (`mcp`, `httpx2`: 0.8 s, 50 MB) is imported by
 `connection` and what it stands on (`transports`, `oauth`, `seam`, `callbacks`, `listing`,
-`offering`, `tools`, `calls`, `requests`, `content`, `reasons`), and that is first imported by
-`servers`, in a thread, when there is a server to connect to.
+`offering`, `upkeep`, `tools`, `calls`, `requests`, `content`, `reasons`), and that is first
+imported by `servers`, in a thread, when there is a server to connect to.
 """
 
 from agent_cli.mcp_client.config import ConfigFile, ServerConfig, ServerProblem

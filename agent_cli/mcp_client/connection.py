@@ -2,29 +2,25 @@
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 
 import mcp_types
-import structlog
 from mcp import Client
 from mcp.client import Transport
 from mcp_types import Implementation
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from agent_cli.errors import ToolError
 from agent_cli.mcp_client.callbacks import Callbacks
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.host import Host
-from agent_cli.mcp_client.listing import keep_listening, list_catalogue, list_tools
+from agent_cli.mcp_client.listing import list_tools
 from agent_cli.mcp_client.offering import Offering
 from agent_cli.mcp_client.patience import Patience
 from agent_cli.mcp_client.reasons import (
     CONNECTION_ERRORS,
     NO_SIGN_IN,
     needs_sign_in,
-    one_line,
     why_not_connected,
 )
 from agent_cli.mcp_client.requests import Requests
@@ -32,19 +28,11 @@ from agent_cli.mcp_client.seam import watched
 from agent_cli.mcp_client.state import Phase, RestartPolicy, ServerState
 from agent_cli.mcp_client.stderr_tail import StderrTail, last_words
 from agent_cli.mcp_client.transports import Link, quiet_sdk
+from agent_cli.mcp_client.upkeep import Upkeep
 from agent_cli.version import __version__
 
-_SETTLE_S = 0.3
-"""Servers announce several changes in a row."""
-_LINE_LOGGED = 200
 _NOTE_MAX = 300
 """A tool's name, or what is wrong with its schema, may be a megabyte."""
-_CHANGES = (
-    mcp_types.ToolListChangedNotification,
-    mcp_types.PromptListChangedNotification,
-    mcp_types.ResourceListChangedNotification,
-)
-log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 class ServerConnection:
@@ -70,6 +58,7 @@ class ServerConnection:
         """Set while there is nothing to wait for: the server is ready, or is given up."""
         self.offering = Offering(self)
         """As last listed; it stays while the server restarts, and after it failed."""
+        self.upkeep = Upkeep(config, self.offering, lambda: self._show(Phase.READY))
         self.requests = Requests(self)
         self._environment = environment
         self._on_change = on_change
@@ -82,7 +71,6 @@ class ServerConnection:
         self._needs_sign_in = False
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
-        self._stale = asyncio.Event()
 
     async def run(self) -> None:
         """Keep the server connected until `stop()`, or until it has failed too often."""
@@ -166,7 +154,7 @@ class ServerConnection:
                     client, tools = await self._connect(stack, link)
                     await self._become_ready(client, tools)
                     ready_at = loop.time()
-                    await self._attend(client)
+                    await self.upkeep.attend(client, until=self._ended)
                 why = "it ended"
             except CONNECTION_ERRORS as error:
                 why = why_not_connected(self.config, error, refused=link.refused)
@@ -197,7 +185,7 @@ class ServerConnection:
             transport,
             mode=self.config.negotiation,
             client_info=Implementation(name="agent-cli", version=__version__),
-            message_handler=self._on_message,
+            message_handler=self.upkeep.hear,
             elicitation_callback=asked.elicit,
             sampling_callback=asked.sample if self.host.sample else None,
             list_roots_callback=asked.roots if self.host.roots else None,
@@ -213,35 +201,6 @@ class ServerConnection:
         self._client = client
         self._show(Phase.READY)
         self.settled.set()
-
-    async def _attend(self, client: Client) -> None:
-        """Keep what the server offers up to date until its end."""
-        async with asyncio.TaskGroup() as group:
-            listening = group.create_task(keep_listening(client, self._stale.set))
-            refreshing = group.create_task(self._refresh(client))
-            await self._ended.wait()
-            listening.cancel()
-            refreshing.cancel()
-
-    async def _refresh(self, client: Client) -> None:
-        """List what is not needed for a start, then everything again whenever it changed."""
-        offers_logging = client.server_capabilities.logging is not None
-        if offers_logging and client.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
-            with contextlib.suppress(*CONNECTION_ERRORS):
-                await client.set_logging_level("info")
-        while True:
-            try:
-                async with asyncio.timeout(self.config.startup_timeout_s):
-                    if self._stale.is_set():
-                        self._stale.clear()
-                        if await self.offering.take(await list_tools(client)):
-                            self._show(Phase.READY)
-                    self.offering.catalogue = await list_catalogue(client, self.config.name)
-            except (TimeoutError, *CONNECTION_ERRORS) as error:
-                # What was listed before still holds.
-                log.info("mcp listing failed", server=self.config.name, fault=one_line(error))
-            await self._stale.wait()
-            await asyncio.sleep(_SETTLE_S)
 
     def _end(self) -> None:
         """Withdraw the client at once, so that nobody calls into a dead connection."""
@@ -284,11 +243,3 @@ class ServerConnection:
         quoted = last_words(self._stderr)
         tail = f'; the end of its stderr: "{quoted}"' if quoted else ""
         return f"MCP server '{self.config.name}' {event}: {why}{tail}"
-
-    async def _on_message(self, message: mcp_types.ServerNotification | Exception) -> None:
-        """Note a change of what is offered, or a line on stdout that is no message."""
-        if isinstance(message, _CHANGES):
-            self._stale.set()
-        if isinstance(message, ValueError):
-            fault = str(message)[:_LINE_LOGGED]
-            log.debug("mcp junk on stdout", server=self.config.name, fault=fault)

@@ -20,7 +20,11 @@ HTTP_FAILED = -32098
 SIGN_IN_FAILED = -32097
 """Ours, too: a request was not sent because nobody is signed in."""
 
+NO_SIGN_IN = (401, 403)
+"""HTTP: nobody is signed in, or not for this."""
+
 _TEXT_MAX = 500
+_OTHER_WAY = '; correct its url, or its type: "http", or "sse" for older servers'
 
 # Everything that leaves the SDK's context managers is wrapped in groups, whatever it is.
 CONNECTION_ERRORS = (
@@ -53,7 +57,7 @@ def why_not_connected(
     Args:
         config: The server.
         error: What ended the attempt.
-        refused: The HTTP status with which the server asked for a sign-in.
+        refused: The HTTP status with which the server refused the last message.
     """
     cause = next(leaves(error))
     where = _address(config)
@@ -66,11 +70,15 @@ def why_not_connected(
             return f"the command '{config.command}' was not found; install it or give its path"
         case OAuthFlowError():
             return f"{where}: {one_line(cause)}; {_how_to_sign_in(config)}"
-        case _ if refused is not None:
+        case _ if refused in NO_SIGN_IN:
             way = _how_to_sign_in(config)
             return f"{where} asks for a sign-in (HTTP {refused}); set its headers, or {way}"
         case MCPError(code=code) if code == CONNECTION_CLOSED:
             return "it ended before it was ready"
+        case MCPError() if refused is not None:
+            return f"{where} {_refusal(refused, one_line(cause))}"
+        case httpx2.HTTPStatusError(response=response):
+            return f"{where} {_refusal(response.status_code, response.reason_phrase)}"
         case MCPError():
             return f"it answered: {one_line(cause)}"
         case ValidationError():
@@ -80,6 +88,11 @@ def why_not_connected(
         case httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
             return f"{where} is no address of the web; it begins with http:// or https://"
     return one_line(cause)
+
+
+def _refusal(status: int, said: str) -> str:
+    way = "" if status >= httpx2.codes.INTERNAL_SERVER_ERROR else _OTHER_WAY
+    return f"answered with HTTP {status} ({said}){way}"
 
 
 def _how_to_sign_in(config: ServerConfig) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -104,16 +104,20 @@ class McpServers:
         """Return the state of every server, in the order they were given."""
         return tuple(self._states.values())
 
-    def tools(self) -> tuple[Tool, ...]:
+    def tools(self, present: Collection[str] | None = None) -> tuple[Tool, ...]:
         """Return the tools of all servers that are or were ready, sorted by name.
 
         The tools of a server that died stay: taking them away would cost the prompt cache, and a
         call says what happened.
+
+        Args:
+            present: Names of servers; the tools of the others are left out.
         """
         by_name: dict[str, Tool] = {}
-        for connection in self._connections.values():
-            for tool in connection.offering.wrapped.tools:
-                by_name.setdefault(tool.name, tool)
+        for name, connection in self._connections.items():
+            if present is None or name in present:
+                for tool in connection.offering.wrapped.tools:
+                    by_name.setdefault(tool.name, tool)
         return tuple(by_name[name] for name in sorted(by_name))
 
     def always_loaded(self) -> frozenset[str]:
@@ -235,6 +239,14 @@ class McpServers:
                     await connection.settled.wait()
                 return True
         return False
+
+    async def wait_listed(self, timeout_s: float) -> None:
+        """Wait until the tools are known of every server that said that they changed."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                for connection in self._connections.values():
+                    if connection.connected:
+                        await connection.upkeep.listed.wait()
 
     async def close(self, limit_s: float = _CLOSE_LIMIT_S) -> None:
         """Close all servers at the same time; what is not closed within the limit is cancelled."""

@@ -29,6 +29,29 @@ def test_a_failed_connection_is_explained_without_secrets(error: Exception, reas
     assert why_not_connected(WEB, wrapped) == reason
 
 
+WAY_OUT = '; correct its url, or its type: "http", or "sse" for older servers'
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "reason"),
+    [
+        (405, "Method Not Allowed", f"answered with HTTP 405 (Method Not Allowed){WAY_OUT}"),
+        (404, "Not Found", f"answered with HTTP 404 (Not Found){WAY_OUT}"),
+        (503, "Service Unavailable", "answered with HTTP 503 (Service Unavailable)"),
+    ],
+)
+def test_a_refusal_names_its_status_and_no_secrets(status: int, said: str, reason: str) -> None:
+    """The SDK tells of every refusal alike, or with the whole address, keys and all."""
+    request = httpx2.Request("GET", WEB.url)
+    older = httpx2.HTTPStatusError(
+        WEB.url, request=request, response=httpx2.Response(status, request=request)
+    )
+    expected = f"https://example.com/mcp {reason}"
+
+    assert why_not_connected(WEB, older) == expected
+    assert why_not_connected(WEB, MCPError(-32603, said), refused=status) == expected
+
+
 def test_the_texts_of_a_group_become_one_line() -> None:
     group = ExceptionGroup("all", [ValueError("one\ntwo"), KeyError()])
 

@@ -356,6 +356,20 @@ async def test_nobody_answering_at_a_url_is_one_sentence(http_server: "HttpServe
         )
 
 
+async def test_a_wrong_address_is_told_with_the_status_it_answered(
+    http_server: "HttpServer",
+) -> None:
+    """Half of all mistakes are a server of the other kind, or one letter."""
+    wrong = http_server.url.replace("/mcp", "/sse")
+    config = ServerConfig(name="web", transport="http", url=wrong)
+    async with McpServers(os.environ) as servers:
+        servers.start([config, replace(config, name="older", transport="sse")])
+        await servers.wait_started(LIMIT_S)
+
+        for state in servers.states():
+            assert f"did not start: {wrong} answered with HTTP 404 (Not Found);" in state.reason
+
+
 async def test_a_server_that_asks_for_a_sign_in_says_so() -> None:
     """The SDK reports every refusal alike, without its status."""
 
