@@ -1,6 +1,6 @@
 """What a slash command is, what it may touch, and how it lets somebody choose."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -101,7 +101,8 @@ class Command:
     One that `asks_the_model` says a prompt; typed during a run, it waits for its end.
 
     Attributes:
-        choices: What can stand behind the name, for who completes it; asked at each key.
+        choices: What can stand behind the name, and what each of it is, for who completes it;
+            asked at each key.
         source: Where it comes from; "" for one that is built in.
         more: What `/help NAME` says besides, line by line.
     """
@@ -113,7 +114,7 @@ class Command:
     during_a_run: bool = True
     beside_a_run: bool = False
     asks_the_model: bool = False
-    choices: Callable[[Application], Sequence[str]] = lambda _app: ()
+    choices: Callable[[Application], Mapping[str, str]] = lambda _app: {}
     source: str = ""
     more: str = ""
 
@@ -141,10 +142,10 @@ async def pick(context: Context, rows: Sequence[str], question: str) -> int | No
     if not context.questions.can_ask:
         return None
     try:
-        typed = await context.questions.choose(f"{question} (Ctrl-C: none) ", "")
+        typed = await context.questions.choose(f"{question} (Enter: none) ", "")
     except (KeyboardInterrupt, EOFError):
         return None
-    return index_of(typed, len(rows))
+    return index_of(typed, len(rows)) if typed.strip() else None
 
 
 def index_of(typed: str, count: int) -> int:

@@ -80,7 +80,9 @@ def _saying(prompt: PromptCommand) -> Command:
 
 
 def _suggestion(name: str, commands: Sequence[Command]) -> str:
-    near = difflib.get_close_matches(name, [command.name for command in commands], n=1)
+    names = [command.name for command in commands]
+    begun = [each for each in names if name and each.startswith(name)]
+    near = begun or difflib.get_close_matches(name, names, n=1)
     return f"; did you mean /{near[0]}?" if near else "; /help lists them"
 
 
@@ -119,8 +121,8 @@ def _faults(app: Application) -> Iterator[str]:
         taken.setdefault(prompt.name, prompt.source)
 
 
-def _command_names(app: Application) -> Sequence[str]:
-    return [command.name for command in commands_of(app)]
+def _all_commands(app: Application) -> Mapping[str, str]:
+    return {command.name: command.help for command in commands_of(app)}
 
 
 async def _doctor(context: Context, _argument: str) -> None:
@@ -138,7 +140,7 @@ _GROUPS: Final[Mapping[str, Sequence[Command]]] = {
     "settings": SETTING_COMMANDS,
     "what is there": INFORMATION_COMMANDS,
     "this program": (
-        Command("help", "show what there is", _help, "[name]", choices=_command_names),
+        Command("help", "show what there is", _help, "[name]", choices=_all_commands),
         Command(
             "doctor",
             "check the key, the endpoint, servers, the sandbox and what else can be wrong",

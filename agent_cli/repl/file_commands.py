@@ -93,7 +93,7 @@ FILE_COMMANDS: Final = (
         _diff,
         "[run]",
         beside_a_run=True,
-        choices=lambda _app: ("run",),
+        choices=lambda _app: {"run": "the last run only"},
         more="Against what the files hold now; what you changed too is marked. Needs no git.",
     ),
     Command(

@@ -1,7 +1,7 @@
 """What `/help` shows: on one screen what there is, and everything about one command."""
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Final
 
@@ -9,18 +9,21 @@ from agent_cli.repl.command import Command
 from agent_cli.terminal.narration import one_line
 
 _COLUMNS_MAX: Final = 80
+_KEYS_WIDTH: Final = 14
 _FAULTS_MAX: Final = 5
 _CHOICES_MAX: Final = 50
 _KEYS: Final = (
-    "/help NAME says more about a command, /help all a line about each.",
-    "Enter sends. Alt-Enter, Ctrl-J, or a backslash before Enter begin a new line. During a run:"
-    " Enter sends with the next request, Alt-Enter (Ctrl-F with --vi) when the run would end;"
-    " Arrow-up takes the last one back. Ctrl-C stops the run, and so does Esc except with --vi,"
-    " where it ends vi's insert mode. Ctrl-S holds the display, Ctrl-Q lets it go on. Ctrl-O shows"
-    " what was folded, Ctrl-T what the model thinks. Tab completes /commands and @files. @pic.png,"
-    " a dropped file or Ctrl-V sends a picture. !command runs a command and offers its output to"
-    " the model, !!command does not. Ctrl-G opens your editor, Ctrl-R searches what you sent."
-    " Ctrl-C clears the line; twice, when it is empty, leaves.",
+    ("Enter", "send; during a run: with its next request (Arrow-up: take back)"),
+    ("Alt-Enter", "new line; during a run: send when it would end (--vi: Ctrl-F)"),
+    ("Ctrl-J, \\Enter", "new line"),
+    ("Ctrl-C, Esc", "stop the run (--vi: only Ctrl-C); Ctrl-C clears, twice leaves"),
+    ("Ctrl-O, Ctrl-T", "show what was folded; show what the model thinks"),
+    ("Ctrl-S, Ctrl-Q", "hold the display; let it go on"),
+    ("Ctrl-R, Ctrl-G", "search what you sent; write in your editor"),
+    ("Tab, @", "complete a /command; name a file, or send a picture: @pic.png"),
+    ("Ctrl-V", "send the picture on the clipboard; a dropped file is sent too"),
+    ("!cmd, !!cmd", "run a command: the model gets its output; or not"),
+    ("/help NAME", "more about a command; /help all: a line about each"),
 )
 
 
@@ -28,7 +31,7 @@ def overview(groups: Mapping[str, Sequence[Command]], faults: Sequence[str]) -> 
     """Return the names of all commands by group, the keys, and what cannot be used."""
     width = max(map(len, groups))
     rows = [row for name, group in groups.items() for row in _row(name, group, width)]
-    rows += ["", *(row for text in _KEYS for row in wrap(text, _columns()))]
+    rows += ["", *(f"{keys:<{_KEYS_WIDTH}}  {what}" for keys, what in _KEYS)]
     if faults:
         rows += ["", *faults[:_FAULTS_MAX]]
     if len(faults) > _FAULTS_MAX:
@@ -57,7 +60,7 @@ def every_line(commands: Sequence[Command]) -> str:
     return "\n".join(f"{each.usage:<{width}}  {one_line(each.help)}" for each in commands)
 
 
-def about(command: Command, choices: Sequence[str]) -> str:
+def about(command: Command, choices: Collection[str]) -> str:
     """Return everything there is to say about one command; *choices* may stand behind its name."""
     rows = [command.usage, f"  {command.help}"]
     rows += [f"  {row}" for row in command.more.splitlines()]

@@ -7,8 +7,9 @@ import signal
 from typing import Final
 
 from agent_cli.cancel import CancelToken
+from agent_cli.errors import UsageError
 from agent_cli.messages import UserMessage
-from agent_cli.terminal.writer import Lines
+from agent_cli.terminal.writer import Output
 from agent_cli.timeline import text_block
 
 _OFFERED_CHARS_MAX: Final = 20_000
@@ -19,19 +20,23 @@ _CHUNK_BYTES: Final = 64 * 1024
 class OwnCommands:
     """Runs what stands behind a `!`, and keeps what it wrote until the model is told something."""
 
-    def __init__(self, lines: Lines) -> None:
-        self._lines = lines
+    def __init__(self, output: Output) -> None:
+        self._output = output
         self._offered: list[str] = []
 
     async def run(self, line: str, cancel: CancelToken) -> None:
         """Run a line with `!`, or with `!!` of which the model learns nothing.
 
         Raises:
+            UsageError: There is no command in it.
             Aborted: *cancel* came.
         """
         command = line.lstrip("!").strip()
+        if not command:
+            raise UsageError("there is no command behind the !")
         output = await _run(command, cancel)
-        self._lines.aside(output, "dim")
+        if output:
+            self._output.foreign(output, "dim")
         if not line.startswith("!!"):
             self._offered.append(_as_context(command, output))
 

@@ -32,7 +32,9 @@ async def _resume(context: Context, wanted: str) -> None:
     if is_number:
         index: int | None = index_of(wanted, len(sessions))
     else:
-        index = await pick(context, [_described(each) for each in sessions], "which session?")
+        index = await pick(
+            context, [f"{_about(each)} · {each.id}" for each in sessions], "which session?"
+        )
     if index is not None:
         _go_on_with(context, sessions[index].id)
 
@@ -52,13 +54,12 @@ def _go_on_with(context: Context, id: str) -> None:
         context.writer.aside(end, "dim")
 
 
-def _described(session: KeptSession) -> str:
+def _about(session: KeptSession) -> str:
     parts = [
         one_line(session.title, _TITLE_CHARS_MAX) or "-",
         ago(time.time() - session.updated_at_ms / 1000),
         f"{session.prompts} prompt{'' if session.prompts == 1 else 's'}",
         *(["waits for a decision"] if session.waiting else []),
-        session.id,
     ]
     return " · ".join(parts)
 
@@ -115,7 +116,7 @@ SESSION_COMMANDS: Final = (
         _resume,
         "[id or number]",
         during_a_run=False,
-        choices=lambda app: [each.id for each in _others(app.sessions)],
+        choices=lambda app: {each.id: _about(each) for each in _others(app.sessions)},
     ),
     Command("fork", "go on with a copy of this session", _fork, during_a_run=False),
     Command(
@@ -144,7 +145,7 @@ SESSION_COMMANDS: Final = (
         _export,
         "[md|html|json]",
         during_a_run=False,
-        choices=lambda _app: ("md", "html", "json"),
+        choices=lambda _app: dict.fromkeys(("md", "html", "json"), ""),
         more="md, if nothing else is said. Secrets are left out.",
     ),
 )

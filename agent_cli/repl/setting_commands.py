@@ -118,7 +118,7 @@ SETTING_COMMANDS: Final = (
         "show the model, or use another one",
         _model,
         "[name]",
-        choices=lambda app: [*app.models],
+        choices=lambda app: app.models,
         more="A name of the list, or any model's id. From the next request on, a run's too.",
     ),
     Command(
@@ -126,14 +126,14 @@ SETTING_COMMANDS: Final = (
         "show how much the model thinks, or change it",
         _effort,
         "[level]",
-        choices=lambda _app: [*_LEVELS],
+        choices=lambda _app: dict.fromkeys(_LEVELS, ""),
     ),
     Command(
         "mode",
         "show what is asked before it happens, or change it",
         _mode,
         "[mode]",
-        choices=lambda _app: [*_MODES],
+        choices=lambda _app: {str(mode): what for mode, what in _MODES.items()},
         more="\n".join(f"{mode}: {what}" for mode, what in _MODES.items()),
     ),
     Command("permissions", "list the rules in force", _permissions),
@@ -142,6 +142,6 @@ SETTING_COMMANDS: Final = (
         "show answers in other colours",
         _theme,
         "[name]",
-        choices=lambda _app: get_args(ThemeName),
+        choices=lambda _app: dict.fromkeys(get_args(ThemeName), ""),
     ),
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.cancel import CancelToken
-from agent_cli.errors import Aborted
+from agent_cli.errors import Aborted, UsageError
 from agent_cli.messages import UserMessage
 from agent_cli.repl.own_commands import OwnCommands
 from agent_cli.terminal.writer import Writer
@@ -50,6 +50,19 @@ async def test_of_endless_output_the_beginning_and_the_end_are_shown() -> None:
     assert "[4,000,012 bytes left out here]" in shown
     assert len(shown) < 1_100_000
     assert len(commands.offered_with(UserMessage.of("why?")).text) < 21_000
+
+
+async def test_a_command_that_writes_nothing_shows_nothing_and_no_command_is_an_error() -> None:
+    """Not a blank row; and the model is not told about a command that was none."""
+    screen = io.StringIO()
+    commands = OwnCommands(_writer(screen))
+
+    await commands.run("!true", CancelToken())
+    with pytest.raises(UsageError, match="no command behind the !"):
+        await commands.run("!! ", CancelToken())
+
+    assert screen.getvalue() == ""
+    assert commands.offered_with(UserMessage.of("hi")).text == "I ran this command:\n$ true\n\n\nhi"
 
 
 def _writer(stream: io.StringIO) -> Writer:

@@ -23,6 +23,8 @@ _FRAME_S: Final = 0.05
 _IDLE_FRAME_S: Final = 0.125
 # Keys are handled between slices of work, however much text came at once.
 _SLICE_S: Final = 0.003
+# What programs that write columns rely on.
+_TERMINAL_TAB_CELLS: Final = 8
 
 
 class Display:
@@ -38,7 +40,6 @@ class Display:
         *,
         paint: Paint,
         columns: Callable[[], int],
-        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._view = view
         self._painter = painter
@@ -47,7 +48,6 @@ class Display:
         self._sequence = sequence
         self._paint = paint
         self._columns = columns
-        self._on_change = on_change
         self._changed = asyncio.Event()
 
     def __call__(self, event: Event) -> None:
@@ -65,9 +65,9 @@ class Display:
         rows = rows_of(text, begin) if is_file else sentence_rows(text, self._columns(), begin)
         self._put(Rows(tuple(rows)))
 
-    def foreign(self, text: str) -> None:
+    def foreign(self, text: str, style: Style = "plain") -> None:
         """Print lines of another program as they are; only the terminal breaks them."""
-        self.drawn(rows_of(text))
+        self.drawn(rows_of(text, self._paint.begin(style), tab_cells=_TERMINAL_TAB_CELLS))
 
     def drawn(self, rows: list[str]) -> None:
         """Print rows that are drawn already."""
@@ -135,7 +135,6 @@ class Display:
     def paint_now(self) -> None:
         """Paint what was taken in."""
         self._painter.show(self._view.finished(), self._view.tail())
-        self._on_change()
 
     def toggle_thinking(self) -> None:
         """Show thinking, from the last on that was folded; or fold it from now on."""

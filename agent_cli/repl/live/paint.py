@@ -52,7 +52,7 @@ _PARAMETERS: Final[Mapping[ThemeName, Mapping[Role, str]]] = MappingProxyType(
     }
 )
 _OFF = "\x1b[0m"
-_TAB = 4
+_TAB_CELLS = 4
 
 
 class Paint:
@@ -86,6 +86,6 @@ def colored(text: str, begin: str) -> str:
     return f"{begin}{text}{_OFF}" if begin and text else text
 
 
-def rows_of(text: str, begin: str = "") -> list[str]:
+def rows_of(text: str, begin: str = "", *, tab_cells: int = _TAB_CELLS) -> list[str]:
     """Return foreign text as rows: cleaned, tabs as blanks, each row coloured by itself."""
-    return [colored(line, begin) for line in clean(text).expandtabs(_TAB).split("\n")]
+    return [colored(line, begin) for line in clean(text).expandtabs(tab_cells).split("\n")]

@@ -68,8 +68,8 @@ def argument_choices(app: Application) -> Source:
             return
         for command in commands_of(app):
             if command.name == name[1:]:
-                for choice in command.choices(app):
+                for choice, what in command.choices(app).items():
                     if choice.startswith(typed) and choice != typed:
-                        yield Completion(choice, -len(typed))
+                        yield Completion(choice, -len(typed), display_meta=what)
 
     return choices

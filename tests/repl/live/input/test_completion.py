@@ -32,6 +32,10 @@ def test_what_can_stand_behind_a_name_is_offered_there() -> None:
     assert offered("/theme li") == ["light"]
     assert offered("/export h") == ["html"]
     assert offered("/resume ") == ["aa1", "bb2"]  # not the one at hand
+    resume = choices("/resume a")
+    (meta,) = [choice.display_meta_text for choice in resume]
+    assert meta.startswith("An old one · ")
+    assert [choice.display_meta_text for choice in choices("/model h")] == ["model-2"]
     assert offered("/help undo") == []
     assert offered("/help un") == ["uncompact", "undo"]
     assert [*offered("/mode"), *offered("/usage "), *offered("mode "), *offered("/nope ")] == []
