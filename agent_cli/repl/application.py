@@ -1,8 +1,8 @@
 """What the REPL needs of the program behind it; the composition root provides it."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Protocol, TypeAlias
 
 from agent_cli.agent import Agent
@@ -118,7 +118,7 @@ class PromptCommand(Protocol):
         ...
 
 
-class Application(Protocol):
+class Application(AbstractAsyncContextManager["Application"], Protocol):
     """A program that is ready to be asked.
 
     Entered once, in the event loop, before the first prompt is sent, and left at the end by the
@@ -222,12 +222,3 @@ class Application(Protocol):
     def clear(self) -> None:
         """Begin a new conversation, and a new session with it."""
         ...
-
-    async def __aenter__(self) -> "Application": ...
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...

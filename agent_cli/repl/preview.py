@@ -8,6 +8,8 @@ from typing import Final
 from agent_cli.errors import ToolError
 from agent_cli.events import ToolCall
 from agent_cli.repl.changes import Row, changes_of
+from agent_cli.repl.markdown.cells import cells
+from agent_cli.repl.markdown.cells import folded as broken
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines, Style
 from agent_cli.timeline import Json
@@ -18,6 +20,7 @@ _EDIT_MARKS: Final[dict[str, tuple[str, Style]]] = {
     "new": ("+ ", "added"),
 }
 _TAIL_ROWS: Final = 3
+_TAB_CELLS: Final = 4
 # A note instead of fewer rows than this would hide something and save next to nothing.
 _FOLDED_ROWS_MIN: Final = 3
 
@@ -36,7 +39,7 @@ def folded(rows: Sequence[Row], *, rows_max: int, columns: int) -> tuple[Row, ..
 
     The same rows when they fit; else what was left out is counted.
     """
-    if sum(len(row.text) // columns + 1 for row in rows) <= rows_max:
+    if sum(-(-cells(_shown(row)) // columns) or 1 for row in rows) <= rows_max:
         return tuple(rows)
     cut = tuple(_cut(row, columns) for row in rows)
     head = max(rows_max - _TAIL_ROWS - 1, 1)
@@ -73,7 +76,10 @@ def _values(given: Json) -> Iterator[Row]:
     for name, value in given.items() if isinstance(given, dict) else [("input", given)]:
         match name, value:
             case "command", str():
-                yield from _marked("$ ", value)
+                first, *others = _marked("$ ", value)
+                yield first
+                # As a shell shows what it reads on: these lines are no commands of their own.
+                yield from (Row(f"> {row.text.removeprefix('$ ')}", row.style) for row in others)
             case "content", str():
                 yield from _marked("+ ", value, "added")
             case "edits", [*edits]:
@@ -108,7 +114,14 @@ def _literal(value: Json) -> str:
 
 def _cut(row: Row, columns: int) -> Row:
     """Return *row* so that it fits into one row of the screen."""
-    if len(row.text) <= columns:
+    text = _shown(row)
+    if cells(text) <= columns:
         return row
     note = f" … {len(row.text):,} characters in all"
-    return Row(row.text[: max(columns - len(note), 1)] + note, row.style)
+    _, end = next(broken(text, max(columns - len(note), 1)))
+    return Row(text[:end] + note, row.style)
+
+
+def _shown(row: Row) -> str:
+    """Return the text of *row* as a screen shows it."""
+    return row.text.expandtabs(_TAB_CELLS)

@@ -1,23 +1,21 @@
 """Events onto the terminal, plainly: text as it comes, one line when a tool starts and ends."""
 
-import re
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING
 
 from agent_cli import events
 from agent_cli.messages import AssistantMessage, Message
 from agent_cli.provider import TextDelta, ThinkingDelta
+from agent_cli.repl.look import Streaming
 from agent_cli.repl.refusals import failure
-from agent_cli.terminal.narration import describe_call, narrate, seconds, side_output
+from agent_cli.terminal.narration import describe_call, narrate, seconds, side_output, words
 from agent_cli.terminal.writer import Writer
 from agent_cli.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.tooling import Tool
 
 if TYPE_CHECKING:
     from agent_cli.repl.spoken import SpokenAnswer
-
-_WORD: Final = re.compile(r"\S+\s*|\s+")
 
 
 class Renderer:
@@ -31,7 +29,7 @@ class Renderer:
         writer: Writer,
         tools: Callable[[], Sequence[Tool]],
         *,
-        streaming: Literal["live", "sequential"] = "live",
+        streaming: Streaming = "live",
         show_thinking: bool = False,
         spoken: bool = False,
         clock: Callable[[], float] = time.monotonic,
@@ -117,8 +115,3 @@ def _spoken_answer() -> "SpokenAnswer":
     from agent_cli.repl.spoken import SpokenAnswer  # noqa: PLC0415 - markdown, for few only
 
     return SpokenAnswer()
-
-
-def words(text: str) -> list[str]:
-    """Split *text* after its whitespace; the pieces joined are *text*."""
-    return _WORD.findall(text)

@@ -5,7 +5,7 @@ Loaded beside the first prompt, not before it.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
 from agent_cli.cancel import CancelToken
 from agent_cli.events import Event
@@ -13,6 +13,7 @@ from agent_cli.repl.application import Application
 from agent_cli.repl.dialogue import Dialogue
 from agent_cli.repl.interrupts import Interrupts
 from agent_cli.repl.line_work import LineWork
+from agent_cli.repl.look import Streaming
 from agent_cli.repl.mcp.dialogs import Dialogs
 from agent_cli.repl.recall import recalled
 from agent_cli.repl.render import Renderer
@@ -41,7 +42,7 @@ class Shell:
         prompt: Prompt,
         writer: Writer,
         interrupts: Interrupts,
-        streaming: Literal["live", "sequential"] = "live",
+        streaming: Streaming = "live",
         show_thinking: bool = False,
         spoken: bool = False,
     ) -> None:

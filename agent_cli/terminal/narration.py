@@ -1,5 +1,6 @@
 """Events as sentences for a person: the words every front end uses. Draws nothing."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -12,6 +13,7 @@ from agent_cli.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.tooling import Tool, check_input
 
 _SUMMARY_CHARS_MAX: Final = 100
+_WORD: Final = re.compile(r"\S+\s*|\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,12 @@ def narrate_end(result: RunResult) -> Sentence | None:
             return Sentence("warning", "interrupted")
         case "error":
             return Sentence("error", result.error or "the run ended in an error")
+        case _ if result.error:
+            return Sentence("warning", result.error)
+        case "end_turn" if result.final_message and not result.final_message.text.strip():
+            return Sentence("dim", 'the model ended without a word; "go on" may help')
         case _:
-            return Sentence("warning", result.error) if result.error else None
+            return None
 
 
 def describe_call(tools: Sequence[Tool], name: str, given: Json) -> str:
@@ -81,12 +87,22 @@ def one_line(text: str, chars_max: int = _SUMMARY_CHARS_MAX) -> str:
     return line if len(line) <= chars_max else f"{line[: chars_max - 1]}…"
 
 
+def words(text: str) -> list[str]:
+    """Split *text* after its whitespace; the pieces joined are *text*."""
+    return _WORD.findall(text)
+
+
 def seconds(elapsed_s: float) -> str:
     """Return a duration as a person reads it: `0.3 s`, `12 s`, `3 min 5 s`."""
     if elapsed_s < 10:
         return f"{elapsed_s:.1f} s"
     minutes, rest_s = divmod(round(elapsed_s), 60)
     return f"{minutes} min {rest_s} s" if minutes else f"{rest_s} s"
+
+
+def share(part: float) -> str:
+    """Return a part of 1 as a person reads it: `34%`, and `<1%` for what is not nothing."""
+    return f"{part:.0%}" if part == 0 or part >= 0.005 else "<1%"
 
 
 def ago(elapsed_s: float) -> str:

@@ -19,7 +19,7 @@ from tests.fakes import returns, tool
     [
         (
             {"command": "a\nb\r", "background": True},
-            ["$ a", "$ b\\r", "background: true"],
+            ["$ a", "> b\\r", "background: true"],
         ),
         (
             {"path": "a.py", "edits": [{"old": "x\ny", "new": "z", "all": True}, "odd"]},
@@ -87,6 +87,27 @@ def test_a_line_that_would_fill_the_screen_is_cut_with_a_count() -> None:
 
     assert row == Row("x" * 13 + " … 10,000 characters in all", "added")
     assert folded([Row("x" * 100)], rows_max=10, columns=40) == (Row("x" * 100),)
+
+
+@pytest.mark.parametrize(
+    ("text", "cut"),
+    [
+        ("漢" * 100, "漢" * 8 + " … 100 characters in all"),
+        ("\t" * 50, " " * 17 + " … 50 characters in all"),
+    ],
+    ids=["wide", "tabs"],
+)
+def test_a_row_is_as_long_as_the_screen_shows_it(text: str, cut: str) -> None:
+    """Cells are counted: wide characters take two, tabs up to four, and what is cut fits."""
+    assert folded([Row(text)], rows_max=5, columns=40) == (Row(text),)
+    assert folded([Row(text)], rows_max=4, columns=40) == (Row(cut),)
+
+
+def test_a_line_that_fills_its_row_takes_no_more() -> None:
+    """Forty cells on forty columns are one row."""
+    rows = (Row("x" * 40), Row("y" * 80))
+
+    assert folded(rows, rows_max=3, columns=40) == rows
 
 
 def test_rows_of_one_style_are_written_together_and_none_becomes_two() -> None:

@@ -2,12 +2,10 @@
 
 import io
 
-import pytest
-
 from agent_cli import events
 from agent_cli.messages import AssistantMessage
 from agent_cli.provider import TextDelta
-from agent_cli.repl.render import Renderer, words
+from agent_cli.repl.render import Renderer
 from agent_cli.terminal.writer import Writer
 from agent_cli.timeline import Block, FileOutput, WidgetOutput, text_block
 from agent_cli.tooling import ToolResult
@@ -33,13 +31,6 @@ def delta(text: str) -> events.MessageUpdate:
 
 def reply(text: str, *blocks: Block, error: str | None = None) -> events.MessageEnd:
     return events.MessageEnd(AssistantMessage((text_block(text), *blocks), error=error))
-
-
-@pytest.mark.parametrize("text", ["", "one", " two  words\n\n\tand a tab ", "\n"])
-def test_words_joined_are_the_text(text: str) -> None:
-    """S4-20: byte for byte, cut after whitespace."""
-    assert "".join(words(text)) == text
-    assert all(not word[:-1].rstrip() or " " not in word.strip() for word in words(text))
 
 
 def test_parallel_calls_are_told_apart_and_timed_one_by_one() -> None:

@@ -3,8 +3,18 @@
 import pytest
 
 from agent_cli import events
+from agent_cli.messages import AssistantMessage
 from agent_cli.run_result import RunResult
-from agent_cli.terminal.narration import Sentence, ago, describe_call, narrate, narrate_end, seconds
+from agent_cli.terminal.narration import (
+    Sentence,
+    ago,
+    describe_call,
+    narrate,
+    narrate_end,
+    seconds,
+    words,
+)
+from agent_cli.timeline import text_block
 from agent_cli.tooling import Tool
 
 
@@ -56,6 +66,15 @@ def test_a_person_reads_why_a_run_ended(
     assert narrate_end(RunResult((), None, 1, stop_reason, error)) == sentence
 
 
+def test_a_run_that_ends_without_a_word_says_so() -> None:
+    """Else the prompt comes back as if nothing had been asked."""
+    silent, spoken = AssistantMessage(()), AssistantMessage((text_block("done"),))
+
+    sentence = narrate_end(RunResult((silent,), silent, 1, "end_turn"))
+    assert sentence == Sentence("dim", 'the model ended without a word; "go on" may help')
+    assert narrate_end(RunResult((spoken,), spoken, 1, "end_turn")) is None
+
+
 def test_a_call_is_one_short_line() -> None:
     """S4-23: label and summary; without them the name and the first text of its input."""
     schema = {"type": "object", "required": ["path"]}
@@ -96,3 +115,10 @@ def test_durations_are_as_exact_as_a_person_needs(elapsed_s: float, shown: str) 
 def test_how_long_ago_something_was_is_said_roughly(elapsed_s: float, shown: str) -> None:
     """A clock that was set back is no reason for a negative time."""
     assert ago(elapsed_s) == shown
+
+
+@pytest.mark.parametrize("text", ["", "one", " two  words\n\n\tand a tab ", "\n", "naïve 漢字 🙂"])
+def test_words_joined_are_the_text(text: str) -> None:
+    """S4-20: byte for byte, cut after whitespace."""
+    assert "".join(words(text)) == text
+    assert all(not word[:-1].rstrip() or " " not in word.strip() for word in words(text))

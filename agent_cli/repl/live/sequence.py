@@ -1,17 +1,13 @@
 """Which events reach the screen, and in what pieces: live, or an answer once it is complete."""
 
-import re
 from collections.abc import Iterator
-from typing import Final, Literal, TypeAlias
 
 from agent_cli.events import Event, MessageEnd, MessageUpdate, StateChanged, TurnEnd
 from agent_cli.messages import AssistantMessage
 from agent_cli.phase import Phase
 from agent_cli.provider import TextDelta
-
-_WORD: Final = re.compile(r"\S+\s*|\s+")
-
-Streaming: TypeAlias = Literal["live", "sequential"]
+from agent_cli.repl.look import Streaming
+from agent_cli.terminal.narration import words
 
 
 class Sequence:
@@ -50,8 +46,3 @@ class Sequence:
             for word in words(message.text):
                 yield MessageUpdate(lambda: message, TextDelta(0, word))
         yield held
-
-
-def words(text: str) -> list[str]:
-    """Split *text* after its whitespace; the pieces joined are *text*."""
-    return _WORD.findall(text)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from math import ceil
 from typing import Final
 
 from agent_cli import events
@@ -11,8 +12,8 @@ from agent_cli.provider import TextDelta, ThinkingDelta
 from agent_cli.repl.live.backlog import Item, Rows
 from agent_cli.repl.live.paint import Paint, rows_of
 from agent_cli.repl.live.sentences import sentence_rows
-from agent_cli.repl.live.sequence import Streaming
 from agent_cli.repl.live.tool_rows import ToolRows
+from agent_cli.repl.look import Streaming
 from agent_cli.repl.markdown import THEMES, MarkdownStream
 from agent_cli.terminal.narration import narrate, seconds
 from agent_cli.terminal.sanitize import Filter
@@ -51,6 +52,7 @@ class View:
         self._thought = ""
         self._phase: str = Phase.IDLE
         self._began_s: float | None = None
+        self._retry_s = 0.0  # when a call that failed is made again
 
     @property
     def is_moving(self) -> bool:
@@ -80,6 +82,8 @@ class View:
                 self._show_other(item)
 
     def _show_other(self, event: events.Event) -> None:
+        if isinstance(event, events.Retry):
+            self._retry_s = self._clock() + event.wait_s
         if self._tools.show(event):
             self._end_flow()
             self._add("tools", self._tools.finished())
@@ -105,11 +109,16 @@ class View:
         above = [""] if rows and self._is_apart(kind) else []
         if not self._tools.is_running and not self._answer:
             rows += [""] if rows or self._is_apart("status") else []
-            word = "thinking" if self._phase == Phase.THINKING else "working"
-            passed = seconds(int(self._clock() - self._began_s))
-            row = f"{self._spinner()} {word} {passed} · Ctrl-C stops"
+            row = f"{self._spinner()} {self._doing(self._began_s)} · Ctrl-C stops"
             rows.append(self._paint.text(row, "dim"))
         return [*above, *rows, ""]
+
+    def _doing(self, began_s: float) -> str:
+        now_s = self._clock()
+        if self._retry_s > now_s:
+            return f"trying again in {seconds(ceil(self._retry_s - now_s))}"
+        word = "thinking" if self._phase == Phase.THINKING else "working"
+        return f"{word} {seconds(int(now_s - began_s))}"
 
     def _is_apart(self, kind: str) -> bool:
         return self._kind not in ("gap", kind)
