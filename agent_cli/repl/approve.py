@@ -30,7 +30,7 @@ _PREVIEW_ROWS_MIN: Final = 6
 
 
 class Questions(Protocol):
-    """What the dialogue needs of a prompt; see `LiveScreen.choose`."""
+    """What the dialogue needs of a prompt; see `Asking.choose`."""
 
     @property
     def can_ask(self) -> bool:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TextIO, TypeAlias
 
+from agent_cli.terminal.background import tell
+
 # For so long after a question appeared nobody can have read it; what arrives answers nothing.
 UNREAD_S: Final = 0.3
 _Stop: TypeAlias = type[KeyboardInterrupt] | type[EOFError]
@@ -137,8 +139,7 @@ class PlainPrompt:
         self._hand_over(EOFError)
 
     def _hand_over(self, arrived: _Line | _Stop) -> None:
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._deliver, arrived)
+        tell(self._loop, lambda: self._deliver(arrived))
 
 
 def plain_prompt() -> PlainPrompt:

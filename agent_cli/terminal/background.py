@@ -26,15 +26,16 @@ def in_background(work: Callable[[], T]) -> "asyncio.Future[T]":
             done = work()
         except BaseException as error:
             failure = error
-            _tell(loop, lambda: settle(lambda: future.set_exception(failure)))
+            tell(loop, lambda: settle(lambda: future.set_exception(failure)))
         else:
-            _tell(loop, lambda: settle(lambda: future.set_result(done)))
+            tell(loop, lambda: settle(lambda: future.set_result(done)))
 
     threading.Thread(target=run, name="background", daemon=True).start()
     return future
 
 
-def _tell(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+def tell(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+    """Call *callback* in *loop*, from any thread; a loop that was closed misses nothing."""
     try:
         loop.call_soon_threadsafe(callback)
     except RuntimeError:

@@ -67,6 +67,7 @@ def test_a_command_somebody_wrote_becomes_a_prompt() -> None:
         ("/compact the plan", "compacted 4 messages: about 9,000 → 1,000 tokens"),
         ("/toosl", "there is no command /toosl; did you mean /tools?"),
         ("/etc/passwd", "there is no command /etc/passwd; /help lists them"),
+        ("/comp", "there is no command /comp; did you mean /compact?"),
         ("/exit now", "/exit takes nothing behind it"),
         ("/model nope", "there is no model nope; there are: normal, high"),
         ("/model high", "model: model-2"),
@@ -271,3 +272,10 @@ def test_the_window_is_shown_by_what_fills_it() -> None:
     ]
     assert len(bars({"tools": 0}, window=0)) == 2
     assert said("/context")[0] == ("about 8,000 tokens in the next request (4 characters a token)")
+
+
+def test_enter_alone_chooses_nothing_from_a_list_with_numbers() -> None:
+    """It was called none of the numbers."""
+    _, shown = converse("/resume", answers=("",))
+
+    assert [row.split(" · ")[0] for row in shown] == ["  1  An old one", "  2  Touch"]

@@ -22,8 +22,9 @@ class Bell:
         match event:
             case AgentStart():
                 self._began_s = self._clock()
-            case AgentEnd():
-                self._ring_if_long("the run has ended")
+            case AgentEnd(stop_reason=reason):
+                waits = reason == "waiting_for_approval"
+                self._ring_if_long("a question waits" if waits else "the run has ended")
                 self._began_s = None
             case _:
                 pass

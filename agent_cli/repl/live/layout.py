@@ -11,7 +11,7 @@ from prompt_toolkit.layout.containers import ConditionalContainer, HSplit, Verti
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl, SearchBufferControl
 from prompt_toolkit.layout.dimension import Dimension
 
-from agent_cli.repl.live.cells import shortened
+from agent_cli.repl.live.cells import row_width, shortened
 from agent_cli.repl.live.picker import Picker
 
 PROMPT: Final = "you> "
@@ -112,10 +112,14 @@ def _choices(buffer: Buffer, shown: Surroundings) -> StyleAndTextTuples:
     if state is None:
         return []
     chosen = state.complete_index
-    first = max(0, (chosen or 0) - _CHOICES_MAX + 1)
+    count = min(_CHOICES_MAX, shown.rows_max)
+    first = max(0, (chosen or 0) - count + 1)
+    choices = state.completions[first : first + count]
+    width = max((row_width(choice.display_text) for choice in choices), default=0)
     rows: StyleAndTextTuples = []
-    for index, choice in enumerate(state.completions[first : first + _CHOICES_MAX], first):
-        text = f"{CONTINUATION}{choice.display_text}  {choice.display_meta_text}".rstrip()
+    for index, choice in enumerate(choices, first):
+        gap = " " * (width - row_width(choice.display_text) + 2)
+        text = f"{CONTINUATION}{choice.display_text}{gap}{choice.display_meta_text}".rstrip()
         rows.append((_CHOSEN if index == chosen else _FAINT, _cut(text, shown)))
     return rows
 

@@ -30,6 +30,7 @@ from agent_cli.terminal.writer import Style
 # A paste of 5,000 lines would push everything out of the scrollback.
 _ECHOED_LINES_MAX: Final = 40
 _ECHOED_HEAD: Final = 20
+_QUEUED_ROWS_MAX: Final = 5
 _LEAVE_WITHIN_S: Final = 1.5
 # prompt_toolkit waits 1.5 s for what may follow Esc.
 _ESCAPE_S: Final = 0.03
@@ -43,8 +44,6 @@ class LiveScreen:
 
     What is typed stays in the input until `listener` takes it; nothing else ever clears it.
     """
-
-    can_ask = True
 
     def __init__(
         self,
@@ -142,14 +141,14 @@ class LiveScreen:
         """Draw the prompt again soon: something beside it changed."""
         self.app.invalidate()
 
-    async def choose(self, message: str, keys: str) -> str:
-        """Ask at the prompt; see `Asking.choose`."""
-        return await self.asking.choose(message, keys)
-
     @property
     def queue_rows(self) -> Sequence[str]:
-        """What waits to be delivered, one line each."""
-        return self.listener.queued
+        """What waits to be delivered, one line each; of much of it what was typed last."""
+        queued = self.listener.queued
+        rows_max = min(_QUEUED_ROWS_MAX, self.rows_max)
+        if len(queued) <= rows_max:
+            return queued
+        return [f"  … {len(queued) - rows_max:,} more", *queued[-rows_max:]]
 
     @property
     def status_row(self) -> str:

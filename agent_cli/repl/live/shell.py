@@ -78,7 +78,7 @@ class LiveShell:
         self._outbox = Outbox(app.agent, self._line_work.attachments, screen.put_back)
         self._runs = Runs(
             app,
-            questions=screen,
+            questions=screen.asking,
             lines=self.display,
             before_asking=self.display.show_now,
             editor=partial(edit_text, screen.painter),

@@ -30,10 +30,7 @@ async def test_a_question_that_follows_an_answer_opens_at_once_and_answers_later
     async with live(tmp_path) as it:
         it.type("draft")
         await it.until(lambda: it.rows == ["you> draft"])
-        first = asyncio.ensure_future(it.screen.choose("name? ", ""))
-        await it.until(lambda: it.screen.asking.question is not None)
-        it.now_s = 9
-        await it.until(lambda: it.rows == ["name?"])
+        first = await it.asked("name? ", "")
         it.type("Anna\r")
         assert await first == "Anna"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyte
 import pytest
+from prompt_toolkit.completion import WordCompleter
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import PipeInput, create_pipe_input
 
@@ -68,6 +69,14 @@ class Live:
 
     def type(self, keys: str) -> None:
         self._keyboard.send_text(keys)
+
+    async def asked(self, message: str, keys: str) -> "asyncio.Future[str]":
+        """Ask, wait until keys answer, and return the answer to come."""
+        asking = asyncio.ensure_future(self.screen.asking.choose(message, keys))
+        await self.until(lambda: self.screen.asking.question is not None)
+        self.now_s += 9
+        await self.until(lambda: self.rows == [message.rstrip()])
+        return asking
 
     @property
     def rows(self) -> list[str]:
@@ -184,6 +193,33 @@ async def test_arrow_up_takes_the_last_queued_message_back(tmp_path: Path) -> No
         await it.until(lambda: it.screen.buffer.text == "taken back\ntaken back")
 
 
+async def test_a_queue_of_thousands_leaves_the_prompt_on_the_screen(tmp_path: Path) -> None:
+    """A paste without paste marks is as many messages as it has lines."""
+    async with live(tmp_path) as it:
+        it.person.queued = [f"  next: {number}" for number in range(5_000)]
+        it.screen.refresh()
+        await it.until(lambda: len(it.rows) > 1)
+
+        assert it.rows == ["  … 4,996 more", *it.person.queued[-4:], "you>"]
+
+
+async def test_the_help_of_choices_is_a_column_and_fits_a_low_terminal(tmp_path: Path) -> None:
+    """`/` on twelve rows: as many as there is room for, the input above them."""
+    async with live(tmp_path) as it:
+        words = ["/a", "/longer", "/b", "/c", "/d", "/e"]
+        it.screen.buffer.completer = WordCompleter(words, meta_dict=dict.fromkeys(words, "help"))
+        it.type("/")
+        await it.until(lambda: len(it.rows) > 1)
+
+        assert it.rows == [
+            "you> /",
+            "     /a       help",
+            "     /longer  help",
+            "     /b       help",
+            "     /c       help",
+        ]
+
+
 @pytest.mark.parametrize("key", [CTRL_C, ESCAPE])
 async def test_esc_and_ctrl_c_stop_what_runs_and_keep_the_draft(key: str, tmp_path: Path) -> None:
     """C18: typed text is never lost to an interrupt."""
@@ -231,7 +267,7 @@ async def test_keys_answer_only_after_the_keyboard_was_silent_for_a_third_of_a_s
 ) -> None:
     """52 reports of accidental approvals elsewhere: what was meant as text stays text."""
     async with live(tmp_path) as it:
-        asking = asyncio.ensure_future(it.screen.choose("allow? ", "yna"))
+        asking = asyncio.ensure_future(it.screen.asking.choose("allow? ", "yna"))
         await it.until(lambda: it.screen.asking.question is not None)
         it.now_s = 0.3
         it.type("y")
@@ -251,10 +287,7 @@ async def test_keys_answer_only_after_the_keyboard_was_silent_for_a_third_of_a_s
 async def test_any_letter_or_digit_can_be_a_key(key: str, tmp_path: Path) -> None:
     """A question says which of them answer; the others are text."""
     async with live(tmp_path) as it:
-        asking = asyncio.ensure_future(it.screen.choose("allow? ", "yp2"))
-        await it.until(lambda: it.screen.asking.question is not None)
-        it.now_s = 9
-        await it.until(lambda: it.rows == ["allow?"])
+        asking = await it.asked("allow? ", "yp2")
         it.type("x3\x7f\x7f")
         await it.until(lambda: it.rows == ["allow?"])
         it.type(key)
@@ -265,10 +298,7 @@ async def test_any_letter_or_digit_can_be_a_key(key: str, tmp_path: Path) -> Non
 async def test_a_key_inside_a_text_is_text_and_the_text_is_the_answer(tmp_path: Path) -> None:
     """`use any name` holds y, n and a, and is one comment."""
     async with live(tmp_path) as it:
-        asking = asyncio.ensure_future(it.screen.choose("allow? ", "yna"))
-        await it.until(lambda: it.screen.asking.question is not None)
-        it.now_s = 9
-        await it.until(lambda: it.rows == ["allow?"])
+        asking = await it.asked("allow? ", "yna")
         it.type("use any name\r")
 
         assert await asking == "use any name"

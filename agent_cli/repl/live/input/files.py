@@ -6,6 +6,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -88,7 +89,7 @@ def workspace_paths() -> set[str]:
     """Return the files and folders below the working directory, without what git ignores."""
     files = _known_to_git()
     if files is None:
-        files = list(_walk(Path.cwd()))
+        files = list(islice(_walk(Path.cwd()), _PATHS_MAX))  # a home holds millions
     paths = set(files[:_PATHS_MAX])
     for path in files[:_PATHS_MAX]:
         folder = path.rpartition("/")[0]

@@ -3,11 +3,13 @@
 import os
 import subprocess
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
 
+from agent_cli.repl.live.input import files
 from agent_cli.repl.live.input.files import FileChoices, workspace_paths
 
 
@@ -127,3 +129,17 @@ def test_without_git_the_folders_are_walked() -> None:
         Path(name).touch()
 
     assert workspace_paths() == {"src/", "src/a.py", ".hidden/", ".hidden/b.py"}
+
+
+def test_of_a_folder_without_end_only_the_first_files_are_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In a home the walk went on for minutes, and what it found was thrown away."""
+
+    def walk(root: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+        yield from ((str(root), [], [f"{number}.txt"]) for number in count())
+
+    monkeypatch.setattr(os, "walk", walk)
+    monkeypatch.setattr(files, "_PATHS_MAX", 3)
+
+    assert workspace_paths() == {"0.txt", "1.txt", "2.txt"}
