@@ -12,6 +12,8 @@ from pathlib import Path
 _POINTER = "gitdir:"
 _POINTER_BYTES_MAX = 4096
 _SUBMODULES_MAX = 50
+_WORKTREES_MAX = 50
+_MORE_CONFIGURATION = ("commondir", "config.worktree")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +49,29 @@ def of_repository(folder: Path) -> GitFolders:
     """Return the one folder of an ordinary repository, its `.git`, and what is protected in it."""
     if not (folder / "HEAD").is_file():
         return GitFolders(protected=(folder,))
-    protected = [folder / "hooks", folder / "config"]
-    if (own := folder / "config.worktree").exists():
-        protected.append(own)
-    for module in islice(_modules(folder / "modules"), _SUBMODULES_MAX):
-        protected += [module / "config", module / "hooks"]
-    return GitFolders((folder,), tuple(protected), (folder / "commondir",))
+    modules = list(islice(_modules(folder / "modules"), _SUBMODULES_MAX))
+    trees = islice(_folders_in(folder / "worktrees"), _WORKTREES_MAX)
+    protected = [each / name for each in (folder, *modules) for name in ("hooks", "config")]
+    # What these say, git takes for its configuration too, in somebody's worktree elsewhere as well.
+    more = [each / name for each in (folder, *modules, *trees) for name in _MORE_CONFIGURATION]
+    protected += [path for path in more if path.exists()]
+    return GitFolders((folder,), tuple(protected), tuple(p for p in more if not p.exists()))
 
 
 def _modules(folder: Path) -> Iterator[Path]:
     """Yield the git folders of submodules; a name may have slashes, a module modules."""
-    try:
-        entries = sorted(path for path in folder.iterdir() if path.is_dir())
-    except OSError:
-        return
-    for path in entries:
+    for path in _folders_in(folder):
         is_module = (path / "HEAD").is_file()
         if is_module:
             yield path
         yield from _modules(path / "modules" if is_module else path)
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if path.is_dir())
+    except OSError:
+        return []
 
 
 def _of_symlink(entry: Path, directory: Path) -> GitFolders:

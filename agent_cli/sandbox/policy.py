@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 
 from agent_cli.sandbox.git_folders import GitFolders, git_folders, of_repository
 from agent_cli.sandbox.protected import HOME_NAMES, NAMES
-from agent_cli.sandbox.secret_index import SecretIndex
+from agent_cli.sandbox.secret_index import Contents, SecretIndex
 
 _IN_HOME = (
     *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-store", ".docker/config.json"),
@@ -29,8 +29,8 @@ _OF_THE_SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-"
 
 # Each costs half a millisecond a command; beyond, whole directories are hidden.
 _HIDDEN_MAX = 60
-# Three mounts each.
-_NESTED_REPOSITORIES_MAX = 20
+# Three mounts each, one for the file of a worktree or submodule; those near the root come first.
+_NESTED_REPOSITORIES_MAX = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,7 @@ class Policy:
         """Look at the disk and return what holds now."""
         inside = [index.contents() for index in self._secrets]
         git = [git_folders(root) for root in self.roots]
-        nested = (folder for contents in inside for folder in contents.git_folders)
-        git += map(of_repository, islice(nested, _NESTED_REPOSITORIES_MAX))
+        git += _nested(inside)
         writable = [*self.roots, *(path for folders in git for path in folders.writable)]
         protected = _unique(self._protected(git))
         there = [path for path in protected if os.path.lexists(path)]
@@ -146,6 +145,14 @@ class Policy:
     def _secret_names(self, directory: Path) -> list[Path]:
         entries = _entries(directory)
         return [path for path in entries if self._is_secret(PurePath("/", path.name))]
+
+
+def _nested(inside: Sequence[Contents]) -> Iterator[GitFolders]:
+    """Yield what is to be known of the repositories inside the roots."""
+    folders = (folder for contents in inside for folder in contents.git_folders)
+    yield from map(of_repository, islice(folders, _NESTED_REPOSITORIES_MAX))
+    files = (file for contents in inside for file in contents.git_files)
+    yield GitFolders(protected=tuple(islice(files, _NESTED_REPOSITORIES_MAX)))
 
 
 def _entries(directory: Path) -> list[Path]:

@@ -24,10 +24,12 @@ class Contents:
     Attributes:
         secrets: Real paths of the files that *is_secret* names.
         git_folders: Of the repositories below the root; its own is not among them.
+        git_files: What stands for such a folder in worktrees and submodules below the root.
     """
 
     secrets: list[Path] = field(default_factory=list)
     git_folders: list[Path] = field(default_factory=list)
+    git_files: list[Path] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class _Directory:
     secrets: tuple[Path, ...]
     below: tuple[Path, ...]
     git_folders: tuple[Path, ...]
+    git_files: tuple[Path, ...]
 
 
 class SecretIndex:
@@ -62,6 +65,7 @@ class SecretIndex:
                     seen[path] = directory
                     found.secrets += directory.secrets
                     found.git_folders += directory.git_folders
+                    found.git_files += directory.git_files
                     following += directory.below
             waiting = following
         self._known = seen
@@ -81,13 +85,13 @@ class SecretIndex:
         except OSError:
             return None
         folders = [Path(each.path) for each in listed if each.is_dir(follow_symlinks=False)]
+        git = [each for each in listed if each.name == ".git" and path != self._root]
         return _Directory(
             changed_ns,
             secrets=tuple(self._secrets(listed)),
             below=tuple(each for each in folders if each.name not in _SKIPPED),
-            git_folders=tuple(
-                each for each in folders if each.name == ".git" and path != self._root
-            ),
+            git_folders=tuple(Path(e.path) for e in git if e.is_dir(follow_symlinks=False)),
+            git_files=tuple(Path(e.path) for e in git if e.is_file(follow_symlinks=False)),
         )
 
     def _secrets(self, entries: "list[os.DirEntry[str]]") -> Iterator[Path]:

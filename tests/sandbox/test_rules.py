@@ -134,6 +134,27 @@ def test_repositories_inside_a_workspace_are_protected_too(root: Path, tmp_path:
     assert {root / "one" / ".git", root / "deep" / "two" / ".git"} <= set(found.writable)
 
 
+def test_what_would_redirect_git_elsewhere_is_protected(root: Path, tmp_path: Path) -> None:
+    """Threat 11: git in a submodule, or in somebody's worktree outside, would act on it."""
+    folder = root / ".git"
+    module, tree = folder / "modules" / "lib", folder / "worktrees" / "other"
+    for place in (folder, module, tree):
+        place.mkdir(parents=True)
+        (place / "HEAD").write_text("")
+    (tree / "commondir").write_text("../..\n")
+    (module / "config.worktree").write_text("")
+    (root / "lib").mkdir()
+    (root / "lib" / ".git").write_text("gitdir: ../.git/modules/lib\n")
+
+    found = rules(root, tmp_path / "nobody")
+
+    assert {root / "lib" / ".git", tree / "commondir", module / "config.worktree"} <= set(
+        found.read_only
+    )
+    assert {folder / "commondir", folder / "config.worktree"} <= set(found.watched)
+    assert {module / "commondir", tree / "config.worktree"} <= set(found.watched)
+
+
 def test_a_submodule_counts_if_its_configuration_points_back(root: Path) -> None:
     folder = root / ".git" / "modules" / "m"
     folder.mkdir(parents=True)

@@ -244,6 +244,31 @@ def test_a_redirected_git_folder_is_put_back() -> None:
         assert "commondir was changed, and was put back" in place.put_back[0]
 
 
+def test_a_command_cannot_redirect_a_worktree_or_a_submodule() -> None:
+    """Threat 11: git would take programs from there, run by a person and outside the sandbox."""
+    with world("bwrap") as place:
+        tree, library, fixed = place.base / "tree", place.root / "lib", place.base / "fixed"
+        git(place.root, "worktree", "add", "--quiet", str(tree))
+        git(place.root, "config", "extensions.worktreeConfig", "true")
+        library.mkdir()
+        git(library, "init", "--quiet")
+        git(library, "commit", "--quiet", "--allow-empty", "--message", "one")
+        git(place.root, "add", "lib")
+        (library / ".git").rename(place.root / ".git" / "library")
+        (library / ".git").write_text("gitdir: ../.git/library\n")
+        spies = f"[core]\n\tfsmonitor = touch {fixed}; false\n"
+
+        place.run(
+            'cp -r .git evil; echo "$SPIES" >>evil/config; echo "$SPIES" >.git/config.worktree;'
+            "echo $PWD/evil >.git/worktrees/tree/commondir; echo gitdir: ../evil >lib/.git",
+            SPIES=spies,
+        )
+        for repository in (place.root, tree):
+            git(repository, "status")
+
+        assert not fixed.exists()
+
+
 def test_many_secrets_are_hidden_by_their_directories() -> None:
     """Each mount takes time; a directory of keys is one mount."""
     with world("bwrap") as place:
