@@ -66,11 +66,11 @@ async def test_a_program_that_runs_reports_the_servers_it_has(
     ]
     with serve_in_thread(reply("ok")) as api:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
-        chosen = Model("claude-opus-5-6", context_window=7)
+        chosen = Model("somebody-elses", context_window=7)
         report = await diagnosis(start(Arguments(), may_ask=False), chosen, states)
 
-    assert api.requests[0].body["model"] == "claude-opus-5-6"
-    assert "claude-opus-5-6 is not among the models known here" in report
+    assert api.requests[0].body["model"] == "somebody-elses"
+    assert "somebody-elses is not among the models known here" in report
 
     lines = [line.split(maxsplit=3) for line in report.splitlines()]
     assert ["ok", "mcp", "docs", "3 tools"] in lines

@@ -1,6 +1,7 @@
 """Commands that show what is there, and change nothing but the display."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -9,15 +10,25 @@ from agent_cli.messages import AssistantMessage, Message
 from agent_cli.repl.command import Command, Context
 from agent_cli.repl.mcp.commands import MCP_COMMAND
 from agent_cli.repl.recall import last_answer
-from agent_cli.terminal.narration import one_line
+from agent_cli.terminal.narration import one_line, share
 from agent_cli.timeline import NO_USAGE, Usage
 
 _BAR_CELLS: Final = 30
+_NAME_CELLS_MAX: Final = 24
+_SENTENCE_CHARS_MAX: Final = 200
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 
 
 def _tools(context: Context, _argument: str) -> None:
-    lines = [f"{tool.name}: {one_line(tool.description)}" for tool in context.app.tools]
+    tools = context.app.tools
+    width = min(max((len(tool.name) for tool in tools), default=0), _NAME_CELLS_MAX)
+    lines = [f"{tool.name:<{width}}  {_first_sentence(tool.description)}" for tool in tools]
     context.writer.aside("\n".join(lines) or "no tools")
+
+
+def _first_sentence(description: str) -> str:
+    """Return what a tool is for; what else stands in its description is for the model."""
+    return one_line(_SENTENCE_END.split(description.strip(), 1)[0], _SENTENCE_CHARS_MAX)
 
 
 def _usage(context: Context, _argument: str) -> None:
@@ -68,7 +79,7 @@ def bars(parts: Mapping[str, int], *, window: int) -> list[str]:
     whole = sum(shown.values()) or 1
     name_width = max(map(len, shown))
     rows = [
-        f"{name:<{name_width}}  {_bar(tokens / whole)}  {tokens:>9,}  {tokens / whole:>4.0%}"
+        f"{name:<{name_width}}  {_bar(tokens / whole)}  {tokens:>9,}  {share(tokens / whole):>4}"
         for name, tokens in shown.items()
     ]
     return [f"about {used:,} tokens in the next request (4 characters a token)", *rows]

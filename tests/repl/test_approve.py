@@ -271,10 +271,10 @@ async def test_a_long_call_is_folded_and_can_be_seen_whole(
 
     assert await it.decide(script) == [Approved()]
     first, whole = it.screen.text.split("any other text = no, and the model reads it\n")[:2]
-    assert "not shown here\n  $ 47\n  $ 48\n  $ 49\n  why it asks: why not\n" in first
-    assert "  $ 30\n" not in first
+    assert "not shown here\n  > 47\n  > 48\n  > 49\n  why it asks: why not\n" in first
+    assert "  > 30\n" not in first
     assert "v = view all of it" in first
-    assert all(f"  $ {number}\n" in whole for number in range(50))
+    assert all(f"  > {number}\n" in whole for number in range(1, 50))
 
 
 async def test_a_short_call_of_a_batch_leaves_its_room_to_a_long_one(
@@ -287,7 +287,7 @@ async def test_a_short_call_of_a_batch_leaves_its_room_to_a_long_one(
 
     await it.decide(long, MOVE)
 
-    assert all(f"  $ {number}\n" in it.screen.text for number in range(12))
+    assert all(f"  > {number}\n" in it.screen.text for number in range(1, 12))
 
 
 async def test_another_input_is_asked_of_the_model_and_never_run_in_place_of_the_shown() -> None:

@@ -13,8 +13,8 @@ _FOLDED_ROWS: Final = 5
 DIFF_ROWS_MAX: Final = 40
 _KEPT_MAX: Final = 200
 MARGIN: Final = "  "
-# The last line of a command's answer; the call's own row says the same.
-_EXIT_LINE: Final = re.compile(r"\n?\[exit [^\n]*\]\s*\Z")
+# Ends a command's answer, but for notes of the sandbox; the call's own row says the same.
+_EXIT_LINE: Final = re.compile(r"(?:\A|\n)\[exit \d+(?: \(\w+\))? · [\d.]+ s\](?=(?:\n.*){0,3}\Z)")
 _PLACE: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")
 
 

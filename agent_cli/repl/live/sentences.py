@@ -1,14 +1,19 @@
 """The program's own words on a screen: broken between words, and not where the screen ends."""
 
+import re
 from collections.abc import Iterator
+from typing import Final
 
 from agent_cli.repl.live.paint import colored, rows_of
-from agent_cli.repl.markdown.cells import wrapped
+from agent_cli.repl.markdown.cells import cells, wrapped
+
+_GAP: Final = re.compile(r" {2,}(?=\S)")
 
 
 def sentence_rows(text: str, columns: int, begin: str = "") -> list[str]:
     """Return *text* as rows of at most *columns* cells; what is indented stays so.
 
+    What follows a gap of two blanks is a column, and goes on below its own beginning.
     A word that is wider, such as an address, is left whole: copied, it has no newline in it.
     *begin* is the escape that begins the colour of each row.
     """
@@ -18,6 +23,9 @@ def sentence_rows(text: str, columns: int, begin: str = "") -> list[str]:
 
 def _broken(line: str, columns: int) -> Iterator[str]:
     indent = min(len(line) - len(line.lstrip(" ")), columns // 2)
-    text = line[indent:]
-    for start, end in wrapped(text, max(columns - indent, 1)):
-        yield f"{line[:indent]}{text[start:end]}"
+    gaps = (gap.end() for gap in _GAP.finditer(line))
+    column = max((end for end in gaps if end <= columns // 2), default=indent)
+    begin, text = line[:column], line[column:]
+    for start, end in wrapped(text, max(columns - cells(begin), 1)):
+        yield f"{begin}{text[start:end]}"
+        begin = " " * cells(begin)

@@ -9,6 +9,7 @@ from agent_cli.conversation import Conversation
 from agent_cli.events import AgentEnd, AgentStart, Compacted, Event, MessageEnd, UsageChanged
 from agent_cli.messages import AssistantMessage
 from agent_cli.repl.live.cells import row_width, shortened
+from agent_cli.terminal.narration import share
 from agent_cli.timeline import Usage
 
 _SEPARATOR: Final = " · "
@@ -62,21 +63,21 @@ class Status:
         mode, *others = badges or ("",)
         ranked = [
             *((0, words) for words in urgent),
-            *((2, self._model), (1, mode), (3, self._context()), (4, self._cost())),
-            *((6, words) for words in others),
-            (5, self._cache()),
+            *((2, self._model), (1, mode), *self._context(), (5, self._cost())),
+            *((7, words) for words in others),
+            (6, self._cache()),
         ]
         parts = [part for part in ranked if part[1]]
         while len(parts) > 1 and row_width(_joined(parts)) > columns:
             parts.remove(max(reversed(parts), key=itemgetter(0)))
         return shortened(_joined(parts), columns)
 
-    def _context(self) -> str:
+    def _context(self) -> Sequence[tuple[int, str]]:
+        """Return the share of the window that is used, and the tokens, which can be left out."""
         if not self._context_tokens or not self._window:
-            return ""
-        share = self._context_tokens / self._window
-        percent = f"{share:.0%}" if share >= 0.005 else "<1%"
-        return f"context {percent} ({_short(self._context_tokens)} tokens)"
+            return ()
+        percent = share(self._context_tokens / self._window)
+        return (3, f"context {percent}"), (4, f"({_short(self._context_tokens)} tokens)")
 
     def _cost(self) -> str:
         cost = self._total.cost_microdollars
@@ -89,7 +90,8 @@ class Status:
 
 
 def _joined(parts: Sequence[tuple[int, str]]) -> str:
-    return _SEPARATOR.join(words for _, words in parts)
+    """Return *parts* as one line; what stands in brackets belongs to the part before it."""
+    return _SEPARATOR.join(words for _, words in parts).replace(f"{_SEPARATOR}(", " (")
 
 
 def _short(tokens: int) -> str:

@@ -52,6 +52,7 @@ def test_a_command_knows_what_joins_it_to_the_one_before() -> None:
         ("cat 2>/dev/null .env", "words behind a redirect: 2>/dev/null .env"),
         ("> out.txt ls", "a redirect before the end of a command"),
         ("echo $(ls)", "command substitution: $(ls)"),
+        ("for i in $(seq 60); do echo line $i; done", "for statement, which no rule can judge"),
         ("ls $x", "simple expansion: $x"),
         ("ls ~", "a tilde"),
         ("ls x=~", "a tilde"),

@@ -82,5 +82,10 @@ def test_the_exit_line_of_a_command_is_not_repeated() -> None:
     quiet = ToolResult.of("[exit 0 · 0.1 s]", {"kind": "command", "exit_code": 0})
     failed = ToolResult.of("no such file\n[exit 1 · 0.1 s]", {"kind": "command", "exit_code": 1})
 
+    noted = ToolResult.of("a\n[exit 1 · 0.1 s]\nblocked: network", {"kind": "command"})
+    daemon = ToolResult.of("[exit 0 · 0.1 s · still running: x 7]", {"kind": "command"})
+
+    assert results.result(noted, is_error=False, was_asked=False) == ["  a", "  blocked: network"]
+    assert results.result(daemon, is_error=False, was_asked=False) == [f"  {daemon.text}"]
     assert results.result(quiet, is_error=False, was_asked=False) == []
     assert results.result(failed, is_error=False, was_asked=True) == ["  no such file"]

@@ -13,6 +13,8 @@ ADDRESS = "https://example.com/" + "a" * 40
     [
         ("one two three four", ["one two", "three four"]),
         ("  an indented row stays", ["  an", "  indented", "  row", "  stays"]),
+        ("ab  one two three", ["ab  one", "    two", "    three"]),
+        ("a much  wider column", ["a much ", "wider", "column"]),
         ("a\n\nb", ["a", "", "b"]),
         ("漢字かな交じり文", ["漢字かな交", "じり文"]),
         (f"see {ADDRESS} now", ["see", ADDRESS, "now"]),

@@ -41,6 +41,8 @@ def test_the_line_never_wraps_and_loses_what_matters_least_first(columns: int) -
     assert columns < 20 or "ask" in text
     assert "MCP" not in text or "cache" in text
     assert "cache" not in text or "$1.23" in text
+    assert "$" not in text or "(4.5k tokens)" in text
+    assert columns < 52 or "context 2%" in text
 
 
 def test_a_new_session_says_what_it_knows() -> None:
