@@ -4,6 +4,7 @@ In the text each stands as a mark, `[image 1: pic.png 800×600]`, for the person
 """
 
 import asyncio
+import re
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,12 @@ from agent_cli.timeline import Block
 _NAME_CHARS_MAX: Final = 60
 # Making the largest image smaller takes a second or two.
 _FITTED_LIMIT_S: Final = 60
+# A colon stands in a resource of an MCP server.
+_FILE: Final = re.compile(
+    r"[^:]+\.(?:png|jpe?g|gif|webp|svg|pdf|txt|md|rst|log|csv|jsonl?|toml|ya?ml|xml|ini|cfg|lock"
+    r"|py|jsx?|tsx?|html|css|c|h|cc|cpp|hpp|rs|go|java|kt|rb|php|sh|sql|swift)",
+    re.IGNORECASE,
+)
 
 
 class Attachments:
@@ -43,7 +50,7 @@ class Attachments:
         Raises:
             UsageError: It cannot be read or sent.
         """
-        found = self._folder / Path(path).expanduser()
+        found = self._place(path)
         return self.add(read_image(found), found.name) if is_image(found) else None
 
     def marked(self, text: str) -> str:
@@ -58,6 +65,20 @@ class Attachments:
                 parts += [text[at : reference.start], mark]
                 at = reference.start + 1 + reference.length
         return "".join([*parts, text[at:]])
+
+    def missing(self, text: str) -> list[str]:
+        """Return what *text* names with an @ as if it were a file, though there is none.
+
+        Only what ends as files do: an @ stands before people and decorators too.
+        """
+        named: dict[int, list[str]] = {}
+        for reference in references(text):
+            named.setdefault(reference.start, []).append(reference.path)
+        return [
+            paths[-1]
+            for paths in named.values()
+            if _FILE.fullmatch(paths[-1]) and not any(_exists(self._place(path)) for path in paths)
+        ]
 
     async def attached(self, message: UserMessage) -> UserMessage:
         """Return *message* with the images whose marks stand in its text, before everything else.
@@ -74,6 +95,12 @@ class Attachments:
                 images.append(await asyncio.shield(asyncio.wrap_future(self._blocks[mark])))
         return replace(message, content=(*images, *message.content))
 
+    def _place(self, path: str) -> Path:
+        try:
+            return self._folder / Path(path).expanduser()
+        except RuntimeError:  # no such user
+            return self._folder / path
+
 
 async def with_images(text: str, folder: Path) -> UserMessage:
     """Return the message of *text* with the images it names; relative paths begin in *folder*.
@@ -87,3 +114,10 @@ async def with_images(text: str, folder: Path) -> UserMessage:
 
 def _fitted_block(image: Image) -> Block:
     return fitted(image).block
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # too long for a name, or a NUL in it
+        return False

@@ -44,10 +44,10 @@ async def test_names_with_spaces_are_quoted_and_absolute_ones_are_found(picture:
 
 
 async def test_a_prompt_without_images_is_its_text() -> None:
-    """Nothing is added, and nothing read."""
-    message = await with_images("look at @src/app.py", Path.cwd())
+    """Nothing is added, and nothing read; there need not be a user of that name either."""
+    message = await with_images("look at @src/app.py, @~nobody/app.py", Path.cwd())
 
-    assert message.content == (text_block("look at @src/app.py"),)
+    assert message.content == (text_block("look at @src/app.py, @~nobody/app.py"),)
 
 
 async def test_a_mark_is_attached_wherever_the_text_goes(picture: Path) -> None:

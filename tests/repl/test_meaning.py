@@ -34,3 +34,20 @@ async def test_the_screen_goes_on_while_a_large_image_is_made_smaller(
 
     assert sent.text == f"see {mark}"
     assert [block["type"] for block in sent.content] == ["image", "text"]
+
+
+async def test_a_file_that_is_not_there_is_told_and_the_text_sent_as_it_is() -> None:
+    """A slip of the fingers; what only looks like a name of a file is nobody's business."""
+    Path("there.py").write_text("")
+    said = "see @nosuch.png, @there.py. and @lib/gone.py; ask @ann to keep @pytest.fixture @a:b.md"
+    told = io.StringIO()
+
+    sent = await meant(
+        said, Attachments(Path.cwd()), Servers(), Writer(io.StringIO(), told, color=False)
+    )
+
+    assert sent.text == said
+    assert told.getvalue().splitlines() == [
+        "there is no file nosuch.png: the model reads only its name",
+        "there is no file lib/gone.py: the model reads only its name",
+    ]
