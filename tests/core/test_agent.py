@@ -572,7 +572,7 @@ async def test_continue_goes_on_from_tool_results() -> None:
 
 async def test_continue_needs_something_to_answer() -> None:
     """S0-63, S3-07, C8: after an answer it delivers what is queued; otherwise a typed error."""
-    agent, model, _ = scripted_agent(says("ok"), says("steered"), says("followed"))
+    agent, model, _ = scripted_agent(*[says(text) for text in ("ok", "steered", "then", "last")])
     with pytest.raises(NothingToContinue):
         await agent.continue_()
     await agent.prompt("go")
@@ -584,6 +584,9 @@ async def test_continue_needs_something_to_answer() -> None:
     await agent.continue_()
 
     assert users(model.requests[-1].messages) == ["go", "first", "later"]
+    agent.follow_up(UserMessage.of("alone"))
+    await agent.continue_()
+    assert users(model.requests[-1].messages) == ["go", "first", "later", "alone"]
 
 
 # Abort, reset, idle.
