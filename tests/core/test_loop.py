@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import typing
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -23,10 +24,12 @@ from agent_cli.events import (
     CoreEvent,
     MessageEnd,
     MessageUpdate,
+    Retry,
     StateChanged,
     ToolCallsAnnounced,
     ToolExecutionStart,
     TurnEnd,
+    UsageChanged,
 )
 from agent_cli.hooks import LoopConfig, Turn
 from agent_cli.messages import (
@@ -48,7 +51,7 @@ from agent_cli.provider import (
     TextDelta,
     ToolCallStart,
 )
-from agent_cli.timeline import Json, text_block
+from agent_cli.timeline import Json, Usage, text_block
 from tests.fakes import (
     LIMIT_S,
     MODEL,
@@ -215,6 +218,19 @@ async def test_turn_end_carries_the_reply_and_a_result_for_each_call() -> None:
     assert second.tool_results == ()
 
 
+async def test_each_reply_tells_what_it_used_and_what_all_did() -> None:
+    """Whoever shows or limits the cost listens to this."""
+    first = replace(calls(tool_use("look")), usage=Usage(100, 20))
+    agent, _, events = scripted_agent(first, says("ok", usage=Usage(7, 3)), tools=[LOOK])
+
+    await agent.prompt("go")
+
+    assert [event for event in events if isinstance(event, UsageChanged)] == [
+        UsageChanged(Usage(100, 20), Usage(100, 20)),
+        UsageChanged(Usage(7, 3), Usage(107, 23)),
+    ]
+
+
 async def test_each_message_is_bracketed_once() -> None:
     """S0-11: user, assistant and tool result alike."""
     agent, _, events = scripted_agent(calls(tool_use("look")), says("ok"), tools=[LOOK])
@@ -348,12 +364,13 @@ async def test_a_reply_that_starts_again_ends_its_turn(restarted: bool) -> None:
         "agent_end",
     ]
     assert result.iterations == 1
+    assert Retry(1, 5, 0.0, "overloaded", restarted=True) in events
     context = agent.conversation.context()
     assert [m.text for m in context if isinstance(m, AssistantMessage)] == ["whole"]
 
 
 async def test_a_retry_before_the_first_event_leaves_the_turn_alone() -> None:
-    """S1-22: nothing was shown, so nothing is void."""
+    """S1-22, S1-21: nothing was shown, so nothing is void; that it is made again is told."""
     whole = says("whole")
     agent, _, events = scripted_agent([Retrying(1, 5, 2.0, "overloaded"), *stream_of(whole)])
 
@@ -366,6 +383,9 @@ async def test_a_retry_before_the_first_event_leaves_the_turn_alone() -> None:
         *answer(whole),
         "turn_end",
         "agent_end",
+    ]
+    assert [event for event in events if isinstance(event, Retry)] == [
+        Retry(1, 5, 2.0, "overloaded", restarted=False)
     ]
 
 
@@ -733,6 +753,8 @@ async def test_nobody_to_ask_names_both_ways() -> None:
         await agent.prompt("go")
     with pytest.raises(NoStreamFunction):
         agent_loop([UserMessage.of("go")], AgentContext(), LoopConfig(model=MODEL))
+    with pytest.raises(NoStreamFunction, match="and a model"):
+        await Agent(LoopConfig(registry=ProviderRegistry())).prompt("go")
 
     assert events == []
 
