@@ -241,3 +241,18 @@ def test_closing_leaves_logging_as_it_was(start: Configure) -> None:
     start().close()
 
     assert (root.level, list(root.handlers), logging.getLogger("mcp").propagate) == before
+
+
+def test_before_and_after_the_sinks_nothing_is_printed(
+    start: Configure, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S1-43: structlog's own default prints on stdout, that of the standard library on stderr."""
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # else pytest's would take it
+    log = structlog.wrap_logger(logging.getLogger("agent_cli.x"))
+
+    logs.mute()
+    log.error("too early")
+    start().close()
+    log.error("too late")
+
+    assert capfd.readouterr() == ("", "")
