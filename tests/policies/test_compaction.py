@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from agent_cli.errors import AgentCliError, ContextOverflow, ModelError
 from agent_cli.events import Compacted, Event, MessageStart, PromptOutput, PromptStarted
 from agent_cli.hooks import LoopConfig
+from agent_cli.intake import conversation_of
 from agent_cli.messages import AssistantMessage, UserMessage
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.estimate import estimate_tokens
@@ -169,12 +170,15 @@ async def test_the_boundary_moves_so_that_no_pair_is_split() -> None:
     assert conversation.context()[2:] == before[-4:]
 
 
-async def test_nothing_is_compacted_when_the_fixed_part_alone_is_too_large() -> None:
+@pytest.mark.parametrize(("system", "first"), [("s" * 400, "go"), ("", "f" * 400)])
+async def test_nothing_is_compacted_when_the_fixed_part_alone_is_too_large(
+    system: str, first: str
+) -> None:
     """S1c-3: no summary could help, and each turn would write one."""
     strategy = FixedStrategy()
-    conversation = conversation_with(CHAT)
+    conversation = conversation_of([UserMessage.of(first), *conversation_with(CHAT).messages()])
 
-    await compaction(strategy, threshold=60)(turn_of(conversation, system="s" * 400))
+    await compaction(strategy, threshold=60)(turn_of(conversation, system=system))
 
     assert strategy.asked == []
 
