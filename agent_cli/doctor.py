@@ -12,18 +12,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_cli import logs, paths, wiring
-from agent_cli.configured_servers import configured_servers
+from agent_cli.configured_servers import configured_servers, inherited_environment
 from agent_cli.errors import AgentCliError, ModelError
-from agent_cli.mcp_client import McpServers, Phase, ServerConfig, ServerProblem, ServerState
+from agent_cli.mcp_client import Phase, ServerConfig, ServerProblem, ServerState
+from agent_cli.mcp_client.surroundings import connected
 from agent_cli.messages import UserMessage
 from agent_cli.programs import find_program
 from agent_cli.provider import Model, ModelRequest
 from agent_cli.providers.anthropic_messages import AnthropicMessages
-from agent_cli.providers.models import doubt_about, model_by_id
+from agent_cli.providers.models import (
+    cost_microdollars,
+    doubt_about,
+    model_by_id,
+    prices_as_of,
+)
 from agent_cli.providers.retry_policy import RetryPolicy
 from agent_cli.redaction import Redactor
 from agent_cli.settings import OPTIONAL_SECRETS, check_credentials
 from agent_cli.startup import Start
+from agent_cli.timeline import NO_USAGE
 from agent_cli.trust import acting_files
 from agent_cli.version import __version__
 
@@ -105,9 +112,7 @@ def _local(begun: Start, model: Model) -> Iterator[Finding]:
     )
     yield _writable("sessions", paths.sessions_dir())
     yield _writable("logs", paths.log_file().parent)
-    doubt = doubt_about(model.id)
-    window = f"{model.id}, window {model.context_window:,} tokens"
-    yield Finding("model", None, doubt or window)
+    yield Finding("model", None, doubt_about(model.id) or _facts(model))
     for tool, names in OPTIONAL_SECRETS.items():
         missing = begun.environment.missing(*names)
         text = f"off: {', '.join(missing)} not set" if missing else "its secrets are set"
@@ -137,6 +142,12 @@ def _workspace(begun: Start) -> Finding:
     else:
         trust = "not trusted, nothing in it would act"
     return Finding("workspace", None, f"{begun.workspace} ({trust})")
+
+
+def _facts(model: Model) -> str:
+    priced = cost_microdollars(model.id, NO_USAGE) is not None
+    prices = f"prices of {prices_as_of()}" if priced else "no known price"
+    return f"{model.id}, window {model.context_window:,} tokens, {prices}"
 
 
 def _writable(name: str, folder: Path) -> Finding:
@@ -207,9 +218,8 @@ async def _endpoint(begun: Start, model: Model) -> Finding:
 
 async def _servers(begun: Start) -> list[Finding]:
     configured = [*configured_servers(begun)]
-    async with McpServers(begun.environment) as servers:
-        servers.start([each for each in configured if isinstance(each, ServerConfig)])
-        await servers.wait_started(begun.loaded.settings.mcp.startup_timeout_s)
+    usable = [each for each in configured if isinstance(each, ServerConfig)]
+    async with connected(inherited_environment(begun), usable) as servers:
         return [*_problems(configured), *map(_of_server, servers.states())]
 
 

@@ -9,6 +9,7 @@ from agent_cli.arguments import Arguments
 from agent_cli.doctor import diagnosis, examine
 from agent_cli.mcp_client import Phase, ServerState
 from agent_cli.provider import Model
+from agent_cli.providers.models import prices_as_of
 from agent_cli.startup import start
 from tests.messages_api import error, reply, serve_in_thread
 
@@ -52,6 +53,8 @@ async def test_without_a_key_the_network_is_not_suspected(
     assert code == 1
     assert [line.split()[1] for line in lines if line.startswith("FAIL")] == ["key"]
     assert any(line.startswith("--    endpoint") and "there is no key" in line for line in lines)
+    [model] = (line.split(maxsplit=2)[2] for line in lines if line.startswith("--    model"))
+    assert model == f"claude-sonnet-5-5, window 1,000,000 tokens, prices of {prices_as_of()}"
 
 
 async def test_a_program_that_runs_reports_the_servers_it_has(
