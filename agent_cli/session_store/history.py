@@ -1,16 +1,17 @@
 """From records back to prompts: the same fold for resuming, listing, showing and verifying."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import get_args
 
 from agent_cli.errors import SessionError
+from agent_cli.importing import collections_paused
 from agent_cli.session_store.blobs import Blobs
 from agent_cli.session_store.codec import Codec, JsonObject, usage_from_json
 from agent_cli.session_store.log_file import Line, Log, read_log, scan
 from agent_cli.session_store.records import Header
 from agent_cli.session_store.repair import repairs
-from agent_cli.timeline import Output, Prompt, PromptState
+from agent_cli.timeline import Prompt, PromptState
 
 _STATES = get_args(PromptState)
 
@@ -61,11 +62,13 @@ class History:
 
     def _put(self, record: JsonObject) -> None:
         outputs = self._prompt(record["prompt"]).output
-        output = self._codec.output(record["output"])
-        if record.get("replaced"):
-            outputs[_place(outputs, output, record["index"])] = output
+        index, output = record["index"], self._codec.output(record["output"])
+        if not record.get("replaced"):
+            outputs.insert(index, output)
+        elif outputs[index].id == output.id:
+            outputs[index] = output
         else:
-            outputs.insert(record["index"], output)
+            raise LookupError(output.id)
 
     def _prompt(self, prompt_id: str) -> Prompt:
         # From the end: nearly all records are about the last prompt.
@@ -81,10 +84,11 @@ def read_mended(path: Path, codec: Codec) -> History:
     Raises:
         SessionError: It cannot be read, or a newer version of this program wrote it.
     """
-    log = read_records(path)
-    history = History(codec, log.damage)
-    history.apply(unpacked(log.records, path))
-    history.apply(repairs(history.prompts))
+    with collections_paused():
+        log = read_records(path)
+        history = History(codec, log.damage)
+        history.apply(unpacked(log.records, path))
+        history.apply(repairs(history.prompts))
     return history
 
 
@@ -121,10 +125,3 @@ def unpacked(records: Iterable[JsonObject], path: Path) -> Iterator[JsonObject]:
 def blobs_folder(path: Path) -> Path:
     """Return where the long strings of the session at *path* are."""
     return path.with_name("blobs")
-
-
-def _place(outputs: Sequence[Output], output: Output, index: int) -> int:
-    """Return where *output*'s namesake stands: at *index*, unless something was dropped."""
-    if index < len(outputs) and outputs[index].id == output.id:
-        return index
-    return [old.id for old in outputs].index(output.id)

@@ -140,6 +140,12 @@ def test_a_list_for_people_says_what_matters(store: SessionStore) -> None:
         {"kind": "state", "prompt": "nobody", "state": "completed"},
         {"kind": "state", "state": "asleep"},
         {"kind": "output", "prompt": "p", "index": 0},
+        {
+            "kind": "output",
+            "index": 0,
+            "output": {"kind": "trim", "id": "x", "at_ms": 1},
+            "replaced": True,
+        },
         {"kind": "rewound", "prompt": "nobody"},
         {"no": "kind"},
     ],
