@@ -3,6 +3,8 @@
 What is kept is a text only oauth.py reads; the key is the server's address.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -80,25 +82,40 @@ class FileCredentials:
 
 
 class KeyringCredentials:
-    """The keyring of the operating system, through the package `keyring` where it is installed."""
+    """The keyring of the operating system, through the package `keyring` where it is installed.
+
+    Raises:
+        SettingsError: It does not answer: it is locked, or its service is gone.
+    """
 
     def __init__(self, keyring: "_Keyring") -> None:
         self._keyring = keyring
 
     def read(self, url: str) -> str | None:
         """Return what is kept for *url*."""
-        return self._keyring.get_password(_SERVICE, url)
+        with _answering():
+            return self._keyring.get_password(_SERVICE, url)
 
     def write(self, url: str, text: str) -> None:
         """Keep *text* for *url*."""
-        self._keyring.set_password(_SERVICE, url, text)
+        with _answering():
+            self._keyring.set_password(_SERVICE, url, text)
 
     def delete(self, url: str) -> bool:
         """Forget *url*; return whether it was known."""
         known = self.read(url) is not None
         if known:
-            self._keyring.delete_password(_SERVICE, url)
+            with _answering():
+                self._keyring.delete_password(_SERVICE, url)
         return known
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # each back end raises what its own service does
+        raise SettingsError(f"the system's keyring does not answer: {error}") from error
 
 
 class _Keyring(Protocol):

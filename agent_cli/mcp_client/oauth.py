@@ -229,13 +229,16 @@ class _Storage:
 
     @classmethod
     async def load(cls, url: str, credentials: Credentials) -> "_Storage":
-        """Return the storage of one server; a damaged record counts as none."""
-        text = await asyncio.to_thread(credentials.read, url)
+        """Return the storage of one server; a record that cannot be read counts as none."""
+        record, server = _Record(), urlsplit(url).hostname
         try:
-            record = _Record.model_validate_json(text) if text else _Record()
+            if text := await asyncio.to_thread(credentials.read, url):
+                record = _Record.model_validate_json(text)
         except ValidationError:
-            log.warning("mcp sign-in damaged", url=url)
-            record = _Record()
+            log.warning("mcp sign-in damaged", server=server)
+        except AgentCliError as error:
+            # Most servers need none; one that does says so.
+            log.warning("mcp sign-in not read", server=server, fault=str(error))
         return cls(url, credentials, record)
 
     def use_redirect(self, redirect_uri: str) -> None:

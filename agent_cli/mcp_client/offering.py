@@ -91,7 +91,7 @@ class Offering:
         self.hear(self._instructions)
 
     def _definition(self, tool: mcp_types.Tool) -> str:
-        return definition(tool, wrap_tool(self._server, tool).spec)
+        return definition(tool, wrap_tool(self._server, tool))
 
     async def _pin(self, approved: Mapping[str, str]) -> None:
         try:

@@ -16,7 +16,7 @@ from agent_cli.mcp_client.schemas import UnusableSchema, api_schema, description
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.mcp_client.tokens import tool_tokens
 from agent_cli.timeline import Json
-from agent_cli.tooling import Tool, ToolContext, ToolResult, ToolSpec
+from agent_cli.tooling import Tool, ToolContext, ToolResult
 
 _SHOWN_WHOLE_CHARS_MAX = 4096
 _LABEL_MAX = 60
@@ -63,7 +63,7 @@ def wrap_tools(server: Server, tools: Iterable[mcp_types.Tool]) -> Wrapped:
         except UnusableSchema as error:
             notes.append(f"tool {tool.name} is left out: {error}")
             continue
-        now = definition(tool, ours.spec)
+        now = definition(tool, ours)
         if approved.get(tool.name, now) == now:
             wrapped.append(ours)
         else:
@@ -72,14 +72,19 @@ def wrap_tools(server: Server, tools: Iterable[mcp_types.Tool]) -> Wrapped:
     return Wrapped(tuple(wrapped), tuple(notes), changed)
 
 
-def definition(tool: mcp_types.Tool, ours: ToolSpec) -> str:
-    """Return what is pinned of a tool: all of it the model reads, as text that can be compared."""
+def definition(tool: mcp_types.Tool, ours: Tool) -> str:
+    """Return what is pinned of a tool, as text that can be compared.
+
+    That is all of it the model reads, and whether it may run unasked.
+    """
+    spec = ours.spec
     said = tool.description
     if not said or len(said) > _SHOWN_WHOLE_CHARS_MAX:
         # Nobody could find a change in a megabyte, and the model does not read the rest either.
-        said = ours.description
-    schema = json.dumps(ours.input_schema, indent=2, sort_keys=True)
-    return f"{tool.name}\n\n{said}\n\n{schema}\n"
+        said = spec.description
+    schema = json.dumps(spec.input_schema, indent=2, sort_keys=True)
+    unasked = "" if ours.changes else "\nIt says that it only reads: it runs unasked.\n"
+    return f"{tool.name}\n\n{said}\n\n{schema}\n{unasked}"
 
 
 def _is_wanted(config: ServerConfig, tool: str) -> bool:

@@ -62,6 +62,20 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         FileCredentials(tmp_path / "kept").write("https://a", "x")
 
 
+def test_a_keyring_that_does_not_answer_is_one_sentence() -> None:
+    """Each back end raises what its own service does; nothing of it may end the program."""
+
+    class Locked(FakeKeyring):
+        def get_password(self, service: str, user: str) -> str | None:
+            raise OSError(f"{service} is locked")
+
+    place = KeyringCredentials(Locked(1))
+
+    for use in (place.read, place.delete):
+        with pytest.raises(SettingsError, match="keyring does not answer: agent-cli MCP is locked"):
+            use("https://a")
+
+
 @pytest.mark.parametrize(("priority", "in_keyring"), [(5, True), (0, False)])
 def test_the_keyring_is_used_when_there_is_one_that_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, priority: float, in_keyring: bool

@@ -3,17 +3,18 @@
 import asyncio
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
 
-from agent_cli.errors import UsageError
+from agent_cli.errors import SettingsError, UsageError
 from agent_cli.mcp_client import McpServers, Phase, ServerConfig
 from agent_cli.mcp_client.browsers import request_browser
-from agent_cli.mcp_client.credentials import FileCredentials
+from agent_cli.mcp_client.credentials import FileCredentials, MemoryCredentials
 from agent_cli.mcp_client.host import Host
 from tests.mcp_client.sign_in_server import SignInServer, sign_in_server
 
@@ -34,15 +35,22 @@ def host(tmp_path: Path) -> Host:
     return Host(credentials=FileCredentials(tmp_path / "credentials"))
 
 
+@asynccontextmanager
+async def running(config: ServerConfig, host: Host) -> AsyncIterator[McpServers]:
+    """Start one server, and wait until it is ready or has failed."""
+    async with McpServers(os.environ, host=host) as servers:
+        servers.start([config])
+        assert await servers.wait_started(LIMIT_S)
+        yield servers
+
+
 def config_of(web: SignInServer) -> ServerConfig:
     return ServerConfig(name="web", transport="http", url=web.url, protocol="legacy")
 
 
 async def test_no_page_is_opened_by_itself(web: SignInServer, host: Host) -> None:
     """And nothing is registered: the user may not want this server at all."""
-    async with McpServers(os.environ, host=host) as servers:
-        servers.start([config_of(web)])
-        await servers.wait_started(LIMIT_S)
+    async with running(config_of(web), host) as servers:
         [state] = servers.states()
 
     assert (state.phase, state.needs_sign_in) == (Phase.FAILED, True)
@@ -56,16 +64,12 @@ async def test_a_sign_in_is_kept_for_the_next_start(
     web: SignInServer, host: Host, tmp_path: Path, call: "Call"
 ) -> None:
     """Once signed in, later runs ask for nothing; the file is the user's alone."""
-    async with McpServers(os.environ, host=host) as servers:
-        servers.start([config_of(web)])
-        await servers.wait_started(LIMIT_S)
+    async with running(config_of(web), host) as servers:
         state = await servers.login("web", request_browser())
         result = await call(servers, "mcp__web__hello")
     first = web.log.copy()
     web.log.clear()
-    async with McpServers(os.environ, host=host) as servers:
-        servers.start([config_of(web)])
-        await servers.wait_started(LIMIT_S)
+    async with running(config_of(web), host) as servers:
         again = servers.states()[0].phase
 
     assert (state.phase, again, result.text) == (Phase.READY, Phase.READY, "hello")
@@ -82,15 +86,11 @@ async def test_an_expired_token_is_refreshed_without_a_browser(
 ) -> None:
     """In a later run, too, where the SDK has forgotten when it expires and who gave it."""
     web.lasts_s = 1
-    async with McpServers(os.environ, host=host) as servers:
-        servers.start([config_of(web)])
-        await servers.wait_started(LIMIT_S)
+    async with running(config_of(web), host) as servers:
         await servers.login("web", request_browser())
     web.expire()
     web.log.clear()
-    async with McpServers(os.environ, host=host) as servers:
-        servers.start([config_of(web)])
-        await servers.wait_started(LIMIT_S)
+    async with running(config_of(web), host) as servers:
         assert servers.states()[0].phase is Phase.READY
 
     assert set(web.log) == {"token:refresh_token"}
@@ -107,9 +107,7 @@ async def test_the_browser_may_come_back_by_itself(web: SignInServer, host: Host
             pages.append((await browser.get(stranger)).status_code)
             pages.append((await browser.get(back)).status_code)
 
-    async with McpServers(os.environ, host=host) as servers:
-        servers.start([config_of(web)])
-        await servers.wait_started(LIMIT_S)
+    async with running(config_of(web), host) as servers:
         state = await servers.login("web", visit)
 
     assert state.phase is Phase.READY
@@ -120,9 +118,7 @@ async def test_the_browser_may_come_back_by_itself(web: SignInServer, host: Host
 async def test_a_refused_sign_in_is_one_sentence(web: SignInServer, host: Host) -> None:
     """The page opens once, and what the server said about it is told."""
     web.refuses = True
-    async with McpServers(os.environ, host=host) as servers:
-        servers.start([config_of(web)])
-        await servers.wait_started(LIMIT_S)
+    async with running(config_of(web), host) as servers:
         state = await servers.login("web", request_browser())
 
     assert state.phase is Phase.FAILED
@@ -134,9 +130,7 @@ async def test_a_lost_sign_in_costs_a_call_and_not_the_connection(
     web: SignInServer, host: Host, call: "Call"
 ) -> None:
     """Nobody asked for a browser in the middle of a run, so none opens."""
-    async with McpServers(os.environ, host=host) as servers:
-        servers.start([config_of(web)])
-        await servers.wait_started(LIMIT_S)
+    async with running(config_of(web), host) as servers:
         await servers.login("web", request_browser())
         web.expire()
         web.log.clear()
@@ -148,9 +142,7 @@ async def test_a_lost_sign_in_costs_a_call_and_not_the_connection(
 
 
 async def test_a_logout_forgets_the_sign_in(web: SignInServer, host: Host, tmp_path: Path) -> None:
-    async with McpServers(os.environ, host=host) as servers:
-        servers.start([config_of(web)])
-        await servers.wait_started(LIMIT_S)
+    async with running(config_of(web), host) as servers:
         await servers.login("web", request_browser())
         known = await servers.logout("web")
         again = await servers.logout("web")
@@ -171,9 +163,7 @@ async def test_a_configured_authorization_header_is_used_as_it_is(
     async def visit(_url: str) -> None:
         raise AssertionError
 
-    async with McpServers(os.environ, host=host) as servers:
-        servers.start([config])
-        await servers.wait_started(LIMIT_S)
+    async with running(config, host) as servers:
         state = await servers.login("web", visit)
 
     assert state.phase is Phase.FAILED
@@ -181,9 +171,7 @@ async def test_a_configured_authorization_header_is_used_as_it_is(
 
 
 async def test_a_local_server_has_no_sign_in(raw_server: "RawServer", host: Host) -> None:
-    async with McpServers(os.environ, host=host) as servers:
-        servers.start([raw_server()])
-        await servers.wait_started(LIMIT_S)
+    async with running(raw_server(), host) as servers:
         with pytest.raises(UsageError, match="runs on this machine"):
             await servers.logout("raw")
         with pytest.raises(UsageError, match="no MCP server 'web' is running; there are: raw"):
@@ -193,8 +181,16 @@ async def test_a_local_server_has_no_sign_in(raw_server: "RawServer", host: Host
 async def test_a_damaged_record_counts_as_none(web: SignInServer, tmp_path: Path) -> None:
     credentials = FileCredentials(tmp_path)
     await asyncio.to_thread(credentials.write, web.url, json.dumps({"tokens": 7}))
-    async with McpServers(os.environ, host=Host(credentials=credentials)) as servers:
-        servers.start([config_of(web)])
-        await servers.wait_started(LIMIT_S)
+    async with running(config_of(web), Host(credentials=credentials)) as servers:
+        assert servers.states()[0].needs_sign_in
 
+
+async def test_a_locked_keyring_costs_the_sign_in_and_not_the_program(web: SignInServer) -> None:
+    """The server may need none; one that does says so."""
+
+    class Locked(MemoryCredentials):
+        def read(self, url: str) -> str | None:
+            raise SettingsError(f"no key for {url}")
+
+    async with running(config_of(web), Host(credentials=Locked())) as servers:
         assert servers.states()[0].needs_sign_in

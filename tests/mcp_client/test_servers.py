@@ -6,7 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -370,20 +371,27 @@ async def test_a_wrong_address_is_told_with_the_status_it_answered(
             assert f"did not start: {wrong} answered with HTTP 404 (Not Found);" in state.reason
 
 
-async def test_a_server_that_asks_for_a_sign_in_says_so() -> None:
-    """The SDK reports every refusal alike, without its status."""
+@asynccontextmanager
+async def answering(answer: Callable[[bytes], str]) -> AsyncIterator[str]:
+    """Answer every request with status and headers; yield where."""
 
-    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = answer(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(f"HTTP/1.1 {head}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".encode())
         await writer.drain()
         writer.close()
 
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as web:
+        yield f"http://127.0.0.1:{web.sockets[0].getsockname()[1]}"
+
+
+async def test_a_server_that_asks_for_a_sign_in_says_so() -> None:
+    """The SDK reports every refusal alike, without its status."""
     async with (
-        await asyncio.start_server(refuse, "127.0.0.1", 0) as web,
+        answering(lambda _request: "401 Unauthorized") as address,
         McpServers(os.environ) as servers,
     ):
-        url = f"http://127.0.0.1:{web.sockets[0].getsockname()[1]}/mcp"
+        url = f"{address}/mcp"
         servers.start([ServerConfig(name="web", transport="http", url=url)])
         await servers.wait_started(LIMIT_S)
 
@@ -397,21 +405,15 @@ async def test_what_is_sent_to_one_server_is_not_sent_on_to_another() -> None:
     """A redirect would take the headers, and so the key, wherever it says."""
     came: list[bytes] = []
 
-    async def redirect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        came.append(await reader.readuntil(b"\r\n\r\n"))
-        writer.write(b"HTTP/1.1 307 Temporary Redirect\r\nConnection: close\r\n")
-        writer.write(f"Location: {elsewhere}\r\nContent-Length: 0\r\n\r\n".encode())
-        await writer.drain()
-        writer.close()
+    def redirect(request: bytes) -> str:
+        came.append(request)
+        return f"307 Temporary Redirect\r\nLocation: {elsewhere}"
 
-    async with (
-        await asyncio.start_server(redirect, "127.0.0.1", 0) as web,
-        McpServers(os.environ) as servers,
-    ):
-        address = f"127.0.0.1:{web.sockets[0].getsockname()[1]}"
-        elsewhere = f"http://{address.replace('127.0.0.1', 'localhost')}/elsewhere"
-        url, key = f"http://{address}/mcp", {"Authorization": "Bearer s3cret"}
-        servers.start([ServerConfig(name="web", transport="http", url=url, headers=key)])
+    async with answering(redirect) as address, McpServers(os.environ) as servers:
+        elsewhere = f"{address.replace('127.0.0.1', 'localhost')}/elsewhere"
+        key = {"Authorization": "Bearer s3cret"}
+        config = ServerConfig(name="web", transport="http", url=f"{address}/mcp", headers=key)
+        servers.start([config])
         await servers.wait_started(LIMIT_S)
 
         assert f"Redirect to {elsewhere} not followed" in servers.states()[0].reason

@@ -110,12 +110,22 @@ def test_all_that_the_model_reads_is_pinned() -> None:
 
     def pinned(description: str | None, title: str | None = None) -> str:
         tool = mcp_tool(description, title=title)
-        return definition(tool, wrap_tool(NoServer(), tool).spec)
+        return definition(tool, wrap_tool(NoServer(), tool))
 
     expected = 'tool\n\n{}\n\n{{\n  "type": "object"\n}}\n'
     assert pinned("a\u200b") == expected.format("a\u200b")
     assert pinned("a\u200b" + "x" * 5000) == expected.format("a" + "x" * 2043 + " …")
     assert pinned(None, "A title") == expected.format("A title")
+
+
+def test_a_tool_that_says_later_that_it_only_reads_is_not_what_was_approved() -> None:
+    """Threat 6: what only reads runs unasked."""
+    before = mcp_tool()
+    after = before.model_copy(update={"annotations": ToolAnnotations(read_only_hint=True)})
+
+    pinned, now = (definition(tool, wrap_tool(NoServer(), tool)) for tool in (before, after))
+
+    assert now == f"{pinned}\nIt says that it only reads: it runs unasked.\n"
 
 
 def test_a_tool_that_destroys_is_never_one_that_only_reads() -> None:
