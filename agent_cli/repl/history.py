@@ -1,13 +1,18 @@
 """Prompts of earlier sessions, for the arrow keys. Imported on the way to the first prompt."""
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Final
 
 from prompt_toolkit.history import FileHistory
 
+# The first prompt waits for this: a megabyte takes 30 ms, and what was pasted is all in there.
+_READ_BYTES_MAX: Final = 1_000_000
+
 
 class PrivateHistory(FileHistory):
-    """All sessions' prompts in one file that only its owner can read.
+    """All sessions' prompts in one file that only its owner can read; the last of many are offered.
 
     A prompt that cannot be stored is sent all the same and stays in this session's history; the
     first time that happens, *warn* gets one sentence.
@@ -27,7 +32,7 @@ class PrivateHistory(FileHistory):
     def load_history_strings(self) -> Iterable[str]:
         """Return the stored prompts, newest first."""
         try:
-            return super().load_history_strings()
+            return _prompts_at_the_end_of(self._path)
         except OSError as error:
             self._warn_once(error)
             return ()
@@ -43,3 +48,16 @@ class PrivateHistory(FileHistory):
         warn, self._warn = self._warn, None
         if warn:
             warn(f"{self._path}: prompts are not kept for later sessions: {error.strerror}")
+
+
+def _prompts_at_the_end_of(path: Path) -> list[str]:
+    """Return what `FileHistory` stored last, newest first: a + before each line, then a date."""
+    with path.open("rb") as file:
+        file.seek(max(file.seek(0, os.SEEK_END) - _READ_BYTES_MAX, 0))
+        text = file.read().decode(errors="replace")
+    # Before the first date stands nothing, or the rest of a prompt.
+    _, *stored = text.split("\n# ")
+    return [
+        "\n".join(line[1:] for line in each.split("\n") if line.startswith("+"))
+        for each in reversed(stored)
+    ]

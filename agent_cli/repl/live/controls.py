@@ -46,7 +46,8 @@ class ScreenControls:
         """Print what was folded; the last one without a number."""
         output = self._results.output(number)
         if output is None:
-            raise UsageError("nothing was folded under that number")
+            which = "yet" if number is None else f"under {number}"
+            raise UsageError(f"nothing was folded {which}")
         self._display.foreign(output)
 
     def show_earlier(self, conversation: Conversation) -> None:

@@ -33,8 +33,8 @@ class Outbox:
         self._queued: list[_Queued] = []
         self._turn = asyncio.Lock()
 
-    def __bool__(self) -> bool:
-        return bool(self._queued)
+    def __len__(self) -> int:
+        return len(self._queued)
 
     def put(self, text: str, *, follow_up: bool) -> None:
         """Queue *text*: for the next request, or for when the run would end; see `hand_over`."""

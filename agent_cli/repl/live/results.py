@@ -48,7 +48,8 @@ class Results:
         """Return a unified diff with the numbers of its lines, in colour."""
         rows: list[str] = []
         old = new = 0
-        for line in clean(text).expandtabs(4).splitlines():
+        # Not `splitlines`: a line may hold what only Python takes for the end of one.
+        for line in clean(text).expandtabs(4).removesuffix("\n").split("\n") if text else ():
             if place := _PLACE.match(line):
                 old, new = int(place[1]), int(place[2])
                 if rows:
@@ -59,6 +60,8 @@ class Results:
             elif line.startswith("+"):
                 rows.append(self._paint.text(f"{MARGIN}{new:>4} {line}", "added"))
                 new += 1
+            elif line.startswith("\\"):  # a remark about the line above, in no file
+                rows.append(self._paint.text(f"{MARGIN}     {line}", "dim"))
             else:
                 rows.append(f"{MARGIN}{self._paint.text(f'{new:>4}', 'dim')} {line}".rstrip())
                 old, new = old + 1, new + 1

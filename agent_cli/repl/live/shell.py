@@ -56,6 +56,7 @@ class LiveShell:
         self._lines: deque[str] = deque()
         self._arrived = asyncio.Event()
         self._command: CancelToken | None = None
+        self._runs_own_command = False
         self._tasks = asyncio.TaskGroup()
         self._agent_runs = False
         self._is_working = False
@@ -234,6 +235,8 @@ class LiveShell:
         line = self._lines.popleft()
         self._say(line)
         self._command = CancelToken()
+        self._runs_own_command = line.startswith("!")  # its output comes at its end
+        self._screen.refresh()
         try:
             said = await self._line_work.do(line, self._command)
         except AgentCliError as error:
@@ -243,7 +246,7 @@ class LiveShell:
                 self._screen.put_back(line)
             raise
         finally:
-            self._command = None
+            self._command, self._runs_own_command = None, False
             self._status.refresh()
         for message in said:
             self._settle(await self._runs.prompt(message))
@@ -260,11 +263,12 @@ class LiveShell:
 
     def _status_text(self) -> str:
         held = f"paused, {self.display.waiting_chars:,} characters held: Ctrl-Q goes on"
-        queued = len(self.queued)
+        queued = len(self._outbox) + len(self._lines)
         return self._status.text(
             self._app.badges(),
             urgent=[
                 *([held] if self.display.is_paused else []),
+                *(["running, Ctrl-C stops"] if self._runs_own_command else []),
                 *([f"{queued} queued"] if queued else []),
                 *([self._screen.app.vi_mode] if self._screen.app.vi_mode else []),
             ],

@@ -26,6 +26,20 @@ def test_an_edit_is_a_diff_with_the_numbers_of_its_lines() -> None:
     ]
 
 
+def test_lines_of_a_diff_end_at_newlines_only() -> None:
+    """A separator inside a line is part of it; git's remark on a line has no number."""
+    diff = "@@ -1,2 +1,2 @@\n-a\u2028b\n same\n-old\n\\ No newline at end of file\n+new\n"
+
+    assert Results(Paint(color=False)).diff(diff) == [
+        "     1 -a\u2028b",
+        "     1  same",
+        "     3 -old",
+        "       \\ No newline at end of file",
+        "     2 +new",
+    ]
+    assert Results(Paint(color=False)).diff("") == []
+
+
 def test_a_diff_is_coloured_line_by_line() -> None:
     """Red for what went, green for what came; each row ends its own colour."""
     result = ToolResult.of("edited", {"kind": "diff", "diff": "@@ -1 +1 @@\n-a\n+b"})
