@@ -108,8 +108,13 @@ def parse_rule(written: str, origin: str = "") -> Rule:
         if rule.tool == COMMAND_TOOL and re.search(r"\S\*$", rule.text):
             # In a command a * stands for words; as a part of one it would match nothing.
             raise _no_rule(written, origin)
-    elif rule.text.startswith(("!", "#", "\\")) or ".." in PurePath(rule.text).parts:
+        return rule
+    if rule.text.startswith(("!", "#", "\\")) or ".." in PurePath(rule.text).parts:
         raise _no_rule(written, origin)
+    try:
+        _spec(rule.text.casefold())
+    except (ValueError, re.error) as error:
+        raise _no_rule(written, origin) from error
     return rule
 
 

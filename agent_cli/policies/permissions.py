@@ -197,11 +197,13 @@ class Permissions:
         modes = {"never": (), "auto-edit": ("auto-edit",), "always": ("ask", "auto-edit")}
         if self.mode not in modes[self._auto_allow] or not report.holds or report.network:
             return False
+        folders = (place.root, *place.extra_dirs)
         # There, what begins with a dot makes programs act, and not all of it can be guarded.
-        if Path.home().is_relative_to(place.root):
+        if any(map(Path.home().is_relative_to, folders)):
             return False
         try:
-            place.check_tree(".", str(place.root))
+            for folder in map(str, folders):
+                place.check_tree(folder, folder)
         except Objection:
             return False
         return True

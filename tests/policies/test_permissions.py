@@ -244,7 +244,7 @@ def test_a_rule_may_name_all_tools_of_a_server() -> None:
     "written",
     [
         *("", "bash(", "bash()", "bash(a)b", "two words", "bash(npm * test)", "bash(npm*)"),
-        *("bash('npm)", "edit(!x)", "edit(../x)", "*(a * b)"),
+        *("bash('npm)", "edit(!x)", "edit(../x)", "*(a * b)", "read([z-a])"),
     ],
 )
 def test_what_is_no_rule_is_refused_where_it_stands(written: str) -> None:
@@ -512,6 +512,24 @@ def test_a_sandbox_that_does_not_hold_is_not_enough(report: Report | None, tmp_p
 def test_landlock_is_enough_where_there_is_no_secret(tmp_path: Path) -> None:
     """It keeps commands from the network and from what lies outside."""
     assert runs(Permissions(place(tmp_path), mode="auto-edit"), "make", Report("landlock")) is Allow
+
+
+def test_an_added_folder_counts_like_the_workspace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threats 4 and 10: a command may read and write there too."""
+    added = tmp_path / "added"
+    added.mkdir()
+    both = replace(place(tmp_path / "ws"), extra_dirs=(added,))
+    permissions = Permissions(both, mode="auto-edit")
+
+    assert runs(permissions, "make", Report("landlock")) is Allow
+
+    monkeypatch.setenv("HOME", str(added / "me"))
+    assert runs(permissions, "make", BWRAP) is Ask
+    monkeypatch.undo()
+    (added / ".env").write_text("KEY=x")
+    assert runs(permissions, "make", Report("landlock")) is Ask
 
 
 def test_in_a_home_directory_the_sandbox_alone_is_not_enough(

@@ -160,8 +160,10 @@ async def test_a_result_stays_below_its_limits(tree: Tools) -> None:
     assert "of 5,000 matches shown" in text
 
 
-@pytest.mark.parametrize("name", ["missing", "/etc", "../x", ".env"])
+@pytest.mark.parametrize("name", ["missing", "/etc", "../x", ".env", "pipe"])
 async def test_a_path_that_cannot_be_searched_says_why(tree: Tools, name: str) -> None:
+    os.mkfifo(tree.root / "pipe")
+
     for tool in ("grep", "glob"):
         assert name in await tree.error(tool, pattern="x", path=name)
 
@@ -253,6 +255,29 @@ async def test_an_added_directory_is_searched_too(
 
     assert lines == f"{tmp_path}/more/a.txt:1:needle"
     assert names == f"{tmp_path}/more/a.txt"
+
+
+async def test_what_is_no_rule_is_passed_over_and_not_quoted(tree: Tools) -> None:
+    """Threat 4: a repository may link a file of rules to a secret, and learn a line of it."""
+    tree.file(".env", "TOKEN=[z-CANARY\n[z-a]\n\\\nx.py\n")
+    (tree.root / ".ignore").symlink_to(".env")
+    (tree.root / "src" / ".ignore").symlink_to("../.env")
+    tree.file("src/x.py", "needle\n")
+
+    for path in (".", "src"):
+        assert await tree.text("grep", pattern="nowhere", path=path) == (
+            f"[no matches for nowhere in {path}]"
+        )
+    assert "x.py" not in await tree.text("grep", pattern="needle", mode="files")
+    assert "CANARY" not in await tree.error("grep", pattern="(", path="src")
+
+
+@pytest.mark.parametrize("pattern", ["[z-a]", "a\\"])
+async def test_a_wrong_glob_is_answered(tree: Tools, pattern: str) -> None:
+    named = await tree.error("glob", pattern=pattern)
+
+    assert named.startswith(f"{pattern} is no pattern for names (")
+    assert "error parsing glob" in await tree.error("grep", pattern="needle", glob=pattern)
 
 
 async def test_a_pipe_in_the_place_of_rules_does_not_hold_a_search_up(tools: Tools) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -61,16 +62,24 @@ async def _glob(workspace: Workspace, params: GlobParameters) -> ToolResult:
 
 def _matching(output: bytes, pattern: str, root: Path, base: Path) -> list[Path]:
     """Return the listed files that *pattern*, seen from *base*, matches; newest first."""
-    pattern = pattern.removeprefix(f"{base}/")
-    # In .gitignore, whose rules these are, "!" and "#" at the start mean something else.
-    escaped = f"\\{pattern}" if pattern.startswith(("!", "#")) else pattern
-    spec = GitIgnoreSpec.from_lines(expand_braces(escaped))
+    spec = _spec(pattern.removeprefix(f"{base}/"))
     found: list[tuple[float, Path]] = []
     for raw in output.split(b"\0")[:-1]:
         path = root / os.fsdecode(raw)
         if spec.match_file(path.relative_to(base).as_posix()):
             found.append((-_modified(path), path))
     return [path for _, path in sorted(found)]
+
+
+def _spec(pattern: str) -> GitIgnoreSpec:
+    # In .gitignore, whose rules these are, "!" and "#" at the start mean something else.
+    escaped = f"\\{pattern}" if pattern.startswith(("!", "#")) else pattern
+    try:
+        return GitIgnoreSpec.from_lines(expand_braces(escaped))
+    except (ValueError, re.error) as error:
+        raise ToolError(
+            f"{pattern} is no pattern for names ({error}). Correct it and call again."
+        ) from error
 
 
 def _modified(path: Path) -> float:

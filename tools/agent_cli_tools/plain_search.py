@@ -49,8 +49,12 @@ class _Options:
 def main(arguments: Sequence[str], output: BinaryIO) -> int:
     """Search; return 0 when something was found, 1 when not, 2 after a mistake."""
     options = _options(arguments)
-    only = GitIgnoreSpec.from_lines(glob for glob in options.globs if not glob.startswith("!"))
-    without = GitIgnoreSpec.from_lines(glob[1:] for glob in options.globs if glob.startswith("!"))
+    try:
+        only = GitIgnoreSpec.from_lines(glob for glob in options.globs if glob[:1] != "!")
+        without = GitIgnoreSpec.from_lines(glob[1:] for glob in options.globs if glob[:1] == "!")
+    except (ValueError, re.error) as error:
+        os.write(2, f"error parsing glob: {error}".encode())
+        return 2
     files = [
         path
         for path in _walk(options.path)
@@ -135,7 +139,23 @@ def _rules(folder: Path) -> Iterator[_Rules]:
             text = path.read_text(errors="replace") if path.is_file() else ""
         except OSError:
             continue
-        yield _Rules(folder.resolve(), GitIgnoreSpec.from_lines(text.splitlines()))
+        yield _Rules(folder.resolve(), _spec(text.splitlines()))
+
+
+def _spec(lines: Sequence[str]) -> GitIgnoreSpec:
+    """Return the rules in *lines*; ripgrep and git pass over those that are none, too."""
+    try:
+        return GitIgnoreSpec.from_lines(lines)
+    except (ValueError, re.error):
+        return GitIgnoreSpec.from_lines(filter(_is_rule, lines))
+
+
+def _is_rule(line: str) -> bool:
+    try:
+        GitIgnoreSpec.from_lines([line])
+    except (ValueError, re.error):
+        return False
+    return True
 
 
 def _is_ignored(path: Path, rules: Sequence[_Rules], *, is_folder: bool) -> bool:

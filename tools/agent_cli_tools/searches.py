@@ -22,8 +22,9 @@ LIMIT_S = 20.0
 OUTPUT_BYTES_MAX = 32 * 1024 * 1024
 _ERROR_BYTES_MAX = 2_000
 _CHUNK_BYTES = 64 * 1024
-_FAULT = 2
 _RULES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
+# What is no rule is quoted, and a file of rules may be a link to one of secrets.
+_ABOUT_RULES = re.compile(r".*: line \d+: error parsing glob .*\n?")
 _ALTERNATIVES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _PATTERNS_MAX = 100
 _OWN_SEARCH = Path(__file__).with_name("plain_search.py")
@@ -50,6 +51,8 @@ def search_root(workspace: Workspace, given: str) -> str:
     path = workspace.resolve(given)
     if not path.exists():
         raise workspace.missing(path)
+    if not (path.is_dir() or path.is_file()):
+        raise ToolError(f"{given} is neither a file nor a directory, so it is not searched.")
     _refuse_pipes(path)
     return workspace.shown(path)
 
@@ -82,9 +85,10 @@ async def search(workspace: Workspace, arguments: Sequence[str]) -> Found:
             process.kill()
             process.wait()
         errors.seek(0)
-        message = errors.read(_ERROR_BYTES_MAX).decode("utf-8", "replace").strip()
+        told = errors.read(_ERROR_BYTES_MAX).decode("utf-8", "replace")
+        message = _ABOUT_RULES.sub("", told).strip()
         # A program that breaks down may end with the code for "nothing was found".
-        if not output and (process.returncode == _FAULT or (process.returncode > 0 and message)):
+        if message and not output and process.returncode > 0:
             raise ToolError(f"The search was not possible: {message}\nCorrect it and call again.")
     return Found(bytes(output), cut)
 
