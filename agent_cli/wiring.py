@@ -31,7 +31,7 @@ from agent_cli.startup import Start
 from agent_cli.tooling import Tool
 from agent_cli.trust import COMMAND_FOLDERS, SKILL_FOLDERS
 from agent_cli_tools import builtin_tools
-from agent_cli_tools.secret_files import is_secret
+from agent_cli_tools.secret_files import is_other_name, is_secret
 from agent_cli_tools.snapshots import Snapshots
 from agent_cli_tools.workspace import Keeper, Workspace
 
@@ -199,7 +199,8 @@ def permissions(begun: Start, sandbox: Sandbox) -> Permissions:
     rules, root = _rules(begun), _real(begun.workspace)
 
     def is_kept_back(path: PurePath) -> bool:
-        return is_secret(path) or rules.hides(path, root, kinds=("deny", "ask"))
+        is_private = is_secret(path) or is_other_name(path, root, Path.home())
+        return is_private or rules.hides(path, root, kinds=("deny", "ask"))
 
     def keep(allow: Sequence[str]) -> None:
         from agent_cli.settings.permissions_file import add_project_rules  # noqa: PLC0415 - rare

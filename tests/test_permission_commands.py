@@ -52,6 +52,7 @@ def test_the_verdict_names_the_rule_with_its_line_and_every_command() -> None:
         (("edit", "a.txt", "--permission-mode", "auto-edit"), "allow", "mode auto-edit"),
         (("edit", "a.txt", "--permission-mode", "plan"), "deny", "plan mode"),
         (("write", ".git/config", "--permission-mode", "yolo"), "deny", "git's own data"),
+        (("bash", "cat notes.txt"), "ask", "notes.txt may hold secrets"),
         (("mcp__web__search", "{}"), "ask", "no rule allows this call"),
         (("mcp__web__search", "{}", "--allow", "mcp__web__*"), "allow", "the rule mcp__web__*"),
     ],
@@ -60,6 +61,8 @@ def test_what_is_explained_is_what_would_be_decided(
     words: tuple[str, ...], verdict: str, why: str
 ) -> None:
     """Commands and paths may stand alone; JSON says everything."""
+    Path(".env").write_text("KEY=x")
+    Path("notes.txt").hardlink_to(".env")
     told = explained(*words)
 
     assert told["verdict"] == verdict

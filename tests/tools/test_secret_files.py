@@ -1,10 +1,10 @@
 """Secrets are judged by name, wherever they lie."""
 
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import pytest
 
-from agent_cli_tools.secret_files import is_secret
+from agent_cli_tools.secret_files import is_other_name, is_secret
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,7 @@ from agent_cli_tools.secret_files import is_secret
         *("/home/u/.ssh/config", "/home/u/.aws/credentials", "/home/u/.gnupg/x", "/ws/tls.pem"),
         *("/ws/server.key", "/ws/id_rsa", "/ws/id_ed25519", "/home/u/.netrc", "/ws/.pypirc"),
         *("/home/u/.docker/config.json", "/home/u/.config/gh/hosts.yml", "/u/.git-credentials"),
+        *("/proc/self/environ", "/proc/7/task/8/environ", "proc/7/environ"),
     ],
 )
 def test_is_a_secret(path: str) -> None:
@@ -30,9 +31,21 @@ def test_is_a_secret(path: str) -> None:
             "/ws/.environment",
             "/ws/id_rsa.pub",
         ),
-        *("/ws/keys.py", "/ws/pem.md", "/ws/docker/config.json", "/ws/ssh/config"),
+        *("/ws/keys.py", "/ws/pem.md", "/ws/docker/config.json", "/ws/ssh/config", "/ws/environ"),
     ],
 )
 def test_is_no_secret(path: str) -> None:
     """A file refused without reason costs the model a turn, and the user an explanation."""
     assert not is_secret(PurePosixPath(path))
+
+
+def test_another_name_of_a_secret_is_one_too(tmp_path: Path) -> None:
+    """Threat 2: a hard link is the file itself."""
+    secret, other = tmp_path / ".env", tmp_path / "notes.txt"
+    secret.write_text("KEY=x")
+    (tmp_path / "alone.txt").write_text("x")
+    other.hardlink_to(secret)
+
+    assert is_other_name(other, tmp_path)
+    assert not is_other_name(tmp_path / "alone.txt", tmp_path)
+    assert not is_other_name(tmp_path / "missing.txt", tmp_path)

@@ -25,7 +25,8 @@ def is_secret(path: PurePath) -> bool:
         return True
     if name.startswith(".env.") and name not in _EXAMPLES:
         return True
-    if not _FOLDERS.isdisjoint(parts):
+    # Of a process, our own too, it holds the keys it was started with.
+    if not _FOLDERS.isdisjoint(parts) or ("proc" in parts and name == "environ"):
         return True
     return any(place in path.as_posix().casefold() for place in _PLACES)
 
@@ -40,6 +41,14 @@ def is_linked_secret(state: os.stat_result, *directories: Path) -> bool:
         return False
     folders = (place for each in directories for place in (each, *(each / f for f in _FOLDERS)))
     return any(os.path.samestat(state, found) for folder in folders for found in _states(folder))
+
+
+def is_other_name(path: PurePath, *directories: Path) -> bool:
+    """Whether there is such a secret at *path*, as `is_linked_secret` finds it."""
+    try:
+        return is_linked_secret(Path(path).stat(), *directories)
+    except OSError:
+        return False  # Nothing is there, or nothing for us.
 
 
 def _states(folder: Path) -> Iterator[os.stat_result]:

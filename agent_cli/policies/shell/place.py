@@ -16,6 +16,7 @@ from agent_cli.policies.shell.words import Word
 MATCHES_MAX = 1_000
 SEARCHED_ENTRIES_MAX = 20_000
 
+_IGNORE_FILES = ("/.gitignore", "/.ignore", "/.rgignore")
 _ALWAYS_READABLE = "/dev/null"
 
 
@@ -87,7 +88,13 @@ class Place:
         real = self.check_path(text, folder)
         if self.secrets_are_masked:
             return
+        # Whoever searches reads these, from the folders above too, and quotes what is no rule.
+        above = [str(each) for each in Path(real).parents if self._holds(str(each))]
+        for path in (f"{each}{name}" for each in above for name in _IGNORE_FILES):
+            self.check_path(path, folder)
         for count, path in enumerate(_entries(real)):
+            if path.endswith(_IGNORE_FILES):
+                self.check_path(path, folder)
             if self.is_secret(PurePath(path)):
                 raise Objection(
                     f"{text} holds {os.path.relpath(path, real)}, which may hold secrets"

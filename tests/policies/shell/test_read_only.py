@@ -61,6 +61,17 @@ def test_a_search_through_folders_looks_for_secrets_first(workspace: Workspace) 
     assert not reads("cat .env", workspace.place(secrets_are_masked=True))
 
 
+def test_a_search_does_not_take_its_rules_from_a_secret(workspace: Workspace) -> None:
+    """Threat 4: `rg` quotes lines of .ignore that are no rules, also from the folders above."""
+    assert reads("rg x src", workspace.place())
+
+    (workspace.root / "src" / "deep").mkdir()
+    (workspace.root / "src" / ".ignore").symlink_to("../.env")
+
+    for folder in ("src", "src/deep"):
+        assert "/src/.ignore may hold secrets" in reason(f"rg x {folder}", workspace.place())
+
+
 def test_a_folder_too_large_to_look_through_asks(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
