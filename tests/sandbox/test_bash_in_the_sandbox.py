@@ -92,7 +92,7 @@ async def test_unsandboxed_always_asks_and_then_is_free(bash: Bash) -> None:
 async def test_what_is_asked_to_end_may_say_goodbye(bash: Bash) -> None:
     """The signal goes to the command, not to what holds its namespace."""
     result = await bash(
-        "trap 'echo was at 42; exit' TERM; echo up; while :; do sleep 0.05; done", timeout=0.5
+        "trap 'echo was at 42; exit' TERM; echo up; while :; do sleep 0.05; done", timeout=1
     )
 
     assert result.is_error

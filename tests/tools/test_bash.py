@@ -150,9 +150,9 @@ async def test_updates_come_at_most_five_times_a_second(tools: Tools) -> None:
 async def test_a_command_that_takes_too_long_is_ended(tools: Tools) -> None:
     started = time.monotonic()
 
-    text = await tools.error("bash", command="echo $$; echo so far; sleep 60", timeout=0.3)
+    text = await tools.error("bash", command="echo $$; echo so far; sleep 60", timeout=1)
 
-    assert "took longer than 0.3 s" in text
+    assert "took longer than 1 s" in text
     assert "at most 600" in text
     assert text.endswith("so far\n")
     assert time.monotonic() - started < 5
@@ -163,13 +163,15 @@ async def test_what_is_said_at_the_end_is_heard(tools: Tools) -> None:
     """Many programs tell where they were when they are asked to stop."""
     command = "trap 'echo was at 42; exit' TERM; while :; do sleep 0.05; done"
 
-    assert "was at 42" in await tools.error("bash", command=command, timeout=0.3)
+    assert "was at 42" in await tools.error("bash", command=command, timeout=1)
+    silent = await tools.error("bash", command="sleep 60", timeout=0.1)
+    assert silent.endswith("does not end by itself. It printed nothing.")
 
 
 async def test_ignoring_sigterm_does_not_help(tools: Tools) -> None:
     command = "trap '' TERM; (trap '' TERM; echo $BASHPID; sleep 60)& echo $$; sleep 60; sleep 60"
 
-    text = await tools.error("bash", command=command, timeout=0.3)
+    text = await tools.error("bash", command=command, timeout=1)
 
     pids = [int(line) for line in text.splitlines() if line.isdigit()]
     assert len(pids) == 2

@@ -67,6 +67,23 @@ async def test_what_is_unusual_is_said(tools: Tools, raw: bytes, last_line: str)
         assert "café" in text
 
 
+@pytest.mark.parametrize(
+    ("rest", "last_line"),
+    [
+        (b"b\n" * 5_000, "[lines 1–1 of 5,001; go on with offset=2]"),
+        (b"b\r\n" * 500_000, "[lines 1–1 of 500,001; go on with offset=2; mixed line endings]"),
+        ("é".encode() * 700_000, "[lines 1–1 of 2; go on with offset=2]"),
+        (b"b\xe9", "[lines 1–1 of 2; go on with offset=2; not UTF-8, shown as Latin-1]"),
+        (b"\xe9\nb", "[lines 1–1 of 3; go on with offset=2; not UTF-8, shown as Latin-1]"),
+    ],
+)
+async def test_what_follows_is_counted_too(tools: Tools, rest: bytes, last_line: str) -> None:
+    """In blocks, which may come apart in a character or between \\r and \\n."""
+    tools.file("a", b"a\n" + rest)
+
+    assert (await tools.text("read", path="a", limit=1)).splitlines()[-1] == last_line
+
+
 async def test_two_thousand_lines_at_once(tools: Tools) -> None:
     tools.file("a", "x\n" * 2_001)
 
@@ -126,6 +143,14 @@ async def test_a_directory_shows_its_entries(tools: Tools) -> None:
 
     assert result.text == "a/\nb.py\n[2 entries]"
     assert result.details == {"kind": "directory", "path": "src", "entries": 2}
+
+
+async def test_a_link_that_leads_nowhere_does_not_hide_a_directory(tools: Tools) -> None:
+    """Threat 2: a repository may hold a link to itself."""
+    (tools.root / "loop").symlink_to("loop")
+    tools.file("a", "x")
+
+    assert await tools.text("read", path=".") == "a\nloop\n[2 entries]"
 
 
 async def test_a_large_directory_is_cut(tools: Tools) -> None:

@@ -62,9 +62,9 @@ async def test_what_was_written_may_be_written_again(tools: Tools) -> None:
 async def test_an_empty_file_may_always_be_replaced(tools: Tools) -> None:
     path = tools.file("a", "")
 
-    await tools.text("write", path="a", content="new")
+    text = await tools.text("write", path="a", content="n")
 
-    assert path.read_text() == "new"
+    assert (text, path.read_text()) == ("a replaced (1 line, 1 byte).", "n")
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def finished(output: OutputBuffer, ended: Ended) -> ToolResult:
         return ToolResult.error(
             f"The command took longer than {ended.limit_s:g} s and was stopped. Give a longer"
             f" timeout (at most {TIMEOUT_MAX_S}), or background for what does not end by itself."
-            f" Its output until then:\n{text}",
+            + (f" Its output until then:\n{text}" if text else " It printed nothing."),
             details,
         )
     if output.total_bytes > OUTPUT_BYTES_MAX:

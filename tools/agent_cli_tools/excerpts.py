@@ -1,5 +1,6 @@
 """Some lines of a text file of any size, in bounded memory and time."""
 
+import codecs
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from typing import BinaryIO
 SCANNED_BYTES_MAX = 64 * 1024 * 1024
 LINE_CHARS_MAX = 2_000
 _PIECE_BYTES = 4 * LINE_CHARS_MAX
+_BLOCK_BYTES = 1024 * 1024
 _TAIL_BYTES = 4 * 1024 * 1024
 
 
@@ -58,14 +60,16 @@ def _scanned(file: BinaryIO, size: int, *, offset: int, limit: int) -> Excerpt:
     endings = {"\n": 0, "\r\n": 0, "": 0}
     is_utf8 = True
     has_bom = False
-    total = 0
-    for line in _lines(file):
-        total += 1
+    for number, line in enumerate(_lines(file), 1):
         endings[line.ending] += 1
-        has_bom = has_bom or (total == 1 and line.raw.startswith(b"\xef\xbb\xbf"))
+        has_bom = has_bom or (number == 1 and line.raw.startswith(b"\xef\xbb\xbf"))
         is_utf8 = is_utf8 and _is_utf8(line)
-        if offset < 0 or offset <= total < offset + limit:
+        if offset < 0 or number >= offset:
             kept.append(line)
+        if offset > 0 and number == offset + limit - 1:
+            break
+    rest_is_utf8 = _count_rest(file, endings)
+    total, is_utf8 = sum(endings.values()), is_utf8 and rest_is_utf8
     lines = list(kept)[:limit]
     first = max(1, total + offset + 1) if offset < 0 else offset
     complete = file.tell() >= size
@@ -78,6 +82,31 @@ def _scanned(file: BinaryIO, size: int, *, offset: int, limit: int) -> Excerpt:
         endings=endings,
         encoding=("utf-8-sig" if has_bom else "utf-8") if is_utf8 else "latin-1",
     )
+
+
+def _count_rest(file: BinaryIO, endings: dict[str, int]) -> bool:
+    """Add the lines from here on to *endings*, block by block; return whether they are UTF-8."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    is_utf8 = True
+    last = b""
+    while block := file.read(min(_BLOCK_BYTES, max(0, SCANNED_BYTES_MAX - file.tell()))):
+        # The two characters of an ending may come apart.
+        crlf = (last[-1:] + block).count(b"\r\n")
+        endings["\r\n"] += crlf
+        endings["\n"] += block.count(b"\n") - crlf
+        is_utf8 = is_utf8 and _decodes(decoder, block)
+        last = block
+    endings[""] += bool(last) and not last.endswith(b"\n")
+    at_end = file.tell() < SCANNED_BYTES_MAX
+    return is_utf8 and _decodes(decoder, b"", final=at_end)
+
+
+def _decodes(decoder: codecs.IncrementalDecoder, block: bytes, *, final: bool = False) -> bool:
+    try:
+        decoder.decode(block, final)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _far_tail(file: BinaryIO, size: int, *, count: int, limit: int) -> Excerpt:

@@ -54,9 +54,16 @@ def names_in(place: int) -> list[str]:
     listing = os.open(".", _DIRECTORY, dir_fd=place)
     try:
         with os.scandir(listing) as entries:
-            return sorted(f"{each.name}/" if each.is_dir() else each.name for each in entries)
+            return sorted(f"{each.name}/" if _is_directory(each) else each.name for each in entries)
     finally:
         os.close(listing)
+
+
+def _is_directory(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # A link to itself, or into somebody else's private directory.
+        return False
 
 
 def _make(name: str, place: int) -> None:

@@ -69,10 +69,14 @@ def _write(workspace: Workspace, params: WriteParameters) -> ToolResult:
     workspace.remember(path, data)
     shown = workspace.shown(path)
     lines = len(params.content.splitlines())
-    size = f"{lines:,} {'line' if lines == 1 else 'lines'}, {len(data):,} bytes"
+    size = f"{_counted(lines, 'line')}, {_counted(len(data), 'byte')}"
     verb = "created" if raw is None else "replaced"
     after, _ = decode(data)
     return ToolResult.of(f"{shown} {verb} ({size}).{note}", diff(before, after).details(shown))
+
+
+def _counted(count: int, unit: str) -> str:
+    return f"{count:,} {unit if count == 1 else f'{unit}s'}"
 
 
 def _old_content(workspace: Workspace, path: Path) -> bytes | None:
