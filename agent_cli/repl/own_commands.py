@@ -68,7 +68,8 @@ async def _run(command: str, cancel: CancelToken) -> str:
         await process.wait()
         raise
     text = output.decode(errors="replace").rstrip("\n")
-    return f"{text}\n[exit code {process.returncode}]" if process.returncode else text
+    code = f"[exit code {process.returncode}]" if process.returncode else ""
+    return "\n".join(filter(None, (text, code)))
 
 
 async def _read(stream: asyncio.StreamReader) -> bytes:

@@ -62,6 +62,8 @@ async def test_a_command_that_writes_nothing_shows_nothing_and_no_command_is_an_
         await commands.run("!! ", CancelToken())
 
     assert screen.getvalue() == ""
+    await commands.run("!!exit 3", CancelToken())
+    assert screen.getvalue() == "[exit code 3]\n"
     assert commands.offered_with(UserMessage.of("hi")).text == "I ran this command:\n$ true\n\n\nhi"
 
 
