@@ -262,6 +262,11 @@ def text_block(text: str) -> Block:
     return {"type": "text", "text": text}
 
 
+def typed_in(content: tuple[Block, ...]) -> str:
+    """Return what somebody typed in *content*: the last text; what goes with it stands before."""
+    return text_of(tuple(block for block in content if block["type"] == "text")[-1:])
+
+
 def text_of(content: tuple[Block, ...]) -> str:
     """Return the text of *content*: its text blocks joined, everything else left out."""
     return "".join(str(block.get("text", "")) for block in content if block["type"] == "text")

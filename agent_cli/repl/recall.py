@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from agent_cli.conversation import Conversation
 from agent_cli.messages import AssistantMessage
 from agent_cli.terminal.narration import one_line, side_output
-from agent_cli.timeline import FileOutput, Prompt, WidgetOutput, text_of
+from agent_cli.timeline import FileOutput, Prompt, WidgetOutput, typed_in
 
 EARLIER_ROWS_MAX: Final = 20
 
@@ -55,7 +55,7 @@ def typed_prompts(conversation: Conversation) -> list[Prompt]:
 
 def said_in(prompt: Prompt) -> str:
     """Return what a prompt said, on one line."""
-    return one_line(text_of(prompt.input.content)) if prompt.input else ""
+    return one_line(typed_in(prompt.input.content)) if prompt.input else ""
 
 
 def last_answer(conversation: Conversation) -> str | None:

@@ -9,7 +9,7 @@ from agent_cli.repl.application import KeptSession, Sessions
 from agent_cli.repl.command import LISTED_MAX, Command, Context, index_of, pick
 from agent_cli.repl.recall import recalled, said_in, typed_prompts
 from agent_cli.terminal.narration import ago, one_line
-from agent_cli.timeline import text_of
+from agent_cli.timeline import typed_in
 
 # What stands behind it, its age and id, is to fit on a row of 100 columns.
 _TITLE_CHARS_MAX: Final = 50
@@ -87,7 +87,7 @@ async def _rewind(context: Context, number: str) -> None:
     context.app.sessions.rewind(prompt.id)
     context.writer.aside(f"back to before: {said_in(prompt)} (files stay as they are)", "dim")
     if context.controls and prompt.input:
-        context.controls.put_back(text_of(prompt.input.content))
+        context.controls.put_back(typed_in(prompt.input.content))
 
 
 async def _compact(context: Context, focus: str) -> None:

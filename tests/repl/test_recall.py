@@ -1,6 +1,8 @@
 """What somebody who goes on with a session sees of it."""
 
-from agent_cli.repl.recall import recalled
+from agent_cli.messages import UserMessage
+from agent_cli.repl.recall import recalled, said_in, typed_prompts
+from agent_cli.timeline import text_block
 from agent_cli.tooling import ToolContext
 from tests.fakes import calls, says, scripted_agent, tool, tool_use
 
@@ -25,3 +27,11 @@ async def test_a_resumed_session_shows_what_its_tools_handed_over() -> None:
         *("a", "1", "file out.pdf: application/pdf · the report"),
         "All good.",
     ]
+
+
+async def test_a_prompt_is_called_by_what_was_typed_and_not_by_what_goes_with_it() -> None:
+    """The output of a command stands before it, and would fill the list of `/rewind`."""
+    agent, *_ = scripted_agent(says("Because."))
+    await agent.prompt(UserMessage((text_block("I ran this command:\n$ ls\n"), text_block("why?"))))
+
+    assert [said_in(prompt) for prompt in typed_prompts(agent.conversation)] == ["why?"]
