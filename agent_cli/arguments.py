@@ -104,6 +104,11 @@ _OPTIONS = {
     "--no-session": _Option(_Takes.NOTHING, setting="session.enabled", constant=False),
 }
 _SHORT = {"-p": "--print", "-h": "--help"}
+# Of each group one option at most, and the field it fills.
+_EXCLUSIVE = (
+    (("--continue", "continue_session"), ("--resume", "resume"), ("--fork", "fork")),
+    (("--record", "record"), ("--replay", "replay")),
+)
 
 
 class _Command(NamedTuple):
@@ -222,17 +227,10 @@ def _checked(arguments: Arguments, operands: list[str]) -> Arguments:
             f"--output-format must be one of {', '.join(OUTPUT_FORMATS)},"
             f" not {arguments.output_format!r}"
         )
-    chosen = [
-        option
-        for option, given in (
-            ("--continue", arguments.continue_session),
-            ("--resume", arguments.resume is not None),
-            ("--fork", arguments.fork is not None),
-        )
-        if given
-    ]
-    if len(chosen) > 1:
-        raise UsageError(f"{' and '.join(chosen)} exclude each other; give one of them")
+    for group in _EXCLUSIVE:
+        chosen = [option for option, name in group if getattr(arguments, name) not in (None, False)]
+        if len(chosen) > 1:
+            raise UsageError(f"{' and '.join(chosen)} exclude each other; give one of them")
     if operands:
         arguments = _with_command(arguments, operands)
     elif arguments.print_prompt is not None:

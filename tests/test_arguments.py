@@ -26,7 +26,7 @@ def test_every_option_arrives() -> None:
     """As the interface lists them; those that are settings carry the option's name."""
     words = (
         "--output-format stream-json -p hello --settings s.toml --system-prompt one"
-        " --append-system-prompt two --add-dir a --add-dir b --record r --replay q --trust"
+        " --append-system-prompt two --add-dir a --add-dir b --replay q --trust"
         " --verbose --resume 12 --model high --effort low --max-tokens 9 --permission-mode plan"
         " --allow x --deny y --allow z --max-rounds 3 --max-cost 0.5 --mcp-config m --no-mcp"
         " --no-session --vi"
@@ -41,7 +41,6 @@ def test_every_option_arrives() -> None:
         system_prompt="one",
         append_system_prompt="two",
         add_dirs=(Path("a"), Path("b")),
-        record=Path("r"),
         replay=Path("q"),
         trust=True,
         verbose=True,
@@ -161,6 +160,10 @@ SESSIONS = "list, show, export, verify, approve, reject"
         (
             "--continue --fork 1",
             "--continue and --fork exclude each other; give one of them",
+        ),
+        (
+            "-p x --replay a --record b",
+            "--record and --replay exclude each other; give one of them",
         ),
     ],
 )

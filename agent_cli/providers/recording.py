@@ -95,7 +95,7 @@ class RecordTransport(httpx2.AsyncBaseTransport):
         try:
             path.write_text("", encoding="utf-8")
         except OSError as error:
-            raise ModelError(f"the recording {path} cannot be written: {error}") from error
+            raise _unwritten(path, error) from error
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send *request*; the response's body is recorded as it is read."""
@@ -114,8 +114,11 @@ class RecordTransport(httpx2.AsyncBaseTransport):
         if isinstance(line.get("text"), str):
             # A server, or a gateway before it, may repeat the key that it refuses.
             line = {**line, "text": self._redact(str(line["text"]))}
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        except OSError as error:
+            raise _unwritten(self._path, error) from error
 
 
 class ReplayTransport(httpx2.AsyncBaseTransport):
@@ -197,6 +200,10 @@ class _ReplayedStream(httpx2.AsyncByteStream):
             yield chunk.content
         if isinstance(self._reply.end, BrokenLine):
             raise httpx2.ReadError(f"recorded: {self._reply.end.error}")
+
+
+def _unwritten(path: Path, error: OSError) -> ModelError:
+    return ModelError(f"the recording {path} cannot be written: {error.strerror}")
 
 
 def _chunk_line(chunk: bytes, *, at_s: float) -> dict[str, Json]:

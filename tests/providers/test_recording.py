@@ -100,7 +100,17 @@ async def test_a_recording_that_cannot_be_written_is_refused(tmp_path: Path) -> 
     async with asker(api_key="k", record=tmp_path / "missing" / "tape.jsonl") as it:
         asked = await it.ask()
 
-    assert "tape.jsonl cannot be written" in str(asked.error)
+    assert str(asked.error).endswith("tape.jsonl cannot be written: No such file or directory")
+
+
+async def test_a_disk_that_fills_up_ends_the_call_with_its_name() -> None:
+    """It was a bug of ours, and asked five times again where the disk was full at once."""
+    full = Path("/dev/full")
+    async with FakeMessagesApi(reply("hi")) as api, asker(api, record=full) as it:
+        asked = await it.ask()
+
+    assert str(asked.error) == "the recording /dev/full cannot be written: No space left on device"
+    assert asked.retries == []
 
 
 async def test_a_recording_that_is_used_up_says_so(tmp_path: Path) -> None:
