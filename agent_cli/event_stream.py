@@ -113,7 +113,9 @@ def reopen(conversation: Conversation, config: LoopConfig) -> None:
     conversation.require_ready_for(None)
     history = conversation.context()
     if not history or isinstance(history[-1], AssistantMessage):
-        raise NothingToContinue("nothing to continue: the conversation ends with an answer")
+        raise NothingToContinue(
+            "nothing to continue: the conversation is empty or ends with an answer"
+        )
     if conversation.prompts[-1].state == "completed":
         # A completed prompt stays so; what comes now may have to wait.
         conversation.begin(model=config.model)

@@ -79,7 +79,7 @@ def test_the_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
         missing = expected - set(archive.namelist())
 
     assert missing == set()
-    assert "agent_cli/py.typed" in expected
+    assert {"agent_cli/py.typed", "agent_cli_tools/py.typed"} <= expected
 
 
 def test_every_import_is_a_declared_dependency() -> None:
