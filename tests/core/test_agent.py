@@ -603,6 +603,8 @@ async def test_an_abort_closes_the_stream() -> None:
     result = await asyncio.wait_for(running, LIMIT_S)
 
     assert (result.stop_reason, agent.state.error, model.closed) == ("aborted", None, 1)
+    assert result.final_message is not None
+    assert (result.final_message.stop_reason, result.final_message.error) == ("aborted", None)
     check_run(events)
     await agent.prompt("again")
     assert "Hello" not in str(model.sent())

@@ -340,9 +340,13 @@ async def test_a_tools_own_timeout_error_is_not_the_limit() -> None:
 
 async def test_no_time_limit_is_no_limit() -> None:
     """G5: a tool that says 0 may take as long as it likes."""
-    message, _ = await result_of(
-        returns("ok"), options=LoopConfig(tool_timeout_s=0.0), timeout_s=0.0
-    )
+
+    async def body(on_update: ToolContext) -> str:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return "ok"
+
+    message, _ = await result_of(does(body), options=LoopConfig(tool_timeout_s=0.0), timeout_s=0.0)
 
     assert message.text == "ok"
 

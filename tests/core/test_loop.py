@@ -335,6 +335,20 @@ async def test_a_stream_that_stops_without_an_end_is_an_error() -> None:
     assert "half" not in str(model.sent())
 
 
+async def test_a_stream_that_breaks_leaves_a_message_that_says_why() -> None:
+    """S0-42: the half reply ends with the stop reason and the sentence of its error."""
+    agent, _, events = scripted_agent(
+        [ReplyStart("m"), TextDelta(0, "half"), ModelError("cut off")]
+    )
+
+    result = await agent.prompt("go")
+
+    check_run(events)
+    message = result.final_message
+    assert message is not None
+    assert (message.text, message.stop_reason, message.error) == ("half", "error", "cut off")
+
+
 @pytest.mark.parametrize("restarted", [True, False])
 async def test_a_reply_that_starts_again_ends_its_turn(restarted: bool) -> None:
     """S1-22: the first try is void; history holds the whole reply only."""

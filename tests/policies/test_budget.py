@@ -1,5 +1,7 @@
 """The limit on a run's cost."""
 
+from dataclasses import replace
+
 import pytest
 
 from agent_cli.cancel import CancelToken
@@ -11,6 +13,7 @@ from agent_cli.policies.budget import Budget
 from agent_cli.projection import problems, to_api
 from agent_cli.provider import Reply
 from agent_cli.timeline import Usage, text_block
+from agent_cli.tooling import Approval
 from tests.fakes import MODEL, returns, scripted_agent, tool, tool_use
 from tests.policies.histories import Listener, llm, turn_of
 
@@ -79,6 +82,24 @@ async def test_each_run_has_the_whole_limit() -> None:
 
     assert result.stop_reason == "end_turn"
     assert len(model.requests) == 2
+
+
+async def test_a_run_that_goes_on_with_a_prompt_has_the_whole_limit_too() -> None:
+    """After a decision the prompt is the same, but not the run."""
+    asks = replace(tool("look", returns("a tree")), require_approval=Approval(required=True))
+    agent, _, _ = scripted_agent(
+        priced(900_000, call="t1"),
+        priced(500_000, call="t2"),
+        priced(1),
+        tools=[asks],
+        options=LoopConfig(prepare=[Budget(max_cost_usd=1)]),
+    )
+    await agent.prompt("go")
+    agent.set_tools([replace(asks, require_approval=None)])
+
+    result = await agent.approve("t1")
+
+    assert (result.stop_reason, result.error) == ("end_turn", None)
 
 
 def test_what_is_spent_beside_the_replies_counts() -> None:

@@ -124,6 +124,18 @@ def test_a_summary_stays_when_what_follows_it_is_trimmed() -> None:
     assert [text.split()[0] for text in texts] == ["0", "[Summary", "5", "last"]
 
 
+def test_a_summary_counts_as_one_message() -> None:
+    """S1-32: at the limit nothing goes; one message above it something does."""
+    conversation = conversation_with(["user", 0, "user", 0, "user", 0])
+    kept = conversation.prompts[1].input
+    assert kept
+    conversation.compact("what was", kept.id)
+    length = len(conversation.context())
+
+    assert trim_history(conversation, max_messages=length) == 0
+    assert trim_history(conversation, max_messages=length - 1) > 0
+
+
 def test_a_cut_survives_the_failure_of_the_prompt_it_was_made_in() -> None:
     """A prompt nobody typed stands in the history only while it runs; no cut may name it."""
     conversation = conversation_with(["user", 0])
