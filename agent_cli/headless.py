@@ -22,7 +22,7 @@ from agent_cli.agent import Agent
 from agent_cli.attachments import with_images
 from agent_cli.cancel import CancelToken
 from agent_cli.errors import Aborted, AgentCliError, SettingsError, UsageError
-from agent_cli.events import ErrorShown, Event, Notice
+from agent_cli.events import ErrorShown, Event, Notice, UsageChanged
 from agent_cli.messages import UserMessage
 from agent_cli.run_result import RunResult
 from agent_cli.stream_json import to_json, to_line
@@ -184,14 +184,11 @@ class _HeadlessRun:
                     message = await with_images(await app.written_out(task), Path.cwd())
             # From here on nothing is awaited but runs: a signal in between would stop nothing.
             self._stop = app.agent.abort
-            try:
-                if isinstance(task, str):
-                    await self._answer(app.agent, message)
-                else:
-                    self._note(await task(app.agent))
-                self._tell_what_waits(app.agent)
-            finally:
-                self._outcome.usage = app.agent.conversation.usage
+            if isinstance(task, str):
+                await self._answer(app.agent, message)
+            else:
+                self._note(await task(app.agent))
+            self._tell_what_waits(app.agent)
 
     @asynccontextmanager
     async def _bugs_logged(self) -> AsyncIterator[None]:
@@ -255,6 +252,8 @@ class _HeadlessRun:
                 return 3 if self._refusals else 0
 
     def _tell(self, event: Event) -> None:
+        if isinstance(event, UsageChanged):
+            self._outcome.usage += event.reply
         if self._format == "stream-json":
             self._print(to_json(event))
         if sentence := narrate(event):

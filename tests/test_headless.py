@@ -15,6 +15,8 @@ import pytest
 from agent_cli import headless
 from agent_cli.errors import UsageError
 from agent_cli.headless import read_prompt
+from agent_cli.messages import UserMessage
+from agent_cli.timeline import Usage
 from tests.fakes import says, scripted_agent
 from tests.forked import PipedProgram, start
 from tests.repl.terminal import SCRIPTED
@@ -238,6 +240,23 @@ def test_a_full_disk_ends_the_run_and_is_told_once(
 
     assert program.model.requests == []
     assert "listener failed" not in caplog.text
+
+
+def test_the_usage_is_that_of_this_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """S2-41: as the rounds are; who adds up the runs of a session would count the first twice."""
+    program = Program()
+    earlier = program.agent.conversation
+    earlier.begin(UserMessage.of("earlier"))
+    earlier.add_reply(says("ok", usage=Usage(7, 7, cost_microdollars=None)))
+    with Path(os.devnull).open() as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+
+        asyncio.run(headless.run("hello", lambda: program, output_format="json"))
+
+    result = last_line(capsys.readouterr().out)
+    assert (result["rounds"], result["usage"]["input_tokens"], result["cost_usd"]) == (1, 10, 0)
 
 
 def wait_for(path: Path) -> None:
