@@ -14,7 +14,7 @@ from agent_cli.plugins.contributor import Plugins
 from agent_cli.plugins.discovery import Found
 from agent_cli.plugins.states import PluginStates
 from agent_cli.tooling import ToolContext
-from tests.fakes import Gate, calls, does, returns, says, tool, tool_use
+from tests.fakes import Gate, calls, check_run, does, returns, says, tool, tool_use
 from tests.plugins.contributing import PATIENCE_S, Contributing
 
 
@@ -215,7 +215,7 @@ async def test_tools_that_write_state_do_so_in_call_order() -> None:
 
 
 async def test_a_message_is_said_once_and_stays() -> None:
-    """It is appended to the conversation, so that no cached byte changes."""
+    """It is appended to the conversation, so that no cached byte changes, and told like any."""
     said: list[str] = []
 
     def prepare(ctx: PluginContext) -> None:
@@ -225,6 +225,7 @@ async def test_a_message_is_said_once_and_stays() -> None:
 
     run = Contributing([Plugin(name="p", prepare=prepare)], says("one"), says("two"))
     await run.prompt("hi")
+    check_run(run.events)
     await run.prompt("again")
 
     texts = [[block["text"] for block in m["content"]] for m in run.model.sent()]  # type: ignore[union-attr,index,call-overload]  # JSON

@@ -110,16 +110,17 @@ async def test_a_link_to_a_secret_of_the_workspace_is_refused(root: Path, user_d
 
 async def test_all_files_together_are_capped(root: Path, user_dir: Path) -> None:
     """32 KB by default; what is cut is told, and half a character is not sent."""
-    (root / "AGENTS.md").write_text("ä" * 70)
-    (root / "CLAUDE.md").write_text("more")
+    (root / "AGENTS.md").write_text("!" * 60)
+    (root / "CLAUDE.md").write_text("ä" * 70)
+    (root / "src" / "AGENTS.md").write_text("more")
 
-    text, warnings = await shown(root, user_dir, bytes_max=101)
+    text, warnings = await shown(root, user_dir, "src", bytes_max=101)
 
-    assert text.count("ä") == 50
-    assert "CLAUDE.md" not in text
+    assert (text.count("!"), text.count("ä")) == (60, 20)
+    assert "more" not in text
     [warning] = warnings
     assert warning == (
-        f"{root / 'AGENTS.md'} is cut, and what follows it is left out:"
+        f"{root / 'CLAUDE.md'} is cut, and what follows it is left out:"
         " 101 bytes of instructions in all"
     )
 
