@@ -148,7 +148,7 @@ class SessionOpened:
 
 @dataclass(frozen=True, slots=True)
 class PromptStarted:
-    """A prompt was added to the timeline, without outputs yet."""
+    """A prompt was added to the timeline: the live one, which grows by the outputs that follow."""
 
     type: ClassVar[str] = "app.prompt_started"
     prompt: Prompt

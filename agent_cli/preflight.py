@@ -94,14 +94,14 @@ async def check(turn: Turn, call: ToolOutput) -> Ready | Ask:
         reads, writes = _paths(tool, params)
     except ToolError as error:
         return refuse(call, str(error))
-    verdict = Allow() if call.decision == "approved" else await _verdict(turn, call, tool, params)
+    verdict = await _verdict(turn, call, tool, params)
     match verdict:
-        case Allow():
-            return Ready(call, tool, params, reads, writes)
-        case Deny():
+        case Deny():  # by a rule that may be newer than the person's yes
             return refuse(call, verdict.reason)
-        case Ask():
+        case Ask() if call.decision != "approved":
             return verdict
+        case _:
+            return Ready(call, tool, params, reads, writes)
 
 
 def _paths(tool: Tool, params: object) -> tuple[Sequence[str], Sequence[str]]:

@@ -132,14 +132,15 @@ async def test_an_approval_blocks_what_comes_after_it() -> None:
     for id in ("t1", "t3"):
         held.gate(id).open()
     asks = calls(
-        tool_use("safe", {}, "t1"), tool_use("danger", {}, "t2"), tool_use("safe", {}, "t3")
+        tool_use("safe", {}, "t1"), tool_use("danger", {}, "t2"), tool_use("safe", {"n": 3}, "t3")
     )
     agent, _, events = scripted_agent(asks, says("done"), tools=[danger, tool("safe", held)])
 
     await agent.prompt("go")
 
     assert (held.started, ran) == (["t1"], [])
-    assert agent.conversation.call("t3").result == Pending("deferred")
+    deferred = agent.conversation.call("t3")
+    assert (deferred.result, deferred.input) == (Pending("deferred"), {"n": 3})
     assert "message_start toolResult t1" not in outline(events)
     events.clear()
 
@@ -364,6 +365,23 @@ async def test_another_process_can_decide() -> None:
 
     check_run(events)
     assert (result.stop_reason, ran) == ("end_turn", ["t1"])
+
+
+async def test_a_rule_that_forbids_wins_over_an_earlier_yes() -> None:
+    """C19, S2-36: as it is when the call would run, however long the question waited."""
+    danger, ran = asking()
+    first, _, _ = scripted_agent(calls(tool_use("danger")), tools=[danger])
+    await first.prompt("go")
+
+    options = LoopConfig(
+        model=MODEL,
+        stream_fn=ScriptedModel(says("done")),
+        tools=[danger],
+        authorize_tool=lambda _call, _tool, _params: Deny("not any more"),
+    )
+    result = await Agent(options, conversation=first.conversation).approve("t1")
+
+    assert (ran, texts(result.messages)) == ([], {"t1": "not any more"})
 
 
 async def test_a_decision_about_nothing_is_an_error() -> None:
