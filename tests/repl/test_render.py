@@ -4,7 +4,7 @@ import io
 
 from agent_cli import events
 from agent_cli.messages import AssistantMessage
-from agent_cli.provider import TextDelta
+from agent_cli.provider import TextDelta, ThinkingDelta
 from agent_cli.repl.render import Renderer
 from agent_cli.terminal.writer import Writer
 from agent_cli.timeline import Block, FileOutput, WidgetOutput, text_block
@@ -14,13 +14,14 @@ from agent_cli.tooling import ToolResult
 class Screen:
     """A renderer on two pipes, with a clock that stands where the test puts it."""
 
-    def __init__(self, *, sequential: bool = False) -> None:
+    def __init__(self, *, sequential: bool = False, show_thinking: bool = False) -> None:
         self.out, self.err = io.StringIO(), io.StringIO()
         self.now_s = 0.0
         self.show = Renderer(
             Writer(self.out, self.err, color=False),
             lambda: (),
             streaming="sequential" if sequential else "live",
+            show_thinking=show_thinking,
             clock=lambda: self.now_s,
         )
 
@@ -66,6 +67,23 @@ def test_live_text_goes_out_as_it_comes_and_the_next_message_begins_a_line() -> 
     screen.show(reply("Again\n"))
 
     assert (seen, screen.out.getvalue()) == ("Hel", "Hello\nAgain\n")
+
+
+def test_thinking_is_shown_apart_from_the_answer_or_not_at_all() -> None:
+    """S4-21: on a pipe stdout holds the answer alone, in both modes."""
+    thought = events.MessageUpdate(AssistantMessage, ThinkingDelta(0, "hm"))  # type: ignore[arg-type]
+    for sequential in (False, True):
+        hidden, shown = (
+            Screen(sequential=sequential),
+            Screen(sequential=sequential, show_thinking=True),
+        )
+        for screen in (hidden, shown):
+            screen.show(thought)
+            screen.show(delta("Yes."))
+            screen.show(reply("Yes."))
+
+        assert (hidden.out.getvalue(), hidden.err.getvalue()) == ("Yes.\n", "")
+        assert (shown.out.getvalue(), shown.err.getvalue()) == ("Yes.\n", "hm\n")
 
 
 def test_sequential_mode_shows_nothing_before_the_reply_is_complete() -> None:
