@@ -1,4 +1,4 @@
-"""Imports of thousands of modules at once, as the SDKs need them."""
+"""Very many objects made at once, most of all by imports of thousands of modules for the SDKs."""
 
 import gc
 import sys
@@ -21,11 +21,20 @@ def without_collections() -> Iterator[None]:
     Modules are tens of thousands of objects that live for ever; looking for garbage among them
     takes a quarter of the time and holds up the event loop's thread.
     """
+    with collections_paused():
+        try:
+            yield
+        finally:
+            gc.freeze()
+
+
+@contextmanager
+def collections_paused() -> Iterator[None]:
+    """Make very many objects that stay in the body: nobody looks for garbage among them."""
     collecting = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.freeze()
         if collecting:
             gc.enable()

@@ -75,9 +75,7 @@ def export_session(arguments: Arguments) -> int:
 def verify_sessions(arguments: Arguments) -> int:
     """Check one session, or all of them; return 1 when a record is damaged."""
     store = _store()
-    found = [store.find(id) for id in arguments.operands] or [
-        store.find(info.id) for info in store.list()
-    ]
+    found = [store.find(id) for id in arguments.operands] or store.files()
     damaged = 0
     for path in found:
         findings = verify(path)

@@ -102,11 +102,14 @@ class SessionStore:
             raise
         return log_file, history, mending
 
-    def fork(self, id: str, *, at: str | None = None) -> tuple[Session, Conversation]:
+    def fork(
+        self, id: str, *, workspace: Path | None = None, at: str | None = None
+    ) -> tuple[Session, Conversation]:
         """Begin a new session with a copy of another one; that one may be open or damaged.
 
         Args:
             id: The session to copy.
+            workspace: What the copy is about; None is what the original is about.
             at: The id of a prompt or entry, the last one to copy; None copies everything.
 
         Raises:
@@ -120,7 +123,8 @@ class SessionStore:
         # A question stays with the original: approved in both, its call would run twice.
         copy.apply(repairs(prompts, keep_questions=False))
         conversation = Conversation(copy.prompts, id=new_id(), user_id=header.user_id)
-        session = self.create(conversation, Path(header.workspace), parent=header.id, parent_at=at)
+        about = workspace or Path(header.workspace)
+        session = self.create(conversation, about, parent=header.id, parent_at=at)
         return session, conversation
 
     def read(self, id: str) -> History:
