@@ -70,6 +70,8 @@ class AnthropicMessages:
         if self._client is not None:
             return
         self._client = Future()
+        # At once: one that does not run yet would be cancelled with whoever waits for it.
+        self._client.set_running_or_notify_cancel()
         # A daemon, so that leaving the program at once does not wait for an import.
         threading.Thread(
             target=_load, args=(self._connection, self._client), name="load sdk", daemon=True
@@ -208,7 +210,6 @@ def _error_in_stream(data: str, request_id: str | None) -> CallFailed:
 
 def _load(connection: Connection, loaded: "Future[Client]") -> None:
     """Build the client; what goes wrong is raised where it is waited for."""
-    loaded.set_running_or_notify_cancel()
     try:
         load("agent_cli.providers.client")
         from agent_cli.providers.client import Client  # noqa: PLC0415 - what the thread is for

@@ -140,11 +140,16 @@ def _sdk_client(connection: Connection) -> anthropic.AsyncAnthropic:
         raise ModelError(
             f"the API client cannot be set up: {error}; check key and base URL"
         ) from error
+    except OSError as error:
+        raise ModelError(
+            f"the certificates cannot be read ({error.strerror}); check SSL_CERT_FILE and"
+            " SSL_CERT_DIR"
+        ) from error
     given = str(sdk.base_url).rstrip("/")
     return sdk.with_options(base_url=given.removesuffix("/v1")) if given.endswith("/v1") else sdk
 
 
-def _http_client(connection: Connection) -> httpx2.AsyncClient | None:
+def _http_client(connection: Connection) -> httpx2.AsyncClient:
     if connection.replay is not None:
         return anthropic.DefaultAsyncHttpxClient(
             transport=ReplayTransport(connection.replay, pace=connection.replay_pace)
@@ -156,7 +161,8 @@ def _http_client(connection: Connection) -> httpx2.AsyncClient | None:
                 httpx2.AsyncHTTPTransport(), connection.record, connection.redact
             )
         )
-    return None
+    # Not the SDK's own: that one complains at its end when it could not be made.
+    return anthropic.DefaultAsyncHttpxClient()
 
 
 def _status_failure(

@@ -37,7 +37,7 @@ class EventDecoder:
                 self._data.append(value)
             elif field == "event":
                 self._name = value
-            elif not (field or value):
+            elif line in (b"", b"\r"):
                 if self._data:
                     yield ServerSentEvent(self._name, "\n".join(self._data))
                 self._name, self._data = "", []

@@ -407,6 +407,19 @@ async def test_without_a_key_the_error_says_what_to_set() -> None:
     assert asked.retries == []
 
 
+async def test_missing_certificates_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was a traceback, and a sentence that did not say what to do."""
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere.pem")
+
+    async with asker(base_url="http://127.0.0.1:1", api_key="k") as it:
+        asked = await it.ask()
+
+    assert str(asked.error) == (
+        "the certificates cannot be read (No such file or directory); check SSL_CERT_FILE and"
+        " SSL_CERT_DIR"
+    )
+
+
 @pytest.mark.parametrize("key", ["secret-1\nkey", "secret-\u043a"])
 async def test_a_key_that_no_header_can_hold_is_not_shown(key: str) -> None:
     """The HTTP library would print it."""

@@ -8,7 +8,7 @@ STREAM = (
     b": a comment\n"
     b"event: one\ndata: first\n\n"
     b"data:second, unnamed\nid: 7\n\n"
-    b"event: two\r\ndata: caf\xc3\xa9\r\ndata: lines\r\n\r\n"
+    b"event: two\r\ndata: caf\xc3\xa9\r\n:\r\ndata: lines\r\n\r\n"
     b"event: nothing\n\n"
     b"data: cut off"
 )
