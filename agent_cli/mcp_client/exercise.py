@@ -20,6 +20,7 @@ from agent_cli.mcp_client.servers import McpServers
 from agent_cli.mcp_client.state import Phase
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.mcp_client.surroundings import Say, explain
+from agent_cli.terminal.narration import one_line
 from agent_cli.timeline import Json
 from agent_cli.tooling import Tool, ToolContext, ToolResult, input_schema
 
@@ -33,8 +34,8 @@ class Exercise:
     """What to do with a server.
 
     Attributes:
-        calls: (tool as the server names it, arguments). A text "$inputSchema:TOOL" among them
-            stands for the schema of that tool as it was listed.
+        calls: (tool as the server or the model names it, arguments). A text "$inputSchema:TOOL"
+            among them stands for the schema of that tool as it was listed.
         call_all: Call every tool with the simplest arguments its schema allows.
         timeout_s: For everything.
     """
@@ -45,7 +46,7 @@ class Exercise:
 
 
 async def exercise(servers: McpServers, config: ServerConfig, wanted: Exercise, say: Say) -> bool:
-    """Connect, list everything, make the calls; return whether the server survived it.
+    """Connect, list the tools, make the calls; return whether the server survived it.
 
     An error result of a tool is an answer like any other; a connection that was lost is none.
     """
@@ -57,7 +58,7 @@ async def exercise(servers: McpServers, config: ServerConfig, wanted: Exercise, 
             if state.phase is not Phase.READY:
                 explain(state, say)
                 return False
-            say(f"{config.name}: ready, {state.tools} tools, about {state.tokens} tokens")
+            say(f"{config.name}: ready, {state.offer}")
             for note in state.notes:
                 say(f"  {note}")
             return await _calls(servers, config, wanted, say)
@@ -68,23 +69,37 @@ async def exercise(servers: McpServers, config: ServerConfig, wanted: Exercise, 
 
 async def _calls(servers: McpServers, config: ServerConfig, wanted: Exercise, say: Say) -> bool:
     tools = {tool.name: tool for tool in servers.tools()}
+    failed = False
     for name, arguments in wanted.calls:
-        tool = tools.get(public_name(config.name, name))
+        tool = tools.get(public_name(config.name, name)) or tools.get(name)
         if tool is None:
             raise UsageError(f"{config.name} has no tool {name!r}; it has: {', '.join(tools)}")
         given = {key: _schema_or(value, servers, config) for key, value in arguments.items()}
-        await _call(tool, given, say)
+        failed |= await _failed(tool, given, say)
     for tool in tools.values() if wanted.call_all else ():
-        await _call(tool, simplest(input_schema(tool.parameters)), say)
+        failed |= await _failed(tool, simplest(input_schema(tool.parameters)), say)
     # One that died in the last call is still being cleared away: only then is it known why.
     await servers.wait_started(wanted.timeout_s)
     [state] = servers.states()
     if state.phase is not Phase.READY:
         explain(state, say)
-    return state.phase is Phase.READY
+        return False
+    return not failed or await _answers(servers, config, say)
 
 
-async def _call(tool: Tool, arguments: dict[str, Json], say: Say) -> None:
+async def _answers(servers: McpServers, config: ServerConfig, say: Say) -> bool:
+    """Return whether a server still answers: over HTTP, nobody tells of its end."""
+    try:
+        await servers.requests(config.name).check()
+    except ToolError as error:
+        say(str(error))
+        return False
+    return True
+
+
+async def _failed(tool: Tool, arguments: dict[str, Json], say: Say) -> bool:
+    """Make a call, and say and return how it ended."""
+
     def show(partial: ToolResult) -> None:
         say(f"  {tool.name}: … {_shown(partial.text)}")
 
@@ -96,11 +111,12 @@ async def _call(tool: Tool, arguments: dict[str, Json], say: Say) -> None:
     outcome = "error" if result.is_error else "ok"
     given = json.dumps(arguments, ensure_ascii=False)
     say(f"  {tool.name} {given[:_SHOWN_CHARS]}: {outcome}: {_shown(result.text)}")
+    return result.is_error
 
 
 def _shown(text: str) -> str:
     """Return a server's words as one short line that cannot drive the terminal."""
-    return printable(" ".join(text.split()))[:_SHOWN_CHARS]
+    return printable(one_line(text, _SHOWN_CHARS))
 
 
 def _schema_or(value: Json, servers: McpServers, config: ServerConfig) -> Json:

@@ -15,6 +15,7 @@ from agent_cli.mcp_client.pins import difference
 from agent_cli.mcp_client.schemas import UnusableSchema, api_schema, description
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.mcp_client.tokens import tool_tokens
+from agent_cli.terminal.narration import one_line
 from agent_cli.timeline import Json
 from agent_cli.tooling import Tool, ToolContext, ToolResult
 
@@ -126,5 +127,4 @@ def wrap_tool(server: Server, tool: mcp_types.Tool) -> Tool:
 
 
 def _summary(params: dict[str, Json]) -> str:
-    text = json.dumps(params, ensure_ascii=False) if params else ""
-    return text if len(text) <= _SUMMARY_MAX else text[: _SUMMARY_MAX - 1] + "…"
+    return one_line(json.dumps(params, ensure_ascii=False), _SUMMARY_MAX) if params else ""

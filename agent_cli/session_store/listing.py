@@ -9,6 +9,7 @@ from agent_cli.errors import SessionError
 from agent_cli.projection import entries
 from agent_cli.session_store.codec import Codec
 from agent_cli.session_store.history import History, read_mended
+from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import clean
 from agent_cli.timeline import Prompt, Usage, UserOutput, typed_in
 
@@ -81,8 +82,7 @@ def _line(info: SessionInfo) -> str:
 
 def _title(prompts: list[Prompt]) -> str:
     texts = (typed_in(out.content) for out in entries(prompts) if isinstance(out, UserOutput))
-    words = " ".join(clean(next((text for text in texts if text.strip()), "")).split())
-    return words if len(words) <= _TITLE_CHARS_MAX else f"{words[: _TITLE_CHARS_MAX - 1]}…"
+    return one_line(clean(next((text for text in texts if text.strip()), "")), _TITLE_CHARS_MAX)
 
 
 def _problem(history: History) -> str:

@@ -24,6 +24,7 @@ from agent_cli.events import (
 from agent_cli.hooks import Turn
 from agent_cli.messages import UserMessage
 from agent_cli.sandbox.own_folder import OwnFolder
+from agent_cli.terminal.narration import one_line
 from agent_cli_tools.snapshots.contents import TOTAL_BYTES_MAX, Digests, content_of, digest
 from agent_cli_tools.snapshots.differences import Difference, differences
 from agent_cli_tools.snapshots.journal import Journal, RunChanges, forget_old
@@ -126,7 +127,7 @@ class Snapshots:
             with self._lock, _noted("command not noted", command):
                 for path, before in tuple(watch.items()):
                     self._catch_up(path, before, self._seen(path))
-                self._open().add_command(self._run_id, _shown(command))
+                self._open().add_command(self._run_id, one_line(command, _COMMAND_CHARS_MAX))
             with self._lock:
                 self._watches = [each for each in self._watches if each is not watch]
 
@@ -233,11 +234,6 @@ def _mode_of(path: Path) -> int | None:
         return stat.S_IMODE(path.lstat().st_mode)
     except OSError:
         return None
-
-
-def _shown(command: str) -> str:
-    line = " ".join(command.split())
-    return line if len(line) <= _COMMAND_CHARS_MAX else f"{line[: _COMMAND_CHARS_MAX - 1]}…"
 
 
 def _told(run: RunChanges) -> str:
