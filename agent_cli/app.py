@@ -21,10 +21,10 @@ from agent_cli.errors import AgentCliError
 from agent_cli.events import Event, Notice
 from agent_cli.hooks import LoopConfig
 from agent_cli.mcp_client import McpServers
-from agent_cli.plugins.prefix_watch import PrefixWatch
 from agent_cli.plugins.workspace_facts import workspace_facts
 from agent_cli.policies.budget import Budget
 from agent_cli.policies.estimate import estimate_parts
+from agent_cli.policies.prefix_watch import PrefixWatch
 from agent_cli.policies.trimming import Trimming
 from agent_cli.policies.truncation import Truncation
 from agent_cli.provider import Model
@@ -37,6 +37,7 @@ from agent_cli.server_host import ServerHost
 from agent_cli.servers import Servers
 from agent_cli.sessions import Sessions
 from agent_cli.startup import Start
+from agent_cli.terminal.background import in_background
 from agent_cli.tooling import Tool
 from agent_cli_tools import builtin_tools
 
@@ -134,7 +135,8 @@ class App:
         )
         async with AsyncExitStack() as stack:
             stack.callback(sinks.close)
-            self.sessions.begin()
+            # Beside the event loop, in which somebody types: a long session takes a second.
+            await in_background(self.sessions.begin)
             stack.callback(self.sessions.close)
             stack.callback(self._sandbox.close)
             stack.callback(self._workspace.close)

@@ -17,8 +17,8 @@ from agent_cli.events import Event, Notice, UsageChanged
 from agent_cli.hooks import LoopConfig
 from agent_cli.mcp_client.deferral import SEARCH_TOOL
 from agent_cli.paths import sessions_dir
-from agent_cli.plugins.prefix_watch import PrefixWatch
 from agent_cli.policies.budget import Budget
+from agent_cli.policies.prefix_watch import PrefixWatch
 from agent_cli.repl.mcp.questions import Action, Filled, Form, SamplingRequest
 from agent_cli.server_host import ServerHost
 from agent_cli.servers import Servers

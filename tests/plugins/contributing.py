@@ -11,8 +11,8 @@ from agent_cli.messages import ToolResultMessage
 from agent_cli.plugin_api import Plugin
 from agent_cli.plugins.contributor import Plugins
 from agent_cli.plugins.discovery import Found
-from agent_cli.plugins.prefix_watch import PrefixWatch, Price
-from agent_cli.timeline import Usage
+from agent_cli.policies.prefix_watch import PrefixWatch, Price
+from agent_cli.timeline import Block, Usage
 from agent_cli.tooling import Tool
 from tests.fakes import LIMIT_S, MODEL, ScriptedModel, Step, listening
 
@@ -60,9 +60,9 @@ class Contributing:
         )
         self.agent, self.events = listening(Agent(config, conversation=conversation))
 
-    async def prompt(self, text: str = "go") -> None:
+    async def prompt(self, text: str = "go", images: Sequence[Block] = ()) -> None:
         """Say *text* and let the run end without an error."""
-        result = await self.agent.prompt(text)
+        result = await self.agent.prompt(text, images)
         assert result.error is None
 
     def offered(self) -> list[list[str]]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from agent_cli.plugin_api import Plugin, PluginContext
 from agent_cli.provider import Model
+from agent_cli.timeline import Block, Json
 from agent_cli.tooling import Tool
 from tests.fakes import calls, returns, says, tool, tool_use
 from tests.plugins.contributing import Contributing
@@ -86,7 +87,7 @@ async def test_a_contributor_that_touches_the_stable_prompt_is_told() -> None:
 
     [notice] = run.notices()
     assert notice.startswith("the system prompt changed: about 10,0")
-    assert notice.endswith("($0.0401)")
+    assert notice.endswith("($0.0400)")
 
 
 async def test_without_a_price_there_are_tokens_only() -> None:
@@ -124,3 +125,16 @@ async def test_a_prefix_that_stays_is_no_news() -> None:
     await run.prompt()
 
     assert run.notices() == []
+
+
+async def test_an_image_costs_what_images_cost() -> None:
+    """Written as text, this one would be half a million tokens."""
+    data: Json = {"type": "base64", "media_type": "image/png", "data": "A" * 2_000_000}
+    picture: Block = {"type": "image", "source": data}
+    look = tool("look", returns(""))
+    run = Contributing([in_turn(nothing, offers(look))], says("one"), says("two"))
+    await run.prompt("what is this?", [picture])
+    await run.prompt()
+
+    [notice] = run.notices()
+    assert notice.startswith("the tools changed (+look): about 1,6")

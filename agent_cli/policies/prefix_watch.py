@@ -4,18 +4,16 @@ Servers cache a request's beginning: tools, then system prompt, then messages. A
 the model read, and somebody pay for, all that follows.
 """
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from agent_cli.events import Notice
 from agent_cli.hooks import Turn
-from agent_cli.messages import CustomMessage
+from agent_cli.policies.budget import MICRODOLLARS
+from agent_cli.policies.estimate import estimate_fixed, estimate_tokens
 from agent_cli.timeline import Usage
-from agent_cli.tooling import Tool, input_schema
+from agent_cli.tooling import Tool
 
-CHARS_PER_TOKEN = 4
-MICRODOLLARS = 1_000_000
 Price: TypeAlias = Callable[[str, Usage], int | None]
 """(model id, usage) -> micro-dollars, None when no price is known."""
 
@@ -41,23 +39,20 @@ class PrefixWatch:
 
     def _compare(self, turn: Turn) -> None:
         same = _common(turn.system, self._system)
-        stable = 0
+        stable_tokens = 0
         if _keys(turn.tools) != _keys(self._tools):
             what, same = f"the tools changed ({_difference(self._tools, turn.tools)})", 0
-            stable = sum(map(_tool_characters, turn.tools))
+            stable_tokens = estimate_fixed((), [tool.spec for tool in turn.tools])
         elif turn.system != self._system:
             what = "the system prompt changed" if same == 0 else "the context of plugins changed"
         else:
             return
         anew = turn.system[same:]
         if same == 0 and anew:
-            stable += len(anew.pop(0))
-        behind = sum(map(len, anew)) + _history_characters(turn)
+            stable_tokens += estimate_fixed([anew.pop(0)], ())
+        behind_tokens = estimate_fixed(anew, ()) + estimate_tokens(turn.conversation.context())
         # What a session hardly ever changes is kept for an hour, and costs more to put there.
-        written = Usage(
-            cache_write_5m_tokens=behind // CHARS_PER_TOKEN,
-            cache_write_1h_tokens=stable // CHARS_PER_TOKEN,
-        )
+        written = Usage(cache_write_5m_tokens=behind_tokens, cache_write_1h_tokens=stable_tokens)
         cost = self._price(turn.model.id, written)
         dollars = "" if cost is None else f" (${cost / MICRODOLLARS:.4f})"
         tokens = f"about {written.prompt_tokens:,} tokens"
@@ -83,15 +78,3 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
         if left != right:
             return index
     return min(len(one), len(other))
-
-
-def _tool_characters(tool: Tool) -> int:
-    return len(tool.name) + len(tool.description) + len(json.dumps(input_schema(tool.parameters)))
-
-
-def _history_characters(turn: Turn) -> int:
-    return sum(
-        len(json.dumps(message.content, ensure_ascii=False))
-        for message in turn.conversation.context()
-        if not isinstance(message, CustomMessage)
-    )
