@@ -12,6 +12,8 @@ from agent_cli.events import Event, EventSink, Notice, SessionOpened
 from agent_cli.redaction import Redactor
 from agent_cli.session_store import Session, SessionInfo, SessionStore, export
 from agent_cli.session_store.export import Format
+from agent_cli.session_store.history import read_header
+from agent_cli.session_store.records import Header
 from agent_cli.startup import Start
 
 
@@ -50,7 +52,7 @@ class Sessions:
                 raise UsageError("sessions are switched off: leave --no-session out")
             return
         if arguments.fork is not None:
-            self._switch(*self._store.fork(arguments.fork))
+            self._go_on_with_copy(arguments.fork)
         elif latest:
             self.resume(self._store.latest(self._begun.workspace))
         elif arguments.resume:
@@ -78,11 +80,7 @@ class Sessions:
             raise SessionError(f"session {self._session.id} is the one you are in")
         session, conversation = self._store.resume(id)
         self._switch(session, conversation)
-        if session.header.workspace not in ("", str(self._begun.workspace)):
-            self._warn(
-                f"this session was about {session.header.workspace}; from now on its tools work"
-                f" in {self._begun.workspace}"
-            )
+        self._tell_if_moved(session.header)
 
     def fork(self, at: str | None = None) -> None:
         """Go on with a copy of this session, up to the entry *at*.
@@ -90,7 +88,7 @@ class Sessions:
         Raises:
             SessionError: It has no such entry, or nothing is kept.
         """
-        self._switch(*self._store.fork(self._kept().id, at=at))
+        self._go_on_with_copy(self._kept().id, at=at)
 
     def rewind(self, prompt_id: str) -> None:
         """Go back to before a prompt; the record keeps everything.
@@ -136,6 +134,18 @@ class Sessions:
         if not session.path.exists():
             raise SessionError("nothing was said in this session yet")
         return session
+
+    def _go_on_with_copy(self, id: str, *, at: str | None = None) -> None:
+        original = read_header(self._store.find(id))
+        self._switch(*self._store.fork(id, workspace=self._begun.workspace, at=at))
+        self._tell_if_moved(original)
+
+    def _tell_if_moved(self, header: Header | None) -> None:
+        here = str(self._begun.workspace)
+        if header and header.workspace not in ("", here):
+            self._warn(
+                f"this session was about {header.workspace}; from now on its tools work in {here}"
+            )
 
     def _switch(self, session: Session, conversation: Conversation) -> None:
         try:

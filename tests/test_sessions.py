@@ -1,18 +1,23 @@
 """Sessions through the whole program: gone on with, and on disks that refuse."""
 
+import asyncio
 import resource
 import subprocess
+import threading
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from agent_cli.agent import Agent
+from agent_cli.app import App
 from agent_cli.arguments import parse_arguments
+from agent_cli.conversation import Conversation
 from agent_cli.errors import SessionError, UsageError
+from agent_cli.events import Event, EventSink, Notice
 from agent_cli.messages import UserMessage
 from agent_cli.paths import sessions_dir
-from agent_cli.session_store import SessionStore, verify
+from agent_cli.session_store import Session, SessionStore, verify
 from agent_cli.sessions import Sessions
 from agent_cli.startup import start
 from tests.e2e.program import (
@@ -22,16 +27,18 @@ from tests.e2e.program import (
     environment,
     said_by_user,
 )
+from tests.fakes import LIMIT_S
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
 
 WRITE = reply(tool_use("write", {"path": "made.txt", "content": "made\n"}))
 YOLO = ("--permission-mode", "yolo")
 
 
-def sessions(*words: str) -> tuple[Sessions, Agent]:
+def sessions(*words: str, heard: EventSink | None = None) -> tuple[Sessions, Agent]:
     """Return the sessions of a program that was started with *words*, and its agent."""
     agent = Agent()
-    return Sessions(start(parse_arguments(words), may_ask=False), agent, agent.publish), agent
+    begun = start(parse_arguments(words), may_ask=False)
+    return Sessions(begun, agent, heard or agent.publish), agent
 
 
 def say(agent: Agent, text: str) -> str:
@@ -111,6 +118,51 @@ def test_what_cannot_be_opened_leaves_the_session_at_hand() -> None:
     kept.close()
 
     assert said(id) == ["one", "two"]
+
+
+async def test_a_session_is_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long one takes a second, and somebody types meanwhile."""
+    kept, agent = sessions()
+    kept.begin()
+    say(agent, "one")
+    id = str(kept.id)
+    kept.close()
+    loop_runs, resume = threading.Event(), SessionStore.resume
+
+    def resume_then(store: SessionStore, wanted: str) -> tuple[Session, Conversation]:
+        assert loop_runs.wait(LIMIT_S)
+        return resume(store, wanted)
+
+    monkeypatch.setattr(SessionStore, "resume", resume_then)
+    words = ("--resume", id, "--no-mcp", "--no-plugins")
+    app = App(start(parse_arguments(words), may_ask=False), one_shot=True)
+    asyncio.get_running_loop().call_soon(loop_runs.set)
+    async with app:
+        assert app.session_id == id
+
+
+def test_a_copy_is_about_where_it_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its calls act there: `--continue` finds it there, `sessions approve` lets them run there."""
+    kept, agent = sessions()
+    kept.begin()
+    say(agent, "one")
+    here, elsewhere, id = Path.cwd(), Path("elsewhere").resolve(), kept.id
+    kept.close()
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    heard: list[Event] = []
+
+    copy, _ = sessions("--fork", str(id), heard=heard.append)
+    copy.begin()
+    [_, moved] = heard
+
+    assert copy.id is not None
+    header = SessionStore(sessions_dir()).read(copy.id).header
+    assert header is not None
+    assert (header.workspace, header.parent) == (str(elsewhere), id)
+    text = f"this session was about {here}; from now on its tools work in {elsewhere}"
+    assert moved == Notice("warning", text)
+    copy.close()
 
 
 def test_without_a_session_nothing_is_recorded() -> None:
