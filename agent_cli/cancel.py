@@ -48,12 +48,12 @@ class CancelToken:
         Raises:
             Aborted: The token was set before or inside; the body saw CancelledError.
         """
-        self.check()
         # asyncio.timeout does the delicate part: telling our own cancellation from a foreign one.
         limit = asyncio.timeout(None)
         try:
             async with limit:
                 self._scopes[limit] = asyncio.get_running_loop()
+                self.check()  # only now: what comes from another thread later finds this scope
                 yield
         except TimeoutError:
             if limit.expired():
