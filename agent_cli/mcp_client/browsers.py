@@ -68,6 +68,8 @@ def command_browser(command: str) -> Visit:
         words = shlex.split(command)
     except ValueError as error:
         raise UsageError(f"--oauth-browser {command!r}: {error}") from error
+    if not words:
+        raise UsageError(f"--oauth-browser {command!r}: it is no command")
 
     async def visit(url: str) -> None:
         process = await asyncio.create_subprocess_exec(*words, url)

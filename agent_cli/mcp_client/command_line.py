@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -63,7 +64,7 @@ def _add_exercise(parser: argparse.ArgumentParser) -> None:
     add("--client-secret", default="")
     add("--client-key", default="", metavar="PEM", help="a file with a private key")
     add("--client-metadata-url", default="", metavar="URL")
-    add("--timeout", type=float, default=60.0, metavar="S", help="for everything")
+    add("--timeout", type=_seconds, default=60.0, metavar="S", help="for everything")
     parser.set_defaults(do=_exercise)
 
 
@@ -114,6 +115,16 @@ def _oauth(given: argparse.Namespace) -> OAuth:
         client_key=read_key(Path(given.client_key)) if given.client_key else "",
         client_metadata_url=given.client_metadata_url,
     )
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+    return seconds
 
 
 def _visit(browser: str | None, say: Say) -> Visit:

@@ -10,7 +10,7 @@ from agent_cli.errors import UsageError
 from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.mcp_client.foreign import PROGRAMS, foreign_files, read_foreign
 from agent_cli.mcp_client.state import Phase, ServerState
-from agent_cli.mcp_client.surroundings import Surroundings, explain
+from agent_cli.mcp_client.surroundings import Surroundings, connected, explain
 from agent_cli.mcp_client.user_servers import UserServers, user_file
 from agent_cli.timeline import Json
 
@@ -43,10 +43,14 @@ def add_server(given: argparse.Namespace, around: Surroundings) -> int:
     target, *arguments = given.target
     entry: dict[str, Json]
     if "://" in target:
+        if arguments or given.env:
+            raise UsageError("an address takes no arguments and no --env; it takes --header")
         entry = {"type": given.transport or "http", "url": target}
         if given.header:
             entry["headers"] = dict(_pair(each, ":", "--header") for each in given.header)
     else:
+        if given.header or given.transport:
+            raise UsageError("--header and --transport are for an address; a program takes --env")
         entry = {"command": target, "args": list[Json](arguments)}
         if given.env:
             entry["env"] = dict(_pair(each, "=", "--env") for each in given.env)
@@ -150,13 +154,13 @@ def _files(program: str | None, around: Surroundings) -> Iterator[Path]:
 
 
 async def _states(configs: list[ServerConfig], around: Surroundings) -> tuple[ServerState, ...]:
-    async with around.connected(configs) as servers:
+    async with connected(around.environment, configs) as servers:
         return servers.states()
 
 
 def _line(state: ServerState) -> str:
     if state.phase is Phase.READY:
-        return f"{state.name}: ready, {state.tools} tools, about {state.tokens:,} tokens a request"
+        return f"{state.name}: ready, {state.offer} a request"
     return f"{state.name}: {state.phase}"
 
 

@@ -11,7 +11,7 @@ from agent_cli.mcp_client.browsers import pasting_browser
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.state import Phase
-from agent_cli.mcp_client.surroundings import Surroundings, explain
+from agent_cli.mcp_client.surroundings import Surroundings, connected, explain
 from agent_cli.terminal.sanitize import reveal
 
 Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
@@ -24,7 +24,7 @@ def approve_server(given: argparse.Namespace, around: Surroundings) -> int:
 
 
 async def _approve(config: ServerConfig, around: Surroundings, *, dry_run: bool) -> int:
-    async with around.connected([config]) as servers:
+    async with connected(around.environment, [config]) as servers:
         [state] = servers.states()
         if state.phase is not Phase.READY:
             explain(state, around.say)
@@ -50,12 +50,12 @@ def sign_in(given: argparse.Namespace, around: Surroundings) -> int:
 
 
 async def _sign_in(config: ServerConfig, around: Surroundings) -> int:
-    async with around.connected([config]) as servers:
+    async with connected(around.environment, [config]) as servers:
         state = await servers.login(config.name, pasting_browser(around.say, sys.stdin))
     if state.phase is not Phase.READY:
         explain(state, around.say)
         return 1
-    around.say(f"{config.name}: signed in, {state.tools} tools")
+    around.say(f"{config.name}: signed in, {state.offer}")
     return 0
 
 

@@ -88,34 +88,35 @@ class KeyringCredentials:
         SettingsError: It does not answer: it is locked, or its service is gone.
     """
 
-    def __init__(self, keyring: "_Keyring") -> None:
+    def __init__(self, keyring: "_Keyring", failure: type[Exception]) -> None:
+        """Use *keyring*, which raises *failure* or what the system does."""
         self._keyring = keyring
+        self._failure = failure
 
     def read(self, url: str) -> str | None:
         """Return what is kept for *url*."""
-        with _answering():
+        with self._answering():
             return self._keyring.get_password(_SERVICE, url)
 
     def write(self, url: str, text: str) -> None:
         """Keep *text* for *url*."""
-        with _answering():
+        with self._answering():
             self._keyring.set_password(_SERVICE, url, text)
 
     def delete(self, url: str) -> bool:
         """Forget *url*; return whether it was known."""
         known = self.read(url) is not None
         if known:
-            with _answering():
+            with self._answering():
                 self._keyring.delete_password(_SERVICE, url)
         return known
 
-
-@contextmanager
-def _answering() -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # each back end raises what its own service does
-        raise SettingsError(f"the system's keyring does not answer: {error}") from error
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        try:
+            yield
+        except (self._failure, OSError, RuntimeError) as error:
+            raise SettingsError(f"the system's keyring does not answer: {error}") from error
 
 
 class _Keyring(Protocol):
@@ -151,10 +152,15 @@ class UserCredentials:
     def _place(self) -> Credentials:
         try:
             import keyring  # type: ignore[import-not-found]  # noqa: PLC0415 - optional, slow to load
+            from keyring.errors import (  # type: ignore[import-not-found]  # noqa: PLC0415
+                KeyringError,
+            )
 
             backend = keyring.get_keyring()
             # A back end without a service behind it has a priority of 0 or less.
             usable = backend.priority > 0
         except (ImportError, RuntimeError):
             usable = False
-        return KeyringCredentials(backend) if usable else FileCredentials(self._folder)
+        if usable:
+            return KeyringCredentials(backend, KeyringError)
+        return FileCredentials(self._folder)

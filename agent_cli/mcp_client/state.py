@@ -48,6 +48,11 @@ class ServerState:
     stderr: tuple[str, ...] = ()
 
     @property
+    def offer(self) -> str:
+        """What it offers and what that costs, in words."""
+        return f"{self.tools} tool{'' if self.tools == 1 else 's'}, about {self.tokens:,} tokens"
+
+    @property
     def unquoted(self) -> tuple[str, ...]:
         """`stderr`, unless `reason` holds all of it."""
         return () if all(line in self.reason for line in self.stderr) else self.stderr

@@ -32,15 +32,6 @@ class Surroundings:
     stranger: Path | None
     say: Say
 
-    @asynccontextmanager
-    async def connected(self, configs: Sequence[ServerConfig]) -> AsyncIterator[McpServers]:
-        """Start *configs* once, wait until each is ready or has failed, and end them after."""
-        async with McpServers(self.environment, restarts=NO_RESTARTS) as servers:
-            servers.start(configs)
-            limit_s = max((each.startup_timeout_s for each in configs), default=0)
-            await servers.wait_started(limit_s + _LOADING_S)
-            yield servers
-
     def server(self, name: str) -> ServerConfig:
         """Return the server of that name.
 
@@ -55,6 +46,18 @@ class Surroundings:
         if isinstance(found, ServerProblem):
             raise UsageError(found.reason)
         return found
+
+
+@asynccontextmanager
+async def connected(
+    environment: Mapping[str, str], configs: Sequence[ServerConfig]
+) -> AsyncIterator[McpServers]:
+    """Start *configs* once, wait until each is ready or has failed, and end them after."""
+    async with McpServers(environment, restarts=NO_RESTARTS) as servers:
+        servers.start(configs)
+        limit_s = max((each.startup_timeout_s for each in configs), default=0)
+        await servers.wait_started(limit_s + _LOADING_S)
+        yield servers
 
 
 def explain(state: ServerState, say: Say) -> None:

@@ -127,11 +127,16 @@ def test_a_program_of_the_workspace_is_not_taken_for_a_server() -> None:
     [
         (["add", "a b", "x"], "'a b' is no name for a server"),
         (["add", "a", "--env", "B", "x"], "--env 'B': write NAME=VALUE"),
+        (["add", "a", "https://x", "--env", "B=c"], "an address takes no arguments and no --env"),
+        (["add", "a", "https://x", "y"], "an address takes no arguments and no --env"),
+        (["add", "a", "--header", "B:c", "x"], "--header and --transport are for an address"),
         (["remove", "gone"], "has no server 'gone'; it has: none"),
         (["test", "gone"], "there is no MCP server 'gone'; there are: none"),
         (["exercise", "gone"], "there is no MCP server 'gone'; there are: none"),
         (["approve", "gone"], "there is no MCP server 'gone'; there are: none"),
         (["exercise", "http://x", "--call", "a={"], "--call a: its arguments are not JSON"),
+        (["exercise", "http://x", "--timeout", "0"], "--timeout: '0' is no number of seconds"),
+        (["exercise", "http://x", "--oauth-browser", ""], "--oauth-browser '': it is no command"),
         (["dance"], "invalid choice: 'dance'"),
     ],
 )
@@ -183,7 +188,7 @@ def test_a_sign_in_is_kept_until_the_sign_out() -> None:
         again, refused = mcp("logout", "web"), mcp("test", "web")
 
     assert signed_in.code == 0
-    assert signed_in.stdout.endswith("web: signed in, 1 tools\n")
+    assert signed_in.stdout.endswith("web: signed in, 1 tool, about 9 tokens\n")
     assert tested[0] == 0
     assert (signed_out, again) == ((0, "web: signed out"), (0, "web: there was no sign-in"))
     assert refused[0] == 1
@@ -259,7 +264,7 @@ def test_exercise_calls_every_tool_and_notices_a_server_that_dies() -> None:
     """An error of a tool is an answer; a lost connection is none. It is not started again."""
     configure(fix=[SDK_SERVER, "stdio"])
 
-    code, said = mcp("exercise", "fix", "--call-all")
+    code, said = mcp("exercise", "fix", "--call-all", "--call", "mcp__fix__add={}")
 
     assert code == 1
     assert 'mcp__fix__add {"a": 1, "b": 1}: ok: 2' in said
@@ -280,8 +285,13 @@ def test_exercise_notices_a_server_that_dies_in_the_last_call() -> None:
 
 
 def test_exercise_takes_an_address(http_server: "HttpServer") -> None:
-    code, said = mcp("exercise", http_server.url, "--call", 'add={"a": 2, "b": 3}')
+    """S1c-1: a tool that fails is survived; the end of a server that nobody tells of is not."""
+    add = ("exercise", http_server.url, "--call", 'add={"a": 2, "b": 3}')
+    code, said = mcp(*add, "--call", "explode={}")
+    dead, last_words = mcp(*add, "--call", "die={}")
 
-    assert code == 0
+    assert (code, dead) == (0, 1)
     assert "mcp__127_0_0_1__add" in said
     assert "ok: 5" in said
+    assert "error: " in said
+    assert "MCP server '127.0.0.1', list of its tools: ConnectError" in last_words

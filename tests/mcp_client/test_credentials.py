@@ -36,7 +36,7 @@ def test_what_is_kept_is_found_until_it_is_deleted(kind: str, tmp_path: Path) ->
     places: dict[str, Credentials] = {
         "file": FileCredentials(tmp_path / "kept"),
         "memory": MemoryCredentials(),
-        "keyring": KeyringCredentials(FakeKeyring(1)),
+        "keyring": KeyringCredentials(FakeKeyring(1), LookupError),
     }
     place = places[kind]
     place.write("https://a/mcp", "one")
@@ -63,13 +63,13 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 def test_a_keyring_that_does_not_answer_is_one_sentence() -> None:
-    """Each back end raises what its own service does; nothing of it may end the program."""
+    """It may be locked, or its service gone; nothing of it may end the program."""
 
     class Locked(FakeKeyring):
         def get_password(self, service: str, user: str) -> str | None:
-            raise OSError(f"{service} is locked")
+            raise LookupError(f"{service} is locked")
 
-    place = KeyringCredentials(Locked(1))
+    place = KeyringCredentials(Locked(1), LookupError)
 
     for use in (place.read, place.delete):
         with pytest.raises(SettingsError, match="keyring does not answer: agent-cli MCP is locked"):
@@ -84,6 +84,8 @@ def test_the_keyring_is_used_when_there_is_one_that_works(
     keyring = FakeKeyring(priority)
     module = SimpleNamespace(get_keyring=lambda: keyring)
     monkeypatch.setitem(sys.modules, "keyring", module)
+    errors = SimpleNamespace(KeyringError=LookupError)
+    monkeypatch.setitem(sys.modules, "keyring.errors", errors)
     UserCredentials(tmp_path / "kept").write("https://a", "x")
 
     assert bool(keyring.kept) is in_keyring

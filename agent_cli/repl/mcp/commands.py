@@ -195,8 +195,7 @@ def _outcome(state: ServerState) -> str:
     """Return what became of a server; why it failed is told by whoever watches them all."""
     if state.phase != _READY:
         return f"{named(state.name)} is not connected"
-    tools = f"{state.tools} tool{'' if state.tools == 1 else 's'}"
-    return f"{named(state.name)} is ready: {tools}, about {state.tokens:,} tokens"
+    return f"{named(state.name)} is ready: {state.offer}"
 
 
 def _state_of(context: Context, name: str) -> ServerState:

@@ -39,6 +39,11 @@ class ServerState(Protocol):
         ...
 
     @property
+    def offer(self) -> str:
+        """What it offers and what that costs, in words."""
+        ...
+
+    @property
     def notes(self) -> Sequence[str]:
         """What was left out and why, one sentence each."""
         ...
