@@ -50,8 +50,8 @@ def test_stdout_holds_only_answers() -> None:
         "  done in n s: Note good",
         "the connection broke: attempt 1/5, waiting 10 s",
         "[stream restarted]",
-        "bash: Run a command",
-        "note: Write something down. In full.",
+        "bash  Run a command",
+        "note  Write something down.",
         "the API is overloaded (request req_1)",
     ]
 
