@@ -28,7 +28,7 @@ class OwnCommands:
         """Run a line with `!`, or with `!!` of which the model learns nothing.
 
         Raises:
-            UsageError: There is no command in it.
+            UsageError: There is no command in it, or none that can be run.
             Aborted: *cancel* came.
         """
         command = line.lstrip("!").strip()
@@ -49,13 +49,16 @@ class OwnCommands:
 
 async def _run(command: str, cancel: CancelToken) -> str:
     """Run *command* in the person's shell and return what it wrote; a cancel ends its group."""
-    process = await asyncio.create_subprocess_shell(
-        command,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        start_new_session=True,
-    )
+    try:
+        process = await asyncio.create_subprocess_shell(
+            command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:  # too long, a NUL in it, no folder to run it in
+        raise UsageError(f"the command cannot be run: {error}") from error
     assert process.stdout
     try:
         async with cancel.scope():

@@ -67,5 +67,16 @@ async def test_a_command_that_writes_nothing_shows_nothing_and_no_command_is_an_
     assert commands.offered_with(UserMessage.of("hi")).text == "I ran this command:\n$ true\n\n\nhi"
 
 
+@pytest.mark.parametrize("command", ["echo a\0b", f"echo {'x' * 3_000_000}"], ids=["nul", "long"])
+async def test_a_command_no_shell_takes_is_an_error_in_a_sentence(command: str) -> None:
+    """A pasted NUL, or megabytes: it was a traceback in the log."""
+    commands = OwnCommands(_writer(io.StringIO()))
+
+    with pytest.raises(UsageError, match="the command cannot be run: "):
+        await commands.run(f"!{command}", CancelToken())
+
+    assert commands.offered_with(UserMessage.of("hi")).text == "hi"
+
+
 def _writer(stream: io.StringIO) -> Writer:
     return Writer(stream, stream, color=False)
