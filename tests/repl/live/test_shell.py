@@ -1,10 +1,15 @@
 """A whole session on a screen in memory, with the scripted program behind it."""
 
 import asyncio
+import json
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
+from agent_cli.images import Image
 from agent_cli.repl.live.session import LiveShells, Waiting
 from agent_cli.repl.look import Look
 from tests.repl.live.test_screen import CTRL_C, ESCAPE, Live, live
@@ -61,6 +66,39 @@ async def test_what_is_typed_behind_a_command_waits_and_a_stop_gives_it_back(
 
         assert "interrupted" in it.rows
         assert not Path("prompts.jsonl").exists()
+
+
+async def test_a_picture_typed_during_a_run_steers_it_as_soon_as_it_is_small_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S6: making it smaller takes seconds, in which keys were not read."""
+    small = threading.Event()
+
+    def fitted(image: Image) -> Image:
+        assert small.wait(30)
+        return image
+
+    monkeypatch.setattr("agent_cli.attachments.fitted", fitted)
+    size = (8).to_bytes(4) + (6).to_bytes(4)
+    Path("pic.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(8) + size)
+    async with session(tmp_path) as it:
+        it.type("gated 1\r")
+        await it.until(lambda: "piece 0" in it.rows)
+        it.type("see @pic.png\rand this\rdraft")
+        await it.until(lambda: it.rows[-2:-1] == ["you> draft"])
+        assert [row for row in it.rows if row.startswith("  next")] == [
+            "  next: see [image 1: pic.png 8×6]",
+            "  next: and this",
+        ]
+        small.set()
+        Path("gate-0").touch()
+        await it.until(lambda: "You said 'and this' to model-1." in it.rows)
+
+    assert [json.loads(line) for line in Path("prompts.jsonl").read_text().splitlines()] == [
+        "gated 1",
+        "see [image 1: pic.png 8×6]",
+        "and this",
+    ]
 
 
 async def test_the_output_of_a_command_keeps_its_own_lines(tmp_path: Path) -> None:
