@@ -70,7 +70,10 @@ def _locked(path: Path) -> int:
         with contextlib.suppress(FileExistsError):
             path.mkdir(mode=0o755)
             os.utime(path, (_MADE_AT_S, _MADE_AT_S))
-        descriptor = os.open(path, _DIRECTORY)
+        try:
+            descriptor = os.open(path, _DIRECTORY)
+        except FileNotFoundError:
+            continue  # Another session has just removed it.
         # Refused, another session is just removing it, and it is to be made anew.
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

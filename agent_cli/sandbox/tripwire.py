@@ -1,6 +1,6 @@
 """Puts back protected files that a sandbox cannot guard, once the command has ended.
 
-Their content before is kept in memory; what is larger than a setting can be is not guarded.
+Their content before is kept in memory; a file or folder larger than settings are is not guarded.
 """
 
 import os
@@ -8,15 +8,16 @@ import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 
 _FILE_BYTES_MAX = 1_000_000
-_FILES_MAX = 300
+_ENTRIES_MAX = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What was at a path: nothing, a symlink, a file, or a directory of such."""
+    """What was at a path: nothing, a symlink, a file, a directory of such, or what is not kept."""
 
     kind: str
     content: bytes = b""
@@ -36,9 +37,9 @@ class Tripwire:
 
     def _restored(self) -> Iterator[str]:
         for path, before in self._before.items():
-            if _state(path) == before:
-                continue
             try:
+                if _is_still(path, before):
+                    continue
                 _put_back(path, before)
             except OSError as error:
                 yield f"{path} was changed, and could not be put back: {error.strerror}"
@@ -51,9 +52,8 @@ def _state(path: Path) -> _Kept:
         state = path.lstat()
         if stat.S_ISLNK(state.st_mode):
             return _Kept("link", os.fsencode(path.readlink()))
-        if stat.S_ISDIR(state.st_mode):
-            entries = sorted(path.iterdir())[:_FILES_MAX]
-            return _Kept("directory", entries={entry.name: _state(entry) for entry in entries})
+        if stat.S_ISDIR(state.st_mode) and not _is_large(path):
+            return _Kept("directory", entries={each.name: _state(each) for each in path.iterdir()})
         if stat.S_ISREG(state.st_mode) and state.st_size <= _FILE_BYTES_MAX:
             return _Kept("file", path.read_bytes(), stat.S_IMODE(state.st_mode))
     except OSError:
@@ -61,13 +61,31 @@ def _state(path: Path) -> _Kept:
     return _Kept("other")
 
 
-def _put_back(path: Path, before: _Kept) -> None:
+def _is_large(folder: Path) -> bool:
+    """Whether more lies below *folder* than we keep."""
+    sizes = (len(folders) + len(files) for _, folders, files in os.walk(folder))
+    return any(total > _ENTRIES_MAX for total in accumulate(sizes))
+
+
+def _is_still(path: Path, before: _Kept) -> bool:
+    """Whether *path* is as before, or was not kept; reads no more than was there."""
     if before.kind == "other":
-        return
-    if before.kind == "directory" and path.is_dir() and not path.is_symlink():
+        return True
+    if before.kind != "directory":
+        return not _is_directory(path) and _state(path) == before
+    kept = before.entries
+    return (
+        _is_directory(path)
+        and {each.name for each in path.iterdir()} == kept.keys()
+        and all(_is_still(path / name, entry) for name, entry in kept.items())
+    )
+
+
+def _put_back(path: Path, before: _Kept) -> None:
+    if before.kind == "directory" and _is_directory(path):
         for name in {*(entry.name for entry in path.iterdir()), *before.entries}:
             entry = before.entries.get(name, _Kept("nothing"))
-            if _state(path / name) != entry:
+            if not _is_still(path / name, entry):
                 _put_back(path / name, entry)
         return
     _remove(path)
@@ -77,6 +95,7 @@ def _put_back(path: Path, before: _Kept) -> None:
         case "file":
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, before.mode)
             with os.fdopen(descriptor, "wb") as file:
+                os.fchmod(descriptor, before.mode)
                 file.write(before.content)
         case "directory":
             path.mkdir()
@@ -85,7 +104,11 @@ def _put_back(path: Path, before: _Kept) -> None:
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
+    if _is_directory(path):
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def _is_directory(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()

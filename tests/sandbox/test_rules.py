@@ -1,6 +1,8 @@
 """From a workspace on the disk to the rules of one command."""
 
+import fcntl
 import os
+import shutil
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.sandbox import Policy, seatbelt
+from agent_cli.sandbox import Policy, seatbelt, tripwire
 from agent_cli.sandbox.denials import denial, sentence
 from agent_cli.sandbox.git_folders import GitFolders, git_folders
 from agent_cli.sandbox.placeholders import Placeholders
@@ -216,6 +218,39 @@ def test_a_placeholder_is_kept_until_the_last_lets_go(root: Path) -> None:
     assert not path.exists()
 
 
+def test_a_placeholder_that_another_session_removes_is_made_anew(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between our look and our opening it, and between that and our lock on it."""
+    path, make, lock = root / ".mcp.json", Path.mkdir, fcntl.flock
+    seen: list[str] = []
+
+    def seems_there(self: Path, mode: int = 0o777) -> None:
+        seen.append("made")
+        if len(seen) == 1:
+            raise FileExistsError
+        make(self, mode)
+
+    def too_late(descriptor: int, how: int) -> None:
+        seen.append("locked")
+        if seen.count("locked") == 1:
+            path.rmdir()
+        lock(descriptor, how)
+
+    monkeypatch.setattr(Path, "mkdir", seems_there)
+    monkeypatch.setattr(fcntl, "flock", too_late)
+    places = Placeholders()
+
+    assert places.hold([path], []) == (path,)
+    assert seen == ["made", "made", "locked", "made", "locked"]
+    other = os.open(path, os.O_RDONLY)
+    with pytest.raises(BlockingIOError):
+        lock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(other)
+    places.close()
+    assert not path.exists()
+
+
 def test_a_tripwire_puts_back_files_links_and_directories(root: Path) -> None:
     (root / "file").write_text("old")
     (root / "file").chmod(0o640)
@@ -241,6 +276,27 @@ def test_a_tripwire_puts_back_files_links_and_directories(root: Path) -> None:
     assert (root / "tree" / "sub" / "a").read_text() == "old"
     assert not (root / "tree" / "b").exists()
     assert not (root / "missing").exists()
+
+
+def test_a_tripwire_takes_nothing_that_it_did_not_keep(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder may hold whole checkouts; what was not read must not be taken for new."""
+    monkeypatch.setattr(tripwire, "_ENTRIES_MAX", 6)
+    for folder, count in (("few", 2), ("few/deep", 3), ("many", 7)):
+        (root / folder).mkdir()
+        for number in range(count):
+            (root / folder / str(number)).write_text("old")
+    wire = Tripwire([root / "few", root / "many"])
+
+    shutil.rmtree(root / "few" / "deep")
+    (root / "many" / "0").write_text("new")
+    told = wire.restore()
+
+    assert told == [f"{root / 'few'} was changed, and was put back: programs act on what it says"]
+    assert (root / "few" / "deep" / "2").read_text() == "old"
+    assert (root / "many" / "0").read_text() == "new"
+    assert len(list((root / "many").iterdir())) == 7
 
 
 @pytest.mark.parametrize(
