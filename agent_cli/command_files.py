@@ -19,6 +19,7 @@ from agent_cli.errors import UsageError
 
 FILE_BYTES_MAX: Final = 64 * 1024
 FILES_MAX: Final = 200
+_FOLDERS_MAX: Final = 200
 _HELP_CHARS_MAX: Final = 200
 _NAME: Final = re.compile(r"\w[\w.-]{0,63}(:\w[\w.-]{0,63})*")
 _PLACEHOLDER: Final = re.compile(r"(\\?)\$(ARGUMENTS|[1-9])(?!\w)")
@@ -146,7 +147,8 @@ def _words(argument: str) -> list[str]:
 
 
 def _markdown_files(folder: Path) -> Iterator[Path]:
-    for where, folders, names in os.walk(folder):
+    # A stranger's folder may be a link to all there is; it is looked at before it is trusted.
+    for where, folders, names in islice(os.walk(folder), _FOLDERS_MAX):
         folders.sort()
         for name in sorted(names):
             path = Path(where, name)

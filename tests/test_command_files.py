@@ -42,6 +42,16 @@ async def test_a_file_is_a_command_and_its_folder_stands_before_its_name() -> No
     assert await plain.text("and me") == "## Say hello\nto all\n\nand me"
 
 
+def test_only_so_many_folders_are_looked_through() -> None:
+    """Threat 10: a stranger's folder of commands may be a link to a whole disk."""
+    write("commands/first.md", "x")
+    for number in range(300):
+        write(f"commands/{number:03}/notes.txt", "")
+    write("commands/last/last.md", "x")
+
+    assert [command.name for command in CommandFiles([yours()]).commands()] == ["first"]
+
+
 @pytest.mark.parametrize(
     ("body", "argument", "text"),
     [
