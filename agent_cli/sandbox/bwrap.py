@@ -120,7 +120,9 @@ def arguments(
     return [
         str(bubblewrap.program),
         *_namespaces(bubblewrap, rules),
-        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"),
+        *("--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/run"),
+        # The kernel takes whom root starts here for root when it is asked to change a setting.
+        *("--proc", "/proc", "--remount-ro", "/proc"),
         *_kept(rules),
         *("--bind", str(places.temporary), "/tmp"),
         *("--bind", str(places.temporary), "/var/tmp"),

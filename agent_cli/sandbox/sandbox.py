@@ -32,7 +32,7 @@ Release: TypeAlias = Callable[[], Sequence[str]]
 _log = structlog.wrap_logger(logging.getLogger(__name__))
 _MEMORY = "sandbox.json"
 # To be raised when a sandbox is built differently: what an older one was found to do is void.
-_EDITION = 1
+_EDITION = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,10 @@ ROWS = [
     works("own server on loopback", f'"$PYTHON" -c "{_SERVE}" && echo WORKED', landlock=False),
     works("a process of its own can be ended", "sleep 60 & kill $! && echo WORKED"),
     Row("write /etc", "echo x > /etc/probe && rm /etc/probe && echo WORKED"),
+    Row(
+        "write a setting of the kernel",
+        'f=/proc/sys/kernel/core_pattern; v=$(cat $f) && echo "$v" >$f && echo WORKED',
+    ),
     Row("write a start file", "echo x >> ~/.bashrc && echo WORKED"),
     Row("delete outside", "rm ~/files/letter && echo WORKED"),
     Row("write through a symlink", "ln -s ~/.bashrc l; echo x >> l && echo WORKED"),
