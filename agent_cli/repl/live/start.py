@@ -4,12 +4,12 @@ import os
 import sys
 from pathlib import Path
 
-from prompt_toolkit.input import create_input
 from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output import ColorDepth
 
+from agent_cli.repl.live.input.keyboard import Keyboard
 from agent_cli.repl.live.keys import bind_keys
 from agent_cli.repl.live.listener import Listener
 from agent_cli.repl.live.output import FrameOutput
@@ -22,7 +22,7 @@ def open_screen(history: Path, listener: Listener, *, look: Look, typed: str) ->
     depth = None if look.color else ColorDepth.DEPTH_1_BIT
     output = FrameOutput.from_pty(sys.stdout, os.environ.get("TERM"), default_color_depth=depth)
     assert isinstance(output, FrameOutput)
-    keyboard = create_input()
+    keyboard = Keyboard(sys.stdin)
     if typed:
         # They stand on the screen already, put there by the terminal itself.
         output.write_raw("\r\x1b[J")

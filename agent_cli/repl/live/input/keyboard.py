@@ -1,0 +1,48 @@
+"""The keyboard; and what a terminal pastes as if it were typed, because it marks no pastes.
+
+Imported on the way to the first prompt: standard library and prompt_toolkit only.
+"""
+
+import select
+from collections.abc import Sequence
+from typing import Final
+
+from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.key_binding.key_processor import KeyPress
+from prompt_toolkit.keys import Keys
+
+# Nobody types so many lines between two looks at the keyboard.
+_LINES_MIN: Final = 4
+_QUIET_S: Final = 0.1
+_CHARS_MAX: Final = 10_000_000
+_TYPED: Final = frozenset({Keys.ControlM, Keys.ControlJ, Keys.ControlI})
+
+
+class Keyboard(Vt100Input):
+    """Hands on keys as they come, but many lines at once as one paste."""
+
+    def read_keys(self) -> list[KeyPress]:
+        """Return what was typed since the last call."""
+        keys = super().read_keys()
+        if not _are_lines(keys):
+            return keys
+        chars = len(keys)
+        while chars < _CHARS_MAX and select.select([self.fileno()], [], [], _QUIET_S)[0]:
+            more = super().read_keys()
+            if not more or not _is_text(more):
+                return [_paste(keys), *more]
+            keys += more
+            chars += len(more)
+        return [_paste(keys)]
+
+
+def _are_lines(keys: Sequence[KeyPress]) -> bool:
+    return sum(key.key == Keys.ControlM for key in keys) >= _LINES_MIN and _is_text(keys)
+
+
+def _is_text(keys: Sequence[KeyPress]) -> bool:
+    return all(not isinstance(key.key, Keys) or key.key in _TYPED for key in keys)
+
+
+def _paste(keys: Sequence[KeyPress]) -> KeyPress:
+    return KeyPress(Keys.BracketedPaste, "".join(key.data for key in keys))

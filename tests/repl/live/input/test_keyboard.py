@@ -1,0 +1,56 @@
+"""Keys through a real terminal device."""
+
+import os
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from prompt_toolkit.key_binding.key_processor import KeyPress
+from prompt_toolkit.keys import Keys
+
+from agent_cli.repl.live.input.keyboard import Keyboard
+
+LINES = "".join(f"line {number} of it\r" for number in range(250))
+
+
+@contextmanager
+def typed(text: str) -> Iterator[Keyboard]:
+    """Yield a keyboard on which *text* was typed already."""
+    master, slave = os.openpty()
+    tty.setraw(slave)
+    try:
+        with os.fdopen(slave, encoding="utf-8") as stdin:
+            os.write(master, text.encode())
+            yield Keyboard(stdin)
+    finally:
+        os.close(master)
+
+
+def read(text: str) -> list[KeyPress]:
+    with typed(text) as keyboard:
+        return keyboard.read_keys()
+
+
+def test_many_lines_at_once_are_one_paste_however_often_they_are_read() -> None:
+    """A terminal without paste marks; each line would be sent, and each would cost a request."""
+    assert len(LINES) > 3 * 1024
+    assert read(LINES) == [KeyPress(Keys.BracketedPaste, LINES)]
+
+
+def test_what_somebody_types_ahead_stays_keys() -> None:
+    """A few lines, while the program was busy; and Enter sends each."""
+    keys = read("one\rtwo\rthree\r")
+
+    assert [key.data for key in keys] == [*"one\rtwo\rthree\r"]
+    assert [key.key for key in keys].count(Keys.ControlM) == 3
+
+
+def test_keys_that_are_no_text_end_a_paste() -> None:
+    """An arrow, or Ctrl-C: it means what it says."""
+    with typed("a\r" * 512 + "x\x03y") as keyboard:
+        assert [(key.key, key.data) for key in keyboard.read_keys()] == [
+            (Keys.BracketedPaste, "a\r" * 512),
+            ("x", "x"),
+            (Keys.ControlC, "\x03"),
+            ("y", "y"),
+        ]
