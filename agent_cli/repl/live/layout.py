@@ -10,6 +10,7 @@ from prompt_toolkit.layout import Layout
 from prompt_toolkit.layout.containers import ConditionalContainer, HSplit, VerticalAlign, Window
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl, SearchBufferControl
 from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.styles import BaseStyle, DynamicStyle, Style
 
 from agent_cli.repl.live.cells import row_width, shortened
 from agent_cli.repl.live.picker import Picker
@@ -19,7 +20,7 @@ CONTINUATION: Final = " " * len(PROMPT)
 # Any colour will do: without one the space at the end is left out and the cursor moved instead, so
 # that a program which waits for the prompt in our output would not find it.
 _PROMPT_STYLE: Final = "fg:ansidefault"
-_FAINT: Final = "fg:ansibrightblack"
+_FAINT: Final = "class:faint"
 _CHOSEN: Final = "reverse"
 _CHOICES_MAX: Final = 8
 
@@ -82,6 +83,12 @@ def layout_of(shown: Surroundings, buffer: Buffer, search: Buffer, picker: Picke
     )
     container_focus = Layout(container, focused_element=line)
     return container_focus
+
+
+def style_of(dims: Callable[[], bool]) -> BaseStyle:
+    """Return the style of the prompt's surroundings: faint only where the theme *dims* anything."""
+    faint = Style([("faint", "fg:ansibrightblack")])
+    return DynamicStyle(lambda: faint if dims() else None)
 
 
 def _rows(rows: Callable[[], StyleAndTextTuples]) -> Window:

@@ -16,7 +16,7 @@ from prompt_toolkit.layout.dimension import Dimension
 
 from agent_cli.repl.live.cells import shortened
 
-_FAINT: Final = "fg:ansibrightblack"
+_FAINT: Final = "class:faint"
 _CHOSEN: Final = "reverse"
 _HINT: Final = "type to filter · ↑ ↓ · Enter · Esc leaves"
 

@@ -18,7 +18,7 @@ from prompt_toolkit.input import Input, create_input
 from agent_cli.repl.live.application import LiveApplication
 from agent_cli.repl.live.asking import Asking
 from agent_cli.repl.live.input.draft import Draft
-from agent_cli.repl.live.layout import CONTINUATION, PROMPT, layout_of
+from agent_cli.repl.live.layout import CONTINUATION, PROMPT, layout_of, style_of
 from agent_cli.repl.live.listener import Listener
 from agent_cli.repl.live.output import FrameOutput
 from agent_cli.repl.live.paint import Paint
@@ -87,6 +87,7 @@ class LiveScreen:
             input=keyboard or create_input(),
             output=output,
             max_render_postpone_time=0,
+            style=style_of(lambda: bool(self.paint.begin("dim"))),
         )
         self.app.ttimeoutlen = _ESCAPE_S
         self.app.timeoutlen = _VI_SEQUENCE_S if vi else _SEQUENCE_S

@@ -220,6 +220,20 @@ async def test_the_help_of_choices_is_a_column_and_fits_a_low_terminal(tmp_path:
         ]
 
 
+async def test_the_status_line_is_faint_but_not_in_high_contrast(tmp_path: Path) -> None:
+    """Grey on black is what that theme is to keep away from the eye; at once when it is chosen."""
+    async with live(tmp_path) as it:
+        it.screen.status = lambda: "the status"
+        it.screen.refresh()
+        await it.until(lambda: "\x1b[0;90mthe status" in it.written.getvalue())
+        it.screen.paint.use_theme("high-contrast")
+        it.screen.status = lambda: "other words"
+        it.screen.refresh()
+        await it.until(lambda: "other words" in it.rows)
+
+        assert "\x1b[0;90mother" not in it.written.getvalue()
+
+
 @pytest.mark.parametrize("key", [CTRL_C, ESCAPE])
 async def test_esc_and_ctrl_c_stop_what_runs_and_keep_the_draft(key: str, tmp_path: Path) -> None:
     """C18: typed text is never lost to an interrupt."""
