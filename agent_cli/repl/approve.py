@@ -1,5 +1,6 @@
 """Asking a person whether tools may run: all that wait in one list, and each alone if wanted."""
 
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,8 @@ _NOBODY: Final = (
     " at the end what was left out."
 )
 _TWO_DIGITS: Final = 10
+# Typed out of habit, and no comment for the model; a path goes on behind its first name.
+_COMMAND: Final = re.compile(r"!|/[a-z-]+(?: |\Z)")
 _WORDS: Final = {"yes": "y", "always": "a", "project": "p", "no": "n", "edit": "e"}
 # What stands around the calls: the question itself, the keys, and the prompt's surroundings.
 _OTHER_ROWS: Final = 10
@@ -142,6 +145,8 @@ class Approvals:
             elif key.isdecimal() and len(calls) > 1:
                 if int(key) in calls:
                     return await self._ask({int(key): calls[int(key)]})
+            elif _COMMAND.match(answer):
+                self._writer.notice(f"{reveal(answer)} waits: answer this first", "warning")
             elif len(answer) > 1:  # one letter that is no key is a slip
                 return dict.fromkeys(calls, Rejected(unwanted_because(answer)))
 

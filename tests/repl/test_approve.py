@@ -154,6 +154,18 @@ async def test_an_answer_is_yes_no_or_a_comment(
     assert it.permissions == Permissions()
 
 
+@pytest.mark.parametrize("typed", ["/diff", "/mode yolo", "!git diff"])
+async def test_a_command_is_no_comment_for_the_model(typed: str) -> None:
+    """Who wants to look first must not have refused; a comment may begin with a path."""
+    it = Dialogue(typed, "/etc/hosts is not ours")
+
+    [decision] = await it.decide(TOUCH)
+
+    assert it.screen.text.endswith(f"{typed} waits: answer this first\n")
+    assert isinstance(decision, Rejected)
+    assert decision.reason.endswith("says: /etc/hosts is not ours")
+
+
 async def test_a_session_that_ends_decides_nothing() -> None:
     """S2-32: the call waits for the next session, whatever was answered about others before."""
     with pytest.raises(EOFError):
