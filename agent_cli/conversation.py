@@ -64,11 +64,6 @@ class Conversation(Record):
         self._call_ids = {out.tool_call_id for out in outputs if isinstance(out, ToolOutput)}
 
     @property
-    def usage(self) -> Usage:
-        """What the whole conversation used."""
-        return sum((prompt.usage for prompt in self._prompts), Usage())
-
-    @property
     def waiting(self) -> bool:
         """True while a person has to decide about a call."""
         return bool(self._prompts) and self._prompts[-1].state == "waiting_for_approval"
@@ -244,9 +239,13 @@ class Conversation(Record):
         return call
 
     def settle_open_calls(self, reason: str) -> list[ToolOutput]:
-        """Answer every open call of the last reply with an error that says *reason*."""
-        error = Error((text_block(reason),))
-        return [self.settle_call(call.tool_call_id, error) for call in self.open_calls()]
+        """Answer every open call of the last reply with an error: a person's no, or *reason*."""
+        settled = []
+        for call in self.open_calls():
+            refused = call.result if call.decision == "rejected" else None
+            said = refused.reason if isinstance(refused, Pending) else reason
+            settled.append(self.settle_call(call.tool_call_id, Error((text_block(said),))))
+        return settled
 
     def attach(self, output: FileOutput | WidgetOutput) -> None:
         """Insert a side output behind its call's entry and the side outputs already there.

@@ -256,7 +256,7 @@ async def test_a_tool_may_decide_by_its_input(
 @pytest.mark.parametrize(
     ("why", "shown"),
     [
-        ("no rule allows it", "it may hurt; no rule allows it"),
+        ("no rule allows it", "it may hurt (no rule allows it)"),
         ("it may hurt", "it may hurt"),
     ],
 )
@@ -427,3 +427,18 @@ async def test_an_abort_after_the_yes_leaves_a_valid_history() -> None:
     [answer] = (m for m in result.messages if isinstance(m, ToolResultMessage))
     assert (result.stop_reason, answer.is_error) == ("aborted", True)
     assert (await agent.prompt("again")).stop_reason == "end_turn"
+
+
+async def test_a_no_that_a_stop_overtook_is_what_the_model_reads() -> None:
+    """Ctrl-C at a question says no and stops; the next prompt must not call the result lost."""
+    danger, ran = asking()
+    agent, _, _ = scripted_agent(calls(tool_use("danger")), tools=[danger])
+    await agent.prompt("go")
+    agent.subscribe(lambda event: agent.abort() if event.type == "agent_start" else None)
+
+    await agent.reject("t1", "stopped here")
+    agent.conversation.begin(UserMessage.of("more"))
+
+    assert ran == []
+    [answer] = agent.conversation.call("t1").result.content  # type: ignore[union-attr]  # an Error
+    assert answer["text"] == "stopped here"
