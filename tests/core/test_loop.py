@@ -52,6 +52,7 @@ from agent_cli.provider import (
     ToolCallStart,
 )
 from agent_cli.timeline import Json, Usage, text_block
+from agent_cli.tooling import ToolContext
 from tests.fakes import (
     LIMIT_S,
     MODEL,
@@ -61,6 +62,7 @@ from tests.fakes import (
     answer,
     calls,
     check_run,
+    does,
     listening,
     outline,
     partials,
@@ -156,10 +158,16 @@ async def test_two_parallel_tools_start_and_report_in_call_order() -> None:
 
 
 async def test_sequential_tools_never_overlap() -> None:
-    """S0-44: no start of a tool before the end of the one before it."""
-    asks = calls(tool_use("look", {}, "t1"), tool_use("look", {}, "t2"))
+    """S0-44: no start of a tool before the end of the one before it, which takes its time."""
+
+    async def work(on_update: ToolContext) -> str:
+        await asyncio.sleep(0)
+        return "done"
+
+    asks = calls(tool_use("work", {}, "t1"), tool_use("work", {}, "t2"))
     options = LoopConfig(tool_execution="sequential")
-    agent, _, events = scripted_agent(asks, says("ok"), tools=[LOOK], options=options)
+    tools = [tool("work", does(work))]
+    agent, _, events = scripted_agent(asks, says("ok"), tools=tools, options=options)
 
     await agent.prompt("go")
 

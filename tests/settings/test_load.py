@@ -329,6 +329,7 @@ def test_the_keys_of_older_programs_are_read(suffix: str, is_snake: bool) -> Non
 
     default = Settings()
     assert loaded.notices == ()
+    assert {"model", "logging.sinks", "mcp.servers.files"} <= set(loaded.origins)
     assert loaded.settings == default._replace(
         model="high",
         max_tokens=8192,
@@ -450,10 +451,12 @@ def test_settings_cannot_be_changed() -> None:
 
 def test_a_model_is_an_alias_or_an_id() -> None:
     """S2-54, C12: aliases come from [models]; the user may add and change them."""
-    write_user('model = "fast"\n[models]\nFast = "claude-haiku-5-5"\nhigh = "claude-x"\n')
+    path = write_user('model = "fast"\n[models]\nFast = "claude-haiku-5-5"\nhigh = "claude-x"\n')
 
-    settings = load().settings
+    loaded = load()
 
+    settings = loaded.settings
+    assert loaded.origins["models.fast"] == f"{path}:3"
     assert settings.model_id() == "claude-haiku-5-5"
     assert settings.model_id("High") == "claude-x"
     assert settings.model_id("normal") == "claude-sonnet-5-5"
