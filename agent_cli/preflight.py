@@ -122,10 +122,16 @@ async def _verdict(turn: Turn, call: ToolOutput, tool: Tool, params: object) -> 
             rule = tool.require_approval
             approval = await settled(rule(params) if callable(rule) else rule)
             if approval.required:
-                # The tool's author knows best what is at stake; the policy's words come behind.
-                reasons = (approval.reason, verdict.reason if isinstance(verdict, Ask) else "")
-                verdict = Ask("; ".join(dict.fromkeys(filter(None, reasons))))
+                policy = verdict.reason if isinstance(verdict, Ask) else ""
+                verdict = Ask(_both(approval.reason, policy))
     except Exception as error:
         _log.exception("authorization failed", tool=tool.name)
         verdict = Ask(f"the permission check failed: {error}")
     return verdict
+
+
+def _both(own: str, policy: str) -> str:
+    """Return why a call asks: what the tool's author says is at stake, then the policy's words."""
+    if not own or policy in ("", own):
+        return own or policy
+    return f"{own} ({policy})"

@@ -126,9 +126,10 @@ class ToolContext:
         """Show something to the user, right behind this call; the model never sees it.
 
         Args:
-            widget: What to draw ("diff", "table", ...).
-            data: What it shows.
-            fallback: The text shown wherever this widget cannot be drawn.
+            widget: What to draw. The terminal knows "table", "progress" and "diff".
+            data: A table's {"columns": [...], "rows": [[...], ...]}; of progress {"label", "done",
+                "total"}, None for a total nobody knows; {"diff": unified diff}.
+            fallback: The text shown for any other widget or shape, and where nothing is drawn.
         """
         self.add_output(WidgetOutput("", 0, self.tool_call_id, widget, data, fallback))
 
