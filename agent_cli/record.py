@@ -15,7 +15,15 @@ from agent_cli.events import (
     PromptStateChanged,
 )
 from agent_cli.messages import now_ms
-from agent_cli.timeline import Output, Prompt, PromptState, ToolOutput
+from agent_cli.timeline import (
+    NO_USAGE,
+    Output,
+    Prompt,
+    PromptState,
+    ToolOutput,
+    Usage,
+    usage_of,
+)
 
 _NEXT_STATES: dict[PromptState, frozenset[PromptState]] = {
     "running": frozenset({"running", "waiting_for_approval", "completed"}),
@@ -43,6 +51,7 @@ class Record:
 
     def __init__(self, prompts: Iterable[Prompt] = ()) -> None:
         self.publish: EventSink = _ignore
+        self.taken_back = NO_USAGE  # what prompts cost that somebody went back from
         self._prompts = list(prompts)
         self._last_ms = max(map(_last_ms, self._prompts), default=0)
 
@@ -50,6 +59,11 @@ class Record:
     def prompts(self) -> Sequence[Prompt]:
         """All prompts, oldest first. Read only."""
         return self._prompts
+
+    @property
+    def usage(self) -> Usage:
+        """What the whole conversation used, prompts that were taken back included."""
+        return usage_of(self._prompts, self.taken_back)
 
     def complete(self) -> None:
         """Mark the last prompt as done, if it runs."""

@@ -5,6 +5,8 @@ from it (projection.py). This module is data only: it does no I/O and knows no p
 blocks it holds have the shape of the Messages API, because they are kept exactly as received.
 """
 
+import base64
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
@@ -257,6 +259,11 @@ class Prompt:
     usage: Usage = NO_USAGE
 
 
+def usage_of(prompts: Iterable[Prompt], taken_back: Usage = NO_USAGE) -> Usage:
+    """Return what *prompts* used, and those that were taken back before."""
+    return sum((prompt.usage for prompt in prompts), taken_back)
+
+
 def text_block(text: str) -> Block:
     """Return a text block."""
     return {"type": "text", "text": text}
@@ -265,6 +272,13 @@ def text_block(text: str) -> Block:
 def typed_in(content: tuple[Block, ...]) -> str:
     """Return what somebody typed in *content*: the last text; what goes with it stands before."""
     return text_of(tuple(block for block in content if block["type"] == "text")[-1:])
+
+
+def image_block(data: bytes, media_type: str) -> Block:
+    """Return an image block of *data*, a whole file of the type that *media_type* names."""
+    encoded = base64.b64encode(data).decode()
+    source: Block = {"type": "base64", "media_type": media_type, "data": encoded}
+    return {"type": "image", "source": source}
 
 
 def text_of(content: tuple[Block, ...]) -> str:

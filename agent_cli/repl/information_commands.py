@@ -40,7 +40,7 @@ def usage_rows(messages: Iterable[Message], total: Usage) -> list[str]:
     """Return a row about *total*, and one for each model where several were asked.
 
     *total* may hold more than the replies among *messages*: summaries, what MCP servers asked
-    the model, and what broke off.
+    the model, what broke off, and what somebody went back from.
     """
     models: dict[str, Usage] = {}
     for message in messages:
@@ -51,8 +51,8 @@ def usage_rows(messages: Iterable[Message], total: Usage) -> list[str]:
         rows += [f"  {model}: {describe_usage(usage)}" for model, usage in models.items()]
     if besides := _tokens(total) - sum(map(_tokens, models.values())):
         rows.append(
-            f"  of it {besides:,} tokens for summaries, MCP servers' questions to the model"
-            " and replies that broke off"
+            f"  of it {besides:,} tokens for summaries, MCP servers' questions to the model,"
+            " replies that broke off and what was gone back from"
         )
     return rows
 

@@ -11,7 +11,7 @@ from agent_cli.session_store.codec import Codec, JsonObject, usage_from_json
 from agent_cli.session_store.log_file import Line, Log, read_log, scan
 from agent_cli.session_store.records import Header
 from agent_cli.session_store.repair import repairs
-from agent_cli.timeline import Prompt, PromptState
+from agent_cli.timeline import NO_USAGE, Prompt, PromptState, usage_of
 
 _STATES = get_args(PromptState)
 
@@ -22,6 +22,7 @@ class History:
     def __init__(self, codec: Codec, damage: Line | None = None) -> None:
         self.header: Header | None = None
         self.prompts: list[Prompt] = []
+        self.taken_back = NO_USAGE
         self.damage = damage
         self._codec = codec
 
@@ -55,7 +56,9 @@ class History:
                 prompt = self._prompt(record["prompt"])
                 prompt.output = [out for out in prompt.output if out.id not in record["outputs"]]
             case "rewound":
-                del self.prompts[self.prompts.index(self._prompt(record["prompt"])) :]
+                first = self.prompts.index(self._prompt(record["prompt"]))
+                self.taken_back = usage_of(self.prompts[first:], self.taken_back)
+                del self.prompts[first:]
         if "usage" in record:
             prompt = self._prompt(record["prompt"]) if "prompt" in record else self.prompts[-1]
             prompt.usage = usage_from_json(record["usage"])

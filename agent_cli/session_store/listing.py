@@ -11,10 +11,9 @@ from agent_cli.session_store.codec import Codec
 from agent_cli.session_store.history import History, read_mended
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import clean
-from agent_cli.timeline import Prompt, Usage, UserOutput, typed_in
+from agent_cli.timeline import NO_USAGE, Prompt, Usage, UserOutput, typed_in, usage_of
 
 _TITLE_CHARS_MAX = 80
-_NO_USAGE = Usage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class SessionInfo:
     workspace: str = ""
     created_at_ms: int = 0
     prompts: int = 0
-    usage: Usage = _NO_USAGE
+    usage: Usage = NO_USAGE
     waiting: bool = False
     problem: str = ""
 
@@ -53,7 +52,7 @@ def describe(path: Path, codec: Codec) -> SessionInfo:
         history.header.workspace if history.header else "",
         history.header.created_at_ms if history.header else 0,
         len(shown),
-        sum((prompt.usage for prompt in history.prompts), _NO_USAGE),
+        usage_of(history.prompts, history.taken_back),
         waiting=any(prompt.state == "waiting_for_approval" for prompt in history.prompts),
         problem=_problem(history),
     )

@@ -13,7 +13,7 @@ from agent_cli.session_store.codec import JsonObject, usage_to_json
 from agent_cli.session_store.history import blobs_folder
 from agent_cli.session_store.log_file import LogFile
 from agent_cli.session_store.records import Header, record_of, retold, rewound
-from agent_cli.timeline import Prompt, Usage
+from agent_cli.timeline import NO_USAGE, Prompt, Usage, usage_of
 
 Tell = Callable[[str], None]
 
@@ -37,6 +37,7 @@ class Session:
         *,
         log: LogFile | None = None,
         prompts: Iterable[Prompt] = (),
+        taken_back: Usage = NO_USAGE,
     ) -> None:
         self.header = header
         self.path = path
@@ -45,6 +46,7 @@ class Session:
         self._blobs = Blobs(blobs_folder(path))
         self._prompts = {prompt.id: prompt for prompt in prompts}
         self._saved_usage = {prompt.id: prompt.usage for prompt in self._prompts.values()}
+        self._taken_back = taken_back
         self._unsaved: list[JsonObject] = []
         self._refused = False
 
@@ -73,10 +75,14 @@ class Session:
         """
         if prompt_id not in self._prompts:
             raise SessionError(f"session {self.id} has no prompt {prompt_id}")
-        kept = list(self._prompts)[: list(self._prompts).index(prompt_id)]
-        self._prompts = {id: self._prompts[id] for id in kept}
+        prompts = [*self._prompts.values()]
+        first = [*self._prompts].index(prompt_id)
+        self._taken_back = usage_of(prompts[first:], self._taken_back)
+        self._prompts = {prompt.id: prompt for prompt in prompts[:first]}
         self._save([rewound(prompt_id)], sync=True)
-        return Conversation(self._prompts.values(), id=self.id, user_id=self.header.user_id)
+        conversation = Conversation(prompts[:first], id=self.id, user_id=self.header.user_id)
+        conversation.taken_back = self._taken_back
+        return conversation
 
     def begin(self, prompts: Iterable[Prompt] = ()) -> None:
         """Put the header first, into a file that has none, and what the conversation holds."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from agent_cli import paths
 from agent_cli.conversation import Conversation
 from agent_cli.errors import SessionError, SessionNotFound
 from agent_cli.importing import collections_paused
@@ -80,11 +81,14 @@ class SessionStore:
             self._tell,
             log=log_file,
             prompts=history.prompts,
+            taken_back=history.taken_back,
         )
         if history.header is None:
             session.begin()
         session.mend(mending)
-        return session, Conversation(history.prompts, id=header.id, user_id=header.user_id)
+        conversation = Conversation(history.prompts, id=header.id, user_id=header.user_id)
+        conversation.taken_back = history.taken_back
+        return session, conversation
 
     def _opened(self, path: Path) -> tuple[LogFile, History, Sequence[JsonObject]]:
         """Open a session's file; return also what it holds, mended, and the records that mend."""
@@ -181,9 +185,7 @@ class SessionStore:
         return sorted(self._paths(), key=lambda path: path.stat().st_mtime_ns, reverse=True)
 
     def _described(self, path: Path) -> SessionInfo:
-        found = path.stat()
-        stamp = (found.st_size, found.st_mtime_ns)
-        known = self._known.get(path)
+        stamp, known = paths.stamp(path), self._known.get(path)
         if known is None or known[0] != stamp:
             self._known[path] = known = (stamp, describe(path, self._codec))
         return known[1]

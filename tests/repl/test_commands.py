@@ -204,8 +204,8 @@ def test_usage_is_told_by_model_and_with_what_no_reply_shows() -> None:
         "input 257 · cache read 600 (70%) · cache write 0 · output 28 tokens · $0.0020",
         "  a: input 200 · cache read 600 (75%) · cache write 0 · output 20 tokens · $0.0020",
         "  b: input 50 · cache read 0 · cache write 0 · output 5 tokens · $0.0000",
-        "  of it 10 tokens for summaries, MCP servers' questions to the model"
-        " and replies that broke off",
+        "  of it 10 tokens for summaries, MCP servers' questions to the model,"
+        " replies that broke off and what was gone back from",
     ]
     assert usage_rows(replies[:2], small + small) == [
         "input 200 · cache read 600 (75%) · cache write 0 · output 20 tokens · $0.0020"

@@ -200,6 +200,23 @@ def test_rewinding_goes_back_and_keeps_everything(tmp_path: Path) -> None:
     assert verify(session.path) == []
 
 
+def test_what_was_gone_back_from_has_been_paid_for(tmp_path: Path) -> None:
+    """S2-41: going back twice, and across a restart; a list of sessions says the same."""
+    store = SessionStore(tmp_path)
+    session = recorded(store, conversation := Conversation())
+    three_prompts(session, conversation)
+    session.rewind(conversation.prompts[2].id)
+    session.close()
+
+    session, conversation = store.resume(session.id)
+    earlier = session.rewind(conversation.prompts[0].id)
+    session.close()
+
+    assert (conversation.usage, earlier.usage) == (Usage(3, 3), Usage(3, 3))
+    assert resumed(session).usage == Usage(3, 3)
+    assert [info.usage for info in store.list()] == [Usage(3, 3)]
+
+
 def test_rewinding_to_a_prompt_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     session = recorded(SessionStore(tmp_path))
 
