@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from agent_cli.provider import Reply as Reply
     from agent_cli.run_result import RunResult as RunResult
     from agent_cli.stream_processor import StreamProcessor as StreamProcessor
+    from agent_cli.timeline import image_block as image_block
     from agent_cli.tooling import Approval as Approval
     from agent_cli.tooling import Tool as Tool
     from agent_cli.tooling import ToolContext as ToolContext
@@ -70,6 +71,7 @@ _HOMES = {
     "ProviderRegistry": "provider",
     "Reply": "provider",
     "StreamProcessor": "stream_processor",
+    "image_block": "timeline",
     "Approval": "tooling",
     "Tool": "tooling",
     "ToolContext": "tooling",

@@ -105,7 +105,7 @@ class Agent:
 
         Args:
             message: Text, or a whole message.
-            images: Image blocks to go with the text.
+            images: Image blocks (`image_block`) to go with the text.
 
         Raises:
             AgentBusy: A run is going on.

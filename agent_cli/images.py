@@ -4,7 +4,6 @@ Knows files' bytes and the API's limits, not where an image comes from or who lo
 is optional: without it an image beyond the limits is refused.
 """
 
-import base64
 import importlib.util
 import io
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.errors import UsageError
-from agent_cli.timeline import Block
+from agent_cli.timeline import Block, image_block
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
@@ -44,9 +43,7 @@ class Image:
     @property
     def block(self) -> Block:
         """The image as a content block."""
-        data = base64.b64encode(self.data).decode()
-        source: Block = {"type": "base64", "media_type": self.media_type, "data": data}
-        return {"type": "image", "source": source}
+        return image_block(self.data, self.media_type)
 
 
 def image_type(start: bytes) -> str | None:

@@ -27,7 +27,7 @@ from agent_cli.messages import (
     UserMessage,
 )
 from agent_cli.provider import Model, ThinkingLevel
-from agent_cli.timeline import Block, text_block, text_of
+from agent_cli.timeline import Block, image_block, text_block, text_of
 from agent_cli.tooling import ToolContext
 from tests.fakes import (
     LIMIT_S,
@@ -211,7 +211,7 @@ async def test_a_reset_clears_the_error() -> None:
 
 
 async def test_a_prompt_has_three_forms() -> None:
-    """S3-15: text, text with images, a whole message."""
+    """S3-15: text, text with images (data and type), a whole message."""
     image: Block = {
         "type": "image",
         "source": {"type": "base64", "media_type": "image/png", "data": "aGk="},
@@ -219,7 +219,7 @@ async def test_a_prompt_has_three_forms() -> None:
     agent, model, _ = scripted_agent(says("1"), says("2"), says("3"))
 
     await agent.prompt("text")
-    await agent.prompt("look", [image])
+    await agent.prompt("look", [image_block(b"hi", "image/png")])
     await agent.prompt(UserMessage.of("message"))
 
     mine = [message["content"] for message in model.sent() if message["role"] == "user"]

@@ -1,7 +1,6 @@
 """read: show a text file with line numbers, a directory's entries, or an image."""
 
 import asyncio
-import base64
 import os
 from collections.abc import Sequence
 from io import BytesIO
@@ -12,7 +11,7 @@ from pydantic import Field
 from agent_cli.cancel import CancelToken
 from agent_cli.errors import ToolError
 from agent_cli.images import image_type
-from agent_cli.timeline import Block, text_block
+from agent_cli.timeline import image_block, text_block
 from agent_cli.tooling import Tool, ToolContext, ToolResult
 from agent_cli_tools.excerpts import Excerpt, excerpt
 from agent_cli_tools.fixed_paths import directory_at, names_in
@@ -171,12 +170,10 @@ def _image(workspace: Workspace, path: Path, raw: bytes, media_type: str) -> Too
             f"{shown} is an image of more than 5 MB, too large to be looked at."
             " Make a smaller copy and read that."
         )
-    data = base64.b64encode(raw).decode()
-    source: Block = {"type": "base64", "media_type": media_type, "data": data}
     return ToolResult(
         (
             text_block(f"[{shown}: {media_type}, {len(raw):,} bytes]"),
-            {"type": "image", "source": source},
+            image_block(raw, media_type),
         ),
         {"kind": "image", "path": shown, "bytes": len(raw)},
     )
