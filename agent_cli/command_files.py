@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from agent_cli import front_matter
+from agent_cli import front_matter, paths
 from agent_cli.errors import UsageError
 
 FILE_BYTES_MAX: Final = 64 * 1024
@@ -85,7 +85,7 @@ class CommandFiles:
         return [command for folder in self._folders for command in self._commands_in(folder)]
 
     def _commands_in(self, folder: CommandFolder) -> Iterator[CommandFile]:
-        stamps = {path: _stamp(path) for path in command_paths(folder.path)}
+        stamps = {path: paths.stamp(path) for path in command_paths(folder.path)}
         known = {path: self._known[path] for path in stamps if path in self._known}
         old = {path: command for path, (stamp, command) in known.items() if stamp == stamps[path]}
         new = {path: _described(folder, path) for path in stamps if path not in old}
@@ -200,12 +200,3 @@ def _read(folder: CommandFolder, path: Path) -> tuple[dict[str, str], str]:
     if not body.strip():
         raise UsageError(f"{path} is not used: it says nothing")
     return fields or {}, body
-
-
-def _stamp(path: Path) -> object:
-    """Return what changes when the file does, without opening it."""
-    try:
-        found = os.stat(path)  # noqa: PTH116 - one call a file, at each key that completes
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns

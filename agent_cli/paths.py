@@ -3,6 +3,7 @@
 Knows names only; nothing here reads, writes or creates a file, except `private_dir`.
 """
 
+import os
 from pathlib import Path
 
 from platformdirs import PlatformDirs
@@ -68,3 +69,12 @@ def private_dir(path: Path) -> Path:
     for missing in reversed([folder for folder in (path, *path.parents) if not folder.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
     return path
+
+
+def stamp(path: Path) -> object:
+    """Return what changes when the file does, without opening it; None where there is none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - one call a file, at each key that completes
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns

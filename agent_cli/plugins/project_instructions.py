@@ -4,10 +4,10 @@ A project's files are text for the model and act on nothing, so they are shown i
 trusts as well; but they are marked as the repository's words, which give no permission.
 """
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePath
 
+from agent_cli import paths
 from agent_cli.plugin_api import Plugin, PluginContext
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
@@ -79,7 +79,7 @@ class _Instructions:
         at = (ctx.conversation.id, len(ctx.conversation.prompts))
         if at != self._at:
             self._at = at
-            seen = [_stamp(path) for path, _ in self._candidates()]
+            seen = [paths.stamp(path) for path, _ in self._candidates()]
             if seen != self._seen:
                 self._seen, self._text = seen, self._read()
         ctx.add_context(self._text)
@@ -138,12 +138,3 @@ def _fenced(path: Path, source: str, text: str) -> str:
     # The file must not be able to end its own fence and go on in another's name.
     inside = text.strip().replace("</instructions", "<\\/instructions")
     return f'<instructions from="{source}" file="{path}">\n{inside}\n</instructions>'
-
-
-def _stamp(path: Path) -> object:
-    """Return what changes when the file does, without opening it."""
-    try:
-        found = os.stat(path)  # noqa: PTH116 - one call for a file that is mostly not there
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -3,6 +3,7 @@
 Imported only when there is such a file: the first prompt waits for what stands above it.
 """
 
+from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from typing import NamedTuple
 from dotenv.parser import parse_stream
 
 from agent_cli import paths
-from agent_cli.errors import SettingsError
+from agent_cli.settings.sources import text_of
 
 # Whoever sets one of these decides where requests and keys go, or which program runs.
 _USER_ONLY_NAMES = frozenset(
@@ -47,15 +48,7 @@ def read_env_file(path: Path, *, from_project: bool) -> EnvFile:
         SettingsError: It cannot be read, or is not UTF-8.
     """
     found = EnvFile({}, [])
-    try:
-        with path.open(encoding="utf-8-sig") as stream:
-            bindings = list(parse_stream(stream))
-    except UnicodeDecodeError:
-        # Without the cause: its text would quote bytes of the file.
-        raise SettingsError(f"{path} is not UTF-8 text; save it as UTF-8") from None
-    except OSError as error:
-        raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
-    for binding in bindings:
+    for binding in parse_stream(StringIO(text_of(path))):
         place = f"{path}:{binding.original.line}"
         if binding.error:
             found.notices.append(f"{place}: this line is not NAME=value and is left out")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from agent_cli.errors import SettingsError
-from agent_cli.settings.sources import Entry, KeyPath
+from agent_cli.settings.sources import Entry, KeyPath, text_of
 
 _STATEMENT_LINES_MAX = 500
 
@@ -20,12 +20,7 @@ def file_entries(path: Path, *, from_project: bool) -> Iterator[Entry]:
     Raises:
         SettingsError: It cannot be read, or is not what its suffix says.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"{path} is not UTF-8 text; save it as UTF-8") from error
-    except OSError as error:
-        raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
+    text = text_of(path)
     is_json = path.suffix == ".json"
     try:
         document = _json_document(path, text) if is_json else _toml_document(path, text)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from agent_cli import paths
 from agent_cli.errors import SettingsError
-from agent_cli.settings.sources import RULE_KINDS, WrittenRule
+from agent_cli.settings.sources import RULE_KINDS, WrittenRule, text_of
 
 _PROJECTS = "projects"
 
@@ -29,13 +29,9 @@ def read_rules(path: Path, workspace: Path) -> tuple[WrittenRule, ...]:
     Raises:
         SettingsError: It cannot be read, or says something that is not known.
     """
+    text = text_of(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
         document = tomllib.loads(text)
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"{path} is not UTF-8 text; save it as UTF-8") from error
-    except OSError as error:
-        raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SettingsError(f"{path} is not valid TOML: {error}") from error
     here = os.path.realpath(workspace)

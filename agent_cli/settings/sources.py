@@ -4,7 +4,10 @@ Knows no setting: which keys exist and what they may be is decided in `layers`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import NamedTuple, TypeAlias
+
+from agent_cli.errors import SettingsError
 
 ENVIRONMENT_PREFIX = "AGENT_CLI_"
 RULE_KINDS = ("allow", "ask", "deny")
@@ -51,6 +54,21 @@ class WrittenRule(NamedTuple):
     kind: str
     text: str
     origin: str
+
+
+def text_of(path: Path) -> str:
+    """Return the text of a file of settings.
+
+    Raises:
+        SettingsError: It cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        # Without the cause: its text would quote bytes of the file.
+        raise SettingsError(f"{path} is not UTF-8 text; save it as UTF-8") from None
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def environment_entries(
