@@ -42,11 +42,13 @@ def trim_history(conversation: Conversation, *, max_messages: int) -> int:
     Returns:
         The number of messages left out.
     """
+    if not max_messages:
+        return 0  # before the history is looked at: nearly nobody sets a limit
     history = history_of(conversation)
     removed = [0, *accumulate(len(each.messages) for each in history.rounds)]
     length = len(history.first) + len(history.summary) + removed[-1]
     cuts = history.cuts()
-    if not max_messages or not cuts or length <= max_messages:
+    if not cuts or length <= max_messages:
         return 0
     targets = (max_messages - max_messages // 4, max_messages)
     reached = (i for target in targets for i in cuts if length - removed[i] <= target)

@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_cli.conversation import Conversation
 from agent_cli.hooks import LoopConfig
 from agent_cli.messages import Message, ToolResultMessage
 from agent_cli.policies.trimming import Trimming, trim_history
 from agent_cli.projection import problems
+from agent_cli.timeline import Prompt
 from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use
 from tests.policies.histories import (
     QUICK,
@@ -203,3 +205,14 @@ async def test_in_a_run_the_history_is_trimmed_before_every_request() -> None:
     assert [len(request.messages) for request in model.requests] == [1, 3, 3, 3, 3]
     assert all(request.messages[0] == model.requests[0].messages[0] for request in model.requests)
     assert sum(event.type == "app.notice" for event in events) == 3
+
+
+def test_without_a_limit_the_history_is_not_looked_at() -> None:
+    """The default; it cost 50 ms before each call in a session of 10,000 entries."""
+
+    class Unread(Conversation):
+        @property
+        def prompts(self) -> Sequence[Prompt]:
+            pytest.fail("the history was read")
+
+    assert trim_history(Unread(), max_messages=0) == 0
