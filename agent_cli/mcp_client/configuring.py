@@ -102,14 +102,14 @@ def import_servers(given: argparse.Namespace, around: Surroundings) -> int:
     servers = UserServers(user_file())
     files = [Path(given.file)] if given.file else _files(given.program, around)
     known = set(servers.names())
+    imported = "would be imported" if given.dry_run else "is imported"
     new: dict[str, Mapping[str, Json]] = {}
     for path in files:
         found = read_foreign(path, workspace=around.workspace)
         for problem in found.problems:
             around.say(problem)
         for name, entry in found.entries.items():
-            what = "stays as it is" if name in known else "is imported"
-            around.say(f"{name} {what} ({path})")
+            around.say(f"{name} {'stays as it is' if name in known else imported} ({path})")
             if name not in known:
                 new[name] = entry
                 known.add(name)

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from agent_cli.errors import ToolError
 from agent_cli.mcp_client.calls import Server
 from agent_cli.mcp_client.content import content_blocks, resource_blocks
+from agent_cli.mcp_client.listing import list_tools
 from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, one_line
 from agent_cli.timeline import Block, text_block
 
@@ -49,6 +50,15 @@ class Requests:
             result = await client.read_resource(uri)
         folder = self._server.host.files_dir()
         return tuple(block for part in result.contents for block in resource_blocks(part, folder))
+
+    async def check(self) -> None:
+        """Ask for something every server can answer.
+
+        Raises:
+            ToolError: It does not.
+        """
+        async with self._asked("list of its tools") as client:
+            await list_tools(client)
 
     async def complete(
         self, name: str, argument: str, value: str, known: Mapping[str, str]

@@ -38,8 +38,11 @@ def mcp(*words: str) -> tuple[int, str]:
     return code, "\n".join(said)
 
 
-def configure(**servers: list[str]) -> None:
-    entries = {name: {"command": sys.executable, "args": args} for name, args in servers.items()}
+def configure(*, disabled: bool = False, **servers: list[str]) -> None:
+    entries = {
+        name: {"command": sys.executable, "args": args, "disabled": disabled}
+        for name, args in servers.items()
+    }
     user_file().parent.mkdir(parents=True, exist_ok=True)
     user_file().write_text(json.dumps({"mcpServers": entries, "other": 1}))
 
@@ -224,6 +227,7 @@ def test_servers_of_other_programs_are_taken_over_once() -> None:
 
     servers = json.loads(user_file().read_text())
     assert dry[1].endswith("1 to import")
+    assert "new would be imported" in dry[1]
     assert imported[1].endswith(f"1 imported to {user_file()}")
     assert servers["mcpServers"]["fs"]["command"] == sys.executable
     assert servers["mcpServers"]["new"] == {"url": "https://x/mcp"}
@@ -274,8 +278,8 @@ def test_exercise_calls_every_tool_and_notices_a_server_that_dies() -> None:
 
 
 def test_exercise_notices_a_server_that_dies_in_the_last_call() -> None:
-    """S1c-1: exit 0 means that it survived; its end takes a moment to be known."""
-    configure(raw=["-I", "-S", RAW_SERVER, '{"stderr": "out of memory\\n"}'])
+    """S1c-1: exit 0 means that it survived; its end takes a moment to be known. It may be off."""
+    configure(disabled=True, raw=["-I", "-S", RAW_SERVER, '{"stderr": "out of memory\\n"}'])
 
     code, said = mcp("exercise", "raw", "--call", 'reply={"reply": "die"}')
 
@@ -294,4 +298,4 @@ def test_exercise_takes_an_address(http_server: "HttpServer") -> None:
     assert "mcp__127_0_0_1__add" in said
     assert "ok: 5" in said
     assert "error: " in said
-    assert "MCP server '127.0.0.1', list of its tools: ConnectError" in last_words
+    assert "MCP server '127.0.0.1', list of its tools: " in last_words

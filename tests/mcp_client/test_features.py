@@ -164,7 +164,7 @@ async def test_servers_learn_where_we_work(running: Running, call: "Call", tmp_p
 async def test_new_tools_of_a_running_server_are_offered(
     running: Running, call: "Call", until: Until
 ) -> None:
-    """G11: a change of the list is taken over; a run keeps the tools it began with."""
+    """G11: a change of the list is taken over."""
     async with running() as servers:
         before = servers.tools()
         await call(servers, "mcp__full__grow", {"name": "grown"})
