@@ -123,6 +123,9 @@ def _entry(given: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
         yield "headers", headers
     if given.get("enabled") is False:
         yield "disabled", True
+    if "scopes" in given:
+        oauth = given.get("oauth")
+        yield "oauth", {**(oauth if isinstance(oauth, dict) else {}), "scopes": given["scopes"]}
     if isinstance(limit_ms := given.get("startup_timeout_ms"), int):
         yield "startup_timeout_s", limit_ms / 1000
     for theirs, ours in (

@@ -62,6 +62,8 @@ def test_codex_spells_headers_and_limits_in_its_own_way(tmp_path: Path) -> None:
         startup_timeout_sec = 5
         enabled_tools = ["read"]
         enabled = false
+        scopes = ["read"]
+        oauth = { client_id = "me" }
 
         [mcp_servers.slow]
         command = "x"
@@ -76,6 +78,7 @@ def test_codex_spells_headers_and_limits_in_its_own_way(tmp_path: Path) -> None:
             "disabled": True,
             "enabled_tools": ["read"],
             "startup_timeout_s": 5,
+            "oauth": {"client_id": "me", "scopes": ["read"]},
         },
         "slow": {"command": "x", "startup_timeout_s": 90},
     }
