@@ -99,10 +99,10 @@ async def _exercised(
 
 
 def _server(named: str, around: Surroundings) -> ServerConfig:
-    """Return the configured server of that name, or one for the address."""
+    """Return the configured server of that name, even if it is off, or one for the address."""
     if "://" in named:
         return ServerConfig(name=urlsplit(named).hostname or "web", transport="http", url=named)
-    return around.server(named)
+    return replace(around.server(named), enabled=True)
 
 
 def _oauth(given: argparse.Namespace) -> OAuth:
