@@ -22,7 +22,7 @@ AnswerT = TypeVar("AnswerT")
 
 
 class Dialogs:
-    """Puts servers' questions to a person one by one; see `server_questions.ServerDialogs`."""
+    """Puts servers' questions to a person one by one; see `questions.ServerDialogs`."""
 
     def __init__(
         self,
