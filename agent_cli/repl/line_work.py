@@ -11,7 +11,7 @@ from agent_cli.repl.commands import run_command
 from agent_cli.repl.dialogue import Dialogue
 from agent_cli.repl.meaning import meant
 from agent_cli.repl.own_commands import OwnCommands
-from agent_cli.terminal.writer import Output
+from agent_cli.terminal.writer import OutputLines
 
 
 class LineWork:
@@ -24,7 +24,7 @@ class LineWork:
         self,
         app: Application,
         *,
-        lines: Output,
+        lines: OutputLines,
         questions: Dialogue,
         leave: Callable[[], None],
         controls: Controls | None = None,

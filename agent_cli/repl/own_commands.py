@@ -9,7 +9,7 @@ from typing import Final
 from agent_cli.cancel import CancelToken
 from agent_cli.errors import UsageError
 from agent_cli.messages import UserMessage
-from agent_cli.terminal.writer import Output
+from agent_cli.terminal.writer import OutputLines
 from agent_cli.timeline import text_block
 
 _OFFERED_CHARS_MAX: Final = 20_000
@@ -20,7 +20,7 @@ _CHUNK_BYTES: Final = 64 * 1024
 class OwnCommands:
     """Runs what stands behind a `!`, and keeps what it wrote until the model is told something."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: OutputLines) -> None:
         self._output = output
         self._offered: list[str] = []
 

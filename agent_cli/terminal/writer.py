@@ -40,7 +40,7 @@ class Lines(Protocol):
         ...
 
 
-class Output(Lines, Protocol):
+class OutputLines(Lines, Protocol):
     """Where the output of another program can be written too."""
 
     def foreign(self, text: str, style: Style = "plain") -> None:
