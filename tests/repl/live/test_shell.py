@@ -17,12 +17,15 @@ from tests.repl.scripted_app import Application
 
 
 @asynccontextmanager
-async def session(tmp_path: Path, *typed_before: str) -> AsyncIterator[Live]:
+async def session(
+    tmp_path: Path, *typed_before: str, app: Application | None = None
+) -> AsyncIterator[Live]:
     """Run a session; *typed_before* was typed before there was one."""
     waiting = Waiting()
     for line in typed_before:
         waiting.submit(line, follow_up=False)
-    async with live(tmp_path) as it, LiveShells(it.screen, waiting, Look()).open(Application()):
+    app = app or Application()
+    async with live(tmp_path) as it, LiveShells(it.screen, waiting, Look()).open(app):
         yield it
 
 
@@ -117,16 +120,35 @@ async def test_the_output_of_a_command_keeps_its_own_lines(tmp_path: Path) -> No
         ]
 
 
+async def test_a_run_nobody_typed_can_be_stopped_when_a_command_has_ended_meanwhile(
+    tmp_path: Path,
+) -> None:
+    """A reminder began it during the command: Ctrl-C left the session instead."""
+    app = Application()
+    async with session(tmp_path, app=app) as it:
+        it.type("!while [ ! -e go ]; do sleep 0.01; done; echo gone\r")
+        await it.until(lambda: "running, Ctrl-C stops" in it.rows[-1])
+        reminded = asyncio.ensure_future(app.agent.prompt("forever"))
+        await it.until(lambda: "working on it" in it.rows)
+        Path("go").touch()
+        await it.until(lambda: "gone" in it.rows)
+        it.type(CTRL_C)
+        await it.until(reminded.done)
+
+        assert reminded.result().stop_reason == "aborted"
+
+
 async def test_a_question_waits_until_a_list_is_closed(tmp_path: Path) -> None:
     """A server asks while somebody filters: the letters would be an answer nobody meant."""
     async with session(tmp_path) as it:
         it.type("/resume\r")
         await it.until(lambda: "which session?" in it.rows)
         asking = asyncio.ensure_future(it.screen.asking.choose("allow? ", "yn"))
-        await asyncio.sleep(0)
+        it.type("o")
+        await it.until(lambda: "which session? o" in it.rows)
         it.now_s += 9
         it.type("y")
-        await it.until(lambda: "which session? y" in it.rows)
+        await it.until(lambda: asking.done() or "which session? oy" in it.rows)
         assert not asking.done()
         it.type(ESCAPE)
         await it.until(lambda: "you>" in it.rows)
