@@ -136,16 +136,19 @@ def test_a_file_made_in_the_meantime_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_temporary_files_of_killed_programs_are_removed_after_an_hour(tmp_path: Path) -> None:
-    old, young = tmp_path / ".agt-old", tmp_path / ".agt-young"
-    for stray in (old, young):
+    old, young = tmp_path / ".agt-0123456789abcdef", tmp_path / ".agt-fedcba9876543210"
+    notes = tmp_path / ".agt-notes"
+    for stray in (old, young, notes):
         stray.write_bytes(b"")
     two_hours_ago = time.time() - 7200
-    os.utime(old, (two_hours_ago, two_hours_ago))
+    for stray in (old, notes):
+        os.utime(stray, (two_hours_ago, two_hours_ago))
 
     write_atomic(tmp_path / "a", NEW, before=None)
 
     assert not old.exists()
     assert young.exists()
+    assert notes.exists()
 
 
 @pytest.mark.parametrize("is_linked", [False, True])

@@ -5,6 +5,7 @@ Everything is done relative to one open directory, which nobody can swap for a s
 
 import contextlib
 import os
+import re
 import secrets
 import stat
 import time
@@ -19,6 +20,7 @@ from agent_cli_tools.fixed_paths import directory_at
 from agent_cli_tools.textio import failure
 
 _TEMP_PREFIX = ".agt-"
+_TEMP_NAME = re.compile(r"\.agt-[0-9a-f]{16}")
 _STRAY_AFTER_S = 3600.0
 
 
@@ -134,7 +136,7 @@ def _sweep_strays(directory: int) -> None:
     """Remove temporary files a killed program left in *directory* more than an hour ago."""
     limit = time.time() - _STRAY_AFTER_S
     with os.scandir(directory) as entries:
-        strays = [entry for entry in entries if entry.name.startswith(_TEMP_PREFIX)]
+        strays = [entry for entry in entries if _TEMP_NAME.fullmatch(entry.name)]
     for stray in strays:
         with contextlib.suppress(OSError):
             if stray.stat(follow_symlinks=False).st_mtime < limit:

@@ -12,13 +12,11 @@ from agent_cli.tooling import Tool, ToolContext, ToolResult
 from agent_cli_tools.diffs import Diff, diff
 from agent_cli_tools.matching import Edit, Edited, apply_edits
 from agent_cli_tools.parameters import Parameters
-from agent_cli_tools.textio import decode, encode, looks_binary, read_bytes
+from agent_cli_tools.textio import decode, encode, looks_binary, read_to_change
 from agent_cli_tools.workspace import Workspace
 
 EDITS_MAX = 50
 STRINGS_CHARS_MAX = 2_000_000
-FILE_BYTES_MAX = 20_000_000
-_WRITABLE = 0o222
 
 _DESCRIPTION = (
     "Replace exact text in a file. Each old must occur once (or set all) and must not hold line"
@@ -89,11 +87,7 @@ def _read(workspace: Workspace, path: Path) -> bytes:
     shown = workspace.shown(path)
     if not path.exists():
         raise workspace.missing(path)
-    if path.is_dir():
-        raise ToolError(f"{shown} is a directory. Give the path of a file in it.")
-    raw = read_bytes(path, bytes_max=FILE_BYTES_MAX)
-    if not path.stat().st_mode & _WRITABLE:
-        raise ToolError(f"{shown} is read-only. Ask the user whether it may be changed.")
+    raw = read_to_change(path, shown)
     if looks_binary(raw):
         raise ToolError(f"{shown} is binary, so text in it cannot be replaced safely. Use bash.")
     return raw

@@ -16,6 +16,8 @@ Encoding: TypeAlias = Literal["utf-8", "utf-8-sig", "latin-1"]
 
 _BOM = b"\xef\xbb\xbf"
 _SNIFFED_BYTES = 8192
+_CHANGED_BYTES_MAX = 20_000_000
+_WRITABLE = 0o222
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
@@ -51,6 +53,20 @@ def encode(text: str, encoding: Encoding) -> bytes:
             f"The file is {encoding}, which cannot hold the character {character}."
             " Write it with other characters, or convert the file first."
         ) from error
+
+
+def read_to_change(path: Path, shown: str) -> bytes:
+    """Return the content of the file *path*, called *shown*, which is to be changed.
+
+    Raises:
+        ToolError: It may not be, is too large for that, or is no file.
+    """
+    if path.is_dir():
+        raise ToolError(f"{shown} is a directory. Give the path of a file in it.")
+    raw = read_bytes(path, bytes_max=_CHANGED_BYTES_MAX)
+    if not path.stat().st_mode & _WRITABLE:
+        raise ToolError(f"{shown} is read-only. Ask the user whether it may be changed.")
+    return raw
 
 
 def read_bytes(path: Path, *, bytes_max: int) -> bytes:

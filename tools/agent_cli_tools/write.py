@@ -8,17 +8,10 @@ from agent_cli.errors import ToolError
 from agent_cli.tooling import Tool, ToolContext, ToolResult
 from agent_cli_tools.diffs import diff
 from agent_cli_tools.parameters import Parameters
-from agent_cli_tools.textio import (
-    decode,
-    encode,
-    looks_binary,
-    read_bytes,
-)
+from agent_cli_tools.textio import decode, encode, looks_binary, read_to_change
 from agent_cli_tools.workspace import Workspace
 
 CONTENT_CHARS_MAX = 2_000_000
-_WRITABLE = 0o222
-_OLD_BYTES_MAX = 20_000_000
 
 _DESCRIPTION = (
     "Create a file, or replace one that was read in full. For changes in a file use edit."
@@ -88,11 +81,7 @@ def _old_content(workspace: Workspace, path: Path) -> bytes | None:
     shown = workspace.shown(path)
     if not path.exists():
         return None
-    if path.is_dir():
-        raise ToolError(f"{shown} is a directory. Give the path of a file in it.")
-    raw = read_bytes(path, bytes_max=_OLD_BYTES_MAX)
-    if not path.stat().st_mode & _WRITABLE:
-        raise ToolError(f"{shown} is read-only. Ask the user whether it may be changed.")
+    raw = read_to_change(path, shown)
     if raw and not workspace.knows(path, raw):
         why = "exists and was not read in full yet"
         if workspace.has_read(path):
