@@ -14,7 +14,9 @@ from pathlib import Path
 
 from agent_cli.app import App
 from agent_cli.arguments import Arguments
+from agent_cli.repl import repl
 from agent_cli.repl.interrupts import Interrupts
+from agent_cli.repl.look import Look
 from agent_cli.repl.shell import Shell
 from agent_cli.settings import Environment, Loaded, Settings
 from agent_cli.startup import Start
@@ -29,25 +31,43 @@ the files are read and edited, the tests run.
 
 
 async def run_demo() -> int:
-    """Play the demo on this process's streams; return 0 when the project is mended."""
-    writer = Writer(sys.stdout, sys.stderr, color=not os.environ.get("NO_COLOR"))
-    writer.answer(BANNER)
+    """Play the demo on this process's streams; return 0 when the project is mended.
+
+    A signal that ends it is 128 and its number.
+    """
+    color = not os.environ.get("NO_COLOR")
+    writer = Writer(sys.stdout, sys.stderr, color=color)
+    writer.answer(f"{BANNER}\n")
+    ended_by_signal = 0
     with tempfile.TemporaryDirectory(prefix="agent-cli-demo-") as folder:
         workspace = Path(folder).resolve() / "basket"
         with as_file(files(__name__) / "project") as project:
             shutil.copytree(project, workspace, ignore=shutil.ignore_patterns("__pycache__"))
         with as_file(files(__name__) / "recording.jsonl") as recording:
-            await _play(workspace, recording, writer)
+            begun = demo_start(workspace, Arguments(replay=recording))
+            if repl.has_screen():
+                history = Path(folder) / "history"
+                ended_by_signal = await _play_on_screen(begun, history, color=color)
+            else:
+                await _play(begun, writer)
         mended = "quantity >= BULK_FROM" in (workspace / "basket.py").read_text(encoding="utf-8")
-    return 0 if mended else 1
+    return ended_by_signal or int(not mended)
 
 
-async def _play(workspace: Path, recording: Path, writer: Writer) -> None:
-    async with App(demo_start(workspace, Arguments(replay=recording)), one_shot=True) as app:
+async def _play_on_screen(begun: Start, history: Path, *, color: bool) -> int:
+    """Play it as a session looks, and leave at its end; return the session's exit code."""
+    look = Look(color=color, show_thinking=True)  # there is nobody who would press Ctrl-T
+    options = repl.ReplOptions(history, look, first_line=PROMPT, stays=False)
+    return await repl.run(options, lambda: App(begun, one_shot=True))
+
+
+async def _play(begun: Start, writer: Writer) -> None:
+    """Play it line by line, as on a pipe."""
+    async with App(begun, one_shot=True) as app:
         shell = Shell(
             app, prompt=_Nobody(), writer=writer, interrupts=Interrupts(lambda _stop: None)
         )
-        writer.answer(f"\nyou> {PROMPT}\n\n")
+        writer.answer(f"you> {PROMPT}\n\n")
         await shell.handle(PROMPT)
         writer.end_answer()
 

@@ -29,11 +29,13 @@ class ReplOptions(NamedTuple):
     Attributes:
         history: The file earlier prompts are kept in.
         first_line: Done first, as if somebody had typed it; "" for nothing.
+        stays: On a screen, False leaves as soon as the first line is done.
     """
 
     history: Path
     look: Look = Look()
     first_line: str = ""
+    stays: bool = True
 
 
 class _Front(Protocol[ShellT]):
@@ -63,7 +65,7 @@ async def run(options: ReplOptions, build: "Callable[[], Application]") -> int:
         Exception: Whatever *build* raised.
     """
     try:
-        if _is_terminal() and not options.look.screen_reader:
+        if has_screen() and not options.look.screen_reader:
             with typeahead_kept(sys.stdin) as typed:
                 return await _run_live(options, build, typed)
         return await _run_plain(options, build)
@@ -73,8 +75,8 @@ async def run(options: ReplOptions, build: "Callable[[], Application]") -> int:
             flush_or_silence(stream)
 
 
-def _is_terminal() -> bool:
-    """Return whether there is a terminal whose cursor can be moved."""
+def has_screen() -> bool:
+    """Return whether this process has a terminal whose cursor can be moved."""
     dumb = os.environ.get("TERM", "dumb") in ("dumb", "unknown", "")
     return sys.stdin.isatty() and sys.stdout.isatty() and not dumb
 
@@ -89,8 +91,11 @@ async def _run_live(options: ReplOptions, build: "Callable[[], Application]", ty
     interrupts = Interrupts(
         lambda stop: screen.interrupt() if stop is KeyboardInterrupt else screen.leave()
     )
-    shells = LiveShells(screen, waiting, options.look)
-    return await _host(LiveRepl(screen), build, shells, interrupts, screen.leave)
+    shells = LiveShells(screen, waiting, options.look, stays=options.stays)
+    code = await _host(LiveRepl(screen), build, shells, interrupts, screen.leave)
+    if shells.farewell:
+        Writer(sys.stdout, sys.stderr, color=options.look.color).aside(shells.farewell, "dim")
+    return code
 
 
 async def _run_plain(options: ReplOptions, build: "Callable[[], Application]") -> int:

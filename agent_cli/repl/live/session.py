@@ -59,10 +59,15 @@ class Waiting:
 class LiveShells:
     """Makes the shell of a session on a screen, and gives it what was typed before it was there."""
 
-    def __init__(self, screen: LiveScreen, waiting: Waiting, look: Look) -> None:
+    def __init__(
+        self, screen: LiveScreen, waiting: Waiting, look: Look, *, stays: bool = True
+    ) -> None:
+        """Unless it *stays*, the session ends when that is done; then `farewell` has a line."""
+        self.farewell = ""
         self._screen = screen
         self._waiting = waiting
         self._look = look
+        self._stays = stays
 
     def load(self) -> None:
         """Import the shell, and with it the agent and the markdown."""
@@ -79,11 +84,20 @@ class LiveShells:
             running = tasks.create_task(shell.run())
             self._screen.listener = shell
             shell.queue(self._waiting.lines)
+            if not self._stays:
+                tasks.create_task(self._leave_after(shell))
             try:
                 yield shell
             finally:
                 await shell.stop()
                 running.cancel()
+                if app.sessions.id and app.agent.conversation.prompts:
+                    id = app.sessions.id
+                    self.farewell = f"session {id}: agent-cli --resume {id} goes on with it"
+
+    async def _leave_after(self, shell: "LiveShell") -> None:
+        await shell.wait_for_idle()
+        self._screen.leave()
 
 
 class LiveRepl:

@@ -108,6 +108,10 @@ class LiveShell:
         """End what runs and return when it has ended."""
         self._lines.clear()
         self.interrupt()
+        await self.wait_for_idle()
+
+    async def wait_for_idle(self) -> None:
+        """Return when neither a run nor a command goes on."""
         await self._idle.wait()
 
     @property
