@@ -12,6 +12,7 @@ RETRIED_IN_STREAM = frozenset(
 )
 SPEND_LIMITS = frozenset({"enforced_spend_limit_reached", "contract_spend_limit_reached"})
 OWN_SPEND_LIMIT = "You have reached your specified API usage limits"
+NO_CREDIT = "credit balance is too low"
 TOO_LONG = "prompt is too long"
 MAX_SAID_CHARS = 300
 
@@ -117,6 +118,8 @@ def _reason_and_advice(refusal: Refusal) -> tuple[str, str]:
         return f"the conversation is too large for the model ({said})", "shorten it with /compact"
     if _spent(refusal):
         return f"a spending limit is reached ({said})", "raise it in the API's console"
+    if NO_CREDIT in refusal.message:
+        return f"the API wants a payment first ({said})", "check the billing settings"
     match refusal.status:
         case 200:
             return f"the API broke the reply off ({said})", "ask again"

@@ -371,11 +371,16 @@ async def test_the_connection_serves_the_next_request_too() -> None:
             "raise it in the API's console",
         ),
         (
+            error(400, "invalid_request_error", "Your credit balance is too low to go on."),
+            "the API wants a payment first (Your credit balance is too low to go on); "
+            "check the billing settings",
+        ),
+        (
             raw(403, b"blocked by proxy", headers={"request-id": "req_scripted_error"}),
             "the key may not do this (blocked by proxy); check what the key and workspace allow",
         ),
     ],
-    ids=["400", "401", "402", "403", "404", "413", "spend limit", "own spend limit", "no JSON"],
+    ids=["400", "401", "402", "403", "404", "413", "spend", "own spend", "credit", "no JSON"],
 )
 async def test_what_cannot_pass_is_said_at_once_in_one_sentence(
     answer: Answer, sentence: str
