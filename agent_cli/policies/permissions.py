@@ -119,10 +119,10 @@ class Permissions:
                 with suppress(ToolError):  # Its input need not fit any more.
                     await self(call, tool, check_input(tool, call.input))
 
-    def remember(self, call: ToolCall) -> None:
-        """Allow calls like this one for the rest of the session."""
+    def remember(self, call: ToolCall, origin: str = _THIS_SESSION) -> None:
+        """Allow calls like this one for the rest of the session; *origin* is where that stands."""
         for written in self.asked_about(call).rules:
-            self._allow(parse_rule(written, _THIS_SESSION))
+            self._allow(parse_rule(written, origin))
 
     @property
     def project_file(self) -> Path | None:
@@ -135,10 +135,9 @@ class Permissions:
         Raises:
             SettingsError: The rules cannot be stored; nothing is allowed then.
         """
-        rules = self.asked_about(call).rules
-        if rules and self._project_rules:
+        if self._project_rules and (rules := self.asked_about(call).rules):
             self._project_rules.add(rules)
-        self.remember(call)
+        self.remember(call, str(self.project_file or _THIS_SESSION))
 
     def is_remembered(self, call: ToolCall) -> bool:
         """Return whether what was remembered since *call* was asked about allows it."""

@@ -404,6 +404,7 @@ async def test_what_is_remembered_for_the_project_is_stored_and_holds_at_once() 
     assert stored == [["bash(npm test *)"]]
     assert (keeps.is_remembered(call), broken.is_remembered(call)) == (True, False)
     assert (runs(keeps, "npm test"), runs(broken, "npm test")) == (Allow, Ask)
+    assert [rule.origin for _kind, rule in keeps.rules()] == ["permissions.toml"]
 
 
 async def test_always_is_not_offered_where_it_would_change_nothing() -> None:
