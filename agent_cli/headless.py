@@ -228,7 +228,7 @@ class _HeadlessRun:
             )
 
     def _note(self, result: RunResult) -> None:
-        if ended := narrate_end(result):
+        if (ended := narrate_end(result)) and not (self._writer.stdout_closed or self._unwritable):
             failed = ended.style == "error"
             self._tell(ErrorShown(ended.text) if failed else Notice("warning", ended.text))
         final = result.final_message
