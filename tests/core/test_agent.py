@@ -516,7 +516,7 @@ async def test_own_sources_of_messages_may_return_nothing() -> None:
 
 @pytest.mark.parametrize("ending", ["limit", "abort"])
 async def test_a_steered_message_is_never_lost(ending: str) -> None:
-    """S0-42, S0-48: if the run that skipped a batch for it ends first, it is queued again."""
+    """S0-42, S0-48: if the run that skipped a batch for it ends first, it is queued again, once."""
     held = Held()
     asks = calls(tool_use("held", {}, "t1"), tool_use("held", {}, "t2"))
     options = LoopConfig(concurrency=1, max_rounds=1)
@@ -534,6 +534,8 @@ async def test_a_steered_message_is_never_lost(ending: str) -> None:
     delivered = users(model.requests[-1].messages)[1:]
     assert delivered + [message.text for message in agent.clear_all_queues()] == ["keep me"]
     assert ending == "limit" or delivered == []
+    await agent.prompt("more")
+    assert not agent.has_queued_messages()
 
 
 # Continue.
