@@ -243,7 +243,10 @@ def _role_and_content(message: LlmMessage) -> tuple[str, list[Json]]:
 
 def not_blank(content: Iterable[Block]) -> list[Block]:
     """Return *content* without text blocks that hold nothing but white space."""
-    return [b for b in content if b["type"] != "text" or str(b.get("text", "")).strip()]
+    # Not strip: it would copy all the text there is, for every request.
+    return [
+        b for b in content if b["type"] != "text" or not (str(b.get("text", "")) or " ").isspace()
+    ]
 
 
 def problems(api_messages: Sequence[Block]) -> list[str]:
