@@ -180,7 +180,7 @@ async def _payloads(opened: "OpenReply") -> AsyncGenerator[Mapping[str, Json], N
         async for chunk in opened.chunks:
             for event in decoder.feed(chunk):
                 yield _payload(event, opened)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BrokenReply(str(error)) from error
 
 

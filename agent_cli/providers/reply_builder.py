@@ -5,7 +5,7 @@ and the SDK's own accumulation copies the reply for every delta.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from uuid import uuid4
 
@@ -23,6 +23,8 @@ from agent_cli.providers.models import cost_microdollars
 from agent_cli.timeline import Block, Json, Usage
 
 INVALID_JSON = "INVALID_JSON"
+# A model that repeats "[" for ever must not end the run, nor the record: both walk what they hold.
+_DEPTH_MAX = 100
 
 
 class BrokenReply(Exception):
@@ -173,9 +175,21 @@ def _tool_input(written: str) -> Json:
         parsed: Json = json.loads(written, parse_constant=_not_json)
         # A lone surrogate is legal in JSON text and cannot be written as UTF-8 ever after.
         json.dumps(parsed, ensure_ascii=False).encode()
-    except ValueError:
+    except (ValueError, RecursionError):
         return {INVALID_JSON: written}
-    return parsed if isinstance(parsed, dict) else {INVALID_JSON: written}
+    usable = isinstance(parsed, dict) and _is_within(parsed, _DEPTH_MAX)
+    return parsed if usable else {INVALID_JSON: written}
+
+
+def _is_within(value: Json, depth: int) -> bool:
+    match value:
+        case dict():
+            parts: Iterable[Json] = value.values()
+        case list():
+            parts = value
+        case _:
+            return True
+    return depth > 0 and all(_is_within(part, depth - 1) for part in parts)
 
 
 def _not_json(constant: str) -> Json:

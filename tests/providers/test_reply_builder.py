@@ -1,5 +1,6 @@
 """Blocks and figures from raw events, and what counts as broken."""
 
+import json
 from collections.abc import Iterable
 
 import pytest
@@ -59,6 +60,17 @@ def test_arguments_are_parsed_when_their_block_ends(
 ) -> None:
     """What is no JSON object, or could never be sent back, is kept as text for the model."""
     assert tool_input(*pieces) == arguments
+
+
+@pytest.mark.parametrize("depth", [100, 700, 3_000])
+def test_brackets_without_end_are_text_for_the_model(depth: int) -> None:
+    """A model that repeats itself: parsing, recording and sending walk what is nested."""
+    deep = f'{{"a": {"[" * depth}{"]" * depth}}}'
+    deepest = f'{{"a": {"[" * 99}{"]" * 99}}}'
+
+    assert tool_input(deep) == {"INVALID_JSON": deep}
+    assert tool_input(deep[: 6 + depth]) == {"INVALID_JSON": deep[: 6 + depth]}
+    assert tool_input(deepest) == json.loads(deepest)
 
 
 def test_arguments_that_came_with_the_start_are_kept() -> None:
