@@ -28,9 +28,15 @@ def run(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return _ended(argv, 130, "aborted")
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EPIPE):
+        if error.errno in (errno.ENOSPC, errno.EPIPE):
+            return _unwritten(error)
+        if not (isinstance(error, PermissionError) and error.filename):
             raise
-        return _unwritten(error)
+        # Of settings and state: another user's home directory is what `sudo -u` leaves in HOME.
+        locked = (
+            f"{error.filename} is out of reach ({error.strerror}): set HOME to a folder of yours"
+        )
+        return _ended(argv, _complain(SettingsError(locked), 2), "error")
     return exit_code
 
 
