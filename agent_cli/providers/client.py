@@ -138,7 +138,11 @@ def _sdk_client(connection: Connection) -> anthropic.AsyncAnthropic:
         )
     except (anthropic.AnthropicError, httpx2.InvalidURL, ValueError) as error:
         raise ModelError(
-            f"the API client cannot be set up: {error}; check key and base URL"
+            f"the API client cannot be set up: {error}; check key, base URL and proxies"
+        ) from error
+    except ImportError as error:  # the one that only a proxy asks for
+        raise ModelError(
+            "a SOCKS proxy needs one more package: pip install socksio, or set another proxy"
         ) from error
     except OSError as error:
         raise ModelError(

@@ -425,6 +425,19 @@ async def test_missing_certificates_are_named(monkeypatch: pytest.MonkeyPatch) -
     )
 
 
+async def test_a_socks_proxy_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was called a damaged installation."""
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+    monkeypatch.setitem(sys.modules, "socksio", None)
+
+    async with asker(base_url="http://127.0.0.1:1", api_key="k") as it:
+        asked = await it.ask()
+
+    assert str(asked.error) == (
+        "a SOCKS proxy needs one more package: pip install socksio, or set another proxy"
+    )
+
+
 @pytest.mark.parametrize("key", ["secret-1\nkey", "secret-\u043a"])
 async def test_a_key_that_no_header_can_hold_is_not_shown(key: str) -> None:
     """The HTTP library would print it."""
