@@ -191,7 +191,7 @@ class SessionStore:
         return known[1]
 
     def _paths(self) -> Iterator[Path]:
-        return self._folder.glob("*.jsonl")
+        return filter(Path.is_file, self._folder.glob("*.jsonl"))
 
     def _path(self, id: str) -> Path:
         return self._folder / f"{id}.jsonl"

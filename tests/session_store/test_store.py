@@ -74,6 +74,18 @@ def test_sessions_are_listed_the_last_used_first(store: SessionStore) -> None:
     assert [info.id for info in store.list(limit=1)] == [first.id]
 
 
+def test_what_is_no_file_is_no_session(store: SessionStore) -> None:
+    """A link to a session that was moved away ended every list in a traceback."""
+    session = short_session(store, "hello")
+    session.path.with_name("link.jsonl").symlink_to("moved-away.jsonl")
+    session.path.with_name("folder.jsonl").mkdir()
+
+    assert [info.id for info in store.list()] == [session.id]
+    assert store.latest(WORKSPACE) == session.id
+    with pytest.raises(SessionNotFound):
+        store.find("folder")
+
+
 def test_a_session_that_did_not_change_is_not_read_again_to_be_listed(
     store: SessionStore,
 ) -> None:
