@@ -75,7 +75,8 @@ def test_resizes_lose_nothing_and_leave_one_prompt(tmux: Tmux) -> None:
         tmux.until(lambda rows, shown=shown: f"piece {shown}" in rows)  # type: ignore[misc]
     tmux.until(lambda rows: any("context" in row for row in rows))
 
-    rows = tmux.until(lambda rows: prompts(rows) == 1)
+    # Painted for good a frame after the status line, and again when the last size has settled.
+    rows = tmux.until(lambda rows: prompts(rows) == 1 and "piece 0" in rows)
 
     assert [row for row in rows if row.startswith("piece")] == [f"piece {n}" for n in range(40)]
     assert sum("model-1 minimal" in row for row in rows) == 1
