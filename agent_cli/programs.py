@@ -11,8 +11,9 @@ def find_program(name: str, *, outside: Path) -> Path | None:
     """Return the program *name*: of our own installation, or else from PATH.
 
     A program below *outside* or the current directory, or in a PATH entry that depends on the
-    latter, belongs to whoever wrote the repository, and is passed over. What the system itself
-    brings never is, even if somebody works in the root of all.
+    latter, belongs to whoever wrote the repository, and is passed over; so is a version manager's
+    shim, which runs what a file of the repository names. What the system itself brings never is,
+    even if somebody works in the root of all.
     """
     ours = Path(sysconfig.get_path("scripts"))
     foreign = (outside, Path.cwd())
@@ -24,7 +25,8 @@ def find_program(name: str, *, outside: Path) -> Path | None:
         # Our own installation may well be a virtual environment inside the workspace.
         if directory == ours or directory in _SYSTEM:
             return program
-        if not any(map(program.resolve().is_relative_to, foreign)):
+        is_foreign = any(map(program.resolve().is_relative_to, foreign))
+        if not is_foreign and directory.name != "shims":
             return program
     return None
 

@@ -323,6 +323,20 @@ async def test_an_rg_in_the_workspace_is_not_run(
     assert not Path(command[0]).is_relative_to(tools.root)
 
 
+async def test_a_shim_for_rg_is_not_run(
+    tools: Tools, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 13: it runs what a `.tool-versions` in the workspace names."""
+    shims = tmp_path_factory.mktemp("manager") / "shims"
+    shims.mkdir()
+    (shims / "rg").write_text("#!/bin/sh\n")
+    (shims / "rg").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{shims}:{os.environ['PATH']}")
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tools.root / "nowhere"))
+
+    assert searches.searcher(tools.workspace)[0] != str(shims / "rg")
+
+
 @pytest.fixture
 def slow_search(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tools]:
     """Without ripgrep, a regular expression that takes for ever."""

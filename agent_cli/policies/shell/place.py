@@ -62,6 +62,11 @@ class Place:
         found = shutil.which(name, path=self.search_path)
         if found and (self._holds(found) or self._holds(os.path.realpath(found))):
             raise Objection(f"{name} is a program of the workspace: {found}")
+        if found and Path(found).parent.name == "shims":
+            # Of a version manager (asdf, pyenv, mise): a file here names the program it runs.
+            raise Objection(
+                f"{name} may be any program that a file of the workspace names: {found}"
+            )
 
     def check_path(self, text: str, folder: str) -> str:
         """Return where *text*, seen from *folder*, leads to.

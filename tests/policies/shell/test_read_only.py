@@ -136,8 +136,16 @@ def test_cd_is_followed_where_it_is_certain(workspace: Workspace) -> None:
 
 
 def test_a_program_of_the_workspace_is_not_the_one_that_is_known(workspace: Workspace) -> None:
-    """Threat 13: a PATH that leads into the repository, or depends on where the shell stands."""
-    for search_path in (f"{workspace.root}/bin:/usr/bin:/bin", ".:/usr/bin", ":/usr/bin"):
+    """Threat 13: a PATH that leads into the repository, or depends on where the shell stands.
+
+    A version manager's shim runs what a file of the repository names.
+    """
+    shims = workspace.outside / "shims"
+    shims.mkdir()
+    (shims / "ls").write_text("#!/bin/sh\n")
+    (shims / "ls").chmod(0o755)
+    folders = (f"{workspace.root}/bin", ".", "", str(shims))
+    for search_path in (f"{folder}:/usr/bin:/bin" for folder in folders):
         planted = Place(root=workspace.root, is_secret=is_secret, search_path=search_path)
 
         assert not reads("ls", planted)
