@@ -32,19 +32,25 @@ _GIT_CLEAN = re.compile(r"-\w*f\w*|--force")
 
 def destruction(readings: Iterable[Reading], root: PurePath) -> str | None:
     """Return what one of *readings* would destroy or publish, in words; None if none would."""
-    for reading in readings:
-        if not reading or reading[0] is None:
-            continue
-        found = _destruction(base_name(reading[0]), reading[1:], root)
-        if found:
-            return found
-    return None
+    commands = [(base_name(each[0]), each[1:]) for each in readings if each and each[0]]
+    moved = any(name in ("cd", "pushd") and _leaves(words, root) for name, words in commands)
+    found = (_destruction(name, words, root, moved=moved) for name, words in commands)
+    return next(filter(None, found), None)
 
 
-def _destruction(name: str, arguments: Reading, root: PurePath) -> str | None:
+def _leaves(arguments: Reading, root: PurePath) -> bool:
+    """Return whether a `cd` with *arguments* may lead out of *root*."""
+    folders = [word for word in arguments if word is None or not word.startswith("-")]
+    return not folders or any(
+        each is None or (PurePath(each) not in (PurePath(), root) and _is_vital(each, root))
+        for each in folders
+    )
+
+
+def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) -> str | None:
     words = [word for word in arguments if word is not None]
     if name == "rm":
-        return _removal(arguments, root)
+        return _removal(arguments, root, moved=moved)
     if name == "find" and "-delete" in words:
         return _deletion(arguments, root)
     for loss in _LOSSES.get(name, ()):
@@ -61,14 +67,15 @@ def _destruction(name: str, arguments: Reading, root: PurePath) -> str | None:
     return None
 
 
-def _removal(arguments: Reading, root: PurePath) -> str | None:
+def _removal(arguments: Reading, root: PurePath, *, moved: bool) -> str | None:
+    """Return what `rm` with *arguments* would remove; *moved* where names lead elsewhere."""
     options = [word for word in arguments if word and word.startswith("-")]
     recursive = any(
-        option == "--recursive" or (option[1:2] != "-" and {"r", "R"} & set(option))
+        option.startswith("--r") or (option[1:2] != "-" and {"r", "R"} & set(option))
         for option in options
     )
     targets = [word for word in arguments if word is None or not word.startswith("-")]
-    if recursive and any(target is None or _is_vital(target, root) for target in targets):
+    if recursive and any(each is None or moved or _is_vital(each, root) for each in targets):
         return "rm -r of more than one folder of the workspace, or of what the text does not tell"
     return None
 

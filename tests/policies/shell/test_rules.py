@@ -217,6 +217,11 @@ def test_a_rule_without_words_means_every_command(written: str | None) -> None:
         "bash -c 'rm -rf /'",
         "echo / | xargs rm -rf",
         "cat x | rm 2>/dev/null -rf /",
+        "cd .. && rm -rf work",
+        "cd; rm -rf x",
+        'cd "$x"; rm -rf build',
+        "cd -- /etc && rm -r x",
+        "rm --recurs ..",
         "! ! rm -rf /",
         "ls\n\\rm -rf /",
         "ls \n\\\nrm -rf /",
@@ -256,7 +261,9 @@ def test_what_cannot_be_taken_back_asks_whatever_is_allowed(script: str) -> None
     "script",
     [
         *("rm -rf build", "rm x", "git push", "git push -u origin main", "git clean -n"),
-        *("git reset", "npm test", "find . -name '*.pyc' -delete"),
+        *("cd src && rm -rf build", "cd ./a/b; rm -r x", "cd /nowhere && rm -r x"),
+        *("cd . && rm -r x", "git reset", "npm test"),
+        "find . -name '*.pyc' -delete",
     ],
 )
 def test_what_can_be_made_again_is_left_to_the_rules(script: str) -> None:
