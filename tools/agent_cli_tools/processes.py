@@ -239,8 +239,12 @@ def _spawn(line: CommandLine) -> "tuple[subprocess.Popen[bytes], socket.socket, 
 
 
 def _first_to_go(pid: int) -> None:
-    """Let the kernel kill *pid*, or what it starts, before others when there is no memory left."""
-    # By us, because Landlock lets nobody in it write there.
+    """Let the kernel kill *pid*, or what it starts, before others when there is no memory left.
+
+    No limit instead: RLIMIT_AS and RLIMIT_DATA count for each process alone, and what is reserved
+    like what is used, so that sanitizers and virtual machines would not even start.
+    """
+    # By us, because Landlock lets nobody in it write there, and in bubblewrap nobody can.
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
 

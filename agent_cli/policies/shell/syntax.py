@@ -1,13 +1,15 @@
 """The only place that knows the parser: text of a bash script in, its syntax tree out."""
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 
+# A decision looks at the same script three times; what is odd enough takes the parser a second.
+@lru_cache(maxsize=8)
 def syntax_tree(script: str) -> "Node":
     """Return the root of the tree of *script*; what cannot be parsed is an ERROR node in it."""
     # A lone surrogate is no character; "?" is what no whitelist knows.
