@@ -5,7 +5,7 @@ from typing import Final
 
 from prompt_toolkit.utils import get_cwidth
 
-_ESCAPE: Final = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\")
+_ESCAPE: Final = re.compile(r"(\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\)")
 
 
 def row_width(row: str) -> int:
@@ -30,3 +30,20 @@ def shortened(text: str, cells_max: int) -> str:
             break
         kept.append(char)
     return "".join(kept) + "…" if cells_max > 0 else ""
+
+
+def cut(row: str, columns: int) -> str:
+    """Return *row*, which may hold colours, cut to *columns* cells; all its escapes stay."""
+    if row_width(row) <= columns:
+        return row
+    parts, room = [], columns - 1
+    for at, part in enumerate(_ESCAPE.split(row)):
+        if at % 2:  # an escape
+            parts.append(part)
+        elif (width := row_width(part)) <= room:
+            parts.append(part)
+            room -= width
+        elif room >= 0:
+            parts.append(shortened(part, room + 1))
+            room = -1
+    return "".join(parts)

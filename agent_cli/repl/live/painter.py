@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from agent_cli.repl.live.application import LiveApplication, wraps_again
-from agent_cli.repl.live.cells import row_width, rows_taken
+from agent_cli.repl.live.cells import cut, row_width, rows_taken
 from agent_cli.repl.live.output import FrameOutput
 
 _TAIL_ROWS_MAX: Final = 12
@@ -80,10 +80,13 @@ class Painter:
         self.show((), self._wanted)
 
     def _fitting(self, rows: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the last of *rows*: what scrolled off the screen could not be erased."""
+        """Return the last of *rows*, none wider than the screen.
+
+        What scrolled off the screen, or wrapped, could not be erased.
+        """
         size = self._output.get_size()
         room = min(_TAIL_ROWS_MAX, size.rows // 2 - 2, size.rows - self._app.height - 2)
-        return rows[-room:] if room > 0 else ()
+        return tuple(cut(row, size.columns) for row in rows[-room:]) if room > 0 else ()
 
     def _replace(self, tail: tuple[str, ...]) -> None:
         output, app = self._output, self._app

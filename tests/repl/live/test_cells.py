@@ -1,0 +1,28 @@
+"""Rows that are cut."""
+
+import pytest
+
+from agent_cli.repl.live.cells import cut, row_width
+
+BOLD, OFF = "\x1b[1m", "\x1b[0m"
+
+
+@pytest.mark.parametrize(
+    ("row", "columns", "expected"),
+    [
+        ("thinking", 8, "thinking"),
+        ("thinking", 7, "thinki…"),
+        (f"{BOLD}Bash{OFF} ls", 7, f"{BOLD}Bash{OFF} ls"),
+        (f"{BOLD}Bash{OFF} ls", 6, f"{BOLD}Bash{OFF} …"),
+        (f"{BOLD}Bash{OFF} ls", 5, f"{BOLD}Bash{OFF}…"),
+        (f"{BOLD}Bash{OFF} ls", 3, f"{BOLD}Ba…{OFF}"),
+        ("漢字かな", 6, "漢字…"),
+        ("漢字かな", 1, "…"),
+    ],
+)
+def test_a_row_is_cut_between_characters_and_its_colours_end(
+    row: str, columns: int, expected: str
+) -> None:
+    """The terminal alone would put the last character of the row into the last column."""
+    assert cut(row, columns) == expected
+    assert row_width(expected) <= columns
