@@ -118,6 +118,8 @@ def _cut(row: Row, columns: int) -> Row:
     if cells(text) <= columns:
         return row
     note = f" … {len(row.text):,} characters in all"
+    if len(note) >= columns:  # it would be all there is to see
+        note = "…"
     _, end = next(broken(text, max(columns - len(note), 1)))
     return Row(text[:end] + note, row.style)
 

@@ -87,6 +87,7 @@ def test_a_line_that_would_fill_the_screen_is_cut_with_a_count() -> None:
 
     assert row == Row("x" * 13 + " … 10,000 characters in all", "added")
     assert folded([Row("x" * 100)], rows_max=10, columns=40) == (Row("x" * 100),)
+    assert folded([Row("x" * 100)], rows_max=4, columns=20) == (Row("x" * 19 + "…"),)
 
 
 @pytest.mark.parametrize(
