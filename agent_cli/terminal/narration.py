@@ -94,9 +94,12 @@ def words(text: str) -> list[str]:
 
 def seconds(elapsed_s: float) -> str:
     """Return a duration as a person reads it: `0.3 s`, `12 s`, `3 min 5 s`."""
-    if elapsed_s < 10:
-        return f"{elapsed_s:.1f} s"
-    minutes, rest_s = divmod(round(elapsed_s), 60)
+    return f"{elapsed_s:.1f} s" if elapsed_s < 10 else whole_seconds(round(elapsed_s))
+
+
+def whole_seconds(elapsed_s: int) -> str:
+    """Return a duration that still goes on: `3 s`, `3 min 5 s`."""
+    minutes, rest_s = divmod(elapsed_s, 60)
     return f"{minutes} min {rest_s} s" if minutes else f"{rest_s} s"
 
 

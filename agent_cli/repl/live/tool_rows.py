@@ -11,7 +11,7 @@ from agent_cli.repl.live.results import has_failed, outcome_of
 from agent_cli.repl.live.widgets import SideOutput, progress_of
 from agent_cli.repl.markdown.cells import wrapped
 from agent_cli.repl.refusals import failure
-from agent_cli.terminal.narration import describe_call, label_of, seconds
+from agent_cli.terminal.narration import describe_call, label_of, seconds, whole_seconds
 from agent_cli.terminal.sanitize import clean
 from agent_cli.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.tooling import Tool, ToolResult
@@ -134,7 +134,7 @@ class ToolRows:
             elif call.started_s is None:
                 rows.append(self._paint.text(f"· {call.text}", "dim"))
             else:
-                passed = seconds(int(self._clock() - call.started_s))
+                passed = whole_seconds(int(self._clock() - call.started_s))
                 room = self._columns() - len(passed) - len(spinner) - 3
                 text = self._named(call, shortened(call.text, room))
                 rows.append(f"{spinner} {text} {self._paint.text(passed, 'dim')}")

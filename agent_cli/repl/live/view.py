@@ -15,7 +15,7 @@ from agent_cli.repl.live.sentences import sentence_rows
 from agent_cli.repl.live.tool_rows import ToolRows
 from agent_cli.repl.look import Streaming
 from agent_cli.repl.markdown import THEMES, MarkdownStream
-from agent_cli.terminal.narration import narrate, seconds
+from agent_cli.terminal.narration import narrate, whole_seconds
 from agent_cli.terminal.sanitize import Filter
 
 _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -116,9 +116,9 @@ class View:
     def _doing(self, began_s: float) -> str:
         now_s = self._clock()
         if self._retry_s > now_s:
-            return f"trying again in {seconds(ceil(self._retry_s - now_s))}"
+            return f"trying again in {whole_seconds(ceil(self._retry_s - now_s))}"
         word = "thinking" if self._phase == Phase.THINKING else "working"
-        return f"{word} {seconds(int(now_s - began_s))}"
+        return f"{word} {whole_seconds(int(now_s - began_s))}"
 
     def _is_apart(self, kind: str) -> bool:
         return self._kind not in ("gap", kind)

@@ -114,7 +114,7 @@ def test_each_call_has_a_live_row_and_one_for_good_with_duration_and_outcome() -
     screen.now_s = 15.0
     screen(end("1", ToolResult.error("there is no\na.py")))
 
-    assert [row[1:] for row in running] == [" read a.py 3.0 s", " read b.py 2.0 s"]
+    assert [row[1:] for row in running] == [" read a.py 3 s", " read b.py 2 s"]
     assert one_done == []
     assert still[1] == "✓ read b.py · 2.0 s"
     assert screen.rows == [
@@ -167,8 +167,8 @@ def test_the_wait_before_another_attempt_is_counted_down() -> None:
     screen.now_s = 3.0
 
     assert [row[2:] for row in (waiting[-2], screen.tail[-2])] == [
-        "trying again in 3.0 s · Ctrl-C stops",
-        "thinking 3.0 s · Ctrl-C stops",
+        "trying again in 3 s · Ctrl-C stops",
+        "thinking 3 s · Ctrl-C stops",
     ]
 
 
@@ -180,7 +180,7 @@ def test_thinking_has_rows_of_its_own_before_the_answer() -> None:
     screen(delta("ond", ThinkingDelta), delta("The answer."))
     screen(events.MessageEnd(AssistantMessage((text_block("The answer."),))))
 
-    assert during == (["first"], ["sec", "", "⠋ thinking 0.0 s · Ctrl-C stops", ""])
+    assert during == (["first"], ["sec", "", "⠋ thinking 0 s · Ctrl-C stops", ""])
     assert screen.rows == ["first", "second", "", "The answer."]
 
 
