@@ -37,7 +37,8 @@ def test_the_prompt_comes_first_and_the_program_behind_it_later() -> None:
 
         assert b"you> " in terminal.bytes
         assert first == "you>"
-        assert terminal.transcript == "tools: bash, note\nMCP servers: docs\nlogs: agent.log"
+        greeting = "tools: bash, note\nMCP servers: docs\nlogs: agent.log\n"
+        terminal.until(lambda: terminal.transcript == greeting)
 
 
 def test_nothing_heavy_is_imported_before_the_first_prompt() -> None:
