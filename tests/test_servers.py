@@ -160,8 +160,11 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_what_a_server_changes_in_mid_run_lands_with_the_next_turn() -> None:
+async def test_what_a_server_changes_in_mid_run_lands_with_the_next_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """S1-42, G11: it tells so, the next turn waits until it is known, and says what it costs."""
+    monkeypatch.setattr("agent_cli.servers._CHANGE_WAIT_S", LIMIT_S)
     Path("description").write_text("Replies")
     changed = '{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}'
     async with program(
