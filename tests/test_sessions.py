@@ -188,7 +188,8 @@ def with_full_disk(api: FakeMessagesApi, *arguments: str, free_in: Path) -> Fini
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        env=environment(api, {}),
+        # What it imports must not be kept either: cut off, it would break every later start.
+        env=environment(api, {}) | {"PYTHONDONTWRITEBYTECODE": "1"},
         timeout=60,
         check=False,
         preexec_fn=partial(resource.setrlimit, resource.RLIMIT_FSIZE, (limit, limit)),
