@@ -50,7 +50,8 @@ class Placeholders:
             for path in held:
                 if self._holders[path] <= 0:
                     del self._holders[path]
-                    _let_go(path, self._locks.pop(path))
+                    if path in self._locks:  # else `close` has come in between
+                        _let_go(path, self._locks.pop(path))
 
     def close(self) -> None:
         """Remove what is still held."""

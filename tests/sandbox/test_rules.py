@@ -218,6 +218,17 @@ def test_a_placeholder_is_kept_until_the_last_lets_go(root: Path) -> None:
     assert not path.exists()
 
 
+def test_a_placeholder_may_be_let_go_after_the_end(root: Path) -> None:
+    """Ctrl-C while the sandbox is still being tried, in a thread that nobody waits for."""
+    places, path = Placeholders(), root / ".mcp.json"
+    held = places.hold([path], [])
+
+    places.close()
+    places.release(held)
+
+    assert not path.exists()
+
+
 def test_a_placeholder_that_another_session_removes_is_made_anew(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
