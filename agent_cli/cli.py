@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -24,9 +25,9 @@ def run(argv: Sequence[str]) -> int:
         sys.stdout.flush()
     except AgentCliError as error:
         exit_code = 2 if isinstance(error, UsageError | SettingsError) else 1
-        return _ended(argv, _complain(error, exit_code), "error")
+        return _ended(argv, _complain(error, exit_code))
     except KeyboardInterrupt:
-        return _ended(argv, 130, "aborted")
+        return 130
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EPIPE):
             return _unwritten(error)
@@ -36,17 +37,17 @@ def run(argv: Sequence[str]) -> int:
         locked = (
             f"{error.filename} is out of reach ({error.strerror}): set HOME to a folder of yours"
         )
-        return _ended(argv, _complain(SettingsError(locked), 2), "error")
+        return _ended(argv, _complain(SettingsError(locked), 2))
     return exit_code
 
 
-def _ended(argv: Sequence[str], exit_code: int, stop_reason: str) -> int:
+def _ended(argv: Sequence[str], exit_code: int) -> int:
     """Return *exit_code*; whoever reads JSON waits for a result, whatever happened."""
     if asks_for_json(argv):
         from agent_cli.headless import Outcome  # noqa: PLC0415 - rare
         from agent_cli.stream_json import to_line  # noqa: PLC0415
 
-        print(to_line(Outcome(stop_reason=stop_reason, exit_code=exit_code).to_json()))
+        print(to_line(Outcome(exit_code=exit_code).to_json()))
     return exit_code
 
 
@@ -79,6 +80,10 @@ def _run(arguments: Arguments) -> int:
             print(help_text(), end="")
             return 0
         case _:
+            if arguments.output_format != "text":
+                # They wait until there is a run, which can end with a result.
+                stops = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+                signal.pthread_sigmask(signal.SIG_BLOCK, stops)
             from agent_cli.commands import COMMANDS  # noqa: PLC0415 - half of the start-up time
 
             return COMMANDS[arguments.command](arguments)

@@ -280,6 +280,7 @@ class _HeadlessRun:
         numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         for number in numbers:
             loop.add_signal_handler(number, self._interrupt, number)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
         try:
             yield
         finally:

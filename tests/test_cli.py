@@ -1,12 +1,21 @@
 """The command line's outermost frame: what comes of a world that refuses."""
 
+import asyncio
+import io
+import json
 import os
+import signal
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from agent_cli import commands, headless
+from agent_cli.arguments import Arguments
 from agent_cli.cli import run
+
+LIMIT_S = 30.0
 
 
 def test_a_reader_that_went_away_is_no_error(
@@ -42,3 +51,33 @@ def test_a_home_directory_out_of_reach_is_a_sentence(
     assert exit_code == 2
     assert said.endswith("is out of reach (Permission denied): set HOME to a folder of yours\n")
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_before_there_is_a_run_ends_with_a_result(
+    monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int
+) -> None:
+    """S1-30: on a busy machine the start takes seconds, and whoever reads JSON waits."""
+
+    stopped = threading.Event()
+
+    def built() -> headless.Application:
+        assert stopped.wait(LIMIT_S)
+        raise AssertionError("nobody waits for this any more")
+
+    def raising(_arguments: Arguments) -> int:
+        signal.raise_signal(number)
+        return asyncio.run(headless.run("hi", built, output_format="json"))
+
+    stdout = io.TextIOWrapper(io.BytesIO())
+    monkeypatch.setattr(sys, "stdout", stdout)
+    monkeypatch.setitem(commands.COMMANDS, "print", raising)
+    with open(os.devnull) as stdin:  # noqa: PTH123 - as above
+        monkeypatch.setattr(sys, "stdin", stdin)
+        exit_code = run(["-p", "hi", "--output-format", "json"])
+    stopped.set()
+
+    stdout.seek(0)
+    result = json.loads(stdout.read())
+    assert (exit_code, result["type"], result["exit_code"]) == (code, "app.result", code)
+    assert result["stop_reason"] == "aborted"
