@@ -37,7 +37,6 @@ from agent_cli.server_host import ServerHost
 from agent_cli.servers import Servers
 from agent_cli.sessions import Sessions
 from agent_cli.startup import Start
-from agent_cli.terminal.background import in_background
 from agent_cli.tooling import Tool
 from agent_cli_tools import builtin_tools
 
@@ -135,8 +134,7 @@ class App:
         )
         async with AsyncExitStack() as stack:
             stack.callback(sinks.close)
-            # Beside the event loop, in which somebody types: a long session takes a second.
-            await in_background(self.sessions.begin)
+            await self.sessions.begin()
             stack.callback(self.sessions.close)
             stack.callback(self._sandbox.close)
             stack.callback(self._workspace.close)

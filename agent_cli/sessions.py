@@ -1,7 +1,9 @@
 """The session of the conversation at hand: begun, resumed, forked and rewound for the program."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from agent_cli import paths
 from agent_cli.agent import Agent
@@ -15,13 +17,17 @@ from agent_cli.session_store.export import Format
 from agent_cli.session_store.history import read_header
 from agent_cli.session_store.records import Header
 from agent_cli.startup import Start
+from agent_cli.terminal.background import in_background
+
+_Opened: TypeAlias = tuple[Session, Conversation]
 
 
 class Sessions:
     """Where conversations are kept, or nothing at all when sessions are switched off.
 
     Make it before anybody else subscribes to the agent: an entry is on disk before it is shown.
-    All methods but `list` are for the time between runs.
+    All methods but `list` are for the time between runs. A long session takes a second to read:
+    what does so waits for a thread, because somebody types meanwhile.
     """
 
     def __init__(self, begun: Start, agent: Agent, publish: EventSink) -> None:
@@ -38,7 +44,7 @@ class Sessions:
         """The id of the session at hand."""
         return self._session.id if self._session else None
 
-    def begin(self) -> None:
+    async def begin(self) -> None:
         """Open what the command line asked for: a new session, or an earlier one.
 
         Raises:
@@ -52,11 +58,11 @@ class Sessions:
                 raise UsageError("sessions are switched off: leave --no-session out")
             return
         if arguments.fork is not None:
-            self._go_on_with_copy(arguments.fork)
+            await self._go_on_with_copy(arguments.fork)
         elif latest:
-            self.resume(self._store.latest(self._begun.workspace))
+            await self.resume(self._store.latest(self._begun.workspace))
         elif arguments.resume:
-            self.resume(arguments.resume)
+            await self.resume(arguments.resume)
         else:
             self.follow()
 
@@ -70,7 +76,7 @@ class Sessions:
         """Return all sessions, the newest first."""
         return self._store.list()
 
-    def resume(self, id: str) -> None:
+    async def resume(self, id: str) -> None:
         """Go on with an earlier session; the beginning of its id is enough.
 
         Raises:
@@ -78,17 +84,15 @@ class Sessions:
         """
         if self._session and self._store.find(id) == self._session.path:
             raise SessionError(f"session {self._session.id} is the one you are in")
-        session, conversation = self._store.resume(id)
-        self._switch(session, conversation)
-        self._tell_if_moved(session.header)
+        self._tell_if_moved(await self._switch(lambda: self._store.resume(id)))
 
-    def fork(self, at: str | None = None) -> None:
+    async def fork(self, at: str | None = None) -> None:
         """Go on with a copy of this session, up to the entry *at*.
 
         Raises:
             SessionError: It has no such entry, or nothing is kept.
         """
-        self._go_on_with_copy(self._kept().id, at=at)
+        await self._go_on_with_copy(self._kept().id, at=at)
 
     def rewind(self, prompt_id: str) -> None:
         """Go back to before a prompt; the record keeps everything.
@@ -135,9 +139,9 @@ class Sessions:
             raise SessionError("nothing was said in this session yet")
         return session
 
-    def _go_on_with_copy(self, id: str, *, at: str | None = None) -> None:
+    async def _go_on_with_copy(self, id: str, *, at: str | None = None) -> None:
         original = read_header(self._store.find(id))
-        self._switch(*self._store.fork(id, workspace=self._begun.workspace, at=at))
+        await self._switch(lambda: self._store.fork(id, workspace=self._begun.workspace, at=at))
         self._tell_if_moved(original)
 
     def _tell_if_moved(self, header: Header | None) -> None:
@@ -147,13 +151,21 @@ class Sessions:
                 f"this session was about {header.workspace}; from now on its tools work in {here}"
             )
 
-    def _switch(self, session: Session, conversation: Conversation) -> None:
+    async def _switch(self, open_session: Callable[[], _Opened]) -> Header:
+        """Go on with what *open_session* returns in a thread; the one at hand stays if it fails."""
+        opening = in_background(open_session)
+        try:
+            session, conversation = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_unused)
+            raise
         try:
             self._agent.adopt(conversation)
         except AgentBusy:
             session.close()  # or nobody could open it any more
             raise
         self._keep(session, resumed=True)
+        return session.header
 
     def _keep(self, session: Session, *, resumed: bool) -> None:
         self.close()
@@ -169,3 +181,10 @@ class Sessions:
 
     def _warn(self, text: str) -> None:
         self._publish(Notice("warning", text))
+
+
+def _close_unused(opening: asyncio.Future[_Opened]) -> None:
+    """Close a session that nobody waits for any more, or nobody could open it again."""
+    if opening.exception() is None:
+        session, _ = opening.result()
+        session.close()

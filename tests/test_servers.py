@@ -135,7 +135,7 @@ async def program(
     sessions = Sessions(begun, agent, agent.publish)
     agent.subscribe(events.append)
     agent.subscribe(ours.note_run)
-    sessions.begin()
+    await sessions.begin()
     async with ours:
         ours.start()
         if person:

@@ -68,31 +68,33 @@ def test_each_conversation_gets_a_session_of_its_own() -> None:
     assert kept.id is None
 
 
-def test_before_the_first_prompt_there_is_nothing_to_copy_or_to_write() -> None:
+async def test_before_the_first_prompt_there_is_nothing_to_copy_or_to_write() -> None:
     """The file comes with the first prompt; "does not exist" named a session nobody knows."""
     kept, _ = sessions()
-    kept.begin()
+    await kept.begin()
 
-    for action in (kept.fork, partial(kept.export, "md")):
-        with pytest.raises(SessionError, match=r"^nothing was said in this session yet$"):
-            action()
+    nothing = r"^nothing was said in this session yet$"
+    with pytest.raises(SessionError, match=nothing):
+        await kept.fork()
+    with pytest.raises(SessionError, match=nothing):
+        kept.export("md")
     kept.close()
 
 
-def test_resume_fork_and_rewind_lead_to_a_conversation_to_go_on_with() -> None:
+async def test_resume_fork_and_rewind_lead_to_a_conversation_to_go_on_with() -> None:
     """S2-53: each time the agent has the new conversation, and its session hears it."""
     kept, agent = sessions()
-    kept.begin()
+    await kept.begin()
     say(agent, "one")
     second, first = say(agent, "two"), kept.id
     assert first is not None
 
     kept.rewind(second)
     say(agent, "2")
-    kept.fork()
+    await kept.fork()
     say(agent, "forked")
     fork = kept.id
-    kept.resume(first)
+    await kept.resume(first)
     say(agent, "resumed")
     kept.close()
 
@@ -100,18 +102,18 @@ def test_resume_fork_and_rewind_lead_to_a_conversation_to_go_on_with() -> None:
     assert said(fork) == ["one", "2", "forked"]
 
 
-def test_what_cannot_be_opened_leaves_the_session_at_hand() -> None:
+async def test_what_cannot_be_opened_leaves_the_session_at_hand() -> None:
     kept, agent = sessions()
-    kept.begin()
+    await kept.begin()
     say(agent, "one")
     id = kept.id
     assert id is not None
 
     for impossible in ("nowhere", id):
         with pytest.raises(SessionError):
-            kept.resume(impossible)
+            await kept.resume(impossible)
     with pytest.raises(SessionError):
-        kept.fork("nowhere")
+        await kept.fork("nowhere")
     with pytest.raises(SessionError):
         kept.rewind("nowhere")
     say(agent, "two")
@@ -123,7 +125,7 @@ def test_what_cannot_be_opened_leaves_the_session_at_hand() -> None:
 async def test_a_session_is_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long one takes a second, and somebody types meanwhile."""
     kept, agent = sessions()
-    kept.begin()
+    await kept.begin()
     say(agent, "one")
     id = str(kept.id)
     kept.close()
@@ -141,10 +143,47 @@ async def test_a_session_is_read_beside_the_event_loop(monkeypatch: pytest.Monke
         assert app.session_id == id
 
 
-def test_a_copy_is_about_where_it_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_session_nobody_waits_for_any_more_can_be_opened_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C while it is read: it stayed locked until the program ended."""
+    kept, agent = sessions()
+    await kept.begin()
+    say(agent, "one")
+    id = str(kept.id)
+    kept.close()
+    stopped, resume = threading.Event(), SessionStore.resume
+    closed = asyncio.Event()
+
+    def resume_then(store: SessionStore, wanted: str) -> tuple[Session, Conversation]:
+        assert stopped.wait(LIMIT_S)
+        return resume(store, wanted)
+
+    def close_and_tell(session: Session) -> None:
+        close(session)
+        closed.set()
+
+    monkeypatch.setattr(SessionStore, "resume", resume_then)
+    close = Session.close
+    monkeypatch.setattr(Session, "close", close_and_tell)
+    resuming = asyncio.create_task(kept.resume(id))
+    await asyncio.sleep(0)
+    resuming.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await resuming
+    stopped.set()
+    async with asyncio.timeout(LIMIT_S):
+        await closed.wait()
+    await kept.resume(id)
+
+    assert kept.id == id
+    kept.close()
+
+
+async def test_a_copy_is_about_where_it_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its calls act there: `--continue` finds it there, `sessions approve` lets them run there."""
     kept, agent = sessions()
-    kept.begin()
+    await kept.begin()
     say(agent, "one")
     here, elsewhere, id = Path.cwd(), Path("elsewhere").resolve(), kept.id
     kept.close()
@@ -153,7 +192,7 @@ def test_a_copy_is_about_where_it_was_made(monkeypatch: pytest.MonkeyPatch) -> N
     heard: list[Event] = []
 
     copy, _ = sessions("--fork", str(id), heard=heard.append)
-    copy.begin()
+    await copy.begin()
     [_, moved] = heard
 
     assert copy.id is not None
@@ -165,10 +204,10 @@ def test_a_copy_is_about_where_it_was_made(monkeypatch: pytest.MonkeyPatch) -> N
     copy.close()
 
 
-def test_without_a_session_nothing_is_recorded() -> None:
+async def test_without_a_session_nothing_is_recorded() -> None:
     """`--no-session`."""
     kept, agent = sessions("--no-session")
-    kept.begin()
+    await kept.begin()
     prompt = say(agent, "one")
 
     assert not sessions_dir().exists()
@@ -177,7 +216,7 @@ def test_without_a_session_nothing_is_recorded() -> None:
     for words in (("--continue",), ("--resume",), ("--resume", "1"), ("--fork", "")):
         unwanted, _ = sessions("--no-session", *words)
         with pytest.raises(UsageError, match="leave --no-session out"):
-            unwanted.begin()
+            await unwanted.begin()
 
 
 def with_full_disk(api: FakeMessagesApi, *arguments: str, free_in: Path) -> Finished:

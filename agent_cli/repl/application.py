@@ -64,11 +64,11 @@ class Sessions(Protocol):
         """Return all sessions, the newest first."""
         ...
 
-    def resume(self, id: str) -> None:
+    async def resume(self, id: str) -> None:
         """Go on with an earlier session; the beginning of its id is enough."""
         ...
 
-    def fork(self, at: str | None = None) -> None:
+    async def fork(self, at: str | None = None) -> None:
         """Go on with a copy of this session, up to the entry *at*."""
         ...
 

@@ -24,7 +24,7 @@ async def _resume(context: Context, wanted: str) -> None:
     """Go on with the session whose id begins so, or that has this number in the list."""
     is_number = wanted.isdecimal() and int(wanted) <= LISTED_MAX
     if wanted and not is_number:
-        _go_on_with(context, wanted)
+        await _go_on_with(context, wanted)
         return
     sessions = await asyncio.to_thread(_others, context.app.sessions)
     if not sessions:
@@ -36,7 +36,7 @@ async def _resume(context: Context, wanted: str) -> None:
             context, [f"{_about(each)} · {each.id}" for each in sessions], "which session?"
         )
     if index is not None:
-        _go_on_with(context, sessions[index].id)
+        await _go_on_with(context, sessions[index].id)
 
 
 def _others(sessions: Sessions) -> list[KeptSession]:
@@ -44,8 +44,8 @@ def _others(sessions: Sessions) -> list[KeptSession]:
     return [each for each in sessions.list() if each.id != sessions.id and not each.problem]
 
 
-def _go_on_with(context: Context, id: str) -> None:
-    context.app.sessions.resume(id)
+async def _go_on_with(context: Context, id: str) -> None:
+    await context.app.sessions.resume(id)
     context.writer.aside(f"session {context.app.sessions.id} goes on", "dim")
     conversation = context.app.agent.conversation
     if context.controls:
@@ -64,9 +64,9 @@ def _about(session: KeptSession) -> str:
     return " · ".join(parts)
 
 
-def _fork(context: Context, _argument: str) -> None:
+async def _fork(context: Context, _argument: str) -> None:
     before = context.app.sessions.id
-    context.app.sessions.fork()
+    await context.app.sessions.fork()
     context.writer.aside(
         f"session {context.app.sessions.id} goes on as a copy; {before} stays as it is", "dim"
     )

@@ -107,7 +107,10 @@ class Sessions:
     def list(self) -> Sequence[Kept]:
         return [Kept("s-1", "this"), Kept("aa1", "An old one"), Kept("bb2", "Touch", waiting=True)]
 
-    def resume(self, id: str) -> None:
+    async def resume(self, id: str) -> None:
+        self.go_on_with(id)
+
+    def go_on_with(self, id: str) -> None:
         found = [kept for kept in self.list() if kept.id.startswith(id)]
         if not found:
             raise SessionError(f"there is no session {id}")
@@ -129,7 +132,7 @@ class Sessions:
         self._agent.adopt(conversation)
         self.id = found[0].id
 
-    def fork(self, at: str | None = None) -> None:
+    async def fork(self, at: str | None = None) -> None:
         self.id = "s-2"
 
     def rewind(self, prompt_id: str) -> None:
@@ -232,7 +235,7 @@ class Application:
         self.file_changes = FileChanges(self.agent)
         self.servers = Servers()
         if "WAITING" in os.environ:
-            self.sessions.resume("bb2")
+            self.sessions.go_on_with("bb2")
 
     def prompt_commands(self) -> Sequence[PromptCommand]:
         return self.prompts
