@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from agent_cli.errors import UsageError
 from agent_cli.images import Image, fitted, is_image, read_image
 from agent_cli.messages import UserMessage
 from agent_cli.terminal.narration import one_line
@@ -84,15 +85,20 @@ class Attachments:
         """Return *message* with the images whose marks stand in its text, before everything else.
 
         Raises:
-            UsageError: An image is damaged.
+            UsageError: An image is damaged, or takes too long to be made smaller.
         """
         text = message.text
         marks = sorted((mark for mark in self._blocks if mark in text), key=text.index)
         images = []
-        async with asyncio.timeout(_FITTED_LIMIT_S):
-            for mark in marks:
-                # Shielded: who stops waiting for an image may want it later.
-                images.append(await asyncio.shield(asyncio.wrap_future(self._blocks[mark])))
+        try:
+            async with asyncio.timeout(_FITTED_LIMIT_S):
+                for mark in marks:
+                    # Shielded: who stops waiting for an image may want it later.
+                    images.append(await asyncio.shield(asyncio.wrap_future(self._blocks[mark])))
+        except TimeoutError as error:
+            raise UsageError(
+                f"an image is not ready after {_FITTED_LIMIT_S} s; send a smaller copy of it"
+            ) from error
         return replace(message, content=(*images, *message.content))
 
     def _place(self, path: str) -> Path:

@@ -1,4 +1,4 @@
-"""Very many objects made at once, most of all by imports of thousands of modules for the SDKs."""
+"""Making very many objects at once: thousands of modules for the SDKs, or a long session."""
 
 import gc
 import sys

@@ -1,6 +1,6 @@
 """Where files of this program live: XDG directories, asked for anew at every call.
 
-Knows names only; nothing here reads, writes or creates a file, except `private_dir`.
+Knows names only; nothing here opens a file, and only `private_dir` makes anything.
 """
 
 import os

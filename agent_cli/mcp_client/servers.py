@@ -244,7 +244,7 @@ class McpServers:
         """Wait until the tools are known of every server that said that they changed."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                for connection in self._connections.values():
+                for connection in [*self._connections.values()]:  # others may still be added
                     if connection.connected:
                         await connection.upkeep.listed.wait()
 
