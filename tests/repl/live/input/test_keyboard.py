@@ -1,15 +1,24 @@
 """Keys through a real terminal device."""
 
+import array
+import fcntl
 import os
+import termios
+import time
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 
+from agent_cli.repl.live.input import keyboard as module
 from agent_cli.repl.live.input.keyboard import Keyboard
+from tests.fakes import LIMIT_S
 
+# Of more, a terminal keeps the rest back until something was read.
+_READABLE_BYTES_MAX = 4_000
 LINES = "".join(f"line {number} of it\r" for number in range(250))
 
 
@@ -21,9 +30,18 @@ def typed(text: str) -> Iterator[Keyboard]:
     try:
         with os.fdopen(slave, encoding="utf-8") as stdin:
             os.write(master, text.encode())
+            _wait_for(slave, min(len(text.encode()), _READABLE_BYTES_MAX))
             yield Keyboard(stdin)
     finally:
         os.close(master)
+
+
+def _wait_for(terminal: int, count: int) -> None:
+    """Wait until *count* bytes can be read: the kernel hands them on in a thread of its own."""
+    deadline, readable = time.monotonic() + LIMIT_S, array.array("i", [0])
+    while readable[0] < count:
+        assert time.monotonic() < deadline
+        fcntl.ioctl(terminal, termios.FIONREAD, readable)
 
 
 def read(text: str) -> list[KeyPress]:
@@ -31,8 +49,11 @@ def read(text: str) -> list[KeyPress]:
         return keyboard.read_keys()
 
 
-def test_many_lines_at_once_are_one_paste_however_often_they_are_read() -> None:
+def test_many_lines_at_once_are_one_paste_however_often_they_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A terminal without paste marks; each line would be sent, and each would cost a request."""
+    monkeypatch.setattr(module, "_QUIET_S", 0.5)  # for the rest, on a busy machine
     assert len(LINES) > 3 * 1024
     assert read(LINES) == [KeyPress(Keys.BracketedPaste, LINES)]
 
