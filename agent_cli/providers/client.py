@@ -186,13 +186,17 @@ def _status_failure(
 
 def _connection_failure(error: anthropic.APIConnectionError, base_url: str) -> CallFailed:
     cause = error.__cause__
+    while isinstance(cause, BaseExceptionGroup):  # attempts side by side: one stands for all
+        cause = cause.exceptions[0]
     if isinstance(cause, ModelError):
         return CallFailed(cause, retryable=False)
-    if isinstance(cause, httpx2.UnsupportedProtocol):
-        sentence = (
-            f"the base URL {base_url!r} does not begin with http:// or https://; "
-            "check ANTHROPIC_BASE_URL"
+    if isinstance(cause, httpx2.UnsupportedProtocol | OverflowError):
+        fault = (
+            "has a port above 65535"
+            if isinstance(cause, OverflowError)
+            else "does not begin with http:// or https://"
         )
+        sentence = f"the base URL {base_url!r} {fault}; check ANTHROPIC_BASE_URL"
         return CallFailed(ModelError(sentence), retryable=False)
     if isinstance(error, anthropic.APITimeoutError):
         return broken_off(f"{base_url} did not answer in time")

@@ -448,11 +448,18 @@ async def test_a_key_that_no_header_can_hold_is_not_shown(key: str) -> None:
     assert "secret" not in str(asked.error)
 
 
-async def test_a_base_url_without_its_beginning_is_not_tried_again() -> None:
-    async with asker(base_url="localhost:1", api_key="k") as it:
+@pytest.mark.parametrize(
+    ("base_url", "fault"),
+    [
+        ("localhost:1", "does not begin with http:// or https://"),
+        ("http://127.0.0.1:65536", "has a port above 65535"),
+    ],
+)
+async def test_a_base_url_that_is_none_is_not_tried_again(base_url: str, fault: str) -> None:
+    async with asker(base_url=base_url, api_key="k") as it:
         asked = await it.ask()
 
-    assert "does not begin with http:// or https://" in str(asked.error)
+    assert str(asked.error) == f"the base URL {base_url!r} {fault}; check ANTHROPIC_BASE_URL"
     assert it.waits_s == []
 
 
