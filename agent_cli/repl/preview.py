@@ -76,10 +76,10 @@ def _values(given: Json) -> Iterator[Row]:
     for name, value in given.items() if isinstance(given, dict) else [("input", given)]:
         match name, value:
             case "command", str():
-                first, *others = _marked("$ ", value)
-                yield first
+                first, *others = reveal(value).split("\n")
+                yield Row(f"$ {first}")
                 # As a shell shows what it reads on: these lines are no commands of their own.
-                yield from (Row(f"> {row.text.removeprefix('$ ')}", row.style) for row in others)
+                yield from (Row(f"> {line}") for line in others)
             case "content", str():
                 yield from _marked("+ ", value, "added")
             case "edits", [*edits]:

@@ -239,7 +239,7 @@ class LiveShell:
         line = self._lines.popleft()
         self._say(line)
         self._command = CancelToken()
-        self._runs_own_command = line.startswith("!")  # its output comes at its end
+        self._runs_own_command = line.startswith("!")  # it may be silent for long
         self._screen.refresh()
         try:
             said = await self._line_work.do(line, self._command)
