@@ -121,11 +121,11 @@ def _stay(command: list[str], group: int, report: int) -> NoReturn:
 def _kill_strangers(group: int) -> bool:
     """Kill our children outside *group*, and theirs; return whether some inside are left."""
     deadline = time.monotonic() + _SWEEP_S
-    while [pid for pid in _children() if _group_of(pid) != group and _is_killed(pid)]:
-        if time.monotonic() > deadline:
+    while time.monotonic() < deadline:
+        _reap(0)  # The dead keep their group until somebody has looked.
+        if not [pid for pid in _children() if _group_of(pid) != group and _is_killed(pid)]:
             break
         time.sleep(0.002)
-        _reap(0)
     return any(_group_of(pid) == group for pid in _children())
 
 
