@@ -48,6 +48,17 @@ def say(agent: Agent, text: str) -> str:
     return prompt.id
 
 
+async def one_kept() -> str:
+    """Return the id of a session of one prompt that nobody has open."""
+    kept, agent = sessions()
+    await kept.begin()
+    say(agent, "one")
+    id = kept.id
+    kept.close()
+    assert id is not None
+    return id
+
+
 def said(id: str | None) -> list[str]:
     assert id is not None
     inputs = [prompt.input for prompt in SessionStore(sessions_dir()).read(id).prompts]
@@ -124,11 +135,7 @@ async def test_what_cannot_be_opened_leaves_the_session_at_hand() -> None:
 
 async def test_a_session_is_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long one takes a second, and somebody types meanwhile."""
-    kept, agent = sessions()
-    await kept.begin()
-    say(agent, "one")
-    id = str(kept.id)
-    kept.close()
+    id = await one_kept()
     loop_runs, resume = threading.Event(), SessionStore.resume
 
     def resume_then(store: SessionStore, wanted: str) -> tuple[Session, Conversation]:
@@ -147,13 +154,10 @@ async def test_a_session_nobody_waits_for_any_more_can_be_opened_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Ctrl-C while it is read: it stayed locked until the program ended."""
-    kept, agent = sessions()
-    await kept.begin()
-    say(agent, "one")
-    id = str(kept.id)
-    kept.close()
-    stopped, resume = threading.Event(), SessionStore.resume
-    closed = asyncio.Event()
+    id = await one_kept()
+    kept, _ = sessions()
+    stopped, closed = threading.Event(), asyncio.Event()
+    resume, close = SessionStore.resume, Session.close
 
     def resume_then(store: SessionStore, wanted: str) -> tuple[Session, Conversation]:
         assert stopped.wait(LIMIT_S)
@@ -164,7 +168,6 @@ async def test_a_session_nobody_waits_for_any_more_can_be_opened_again(
         closed.set()
 
     monkeypatch.setattr(SessionStore, "resume", resume_then)
-    close = Session.close
     monkeypatch.setattr(Session, "close", close_and_tell)
     resuming = asyncio.create_task(kept.resume(id))
     await asyncio.sleep(0)
@@ -182,16 +185,12 @@ async def test_a_session_nobody_waits_for_any_more_can_be_opened_again(
 
 async def test_a_copy_is_about_where_it_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its calls act there: `--continue` finds it there, `sessions approve` lets them run there."""
-    kept, agent = sessions()
-    await kept.begin()
-    say(agent, "one")
-    here, elsewhere, id = Path.cwd(), Path("elsewhere").resolve(), kept.id
-    kept.close()
+    here, elsewhere, id = Path.cwd(), Path("elsewhere").resolve(), await one_kept()
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     heard: list[Event] = []
 
-    copy, _ = sessions("--fork", str(id), heard=heard.append)
+    copy, _ = sessions("--fork", id, heard=heard.append)
     await copy.begin()
     [_, moved] = heard
 
