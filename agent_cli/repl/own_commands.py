@@ -1,9 +1,12 @@
-"""Commands the person runs with `!`: their output is shown, and offered to the model."""
+"""Commands the person runs with `!`: output is shown as it comes, and offered to the model."""
 
 import asyncio
 import contextlib
 import os
 import signal
+from asyncio.subprocess import Process
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from agent_cli.cancel import CancelToken
@@ -13,7 +16,7 @@ from agent_cli.terminal.writer import OutputLines
 from agent_cli.timeline import text_block
 
 _OFFERED_CHARS_MAX: Final = 20_000
-_SHOWN_BYTES_MAX: Final = 1_000_000
+_HALF_BYTES_MAX: Final = 500_000
 _CHUNK_BYTES: Final = 64 * 1024
 
 
@@ -34,11 +37,19 @@ class OwnCommands:
         command = line.lstrip("!").strip()
         if not command:
             raise UsageError("there is no command behind the !")
-        output = await _run(command, cancel)
-        if output:
-            self._output.foreign(output, "dim")
-        if not line.startswith("!!"):
-            self._offered.append(_as_context(command, output))
+        process = await _started(command)
+        show = partial(self._output.foreign, style="dim")
+        output = _Output(show)
+        ending = "[interrupted]"
+        try:
+            code = await _exit_code(process, output, cancel)
+            ending = f"[exit code {code}]" if code else ""
+        finally:
+            output.show_rest()
+            if not line.startswith("!!"):
+                self._offered.append(_as_context(command, output.text, ending))
+        if ending:
+            show(ending)
 
     def offered_with(self, message: UserMessage) -> UserMessage:
         """Return *message* behind what was kept, which is not kept any longer."""
@@ -47,10 +58,60 @@ class OwnCommands:
         return UserMessage((*before, *message.content))
 
 
-async def _run(command: str, cancel: CancelToken) -> str:
-    """Run *command* in the person's shell and return what it wrote; a cancel ends its group."""
+class _Output:
+    """What a command wrote; of what is too much the middle is left out.
+
+    A line is shown once it is whole and as long as it belongs to the first half.
+    """
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show = show
+        self._kept = bytearray()
+        self._shown_bytes = 0
+        self._left_out_bytes = 0
+
+    def add(self, chunk: bytes) -> None:
+        """Take what came next, and show the lines it ends."""
+        was_half = len(self._kept) > _HALF_BYTES_MAX
+        self._kept += chunk
+        if (too_many := len(self._kept) - 2 * _HALF_BYTES_MAX) > 0:
+            del self._kept[_HALF_BYTES_MAX : _HALF_BYTES_MAX + too_many]
+            self._left_out_bytes += too_many
+        end = max(self._shown_bytes, self._kept.rfind(b"\n", self._shown_bytes, _HALF_BYTES_MAX))
+        # Blank lines wait for what comes after them: at the end they are not shown.
+        if lines := self._kept[self._shown_bytes : end].rstrip(b"\n"):
+            self._show(_lines(lines))
+            self._shown_bytes += len(lines) + 1
+        if len(self._kept) > _HALF_BYTES_MAX and not was_half:
+            self._show("[much output: the rest is shown when the command has ended]")
+
+    def show_rest(self) -> None:
+        """Show what is not shown yet: nothing more comes."""
+        if rest := _lines(self._whole()[self._shown_bytes :]):
+            self._show(rest)
+
+    @property
+    def text(self) -> str:
+        """All that was kept, without newlines at its end."""
+        return _lines(self._whole())
+
+    def _whole(self) -> bytes:
+        if not self._left_out_bytes:
+            return bytes(self._kept)
+        note = f"\n[{self._left_out_bytes:,} bytes left out here]\n".encode()
+        return bytes(self._kept[:_HALF_BYTES_MAX]) + note + self._kept[_HALF_BYTES_MAX:]
+
+
+def _lines(output: bytes | bytearray) -> str:
+    """Return *output* as text; of a line that was written over, such as a progress bar, the end."""
+    lines = output.decode(errors="replace").rstrip("\n").split("\n")
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+
+
+async def _started(command: str) -> Process:
+    """Start *command* in the person's shell, in a group of its own."""
     try:
-        process = await asyncio.create_subprocess_shell(
+        return await asyncio.create_subprocess_shell(
             command,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
@@ -59,40 +120,28 @@ async def _run(command: str, cancel: CancelToken) -> str:
         )
     except (OSError, ValueError) as error:  # too long, a NUL in it, no folder to run it in
         raise UsageError(f"the command cannot be run: {error}") from error
+
+
+async def _exit_code(process: Process, output: _Output, cancel: CancelToken) -> int:
+    """Hand what *process* writes to *output* until its end; a cancel ends its group."""
     assert process.stdout
     try:
         async with cancel.scope():
-            output = await _read(process.stdout)
-            await process.wait()
+            while chunk := await process.stdout.read(_CHUNK_BYTES):
+                output.add(chunk)
+            return await process.wait()
     except BaseException:
         # The shell may have ended: what it left running in its group has not.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
         raise
-    text = output.decode(errors="replace").rstrip("\n")
-    code = f"[exit code {process.returncode}]" if process.returncode else ""
-    return "\n".join(filter(None, (text, code)))
 
 
-async def _read(stream: asyncio.StreamReader) -> bytes:
-    """Return what comes until the end; the middle of what is too much to be shown is left out."""
-    kept = bytearray()
-    left_out = 0
-    while chunk := await stream.read(_CHUNK_BYTES):
-        kept += chunk
-        if (too_many := len(kept) - _SHOWN_BYTES_MAX) > 0:
-            del kept[_SHOWN_BYTES_MAX // 2 : _SHOWN_BYTES_MAX // 2 + too_many]
-            left_out += too_many
-    if left_out:
-        note = f"\n[{left_out:,} bytes left out here]\n"
-        kept[_SHOWN_BYTES_MAX // 2 : _SHOWN_BYTES_MAX // 2] = note.encode()
-    return bytes(kept)
-
-
-def _as_context(command: str, output: str) -> str:
+def _as_context(command: str, output: str, ending: str) -> str:
     """Return what the model reads of a command that was run before the next message."""
     if len(output) > _OFFERED_CHARS_MAX:
         half = _OFFERED_CHARS_MAX // 2
         output = f"{output[:half]}\n[cut here]\n{output[-half:]}"
-    return f"I ran this command:\n$ {command}\n{output}\n"
+    said = "\n".join(filter(None, (output, ending)))
+    return f"I ran this command:\n$ {command}\n{said}\n"
