@@ -11,6 +11,7 @@ from agent_cli.repl.dialogue import ENTER
 from agent_cli.repl.live.question import Question
 
 _MARGIN_S: Final = 0.001
+_TOO_EARLY: Final = "too early: press again"
 
 
 class Asking:
@@ -47,6 +48,11 @@ class Asking:
     def message(self) -> str:
         """What stands in the prompt's place, or ""."""
         return self.question.message if self.question and self.question.open else ""
+
+    @property
+    def hint(self) -> str:
+        """What stands behind the question until the next key, or ""."""
+        return _TOO_EARLY if self.question and self.is_open and self.question.too_early else ""
 
     @property
     def keys(self) -> str:
@@ -127,6 +133,8 @@ class Asking:
         if self.question and not self.question.open:
             self.question.key_pressed()
             self._open_when_ripe()
+        if self.question and self.question.open:
+            self.question.too_early = False
 
     def _open_when_ripe(self) -> None:
         question = self.question

@@ -10,6 +10,7 @@ from prompt_toolkit.layout import Layout
 from prompt_toolkit.layout.containers import ConditionalContainer, HSplit, VerticalAlign, Window
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl, SearchBufferControl
 from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.layout.processors import AfterInput
 from prompt_toolkit.styles import BaseStyle, DynamicStyle, Style
 
 from agent_cli.repl.live.cells import row_width, shortened
@@ -44,6 +45,11 @@ class Surroundings(Protocol):
         ...
 
     @property
+    def hint(self) -> str:
+        """What stands faintly behind the question, or ""."""
+        ...
+
+    @property
     def rows_max(self) -> int:
         """Rows the input may take."""
         ...
@@ -57,7 +63,12 @@ class Surroundings(Protocol):
 def layout_of(shown: Surroundings, buffer: Buffer, search: Buffer, picker: Picker) -> Layout:
     """Return the layout of the prompt; the input has the focus."""
     find = SearchBufferControl(search, ignore_case=True)
-    line = BufferControl(buffer, search_buffer_control=find, preview_search=True)
+    line = BufferControl(
+        buffer,
+        input_processors=[AfterInput(lambda: [(_FAINT, shown.hint)])],
+        search_buffer_control=find,
+        preview_search=True,
+    )
     container = HSplit(
         [
             _rows(lambda: [(_FAINT, _cut(row, shown)) for row in shown.queue_rows]),

@@ -11,7 +11,8 @@ SILENCE_S: Final = 0.35
 @dataclass(slots=True)
 class Question:
     """Waits until whoever types has seen it; `draft` is what stood in the input until then,
-    `waiting` says that a timer will look again.
+    `waiting` says that a timer will look again, `too_early` that a key came when it was already
+    on the screen, and was not its answer.
 
     Each of `keys` answers alone while nothing else is typed; with `only_keys` nothing else does.
     """
@@ -23,6 +24,7 @@ class Question:
     open: bool = False
     draft: str = ""
     waiting: bool = False
+    too_early: bool = False
     _silent_since_s: float | None = None
 
     def shown(self) -> None:
@@ -34,6 +36,7 @@ class Question:
         """Note that somebody types; unless it is open, the key was meant for something else."""
         if self._silent_since_s is not None and not self.is_ripe:
             self._silent_since_s = self.clock()
+            self.too_early = True
 
     @property
     def is_ripe(self) -> bool:

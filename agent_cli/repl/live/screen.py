@@ -162,6 +162,11 @@ class LiveScreen:
         return self.asking.message
 
     @property
+    def hint(self) -> str:
+        """What stands faintly behind the question, or ""."""
+        return self.asking.hint
+
+    @property
     def rows_max(self) -> int:
         """Rows the input may take: the region stays smaller than the screen."""
         return max(1, self._output.get_size().rows // 2 - 2)

@@ -46,6 +46,31 @@ async def test_a_question_that_follows_an_answer_opens_at_once_and_answers_later
         await it.until(lambda: it.rows == ["name? Anna", "sure? n", "you> draft"])
 
 
+async def test_a_key_that_came_too_early_is_told_until_the_next_one(tmp_path: Path) -> None:
+    """It looked dead; what was typed before the question was on the screen is not meant."""
+    async with live(tmp_path) as it:
+        it.type("draft")
+        await it.until(lambda: it.rows == ["you> draft"])
+        first = await it.asked("one? ", "y")
+        it.type("y")
+        assert await first == "y"
+        second = asyncio.ensure_future(it.screen.asking.choose("two? ", "y"))
+        await it.until(lambda: it.screen.asking.question is not None)
+        await it.until(lambda: it.rows == ["one? y", "you> draft"])
+        it.type("y")
+        await it.until(lambda: it.rows == ["one? y", "you> drafty"])
+        it.now_s += SILENCE_S + 0.01
+        await it.until(lambda: it.rows == ["one? y", "two? too early: press again"])
+        it.type("x")
+        await it.until(lambda: it.rows == ["one? y", "two? x"])
+        it.type("\x7f")
+        await it.until(lambda: it.rows == ["one? y", "two?"])
+        it.type("y")
+
+        assert await second == "y"
+        await it.until(lambda: it.rows == ["one? y", "two? y", "you> drafty"])
+
+
 async def test_a_line_without_text_is_an_answer_only_where_the_question_says_so(
     tmp_path: Path,
 ) -> None:
