@@ -81,7 +81,7 @@ def _run(arguments: Arguments) -> int:
             return 0
         case _:
             if arguments.output_format != "text":
-                # They wait until there is a run, which can end with a result.
+                # A signal waits until there is a run, which can end with a result.
                 stops = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
                 signal.pthread_sigmask(signal.SIG_BLOCK, stops)
             from agent_cli.commands import COMMANDS  # noqa: PLC0415 - half of the start-up time
