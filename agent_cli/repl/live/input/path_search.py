@@ -50,7 +50,8 @@ class _Listing:
         self._folded = [path.lower().replace("\n", "\0") for path in paths]
         self._in_names = _Text([_name_of(path) for path in self._folded])
         self._in_paths = _Text(self._folded)
-        self._held: dict[str, Sequence[int]] = {}
+        # What held a word's characters, and how many paths were looked at for that.
+        self._held: dict[str, tuple[Sequence[int], int]] = {}
 
     def best(self, wanted: str) -> list[str]:
         if not wanted:
@@ -71,16 +72,20 @@ class _Listing:
 
     def _holding(self, wanted: str) -> Sequence[int]:
         """Return the first paths that hold the characters of *wanted* in order."""
-        # What does not hold them does not hold one more: only a shorter word's are looked at.
-        among = self._held.get(wanted[:-1], range(len(self._folded)))
+        # What does not hold them does not hold one more: of what was looked at for a shorter word,
+        # only what was found then is looked at again.
+        found, looked_at = self._held.get(wanted[:-1], ((), 0))
         # Nothing is tried twice, as `.*?` or a `*` that gives back would do.
         pattern = "".join(f"[^{re.escape(c)}]*+{re.escape(c)}" for c in wanted)
         matches, folded = re.compile(pattern).match, self._folded
-        held = list(islice((n for n in among if matches(folded[n])), _RANKED_MAX))
-        if len(held) < _RANKED_MAX:
-            while len(self._held) >= _REMEMBERED_MAX:
-                del self._held[next(iter(self._held))]
-            self._held[wanted] = held
+        held = [number for number in found if matches(folded[number])]
+        others = (number for number in range(looked_at, len(folded)) if matches(folded[number]))
+        held += islice(others, _RANKED_MAX - len(held))
+        stopped = len(held) == _RANKED_MAX
+        looked_at = max(looked_at, held[-1] + 1) if stopped else len(folded)
+        while len(self._held) >= _REMEMBERED_MAX:
+            del self._held[next(iter(self._held))]
+        self._held[wanted] = held, looked_at
         return held
 
 

@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from agent_cli.repl.live.input.path_search import FOUND_MAX, PathSearch
 
 
@@ -64,15 +66,14 @@ def test_names_with_newlines_and_wide_characters_are_found() -> None:
     assert search.best("写") == ["図/写真.png"]
 
 
-def test_a_longer_word_narrows_what_the_shorter_one_found() -> None:
+@pytest.mark.parametrize("word", ["mdcmpn299", "p3cmpn8.py", "mdcmpnzz", "ocomponen"])
+def test_a_longer_word_narrows_what_the_shorter_one_found(word: str) -> None:
     """Typed key by key or pasted at once, the same paths are found."""
     paths = [f"part-{n % 7}/module_{n}/component_{n}.py" for n in range(3_000)]
     typing = PathSearch(paths)
 
-    for end in range(1, len("mdcmpn299")):
-        typing.best("mdcmpn299"[:end])
-
-    assert typing.best("mdcmpn299") == PathSearch(paths).best("mdcmpn299")
+    for end in range(1, len(word) + 1):
+        assert typing.best(word[:end]) == PathSearch(paths).best(word[:end])
     assert len(typing.best("component")) == FOUND_MAX
 
 
