@@ -54,8 +54,10 @@ def of_repository(folder: Path) -> GitFolders:
     protected = [each / name for each in (folder, *modules) for name in ("hooks", "config")]
     # What these say, git takes for its configuration too, in somebody's worktree elsewhere as well.
     more = [each / name for each in (folder, *modules, *trees) for name in _MORE_CONFIGURATION]
-    protected += [path for path in more if path.exists()]
-    return GitFolders((folder,), tuple(protected), tuple(p for p in more if not p.exists()))
+    is_there = {path: path.exists() for path in more}
+    protected += [path for path in more if is_there[path]]
+    missing = tuple(path for path in more if not is_there[path])
+    return GitFolders((folder,), tuple(protected), missing)
 
 
 def _modules(folder: Path) -> Iterator[Path]:
