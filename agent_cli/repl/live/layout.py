@@ -14,15 +14,13 @@ from prompt_toolkit.layout.processors import AfterInput
 from prompt_toolkit.styles import BaseStyle, DynamicStyle, Style
 
 from agent_cli.repl.live.cells import row_width, shortened
-from agent_cli.repl.live.picker import Picker
+from agent_cli.repl.live.picker import CHOSEN, FAINT, Picker
 
 PROMPT: Final = "you> "
 CONTINUATION: Final = " " * len(PROMPT)
 # Any colour will do: without one the space at the end is left out and the cursor moved instead, so
 # that a program which waits for the prompt in our output would not find it.
 _PROMPT_STYLE: Final = "fg:ansidefault"
-_FAINT: Final = "class:faint"
-_CHOSEN: Final = "reverse"
 _CHOICES_MAX: Final = 8
 
 
@@ -65,13 +63,13 @@ def layout_of(shown: Surroundings, buffer: Buffer, search: Buffer, picker: Picke
     find = SearchBufferControl(search, ignore_case=True)
     line = BufferControl(
         buffer,
-        input_processors=[AfterInput(lambda: [(_FAINT, shown.hint)])],
+        input_processors=[AfterInput(lambda: [(FAINT, shown.hint)])],
         search_buffer_control=find,
         preview_search=True,
     )
     container = HSplit(
         [
-            _rows(lambda: [(_FAINT, _cut(row, shown)) for row in shown.queue_rows]),
+            _rows(lambda: [(FAINT, _cut(row, shown)) for row in shown.queue_rows]),
             ConditionalContainer(
                 Window(
                     line,
@@ -84,11 +82,11 @@ def layout_of(shown: Surroundings, buffer: Buffer, search: Buffer, picker: Picke
             ),
             picker.container(),
             ConditionalContainer(
-                Window(find, height=1, get_line_prefix=lambda *_at: [(_FAINT, "history: ")]),
+                Window(find, height=1, get_line_prefix=lambda *_at: [(FAINT, "history: ")]),
                 filter=Condition(lambda: container_focus.has_focus(find)),
             ),
             _rows(lambda: _choices(buffer, shown)),
-            _rows(lambda: [(_FAINT, _cut(shown.status_row, shown))] if shown.status_row else []),
+            _rows(lambda: [(FAINT, _cut(shown.status_row, shown))] if shown.status_row else []),
         ],
         align=VerticalAlign.TOP,
     )
@@ -138,7 +136,7 @@ def _choices(buffer: Buffer, shown: Surroundings) -> StyleAndTextTuples:
     for index, choice in enumerate(choices, first):
         gap = " " * (width - row_width(choice.display_text) + 2)
         text = f"{CONTINUATION}{choice.display_text}{gap}{choice.display_meta_text}".rstrip()
-        rows.append((_CHOSEN if index == chosen else _FAINT, _cut(text, shown)))
+        rows.append((CHOSEN if index == chosen else FAINT, _cut(text, shown)))
     return rows
 
 

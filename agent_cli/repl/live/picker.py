@@ -16,8 +16,9 @@ from prompt_toolkit.layout.dimension import Dimension
 
 from agent_cli.repl.live.cells import shortened
 
-_FAINT: Final = "class:faint"
-_CHOSEN: Final = "reverse"
+FAINT: Final = "class:faint"
+"""What is less important below the prompt; the layout says how that looks."""
+CHOSEN: Final = "reverse"
 _HINT: Final = "type to filter · ↑ ↓ · Enter · Esc leaves"
 
 
@@ -84,10 +85,10 @@ class Picker:
         first = max(0, self._place - self._rows_max() + 1)
         parts: StyleAndTextTuples = []
         for place, index in enumerate(fitting[first : first + self._rows_max()], first):
-            style = _CHOSEN if place == self._place else ""
+            style = CHOSEN if place == self._place else ""
             parts += [(style, self._cut(f"  {self._rows[index]}")), ("", "\n")]
         count = f"{len(fitting)} of {len(self._rows)}"
-        return [*parts, (_FAINT, self._cut(f"  {count} · {_HINT}"))]
+        return [*parts, (FAINT, self._cut(f"  {count} · {_HINT}"))]
 
     def _cut(self, text: str) -> str:
         return shortened(text, self._columns() - 1)
