@@ -6,7 +6,7 @@ import sys
 def main() -> int:
     """Run the program and return its exit code."""
     try:
-        from agent_cli.cli import run  # noqa: PLC0415 - sys.path has to be safe before this
+        from agent_cli.cli.main import run  # noqa: PLC0415 - sys.path has to be safe before this
 
         return run(sys.argv[1:])
     except KeyboardInterrupt:  # while modules were imported

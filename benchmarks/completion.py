@@ -14,7 +14,7 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from agent_cli.repl.live.input.completion import Completions
-from agent_cli.repl.live.input.files import FileChoices, workspace_paths
+from agent_cli.repl.live.input.file_completion import FileChoices, workspace_paths
 
 FILES = 50_000
 WORDS = ("component_4999", "mdlcmpn4999", "e", "pkgs/prt-3/cmp", "zzzz", "source/module_77")

@@ -15,11 +15,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent_cli.events import ToolCall
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.tooling import Ask, Tool
 from agent_cli.policies.permissions import Mode, Permissions
 from agent_cli.policies.shell import Place
 from agent_cli.sandbox import Report
-from agent_cli.tooling import Ask, Tool
 from agent_cli_tools.bash import BashParameters
 from agent_cli_tools.secret_files import is_secret
 

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from agent_cli.conversation import Conversation
-from agent_cli.messages import CustomMessage, UserMessage
-from agent_cli.projection import problems, to_api
-from agent_cli.provider import Reply
+from agent_cli.contracts.messages import CustomMessage, UserMessage
+from agent_cli.contracts.provider import Reply
+from agent_cli.contracts.timeline import Block, Success, Usage, text_block
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.projection import problems, to_api
 from agent_cli.session_store import Session, SessionStore, verify
-from agent_cli.timeline import Block, Success, Usage, text_block
 
 T = TypeVar("T")
 LOAD_S_MAX = 1.0

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-import agent_cli.demo as demo
+import agent_cli.cli.demo as demo
 from docs.record_demo import SCRIPT
 from docs.screen_svg import rows_of, svg
 from tests.e2e.program import AGENT_CLI, environment

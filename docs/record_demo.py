@@ -10,9 +10,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import agent_cli.demo as demo
-from agent_cli.app import App
-from agent_cli.arguments import Arguments
+import agent_cli.cli.demo as demo
+from agent_cli.app.app import App
+from agent_cli.app.arguments import Arguments
 from agent_cli.settings import Environment
 from tests.messages_api import FakeMessagesApi, reply, thinking, tool_use
 
@@ -72,8 +72,8 @@ async def record(target: Path) -> None:
             environment = Environment(
                 {"ANTHROPIC_API_KEY": "recording", "ANTHROPIC_BASE_URL": api.base_url}
             )
-            begun = demo.demo_start(workspace, Arguments(record=target), environment)
-            async with App(begun, one_shot=True) as app:
+            startup = demo.demo_start(workspace, Arguments(record=target), environment)
+            async with App(startup, one_shot=True) as app:
                 result = await app.agent.prompt(demo.PROMPT)
     assert result.stop_reason == "end_turn", result
 

@@ -6,7 +6,12 @@ from pydantic import BaseModel, Field
 from scripted import MODEL, calls, says, scripted
 
 from agent_cli import Agent, CancelToken, LoopConfig, Tool, ToolContext, ToolResult
-from agent_cli.events import Event, ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate
+from agent_cli.contracts.events import (
+    Event,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    ToolExecutionUpdate,
+)
 
 
 class CountTo(BaseModel):

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from agent_cli import AgentContext, LoopConfig, Model, ModelRequest, Reply, UserMessage, agent_loop
-from agent_cli.provider import ReplyEnd, ReplyStart, StreamEvent, TextDelta
+from agent_cli.contracts.provider import ReplyEnd, ReplyStart, StreamEvent, TextDelta
 
 
 async def echo(request: ModelRequest) -> AsyncIterator[StreamEvent]:

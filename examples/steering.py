@@ -5,7 +5,7 @@ import asyncio
 from scripted import MODEL, calls, says, scripted
 
 from agent_cli import Agent, CancelToken, LoopConfig, Tool, ToolContext, UserMessage
-from agent_cli.events import Event, MessageEnd
+from agent_cli.contracts.events import Event, MessageEnd
 
 
 async def paint(

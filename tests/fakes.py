@@ -13,9 +13,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from agent_cli.agent import Agent
-from agent_cli.cancel import CancelToken
-from agent_cli.events import (
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.events import (
     AgentEnd,
     CoreEvent,
     Event,
@@ -26,10 +25,8 @@ from agent_cli.events import (
     ToolExecutionStart,
     ToolExecutionUpdate,
 )
-from agent_cli.hooks import LoopConfig
-from agent_cli.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
-from agent_cli.projection import problems, to_api
-from agent_cli.provider import (
+from agent_cli.contracts.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
+from agent_cli.contracts.provider import (
     BlockEnd,
     Model,
     ModelRequest,
@@ -42,8 +39,11 @@ from agent_cli.provider import (
     ToolCallDelta,
     ToolCallStart,
 )
-from agent_cli.timeline import Block, Json, Usage, text_block
-from agent_cli.tooling import Execute, Tool, ToolContext, ToolResult
+from agent_cli.contracts.timeline import Block, Json, Usage, text_block
+from agent_cli.contracts.tooling import Execute, Tool, ToolContext, ToolResult
+from agent_cli.core.agent import Agent
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.projection import problems, to_api
 
 MODEL = Model("scripted-model", api="scripted", provider="nobody")
 LIMIT_S = 10.0

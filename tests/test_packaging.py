@@ -20,7 +20,7 @@ SOURCES = ("agent_cli", "tools/agent_cli_tools")
 GENERATED = re.compile(r"(^|/)(\.|__pycache__/)")
 # Used where somebody has it: tokens go to the system's keyring instead of a file.
 OPTIONAL = {"PIL", "keyring"}
-DEMO_PROJECT = ROOT / "agent_cli" / "demo" / "project"
+DEMO_PROJECT = ROOT / "agent_cli" / "cli" / "demo" / "project"
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from agent_cli.repl.commands import COMMANDS
+from agent_cli.repl.commands.registry import COMMANDS
 from tests.e2e.program import AGENT_CLI
 from tests.messages_api import reply, serve_in_thread
 from tests.repl.terminal import Terminal

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client import McpServers, ServerConfig
-from agent_cli.timeline import Json
 from agent_cli_tools import Workspace, builtin_tools
 from tests.tools.calling import Tools
 

@@ -10,7 +10,7 @@ from agent_cli.mcp_client.config import ConfigFile, ServerConfig, ServerProblem
 from agent_cli.mcp_client.entries import read_config_file, server_config
 from agent_cli.mcp_client.environment import server_environment
 from agent_cli.mcp_client.host import Answer, Elicitation, Host, Sampled, SamplingRequest
-from agent_cli.mcp_client.servers import McpServers
+from agent_cli.mcp_client.pool import McpServers
 from agent_cli.mcp_client.state import Phase, ServerState
 
 __all__ = [

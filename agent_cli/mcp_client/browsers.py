@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TextIO
 from urllib.parse import urljoin
 
-from agent_cli.errors import UsageError
+from agent_cli.contracts.errors import UsageError
 from agent_cli.mcp_client.host import Visit
 from agent_cli.terminal.browser import open_page
 

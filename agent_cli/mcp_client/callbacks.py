@@ -8,13 +8,13 @@ import structlog
 from mcp.client.session import ClientRequestContext
 from mcp_types import AudioContent, ImageContent, TextContent
 
-from agent_cli.errors import AgentCliError
+from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.timeline import Block
 from agent_cli.mcp_client.content import content_blocks
 from agent_cli.mcp_client.forms import form_fault, with_defaults
 from agent_cli.mcp_client.host import Answer, Elicitation, Host, Sampled, SamplingRequest
 from agent_cli.mcp_client.patience import Patience
 from agent_cli.mcp_client.stderr_tail import printable
-from agent_cli.timeline import Block
 
 _MESSAGE_MAX = 4000
 _LOGGED_MAX = 1000

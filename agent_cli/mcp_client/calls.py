@@ -8,7 +8,9 @@ from mcp.shared.exceptions import UrlElicitationRequiredError
 from mcp_types import CallToolResult, Tool
 from pydantic import ValidationError
 
-from agent_cli.errors import ToolError
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.mcp_client.callbacks import Callbacks
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.content import tool_result
@@ -22,8 +24,6 @@ from agent_cli.mcp_client.reasons import (
     first_fault,
     one_line,
 )
-from agent_cli.timeline import Json
-from agent_cli.tooling import ToolContext, ToolResult
 
 _INVALID_REQUEST = -32600
 _MISSING_CAPABILITY = -32021

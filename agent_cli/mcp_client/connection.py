@@ -10,7 +10,7 @@ from mcp import Client
 from mcp.client import Transport
 from mcp_types import Implementation
 
-from agent_cli.errors import ToolError
+from agent_cli.contracts.errors import ToolError
 from agent_cli.mcp_client.callbacks import Callbacks
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.host import Host

@@ -22,10 +22,10 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from agent_cli.errors import SettingsError
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.timeline import Block, text_block
+from agent_cli.contracts.tooling import ToolResult
 from agent_cli.mcp_client.saved_files import save_file
-from agent_cli.timeline import Block, text_block
-from agent_cli.tooling import ToolResult
 
 _IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _IMAGE_CHARS_MAX = 5 * 1024 * 1024

@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
-from agent_cli.errors import SettingsError
+from agent_cli.contracts.errors import SettingsError
 from agent_cli.mcp_client.private_file import read_private, write_private
 
 _SERVICE = "agent-cli MCP"

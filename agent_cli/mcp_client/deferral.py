@@ -9,10 +9,10 @@ from collections.abc import Collection, MutableMapping, Sequence
 
 from pydantic import BaseModel, Field
 
-from agent_cli.cancel import CancelToken
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.mcp_client.tokens import tool_tokens
-from agent_cli.timeline import Json
-from agent_cli.tooling import Tool, ToolContext, ToolResult
 
 SEARCH_TOOL = "find_tools"
 _STATE = "mcp_found_tools"

@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 from jsonschema.exceptions import SchemaError
 from jsonschema.validators import validator_for
 
+from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.stderr_tail import printable
-from agent_cli.timeline import Json
 
 Kind: TypeAlias = Literal["text", "number", "integer", "boolean", "choice", "choices"]
 _LABEL_MAX = 200

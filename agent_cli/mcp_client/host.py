@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from agent_cli import paths
+from agent_cli.contracts.timeline import Block, Json
 from agent_cli.mcp_client.credentials import Credentials, UserCredentials
 from agent_cli.mcp_client.pins import Pins
-from agent_cli.timeline import Block, Json
+from agent_cli.system import paths
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,7 @@ from mcp.shared.auth import (
 from mcp.shared.exceptions import MCPDeprecationWarning
 from pydantic import AnyUrl, BaseModel, ValidationError
 
-from agent_cli.errors import AgentCliError
+from agent_cli.contracts.errors import AgentCliError
 from agent_cli.mcp_client.config import OAuth, ServerConfig
 from agent_cli.mcp_client.credentials import Credentials
 from agent_cli.mcp_client.host import Host, Visit

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import mcp_types
 import structlog
 
-from agent_cli.errors import SettingsError
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.calls import Server
 from agent_cli.mcp_client.catalogue import Catalogue
 from agent_cli.mcp_client.pins import difference
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.mcp_client.tools import Wrapped, definition, wrap_tool, wrap_tools
-from agent_cli.timeline import Json
 
 INSTRUCTIONS = "server instructions"
 """What they are called among the tools, when they are pinned and when they changed."""

@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 
-from agent_cli.errors import SettingsError
+from agent_cli.contracts.errors import SettingsError
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.private_file import read_private, write_private
 

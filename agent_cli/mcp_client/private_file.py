@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from agent_cli import paths
-from agent_cli.errors import SettingsError
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.system import paths
 
 
 def write_private(path: Path, data: bytes) -> None:

@@ -8,12 +8,12 @@ from mcp import Client, MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 from pydantic import ValidationError
 
-from agent_cli.errors import ToolError
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.mcp_client.calls import Server
 from agent_cli.mcp_client.content import content_blocks, resource_blocks
 from agent_cli.mcp_client.listing import list_tools
 from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, one_line
-from agent_cli.timeline import Block, text_block
 
 _COMPLETION_LIMIT_S = 2.0
 

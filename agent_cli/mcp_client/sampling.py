@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from agent_cli.errors import ModelError, ToolError
+from agent_cli.contracts.errors import ModelError, ToolError
+from agent_cli.contracts.messages import AssistantMessage, LlmMessage, UserMessage
+from agent_cli.contracts.provider import Model, ModelRequest, Reply, ReplyEnd, StreamFn
+from agent_cli.contracts.timeline import Usage, text_of
 from agent_cli.mcp_client.host import Sample, Sampled, SamplingRequest
-from agent_cli.messages import AssistantMessage, LlmMessage, UserMessage
-from agent_cli.provider import Model, ModelRequest, Reply, ReplyEnd, StreamFn
-from agent_cli.timeline import Usage, text_of
 
 Allow: TypeAlias = Callable[[SamplingRequest], Awaitable[bool]]
 MAX_TOKENS = 4096

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from jsonschema.exceptions import SchemaError
 from jsonschema.validators import validator_for
 
+from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.stderr_tail import printable
-from agent_cli.timeline import Json
 
 _DESCRIPTION_BYTES_MAX = 2048
 _SCHEMA_CHARS_MAX = 64 * 1024

@@ -2,7 +2,7 @@
 
 import json
 
-from agent_cli.tooling import Tool
+from agent_cli.contracts.tooling import Tool
 
 
 def tool_tokens(tool: Tool) -> int:

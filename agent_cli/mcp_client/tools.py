@@ -7,7 +7,9 @@ from fnmatch import fnmatchcase
 
 import mcp_types
 
-from agent_cli.cancel import CancelToken
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.mcp_client.calls import Server, call_tool
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.names import public_name
@@ -16,8 +18,6 @@ from agent_cli.mcp_client.schemas import UnusableSchema, api_schema, description
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.mcp_client.tokens import tool_tokens
 from agent_cli.terminal.narration import one_line
-from agent_cli.timeline import Json
-from agent_cli.tooling import Tool, ToolContext, ToolResult
 
 _SHOWN_WHOLE_CHARS_MAX = 4096
 _LABEL_MAX = 60

@@ -24,7 +24,7 @@ from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.oauth import authorization
 from agent_cli.mcp_client.patience import Patience
 from agent_cli.mcp_client.reasons import HTTP_FAILED, NO_SIGN_IN, SIGN_IN_FAILED
-from agent_cli.supervisor import supervised
+from agent_cli.system.supervisor import supervised
 
 if TYPE_CHECKING:
     from httpx2._client import UseClientDefault  # named in a public signature, not exported

@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent_cli import paths
-from agent_cli.errors import SettingsError, UsageError
+from agent_cli.contracts.errors import SettingsError, UsageError
+from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.private_file import read_private, write_private
-from agent_cli.timeline import Json
+from agent_cli.system import paths
 
 _SERVERS = "mcpServers"
 

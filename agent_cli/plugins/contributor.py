@@ -12,18 +12,18 @@ from dataclasses import replace
 
 import structlog
 
-from agent_cli.agent import Agent
-from agent_cli.errors import AgentCliError
-from agent_cli.events import MessageEnd, MessageStart
-from agent_cli.hooks import Turn, settled
-from agent_cli.messages import UserMessage
-from agent_cli.plugin_api import Plugin, PluginContext, Watch
+from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.events import MessageEnd, MessageStart
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.timeline import UserOutput, text_of
+from agent_cli.contracts.tooling import Tool
+from agent_cli.core.agent import Agent
+from agent_cli.core.loop_config import Turn, settled
+from agent_cli.core.projection import entries
+from agent_cli.plugins.api import Plugin, PluginContext, Watch
 from agent_cli.plugins.discovery import Found
 from agent_cli.plugins.states import PluginStates
-from agent_cli.projection import entries
 from agent_cli.terminal.background import in_background
-from agent_cli.timeline import UserOutput, text_of
-from agent_cli.tooling import Tool
 
 LOAD_LIMIT_S = 10.0
 _log = structlog.wrap_logger(logging.getLogger(__name__))

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import structlog
 
-from agent_cli.plugin_api import Plugin
-from agent_cli.tooling import Tool
+from agent_cli.contracts.tooling import Tool
+from agent_cli.plugins.api import Plugin
 
 PLUGINS_GROUP = "agent_cli.plugins"
 TOOLS_GROUP = "agent_cli.tools"

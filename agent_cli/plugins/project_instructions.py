@@ -7,8 +7,8 @@ trusts as well; but they are marked as the repository's words, which give no per
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePath
 
-from agent_cli import paths
-from agent_cli.plugin_api import Plugin, PluginContext
+from agent_cli.plugins.api import Plugin, PluginContext
+from agent_cli.system import paths
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
 BYTES_MAX = 32 * 1024

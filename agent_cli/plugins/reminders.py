@@ -12,16 +12,16 @@ from typing import Final
 
 from pydantic import BaseModel, Field, model_validator
 
-from agent_cli.agent import Agent
-from agent_cli.cancel import CancelToken
-from agent_cli.conversation import Conversation
-from agent_cli.errors import ConversationError, ToolError
-from agent_cli.events import AgentEnd, Event, PromptOutput
-from agent_cli.messages import now_ms
-from agent_cli.plugin_api import Plugin, PluginContext, PluginState
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import ConversationError, ToolError
+from agent_cli.contracts.events import AgentEnd, Event, PromptOutput
+from agent_cli.contracts.messages import now_ms
+from agent_cli.contracts.timeline import CustomOutput
+from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
+from agent_cli.core.agent import Agent
+from agent_cli.core.conversation import Conversation
+from agent_cli.plugins.api import Plugin, PluginContext, PluginState
 from agent_cli.plugins.states import PluginStates
-from agent_cli.timeline import CustomOutput
-from agent_cli.tooling import Tool, ToolContext, ToolResult
 
 _WAITING_MAX: Final = 20
 _TEXT_CHARS_MAX: Final = 2_000

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from agent_cli import front_matter
+from agent_cli.prompt_files import front_matter
 
 FILE = "SKILL.md"
 SKILLS_MAX = 100

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from agent_cli.cancel import CancelToken
-from agent_cli.errors import ToolError
-from agent_cli.messages import ToolResultMessage
-from agent_cli.plugin_api import Plugin, PluginContext, PluginState
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.messages import ToolResultMessage
+from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
+from agent_cli.plugins.api import Plugin, PluginContext, PluginState
 from agent_cli.plugins.skill_files import FILE, Skill, find_skills
-from agent_cli.tooling import Tool, ToolContext, ToolResult
 
 _INTRODUCTION = "Skills, to be read with the tool `skill` before doing what they describe:"
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from copy import deepcopy
 from typing import Any, NamedTuple
 
-from agent_cli.conversation import Conversation
-from agent_cli.errors import PluginError
-from agent_cli.events import EventSink, Notice
-from agent_cli.messages import CustomMessage
-from agent_cli.plugin_api import PluginState
-from agent_cli.timeline import CustomOutput, Json
+from agent_cli.contracts.errors import PluginError
+from agent_cli.contracts.events import EventSink, Notice
+from agent_cli.contracts.messages import CustomMessage
+from agent_cli.contracts.timeline import CustomOutput, Json
+from agent_cli.core.conversation import Conversation
+from agent_cli.plugins.api import PluginState
 
 ENTRY = "plugin_state"
 _UNTYPED = 0

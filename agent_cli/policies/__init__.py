@@ -1,1 +1,1 @@
-"""Policies of a run: each module fills one seam of hooks.py."""
+"""Policies of a run: each module fills one hook of core/loop_config.py."""

@@ -1,11 +1,11 @@
 """A limit on what one run may cost, checked before every model call."""
 
-from agent_cli.cancel import CancelToken
-from agent_cli.conversation import Conversation
-from agent_cli.errors import LimitReached
-from agent_cli.events import Notice
-from agent_cli.hooks import Turn
-from agent_cli.timeline import Usage
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import LimitReached
+from agent_cli.contracts.events import Notice
+from agent_cli.contracts.timeline import Usage
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.loop_config import Turn
 
 MICRODOLLARS = 1_000_000
 

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Protocol
 
-from agent_cli.conversation import Conversation
-from agent_cli.errors import AgentCliError, ContextOverflow, ModelError
-from agent_cli.events import Compacted, EventSink, Notice, UsageChanged
-from agent_cli.hooks import Turn
-from agent_cli.messages import Message, UserMessage
+from agent_cli.contracts.errors import AgentCliError, ContextOverflow, ModelError
+from agent_cli.contracts.events import Compacted, EventSink, Notice, UsageChanged
+from agent_cli.contracts.messages import Message, UserMessage
+from agent_cli.contracts.provider import Model
+from agent_cli.contracts.timeline import Usage
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.loop_config import Turn
 from agent_cli.policies.estimate import estimate_fixed, estimate_tokens, measured_tokens
 from agent_cli.policies.rounds import History, history_of
-from agent_cli.provider import Model
-from agent_cli.timeline import Usage
 
 MAX_FAILURES = 3
 WINDOW_SHARE = 0.8

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Iterable, Sequence
 
-from agent_cli.conversation import Conversation
-from agent_cli.messages import CustomMessage, Message, ToolResultMessage
-from agent_cli.projection import last_reply, messages, shown
-from agent_cli.timeline import Block, CompactionOutput, ReplyOutput, TrimOutput
-from agent_cli.tooling import ToolSpec
+from agent_cli.contracts.messages import CustomMessage, Message, ToolResultMessage
+from agent_cli.contracts.timeline import Block, CompactionOutput, ReplyOutput, TrimOutput
+from agent_cli.contracts.tooling import ToolSpec
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.projection import last_reply, messages, shown
 
 CHARS_PER_TOKEN = 4
 # What the largest image costs that a server does not scale down.

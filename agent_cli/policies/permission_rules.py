@@ -21,8 +21,8 @@ from typing import Literal, TypeAlias, get_args
 
 from pathspec import GitIgnoreSpec
 
-from agent_cli.errors import SettingsError
-from agent_cli.events import ToolCall
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.events import ToolCall
 from agent_cli.policies.shell import CommandRule, CommandRules, command_rule
 
 COMMAND_TOOL = "bash"

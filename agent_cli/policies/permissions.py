@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from agent_cli.errors import ToolError
-from agent_cli.events import ToolCall
-from agent_cli.hooks import Turn
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.tooling import Ask, Tool, Verdict, check_input
+from agent_cli.core.loop_config import Turn
 from agent_cli.policies.decision import Decision, allowed, asked, denied, denied_by
 from agent_cli.policies.permission_rules import (
     COMMAND_TOOL,
@@ -28,7 +29,6 @@ from agent_cli.policies.shell import Judgement, Place, judge
 from agent_cli.policies.shell.place import Objection
 from agent_cli.sandbox import Report
 from agent_cli.sandbox.protected import why_protected
-from agent_cli.tooling import Ask, Tool, Verdict, check_input
 
 Mode: TypeAlias = Literal["ask", "auto-edit", "plan", "yolo"]
 AutoAllow: TypeAlias = Literal["never", "auto-edit", "always"]

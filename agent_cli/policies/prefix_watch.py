@@ -7,12 +7,12 @@ the model read, and somebody pay for, all that follows.
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from agent_cli.events import Notice
-from agent_cli.hooks import Turn
+from agent_cli.contracts.events import Notice
+from agent_cli.contracts.timeline import Usage
+from agent_cli.contracts.tooling import Tool
+from agent_cli.core.loop_config import Turn
 from agent_cli.policies.budget import MICRODOLLARS
 from agent_cli.policies.estimate import estimate_fixed, estimate_tokens
-from agent_cli.timeline import Usage
-from agent_cli.tooling import Tool
 
 Price: TypeAlias = Callable[[str, Usage], int | None]
 """(model id, usage) -> micro-dollars, None when no price is known."""

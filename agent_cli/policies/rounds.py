@@ -7,20 +7,20 @@ behind the first user message (see `Conversation.trim` and `Conversation.compact
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from agent_cli.conversation import Conversation
-from agent_cli.messages import Message
-from agent_cli.projection import entries, messages, shown
-from agent_cli.timeline import (
+from agent_cli.contracts.messages import Message
+from agent_cli.contracts.timeline import (
     BlockOutput,
     CompactionOutput,
     Output,
     ReplyOutput,
     UserOutput,
 )
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.projection import entries, messages, shown
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class HistorySlice:
     """A user message, or a reply with its results.
 
     `cut_id` is the entry at which the history can begin again; None where it cannot, because the
@@ -37,7 +37,7 @@ class History:
 
     first: tuple[Message, ...] = ()
     summary: tuple[Message, ...] = ()
-    rounds: tuple[Round, ...] = ()
+    rounds: tuple[HistorySlice, ...] = ()
 
     def cuts(self) -> list[int]:
         """Return the indexes in `rounds` before which the history can be cut, oldest first."""
@@ -69,7 +69,7 @@ def history_of(conversation: Conversation) -> History:
     summaries = {entry.id for entry in recorded if isinstance(entry, CompactionOutput)}
     real = {entry.id for entry in recorded} - summaries
     parts = list(_parts(shown(conversation.prompts)))
-    found = [Round(e[0].id if e[0].id in real else None, tuple(messages(e))) for e in parts]
+    found = [HistorySlice(e[0].id if e[0].id in real else None, tuple(messages(e))) for e in parts]
     if not found:
         return History()
     summarised = len(parts) > 1 and parts[1][0].id in summaries

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_cli.events import ToolCall
+from agent_cli.contracts.events import ToolCall
 from agent_cli.policies.permission_rules import COMMAND_TOOL, Rule, parse_rule
 from agent_cli.policies.shell import Place, session_prefixes
 from agent_cli.sandbox import Report

@@ -5,17 +5,16 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 
-from agent_cli.errors import ModelError
-from agent_cli.events import EventSink, Retry
-from agent_cli.messages import (
+from agent_cli.contracts.errors import ModelError
+from agent_cli.contracts.events import EventSink, Retry
+from agent_cli.contracts.messages import (
     AssistantMessage,
     CustomMessage,
     Message,
     ToolResultMessage,
     UserMessage,
 )
-from agent_cli.policies.compaction import Summary
-from agent_cli.provider import (
+from agent_cli.contracts.provider import (
     Model,
     ModelRequest,
     Reply,
@@ -24,7 +23,8 @@ from agent_cli.provider import (
     StreamFn,
     ThinkingLevel,
 )
-from agent_cli.timeline import Block, text_of
+from agent_cli.contracts.timeline import Block, text_of
+from agent_cli.policies.compaction import Summary
 
 MAX_TOKENS = 4096
 MAX_INPUT_CHARS = 100_000

@@ -1,8 +1,8 @@
 """The last cap on a tool's result: what is too long for the history is cut, and says so."""
 
-from agent_cli.events import EventSink, Notice, ToolCall
-from agent_cli.timeline import Block
-from agent_cli.tooling import ToolResult
+from agent_cli.contracts.events import EventSink, Notice, ToolCall
+from agent_cli.contracts.timeline import Block
+from agent_cli.contracts.tooling import ToolResult
 
 DEFAULT_LIMIT_CHARS = 40_000
 

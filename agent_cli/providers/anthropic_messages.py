@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from agent_cli.errors import ModelError
-from agent_cli.importing import load
-from agent_cli.provider import ModelRequest, ReplyEnd, StreamEvent
+from agent_cli.contracts.errors import ModelError
+from agent_cli.contracts.provider import ModelRequest, ReplyEnd, StreamEvent
+from agent_cli.contracts.timeline import Json
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.failures import (
     CallFailed,
@@ -33,7 +33,7 @@ from agent_cli.providers.retries import with_retries
 from agent_cli.providers.retry_policy import RetryPolicy
 from agent_cli.providers.sse import EventDecoder, ServerSentEvent
 from agent_cli.providers.wire import parameters
-from agent_cli.timeline import Json
+from agent_cli.system.importing import load
 
 if TYPE_CHECKING:
     from agent_cli.providers.client import Client, OpenReply

@@ -14,7 +14,7 @@ from typing import Any
 import anthropic
 import httpx2
 
-from agent_cli.errors import ModelError
+from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.failures import CallFailed, Refusal, broken_off, refused
 from agent_cli.providers.recording import RecordTransport, ReplayTransport

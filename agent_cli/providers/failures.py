@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from textwrap import shorten
 
-from agent_cli.errors import ContextOverflow, ModelError
+from agent_cli.contracts.errors import ContextOverflow, ModelError
 
 RETRIED_STATUSES = frozenset({408, 409, 429})
 RETRIED_IN_STREAM = frozenset(

@@ -9,8 +9,8 @@ from importlib.resources import files
 
 from pydantic import BaseModel, ConfigDict
 
-from agent_cli.provider import Model
-from agent_cli.timeline import Usage
+from agent_cli.contracts.provider import Model
+from agent_cli.contracts.timeline import Usage
 
 DATED_ID = re.compile(r"-20\d{6}$")
 

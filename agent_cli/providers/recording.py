@@ -20,8 +20,8 @@ from typing import Annotated, Literal
 import httpx2
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from agent_cli.errors import ModelError
-from agent_cli.timeline import Json
+from agent_cli.contracts.errors import ModelError
+from agent_cli.contracts.timeline import Json
 
 KEPT_HEADERS = frozenset(
     {

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from agent_cli.provider import (
+from agent_cli.contracts.provider import (
     BlockEnd,
     Reply,
     ReplyStart,
@@ -19,8 +19,8 @@ from agent_cli.provider import (
     ToolCallDelta,
     ToolCallStart,
 )
+from agent_cli.contracts.timeline import Block, Json, Usage
 from agent_cli.providers.models import cost_microdollars
-from agent_cli.timeline import Block, Json, Usage
 
 INVALID_JSON = "INVALID_JSON"
 # A model that repeats "[" for ever must not end the run, nor the record: both walk what they hold.

@@ -6,8 +6,8 @@ from contextlib import aclosing
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
 
-from agent_cli.errors import ServerDelayTooLong
-from agent_cli.provider import Retrying, StreamEvent
+from agent_cli.contracts.errors import ServerDelayTooLong
+from agent_cli.contracts.provider import Retrying, StreamEvent
 from agent_cli.providers.failures import CallFailed
 from agent_cli.providers.retry_policy import RetryPolicy
 

@@ -2,9 +2,9 @@
 
 from typing import Literal
 
-from agent_cli.errors import ModelError
-from agent_cli.provider import Model, ModelRequest, ThinkingLevel
-from agent_cli.timeline import Json
+from agent_cli.contracts.errors import ModelError
+from agent_cli.contracts.provider import Model, ModelRequest, ThinkingLevel
+from agent_cli.contracts.timeline import Json
 
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
 MIN_BUDGET_TOKENS = 1024

@@ -6,10 +6,10 @@ and signed thinking depend on it.
 
 from collections.abc import Sequence
 
-from agent_cli.projection import to_api
-from agent_cli.provider import ModelRequest
+from agent_cli.contracts.provider import ModelRequest
+from agent_cli.contracts.timeline import Block, Json
+from agent_cli.core.projection import to_api
 from agent_cli.providers.thinking import BINDING_BETA, thinking_parameters
-from agent_cli.timeline import Block, Json
 
 HOUR: Json = {"type": "ephemeral", "ttl": "1h"}
 FIVE_MINUTES: Json = {"type": "ephemeral"}

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from agent_cli.errors import UsageError
+from agent_cli.contracts.errors import UsageError
 
 _USUAL: Final = ("editor", "nano", "vi")
 

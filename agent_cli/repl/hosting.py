@@ -9,7 +9,7 @@ from agent_cli.repl.loading import smooth_typing
 from agent_cli.terminal.background import in_background
 
 if TYPE_CHECKING:
-    from agent_cli.repl.application import Application
+    from agent_cli.repl.ports import Application
 
 ShellT = TypeVar("ShellT")
 MadeT_co = TypeVar("MadeT_co", covariant=True)

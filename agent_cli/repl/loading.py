@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from agent_cli.importing import without_collections
+from agent_cli.system.importing import without_collections
 
 _SWITCH_INTERVAL_S: Final = 0.0005
 

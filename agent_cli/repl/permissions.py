@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
-from agent_cli.events import ToolCall
-from agent_cli.tooling import Tool
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.tooling import Tool
 
 Mode: TypeAlias = Literal["ask", "auto-edit", "plan", "yolo"]
 

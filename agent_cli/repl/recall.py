@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from agent_cli.conversation import Conversation
-from agent_cli.messages import AssistantMessage
+from agent_cli.contracts.messages import AssistantMessage
+from agent_cli.contracts.timeline import FileOutput, Prompt, WidgetOutput, typed_in
+from agent_cli.core.conversation import Conversation
 from agent_cli.terminal.narration import one_line, side_output
-from agent_cli.timeline import FileOutput, Prompt, WidgetOutput, typed_in
 
 EARLIER_ROWS_MAX: Final = 20
 

@@ -18,7 +18,7 @@ from agent_cli.repl.typeahead import typeahead_kept
 from agent_cli.terminal.writer import Writer, flush_or_silence
 
 if TYPE_CHECKING:
-    from agent_cli.repl.application import Application
+    from agent_cli.repl.ports import Application
 
 ShellT = TypeVar("ShellT")
 
@@ -82,8 +82,8 @@ def has_screen() -> bool:
 
 
 async def _run_live(options: ReplOptions, build: "Callable[[], Application]", typed: str) -> int:
-    from agent_cli.repl.live.session import LiveRepl, LiveShells, Waiting  # noqa: PLC0415
     from agent_cli.repl.live.start import open_screen  # noqa: PLC0415
+    from agent_cli.repl.live.startup_queue import LiveRepl, LiveShells, Waiting  # noqa: PLC0415
 
     waiting = Waiting(options.first_line)
     screen = open_screen(options.history, waiting, look=options.look, typed=typed)
@@ -99,8 +99,8 @@ async def _run_live(options: ReplOptions, build: "Callable[[], Application]", ty
 
 
 async def _run_plain(options: ReplOptions, build: "Callable[[], Application]") -> int:
-    from agent_cli.repl.lines import plain_prompt  # noqa: PLC0415 - what a terminal never needs
-    from agent_cli.repl.plain import PlainRepl, PlainShells  # noqa: PLC0415
+    from agent_cli.repl.plain.lines import plain_prompt  # noqa: PLC0415 - what a terminal never needs
+    from agent_cli.repl.plain.session import PlainRepl, PlainShells  # noqa: PLC0415
 
     color = options.look.color and not options.look.screen_reader
     writer = Writer(sys.stdout, sys.stderr, color=color)

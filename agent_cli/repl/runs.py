@@ -10,15 +10,15 @@ from functools import partial
 
 import structlog
 
-from agent_cli.agent import Agent
-from agent_cli.errors import Aborted, AgentBusy, AgentCliError
-from agent_cli.events import AgentStart, Event, ToolCall
-from agent_cli.messages import UserMessage
-from agent_cli.preflight import announced
-from agent_cli.repl.application import Application
-from agent_cli.repl.approve import Approvals, Approved, Questions
-from agent_cli.repl.rewording import Editor
-from agent_cli.run_result import RunResult
+from agent_cli.contracts.errors import Aborted, AgentBusy, AgentCliError
+from agent_cli.contracts.events import AgentStart, Event, ToolCall
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.core.agent import Agent
+from agent_cli.core.preflight import announced
+from agent_cli.core.run_result import RunResult
+from agent_cli.repl.approval.ask import Approvals, Approved, Questions
+from agent_cli.repl.approval.rewording import Editor
+from agent_cli.repl.ports import Application
 from agent_cli.terminal.narration import narrate_end
 from agent_cli.terminal.writer import Lines
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from agent_cli.errors import AgentCliError
+from agent_cli.contracts.errors import AgentCliError
 
 State: TypeAlias = Literal["bwrap", "landlock", "sandbox-exec", "none", "off"]
 

@@ -8,9 +8,9 @@ import hashlib
 import re
 from pathlib import Path
 
-from agent_cli.paths import private_dir
 from agent_cli.session_store.codec import JsonObject
 from agent_cli.session_store.log_file import write_private
+from agent_cli.system.paths import private_dir
 
 BLOB_CHARS_MIN = 32_768
 _KEY = "$blob"

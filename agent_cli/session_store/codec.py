@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeAlias, get_origin
 
-from agent_cli.timeline import (
+from agent_cli.contracts.timeline import (
     Block,
     BlockOutput,
     CompactionOutput,

@@ -11,7 +11,8 @@ from importlib.resources import files
 from string import Template
 from typing import Literal, TypeAlias
 
-from agent_cli.projection import entries
+from agent_cli.contracts.timeline import Output, TextOutput, ToolOutput, UserOutput
+from agent_cli.core.projection import entries
 from agent_cli.session_store.codec import output_to_json, prompt_to_json, usage_to_json
 from agent_cli.session_store.history import History
 from agent_cli.session_store.transcript import (
@@ -22,7 +23,6 @@ from agent_cli.session_store.transcript import (
     result_text,
 )
 from agent_cli.terminal.sanitize import clean
-from agent_cli.timeline import Output, TextOutput, ToolOutput, UserOutput
 
 Format: TypeAlias = Literal["md", "html", "json"]
 Redact: TypeAlias = Callable[[str], str]

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import get_args
 
-from agent_cli.errors import SessionError
-from agent_cli.importing import collections_paused
+from agent_cli.contracts.errors import SessionError
+from agent_cli.contracts.timeline import NO_USAGE, Prompt, PromptState, usage_of
 from agent_cli.session_store.blobs import Blobs
 from agent_cli.session_store.codec import Codec, JsonObject, usage_from_json
 from agent_cli.session_store.log_file import Line, Log, read_log, scan
 from agent_cli.session_store.records import Header
 from agent_cli.session_store.repair import repairs
-from agent_cli.timeline import NO_USAGE, Prompt, PromptState, usage_of
+from agent_cli.system.importing import collections_paused
 
 _STATES = get_args(PromptState)
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from agent_cli.errors import SessionError
-from agent_cli.projection import entries
+from agent_cli.contracts.errors import SessionError
+from agent_cli.contracts.timeline import NO_USAGE, Prompt, Usage, UserOutput, typed_in, usage_of
+from agent_cli.core.projection import entries
 from agent_cli.session_store.codec import Codec
 from agent_cli.session_store.history import History, read_mended
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import clean
-from agent_cli.timeline import NO_USAGE, Prompt, Usage, UserOutput, typed_in, usage_of
 
 _TITLE_CHARS_MAX = 80
 

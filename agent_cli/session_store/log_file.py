@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_cli.errors import SessionError
+from agent_cli.contracts.errors import SessionError
 from agent_cli.session_store.codec import JsonObject
 
 _SUM_CHARS = 32

@@ -13,16 +13,16 @@ Each has `at`, Unix ms. Where `usage` stands it is the prompt's total from then 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from agent_cli.errors import SessionError
-from agent_cli.events import (
+from agent_cli.contracts.errors import SessionError
+from agent_cli.contracts.events import (
     Event,
     PromptCompleted,
     PromptOutput,
     PromptStarted,
     PromptStateChanged,
 )
+from agent_cli.contracts.timeline import Prompt, ToolOutput
 from agent_cli.session_store.codec import JsonObject, output_to_json, prompt_to_json
-from agent_cli.timeline import Prompt, ToolOutput
 from agent_cli.version import __version__
 
 FORMAT = 1

@@ -7,10 +7,8 @@ rewritten: the mending is recorded like everything else.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from agent_cli.events import Event, PromptCompleted, PromptOutput, PromptStateChanged
-from agent_cli.session_store.codec import JsonObject
-from agent_cli.session_store.records import dropped, record_of
-from agent_cli.timeline import (
+from agent_cli.contracts.events import Event, PromptCompleted, PromptOutput, PromptStateChanged
+from agent_cli.contracts.timeline import (
     BlockOutput,
     Error,
     Pending,
@@ -19,6 +17,8 @@ from agent_cli.timeline import (
     ToolOutput,
     text_block,
 )
+from agent_cli.session_store.codec import JsonObject
+from agent_cli.session_store.records import dropped, record_of
 
 UNKNOWN_OUTCOME = "outcome unknown after a crash; check before repeating"
 NEVER_STARTED = "not run: the program ended before its turn"

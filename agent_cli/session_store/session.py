@@ -3,17 +3,17 @@
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from agent_cli.conversation import Conversation
-from agent_cli.errors import SessionError
-from agent_cli.events import Event, PromptStarted
-from agent_cli.messages import now_ms
-from agent_cli.paths import private_dir
+from agent_cli.contracts.errors import SessionError
+from agent_cli.contracts.events import Event, PromptStarted
+from agent_cli.contracts.messages import now_ms
+from agent_cli.contracts.timeline import NO_USAGE, Prompt, Usage, usage_of
+from agent_cli.core.conversation import Conversation
 from agent_cli.session_store.blobs import Blobs
 from agent_cli.session_store.codec import JsonObject, usage_to_json
 from agent_cli.session_store.history import blobs_folder
 from agent_cli.session_store.log_file import LogFile
 from agent_cli.session_store.records import Header, record_of, retold, rewound
-from agent_cli.timeline import NO_USAGE, Prompt, Usage, usage_of
+from agent_cli.system.paths import private_dir
 
 Tell = Callable[[str], None]
 

@@ -4,12 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agent_cli import paths
-from agent_cli.conversation import Conversation
-from agent_cli.errors import SessionError, SessionNotFound
-from agent_cli.importing import collections_paused
-from agent_cli.messages import now_ms
-from agent_cli.record import new_id
+from agent_cli.contracts.errors import SessionError, SessionNotFound
+from agent_cli.contracts.messages import now_ms
+from agent_cli.contracts.timeline import Output, Prompt
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.recorded_calls import new_id
 from agent_cli.session_store.codec import Codec, JsonObject
 from agent_cli.session_store.history import (
     History,
@@ -22,7 +21,8 @@ from agent_cli.session_store.log_file import LogFile
 from agent_cli.session_store.records import Header
 from agent_cli.session_store.repair import repairs
 from agent_cli.session_store.session import Session, Tell
-from agent_cli.timeline import Output, Prompt
+from agent_cli.system import paths
+from agent_cli.system.importing import collections_paused
 
 
 class SessionStore:

@@ -6,8 +6,7 @@ Pure: no clock, no terminal, no network. Hidden prompts are left out; control ch
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
-from agent_cli.terminal.sanitize import clean
-from agent_cli.timeline import (
+from agent_cli.contracts.timeline import (
     Block,
     BlockOutput,
     CompactionOutput,
@@ -25,6 +24,7 @@ from agent_cli.timeline import (
     UserOutput,
     WidgetOutput,
 )
+from agent_cli.terminal.sanitize import clean
 
 _INDENT = "    "
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_cli.errors import SessionError
+from agent_cli.contracts.errors import SessionError
 from agent_cli.session_store.blobs import Blobs
 from agent_cli.session_store.history import blobs_folder
 from agent_cli.session_store.log_file import Line, scan

@@ -7,8 +7,8 @@ import difflib
 import json
 from collections.abc import Mapping
 
-from agent_cli.redaction import Redactor
 from agent_cli.settings.rules import Rule, fold
+from agent_cli.system.redaction import Redactor
 
 _FOUND_CHARS_MAX = 60
 

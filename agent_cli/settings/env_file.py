@@ -10,8 +10,8 @@ from typing import NamedTuple
 # The parser alone: the package's own reader prints lines it cannot parse to the terminal.
 from dotenv.parser import parse_stream
 
-from agent_cli import paths
 from agent_cli.settings.sources import text_of
+from agent_cli.system import paths
 
 # Whoever sets one of these decides where requests and keys go, or which program runs.
 _USER_ONLY_NAMES = frozenset(

@@ -6,8 +6,8 @@ Nothing is written to `os.environ`: tools and MCP servers must not inherit what 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from agent_cli import paths
-from agent_cli.errors import SettingsError
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.system import paths
 
 _CREDENTIALS = (
     "ANTHROPIC_API_KEY",

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from agent_cli import paths
-from agent_cli.errors import SettingsError
+from agent_cli.contracts.errors import SettingsError
 from agent_cli.settings.rules import Rule, fold
 from agent_cli.settings.schema import Settings, all_rules, rules_of, sections, value_of
 from agent_cli.settings.sources import Entry, KeyPath
+from agent_cli.system import paths
 
 # Keys that stand at the top level in the settings files of older programs.
 OLD_NAMES = {

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from agent_cli import paths
 from agent_cli.settings.environment import Environment
 from agent_cli.settings.layers import Layers
 from agent_cli.settings.schema import Settings
@@ -16,6 +15,7 @@ from agent_cli.settings.sources import (
     environment_entries,
     override_entries,
 )
+from agent_cli.system import paths
 
 # TOML is the format of this program, so it wins where both are there.
 SETTINGS_FILES = ("appsettings.json", "appsettings.toml")
@@ -87,6 +87,6 @@ def _files(folder: Path, *, from_project: bool) -> Iterator[Entry]:
 
 
 def _file(path: Path, *, from_project: bool) -> Iterator[Entry]:
-    from agent_cli.settings.files import file_entries  # noqa: PLC0415 - most starts have no file
+    from agent_cli.settings.toml_json import file_entries  # noqa: PLC0415 - most starts have no file
 
     return file_entries(path, from_project=from_project)

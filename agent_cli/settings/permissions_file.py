@@ -16,9 +16,9 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from agent_cli import paths
-from agent_cli.errors import SettingsError
+from agent_cli.contracts.errors import SettingsError
 from agent_cli.settings.sources import RULE_KINDS, WrittenRule, text_of
+from agent_cli.system import paths
 
 _PROJECTS = "projects"
 

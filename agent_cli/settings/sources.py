@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from agent_cli.errors import SettingsError
+from agent_cli.contracts.errors import SettingsError
 
 ENVIRONMENT_PREFIX = "AGENT_CLI_"
 RULE_KINDS = ("allow", "ask", "deny")

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from agent_cli.programs import search_path
+from agent_cli.system.programs import search_path
 
 _OPEN_LIMIT_S: Final = 3.0
 

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from agent_cli import events
-from agent_cli.errors import ToolError
-from agent_cli.run_result import RunResult
+from agent_cli.contracts import events
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
+from agent_cli.contracts.tooling import Tool, check_input
+from agent_cli.core.run_result import RunResult
 from agent_cli.terminal.writer import Style
-from agent_cli.timeline import FileOutput, Json, WidgetOutput
-from agent_cli.tooling import Tool, check_input
 
 _SUMMARY_CHARS_MAX: Final = 100
 _WORD: Final = re.compile(r"\S+\s*|\s+")

@@ -6,9 +6,14 @@ Nothing of the core knows it: it reads the messages every provider gets, as `to_
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
-from agent_cli.messages import AssistantMessage, LlmMessage, ToolResultMessage, UserMessage
-from agent_cli.provider import ModelRequest, Reply, ReplyEnd, ReplyStart, StreamEvent
-from agent_cli.timeline import Block, Json, text_block, text_of
+from agent_cli.contracts.messages import (
+    AssistantMessage,
+    LlmMessage,
+    ToolResultMessage,
+    UserMessage,
+)
+from agent_cli.contracts.provider import ModelRequest, Reply, ReplyEnd, ReplyStart, StreamEvent
+from agent_cli.contracts.timeline import Block, Json, text_block, text_of
 
 
 def to_chat(system: Sequence[str], messages: Iterable[LlmMessage]) -> list[dict[str, Json]]:

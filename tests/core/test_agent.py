@@ -7,28 +7,28 @@ from typing import Literal
 
 import pytest
 
-from agent_cli.agent import Agent
-from agent_cli.agent_state import AgentState
-from agent_cli.cancel import CancelToken
-from agent_cli.errors import AgentBusy, ConversationError, ModelError, NothingToContinue
-from agent_cli.events import (
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import AgentBusy, ConversationError, ModelError, NothingToContinue
+from agent_cli.contracts.events import (
     AgentEnd,
     Event,
     PromptStarted,
     ToolExecutionEnd,
     ToolExecutionStart,
 )
-from agent_cli.hooks import LoopConfig
-from agent_cli.messages import (
+from agent_cli.contracts.messages import (
     AssistantMessage,
     CustomMessage,
     Message,
     ToolResultMessage,
     UserMessage,
 )
-from agent_cli.provider import Model, ThinkingLevel
-from agent_cli.timeline import Block, image_block, text_block, text_of
-from agent_cli.tooling import ToolContext
+from agent_cli.contracts.provider import Model, ThinkingLevel
+from agent_cli.contracts.timeline import Block, image_block, text_block, text_of
+from agent_cli.contracts.tooling import ToolContext
+from agent_cli.core.agent import Agent
+from agent_cli.core.agent_state import AgentState
+from agent_cli.core.loop_config import LoopConfig
 from tests.fakes import (
     LIMIT_S,
     MODEL,

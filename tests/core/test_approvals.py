@@ -6,13 +6,13 @@ from typing import Literal
 
 import pytest
 
-from agent_cli.agent import Agent
-from agent_cli.errors import ConversationError, NothingToContinue
-from agent_cli.events import ApprovalRequested, PromptOutput, PromptStateChanged, ToolCall
-from agent_cli.hooks import LoopConfig
-from agent_cli.messages import ToolResultMessage, UserMessage
-from agent_cli.timeline import Error, Json, Pending, Success, ToolOutput
-from agent_cli.tooling import Allow, Approval, Ask, Deny, RequireApproval, Tool, Verdict
+from agent_cli.contracts.errors import ConversationError, NothingToContinue
+from agent_cli.contracts.events import ApprovalRequested, PromptOutput, PromptStateChanged, ToolCall
+from agent_cli.contracts.messages import ToolResultMessage, UserMessage
+from agent_cli.contracts.timeline import Error, Json, Pending, Success, ToolOutput
+from agent_cli.contracts.tooling import Allow, Approval, Ask, Deny, RequireApproval, Tool, Verdict
+from agent_cli.core.agent import Agent
+from agent_cli.core.loop_config import LoopConfig
 from tests.fakes import (
     LIMIT_S,
     MODEL,

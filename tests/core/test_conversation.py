@@ -5,21 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from agent_cli import record
-from agent_cli.conversation import Conversation
-from agent_cli.errors import ConversationError
-from agent_cli.events import Event, PromptCompleted, PromptOutput, PromptStarted
-from agent_cli.intake import append, conversation_of
-from agent_cli.messages import (
+from agent_cli.contracts.errors import ConversationError
+from agent_cli.contracts.events import Event, PromptCompleted, PromptOutput, PromptStarted
+from agent_cli.contracts.messages import (
     AssistantMessage,
     CustomMessage,
     Message,
     ToolResultMessage,
     UserMessage,
 )
-from agent_cli.projection import problems, to_api
-from agent_cli.provider import Model
-from agent_cli.timeline import (
+from agent_cli.contracts.provider import Model
+from agent_cli.contracts.timeline import (
     Error,
     FileOutput,
     Output,
@@ -32,6 +28,10 @@ from agent_cli.timeline import (
     WidgetOutput,
     text_block,
 )
+from agent_cli.core import recorded_calls
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.history_repair import append, conversation_of
+from agent_cli.core.projection import problems, to_api
 from tests.fakes import calls, says, tool_use
 
 OK = Success((text_block("ok"),))
@@ -126,7 +126,7 @@ def test_ids_that_were_used_before_are_replaced() -> None:
 def test_time_never_runs_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
     """S3-25: a clock that is set back changes nothing, neither in a session nor between two."""
     clock = [1_000, 900, 2_000]
-    monkeypatch.setattr(record, "now_ms", lambda: clock.pop(0) if clock else 100)
+    monkeypatch.setattr(recorded_calls, "now_ms", lambda: clock.pop(0) if clock else 100)
     conversation = Conversation()
     prompt = conversation.begin(UserMessage.of("go"))
     conversation.add_reply(calls(tool_use("look", {}, "t1")))

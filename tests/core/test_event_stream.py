@@ -7,12 +7,12 @@ import pytest
 
 import agent_cli
 from agent_cli import AgentContext, agent_loop, agent_loop_continue
-from agent_cli.errors import ConversationError, NothingToContinue
-from agent_cli.event_stream import EventStream
-from agent_cli.events import AgentEnd, Event
-from agent_cli.hooks import LoopConfig
-from agent_cli.messages import AssistantMessage, CustomMessage, Message, UserMessage
-from agent_cli.timeline import text_block
+from agent_cli.contracts.errors import ConversationError, NothingToContinue
+from agent_cli.contracts.events import AgentEnd, Event
+from agent_cli.contracts.messages import AssistantMessage, CustomMessage, Message, UserMessage
+from agent_cli.contracts.timeline import text_block
+from agent_cli.core.event_stream import EventStream
+from agent_cli.core.loop_config import LoopConfig
 from tests.fakes import (
     LIMIT_S,
     MODEL,

@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 from pydantic import BaseModel
 
-from agent_cli.cancel import CancelToken
-from agent_cli.conversation import Conversation
-from agent_cli.errors import ToolError
-from agent_cli.events import Event, ToolCall, ToolExecutionEnd, ToolExecutionUpdate
-from agent_cli.executor import Executor
-from agent_cli.hooks import LoopConfig, Turn
-from agent_cli.messages import ToolResultMessage, UserMessage
-from agent_cli.phase import ChatStateMachine
-from agent_cli.timeline import FileOutput, Json, ToolOutput, WidgetOutput, text_block
-from agent_cli.tooling import Execute, Tool, ToolContext, ToolResult
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.events import Event, ToolCall, ToolExecutionEnd, ToolExecutionUpdate
+from agent_cli.contracts.messages import ToolResultMessage, UserMessage
+from agent_cli.contracts.timeline import FileOutput, Json, ToolOutput, WidgetOutput, text_block
+from agent_cli.contracts.tooling import Execute, Tool, ToolContext, ToolResult
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.executor import Executor
+from agent_cli.core.loop_config import LoopConfig, Turn
+from agent_cli.core.phase import ChatStateMachine
 from tests.fakes import (
     LIMIT_S,
     Held,

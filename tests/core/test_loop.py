@@ -8,17 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from agent_cli.agent import Agent
-from agent_cli.cancel import CancelToken
-from agent_cli.errors import (
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import (
     ContextOverflow,
     LimitReached,
     ModelError,
     NoStreamFunction,
     ProviderNotFound,
 )
-from agent_cli.event_stream import AgentContext, agent_loop
-from agent_cli.events import (
+from agent_cli.contracts.events import (
     AgentEnd,
     AppEvent,
     CoreEvent,
@@ -31,15 +29,14 @@ from agent_cli.events import (
     TurnEnd,
     UsageChanged,
 )
-from agent_cli.hooks import LoopConfig, Turn
-from agent_cli.messages import (
+from agent_cli.contracts.messages import (
     AssistantMessage,
     CustomMessage,
     Message,
     ToolResultMessage,
     UserMessage,
 )
-from agent_cli.provider import (
+from agent_cli.contracts.provider import (
     BlockEnd,
     ModelRequest,
     Provider,
@@ -51,8 +48,11 @@ from agent_cli.provider import (
     TextDelta,
     ToolCallStart,
 )
-from agent_cli.timeline import Json, Usage, text_block
-from agent_cli.tooling import ToolContext
+from agent_cli.contracts.timeline import Json, Usage, text_block
+from agent_cli.contracts.tooling import ToolContext
+from agent_cli.core.agent import Agent
+from agent_cli.core.event_stream import AgentContext, agent_loop
+from agent_cli.core.loop_config import LoopConfig, Turn
 from tests.fakes import (
     LIMIT_S,
     MODEL,

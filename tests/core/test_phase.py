@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from agent_cli.errors import ConversationError
-from agent_cli.phase import ChatStateMachine, Phase
+from agent_cli.contracts.errors import ConversationError
+from agent_cli.core.phase import ChatStateMachine, Phase
 
 DOCUMENTED = {
     ("idle", "thinking"),

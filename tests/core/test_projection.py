@@ -4,16 +4,14 @@ import copy
 
 import pytest
 
-from agent_cli.conversation import Conversation
-from agent_cli.messages import (
+from agent_cli.contracts.messages import (
     AssistantMessage,
     CustomMessage,
     LlmMessage,
     ToolResultMessage,
     UserMessage,
 )
-from agent_cli.projection import context, messages, problems, to_api
-from agent_cli.timeline import (
+from agent_cli.contracts.timeline import (
     Block,
     FileOutput,
     ReplyOutput,
@@ -23,6 +21,8 @@ from agent_cli.timeline import (
     WidgetOutput,
     text_block,
 )
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.projection import context, messages, problems, to_api
 from tests.fakes import calls, says, tool_use
 
 

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cli.agent import Agent
-from agent_cli.cancel import CancelToken
-from agent_cli.errors import ModelError, ToolError
-from agent_cli.events import Event
-from agent_cli.hooks import LoopConfig
-from agent_cli.messages import UserMessage
-from agent_cli.projection import problems, to_api
-from agent_cli.provider import Reply, ReplyStart, Retrying, TextDelta
-from agent_cli.run_result import RunResult
-from agent_cli.timeline import Block, Json, text_block
-from agent_cli.tooling import Allow, Ask, Deny, Tool, ToolContext, ToolResult, Verdict
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import ModelError, ToolError
+from agent_cli.contracts.events import Event
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.provider import Reply, ReplyStart, Retrying, TextDelta
+from agent_cli.contracts.timeline import Block, Json, text_block
+from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolContext, ToolResult, Verdict
+from agent_cli.core.agent import Agent
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.projection import problems, to_api
+from agent_cli.core.run_result import RunResult
 from tests.fakes import (
     LIMIT_S,
     MODEL,

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from agent_cli.errors import ModelError
-from agent_cli.provider import (
+from agent_cli.contracts.errors import ModelError
+from agent_cli.contracts.provider import (
     Reply,
     ReplyEnd,
     ReplyStart,
@@ -16,8 +16,8 @@ from agent_cli.provider import (
     ToolCallDelta,
     ToolCallStart,
 )
-from agent_cli.stream_processor import StreamProcessor, StreamResult, has_tool_calls
-from agent_cli.timeline import text_block
+from agent_cli.contracts.timeline import text_block
+from agent_cli.core.stream_processor import StreamProcessor, StreamResult, has_tool_calls
 from tests.fakes import calls, says, stream_of, tool_use
 
 

@@ -3,12 +3,20 @@
 import json
 from dataclasses import replace
 
-from agent_cli.agent import Agent
-from agent_cli.conversation import Conversation
-from agent_cli.hooks import LoopConfig
-from agent_cli.messages import CustomMessage, LlmMessage, UserMessage
-from agent_cli.projection import to_api
-from agent_cli.timeline import Error, FileOutput, Json, Output, Success, WidgetOutput, text_block
+from agent_cli.contracts.messages import CustomMessage, LlmMessage, UserMessage
+from agent_cli.contracts.timeline import (
+    Error,
+    FileOutput,
+    Json,
+    Output,
+    Success,
+    WidgetOutput,
+    text_block,
+)
+from agent_cli.core.agent import Agent
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.projection import to_api
 from tests.core.chat_projection import ChatModel, to_chat
 from tests.fakes import MODEL, ScriptedModel, calls, returns, says, tool, tool_use
 

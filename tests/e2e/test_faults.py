@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli import paths
+from agent_cli.system import paths
 from tests.e2e.program import AGENT_CLI, Finished, agent_cli, said_by_user
 from tests.messages_api import (
     FAULTS,

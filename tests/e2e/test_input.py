@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image as Pillow
 
-from agent_cli.timeline import Block
+from agent_cli.contracts.timeline import Block
 from tests.e2e.program import AGENT_CLI, environment
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread
 from tests.repl.terminal import Terminal

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from agent_cli import paths
+from agent_cli.system import paths
 from tests.e2e.program import agent_cli, results_in, said_by_user, text_of
 from tests.messages_api import error, reply, serve_in_thread, tool_use
 

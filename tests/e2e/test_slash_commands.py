@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from agent_cli import paths
+from agent_cli.system import paths
 from tests.e2e.program import AGENT_CLI, KEY, agent_cli, environment
 from tests.messages_api import reply, serve_in_thread, text, tool_use
 from tests.repl.terminal import Terminal

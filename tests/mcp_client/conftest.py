@@ -11,11 +11,11 @@ from typing import Protocol
 
 import pytest
 
-from agent_cli.cancel import CancelToken
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.mcp_client import McpServers, ServerConfig
 from agent_cli.mcp_client.config import TransportName
-from agent_cli.timeline import Json
-from agent_cli.tooling import ToolContext, ToolResult
 from tests.e2e import program
 
 HERE = Path(__file__).parent

@@ -3,13 +3,13 @@
 import mcp_types
 import pytest
 
-from agent_cli import paths
-from agent_cli.logs import configure
+from agent_cli.app.logs import configure
 from agent_cli.mcp_client.callbacks import Callbacks
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.patience import Patience
-from agent_cli.redaction import Redactor
 from agent_cli.settings import Settings
+from agent_cli.system import paths
+from agent_cli.system.redaction import Redactor
 
 
 async def test_what_a_server_logs_is_in_our_log_and_never_on_the_screen(

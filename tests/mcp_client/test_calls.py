@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent_cli.cancel import CancelToken
-from agent_cli.errors import Aborted
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import Aborted
+from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.mcp_client import Answer, Elicitation, Host, McpServers, ServerConfig
-from agent_cli.timeline import Json, text_block
 
 if TYPE_CHECKING:
     from tests.mcp_client.conftest import Call, RawServer

@@ -1,9 +1,9 @@
 import pytest
 from mcp_types import CallToolResult
 
+from agent_cli.contracts.timeline import Block, Json, text_block
+from agent_cli.contracts.tooling import ToolResult
 from agent_cli.mcp_client.content import tool_result
-from agent_cli.timeline import Block, Json, text_block
-from agent_cli.tooling import ToolResult
 
 PNG = "iVBORw0KGgo="
 BLOB: dict[str, Json] = {"uri": "file:///x", "mimeType": "image/png", "blob": PNG}

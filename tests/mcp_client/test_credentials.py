@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent_cli.errors import SettingsError
+from agent_cli.contracts.errors import SettingsError
 from agent_cli.mcp_client.credentials import (
     Credentials,
     FileCredentials,

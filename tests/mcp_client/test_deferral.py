@@ -1,8 +1,8 @@
-from agent_cli.cancel import CancelToken
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, check_input
 from agent_cli.mcp_client.deferral import SEARCH_TOOL, Deferral
 from agent_cli.mcp_client.tokens import tool_tokens
-from agent_cli.timeline import Json
-from agent_cli.tooling import Tool, ToolContext, ToolResult, check_input
 
 
 async def nothing(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.errors import SettingsError
+from agent_cli.contracts.errors import SettingsError
 from agent_cli.mcp_client import (
     ConfigFile,
     ServerConfig,

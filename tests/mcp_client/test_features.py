@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol  # Any: fields of ServerConfig
 import pytest
 import structlog
 
-from agent_cli.errors import ToolError
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.timeline import text_block
 from agent_cli.mcp_client import McpServers, ServerConfig
 from agent_cli.mcp_client.catalogue import PromptArgument, PromptInfo
 from agent_cli.mcp_client.host import Answer, Elicitation, Host, Sampled, SamplingRequest
-from agent_cli.timeline import text_block
 from tests.mcp_client.conftest import HttpServer
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.foreign import PROGRAMS, foreign_files, read_foreign
-from agent_cli.timeline import Json
 
 
 def test_vs_code_has_comments_variables_and_inputs(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
+from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.forms import FormField, form_fault, form_fields, with_defaults
-from agent_cli.timeline import Json
 
 FORM: dict[str, Json] = {
     "type": "object",

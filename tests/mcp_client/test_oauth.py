@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 
-from agent_cli.errors import SettingsError, UsageError
+from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.mcp_client import McpServers, Phase, ServerConfig
 from agent_cli.mcp_client.browsers import request_browser
 from agent_cli.mcp_client.credentials import FileCredentials, MemoryCredentials

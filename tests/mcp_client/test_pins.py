@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent_cli.errors import SettingsError
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client import McpServers, Phase, ServerConfig
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.pins import Pins
-from agent_cli.timeline import Json
 
 if TYPE_CHECKING:
     from tests.mcp_client.conftest import Call, RawServer

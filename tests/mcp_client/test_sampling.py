@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from agent_cli.errors import LimitReached, ModelError, ToolError
+from agent_cli.contracts.errors import LimitReached, ModelError, ToolError
+from agent_cli.contracts.provider import Model, ModelRequest, Reply, ReplyEnd, StreamEvent
+from agent_cli.contracts.timeline import Usage, text_block
 from agent_cli.mcp_client.host import Sampled, SamplingRequest
 from agent_cli.mcp_client.sampling import MAX_TOKENS, sampling
-from agent_cli.provider import Model, ModelRequest, Reply, ReplyEnd, StreamEvent
-from agent_cli.timeline import Usage, text_block
 
 REQUEST = SamplingRequest(
     server="srv",

@@ -1,7 +1,7 @@
 import pytest
 
+from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.schemas import UnusableSchema, api_schema
-from agent_cli.timeline import Json
 
 TEXT: Json = {"type": "string"}
 

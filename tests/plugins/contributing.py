@@ -3,17 +3,17 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from agent_cli.agent import Agent
-from agent_cli.conversation import Conversation
-from agent_cli.events import Event, MessageEnd, Notice
-from agent_cli.hooks import LoopConfig
-from agent_cli.messages import ToolResultMessage
-from agent_cli.plugin_api import Plugin
+from agent_cli.contracts.events import Event, MessageEnd, Notice
+from agent_cli.contracts.messages import ToolResultMessage
+from agent_cli.contracts.timeline import Block, Usage
+from agent_cli.contracts.tooling import Tool
+from agent_cli.core.agent import Agent
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.plugins.api import Plugin
 from agent_cli.plugins.contributor import Plugins
 from agent_cli.plugins.discovery import Found
 from agent_cli.policies.prefix_watch import PrefixWatch, Price
-from agent_cli.timeline import Block, Usage
-from agent_cli.tooling import Tool
 from tests.fakes import LIMIT_S, MODEL, ScriptedModel, Step, listening
 
 PATIENCE_S = 10 * LIMIT_S

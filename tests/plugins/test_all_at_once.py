@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from pydantic import BaseModel
 
-from agent_cli.events import PromptOutput
-from agent_cli.hooks import LoopConfig
-from agent_cli.plugin_api import Plugin, PluginContext, PluginState
-from agent_cli.projection import problems
-from agent_cli.timeline import FileOutput, Pending, WidgetOutput
-from agent_cli.tooling import Approval, ToolContext
+from agent_cli.contracts.events import PromptOutput
+from agent_cli.contracts.timeline import FileOutput, Pending, WidgetOutput
+from agent_cli.contracts.tooling import Approval, ToolContext
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.projection import problems
+from agent_cli.plugins.api import Plugin, PluginContext, PluginState
 from tests.fakes import Gate, calls, does, returns, says, tool, tool_use
 from tests.plugins.contributing import Contributing, tool_results
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 from pydantic import BaseModel
 
-from agent_cli.agent import Agent
-from agent_cli.errors import AgentCliError
-from agent_cli.plugin_api import Plugin, PluginContext, PluginState
+from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.tooling import ToolContext
+from agent_cli.core.agent import Agent
+from agent_cli.plugins.api import Plugin, PluginContext, PluginState
 from agent_cli.plugins.contributor import Plugins
 from agent_cli.plugins.discovery import Found
 from agent_cli.plugins.states import PluginStates
-from agent_cli.tooling import ToolContext
 from tests.fakes import Gate, calls, check_run, does, returns, says, tool, tool_use
 from tests.plugins.contributing import PATIENCE_S, Contributing
 

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agent_cli.conversation import Conversation
-from agent_cli.errors import AgentCliError, ModelError
-from agent_cli.events import AgentEnd, AgentStart, MessageEnd, ToolExecutionEnd
-from agent_cli.plugin_api import Plugin, PluginContext
+from agent_cli.contracts.errors import AgentCliError, ModelError
+from agent_cli.contracts.events import AgentEnd, AgentStart, MessageEnd, ToolExecutionEnd
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import Approval, Tool
+from agent_cli.core.conversation import Conversation
+from agent_cli.plugins.api import Plugin, PluginContext
 from agent_cli.plugins.reminders import WAITING, Reminder, Waiting, reminders
 from agent_cli.plugins.states import PluginStates
-from agent_cli.timeline import Json
-from agent_cli.tooling import Approval, Tool
 from tests.fakes import Gate, Step, calls, returns, says, stream_of, tool, tool_use
 from tests.plugins.contributing import PATIENCE_S, Contributing, tool_results
 

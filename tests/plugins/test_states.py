@@ -3,14 +3,14 @@
 import pytest
 from pydantic import BaseModel
 
-from agent_cli.conversation import Conversation
-from agent_cli.errors import PluginError
-from agent_cli.events import Event
-from agent_cli.messages import UserMessage
-from agent_cli.plugin_api import Plugin, PluginContext, PluginState
+from agent_cli.contracts.errors import PluginError
+from agent_cli.contracts.events import Event
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.timeline import CustomOutput, Json, Prompt
+from agent_cli.contracts.tooling import ToolContext
+from agent_cli.core.conversation import Conversation
+from agent_cli.plugins.api import Plugin, PluginContext, PluginState
 from agent_cli.plugins.states import ENTRY, PluginStates
-from agent_cli.timeline import CustomOutput, Json, Prompt
-from agent_cli.tooling import ToolContext
 from tests.fakes import calls, does, says, tool, tool_use
 from tests.plugins.contributing import Contributing, notices_in, tool_results
 

@@ -7,18 +7,18 @@ from typing import Literal, TypeAlias
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from agent_cli.cancel import CancelToken
-from agent_cli.conversation import Conversation
-from agent_cli.errors import ModelError
-from agent_cli.events import Event, EventSink, Notice
-from agent_cli.hooks import LoopConfig, Turn
-from agent_cli.messages import CustomMessage, LlmMessage, Message, UserMessage
-from agent_cli.phase import ChatStateMachine
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import ModelError
+from agent_cli.contracts.events import Event, EventSink, Notice
+from agent_cli.contracts.messages import CustomMessage, LlmMessage, Message, UserMessage
+from agent_cli.contracts.provider import Model, Reply
+from agent_cli.contracts.timeline import Block, FileOutput, Success, Usage, text_block
+from agent_cli.contracts.tooling import Tool
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.loop_config import LoopConfig, Turn
+from agent_cli.core.phase import ChatStateMachine
+from agent_cli.core.projection import to_api
 from agent_cli.policies.compaction import Summary
-from agent_cli.projection import to_api
-from agent_cli.provider import Model, Reply
-from agent_cli.timeline import Block, FileOutput, Success, Usage, text_block
-from agent_cli.tooling import Tool
 from tests.fakes import MODEL, tool_use
 
 QUICK = settings(deadline=None, derandomize=True, max_examples=150)

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from agent_cli.cancel import CancelToken
-from agent_cli.conversation import Conversation
-from agent_cli.errors import LimitReached
-from agent_cli.hooks import LoopConfig
-from agent_cli.messages import UserMessage
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import LimitReached
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.provider import Reply
+from agent_cli.contracts.timeline import Usage, text_block
+from agent_cli.contracts.tooling import Approval
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.projection import problems, to_api
 from agent_cli.policies.budget import Budget
-from agent_cli.projection import problems, to_api
-from agent_cli.provider import Reply
-from agent_cli.timeline import Usage, text_block
-from agent_cli.tooling import Approval
 from tests.fakes import MODEL, returns, scripted_agent, tool, tool_use
 from tests.policies.histories import Listener, llm, turn_of
 

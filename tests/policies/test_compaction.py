@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.errors import AgentCliError, ContextOverflow, ModelError
-from agent_cli.events import Compacted, Event, MessageStart, PromptOutput, PromptStarted
-from agent_cli.hooks import LoopConfig
-from agent_cli.intake import conversation_of
-from agent_cli.messages import AssistantMessage, UserMessage
+from agent_cli.contracts.errors import AgentCliError, ContextOverflow, ModelError
+from agent_cli.contracts.events import Compacted, Event, MessageStart, PromptOutput, PromptStarted
+from agent_cli.contracts.messages import AssistantMessage, UserMessage
+from agent_cli.contracts.provider import Model
+from agent_cli.contracts.timeline import TrimOutput, Usage
+from agent_cli.core.history_repair import conversation_of
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.projection import problems
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.estimate import estimate_tokens
 from agent_cli.policies.summarizer import Summarizer
 from agent_cli.policies.trimming import Trimming
-from agent_cli.projection import problems
-from agent_cli.provider import Model
-from agent_cli.timeline import TrimOutput, Usage
 from tests.fakes import (
     MODEL,
     ScriptedModel,

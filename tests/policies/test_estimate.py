@@ -2,22 +2,22 @@
 
 import json
 
-from agent_cli.conversation import Conversation
-from agent_cli.messages import (
+from agent_cli.contracts.messages import (
     AssistantMessage,
     CustomMessage,
     Message,
     ToolResultMessage,
     UserMessage,
 )
+from agent_cli.contracts.timeline import Block, Json, Success, Usage, text_block
+from agent_cli.contracts.tooling import ToolSpec
+from agent_cli.core.conversation import Conversation
 from agent_cli.policies.estimate import (
     estimate_fixed,
     estimate_parts,
     estimate_tokens,
     measured_tokens,
 )
-from agent_cli.timeline import Block, Json, Success, Usage, text_block
-from agent_cli.tooling import ToolSpec
 from tests.fakes import calls, says, tool_use
 
 IMAGE: Block = {"type": "image", "source": {"type": "base64", "data": "A" * 90_000}}

@@ -6,16 +6,16 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from agent_cli.errors import SettingsError
-from agent_cli.events import ToolCall
-from agent_cli.hooks import LoopConfig
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, Verdict
+from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.permission_rules import KINDS, RuleSet, parse_rule
 from agent_cli.policies.permissions import AutoAllow, Mode, Permissions
 from agent_cli.policies.session_rules import ProjectRules
 from agent_cli.policies.shell import Place
 from agent_cli.sandbox import Report
-from agent_cli.timeline import Json
-from agent_cli.tooling import Allow, Ask, Deny, Tool, Verdict
 from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use
 
 READ = replace(tool("read", returns("text")), changes=False)

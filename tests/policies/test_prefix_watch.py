@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from agent_cli.plugin_api import Plugin, PluginContext
-from agent_cli.provider import Model
-from agent_cli.timeline import Block, Json
-from agent_cli.tooling import Tool
+from agent_cli.contracts.provider import Model
+from agent_cli.contracts.timeline import Block, Json
+from agent_cli.contracts.tooling import Tool
+from agent_cli.plugins.api import Plugin, PluginContext
 from tests.fakes import calls, returns, says, tool, tool_use
 from tests.plugins.contributing import Contributing
 

@@ -2,19 +2,19 @@
 
 import pytest
 
-from agent_cli.errors import ModelError
-from agent_cli.events import Retry
-from agent_cli.messages import (
+from agent_cli.contracts.errors import ModelError
+from agent_cli.contracts.events import Retry
+from agent_cli.contracts.messages import (
     AssistantMessage,
     CustomMessage,
     Message,
     ToolResultMessage,
     UserMessage,
 )
+from agent_cli.contracts.provider import Model, ReplyStart, Retrying, TextDelta
+from agent_cli.contracts.timeline import Block, Json, Usage, text_block
 from agent_cli.policies.compaction import Summary
 from agent_cli.policies.summarizer import MAX_INPUT_CHARS, Summarizer, summary_request
-from agent_cli.provider import Model, ReplyStart, Retrying, TextDelta
-from agent_cli.timeline import Block, Json, Usage, text_block
 from tests.fakes import MODEL, ScriptedModel, says, stream_of, tool_use
 from tests.policies.histories import Listener
 

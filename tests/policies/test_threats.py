@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.hooks import LoopConfig
+from agent_cli.contracts.tooling import Allow, Approval, Ask, Deny, Tool, ToolContext, Verdict
+from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.permissions import Mode, Permissions
 from agent_cli.sandbox import Report
-from agent_cli.tooling import Allow, Approval, Ask, Deny, Tool, ToolContext, Verdict
 from tests.fakes import calls, does, returns, says, scripted_agent, tool, tool_use
 from tests.policies.shell.corpus import DANGEROUS
 from tests.policies.shell.workspaces import make_workspace

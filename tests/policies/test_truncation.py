@@ -2,11 +2,11 @@
 
 import pytest
 
-from agent_cli.events import Notice, ToolCall
-from agent_cli.hooks import LoopConfig
+from agent_cli.contracts.events import Notice, ToolCall
+from agent_cli.contracts.timeline import Block, text_block
+from agent_cli.contracts.tooling import ToolResult
+from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.truncation import Truncation, truncate_tool_result
-from agent_cli.timeline import Block, text_block
-from agent_cli.tooling import ToolResult
 from tests.fakes import calls, returns, says, scripted_agent, texts, tool, tool_use
 from tests.policies.histories import Listener
 

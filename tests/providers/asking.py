@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_cli.errors import ModelError
-from agent_cli.messages import LlmMessage, UserMessage
-from agent_cli.provider import ModelRequest, Reply, ReplyEnd, Retrying, StreamEvent
+from agent_cli.contracts.errors import ModelError
+from agent_cli.contracts.messages import LlmMessage, UserMessage
+from agent_cli.contracts.provider import ModelRequest, Reply, ReplyEnd, Retrying, StreamEvent
 from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.models import model_by_id

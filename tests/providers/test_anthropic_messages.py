@@ -9,8 +9,8 @@ from contextlib import aclosing
 import pytest
 import structlog
 
-from agent_cli.errors import ContextOverflow, ModelError
-from agent_cli.provider import (
+from agent_cli.contracts.errors import ContextOverflow, ModelError
+from agent_cli.contracts.provider import (
     BlockEnd,
     ReplyEnd,
     ReplyStart,
@@ -20,11 +20,11 @@ from agent_cli.provider import (
     ToolCallDelta,
     ToolCallStart,
 )
+from agent_cli.contracts.timeline import Usage
 from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.client import Client
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.failures import SPEND_LIMITS
-from agent_cli.timeline import Usage
 from tests.messages_api import (
     Answer,
     FakeMessagesApi,

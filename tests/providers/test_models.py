@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from agent_cli.provider import Model
+from agent_cli.contracts.provider import Model
+from agent_cli.contracts.timeline import Usage
 from agent_cli.providers.models import (
     cost_microdollars,
     doubt_about,
@@ -12,7 +13,6 @@ from agent_cli.providers.models import (
     model_table,
     prices_as_of,
 )
-from agent_cli.timeline import Usage
 
 MILLION = 1_000_000
 

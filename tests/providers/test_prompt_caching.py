@@ -5,11 +5,16 @@ from itertools import pairwise
 
 import pytest
 
-from agent_cli.messages import AssistantMessage, LlmMessage, ToolResultMessage, UserMessage
-from agent_cli.provider import ModelRequest, Reply
+from agent_cli.contracts.messages import (
+    AssistantMessage,
+    LlmMessage,
+    ToolResultMessage,
+    UserMessage,
+)
+from agent_cli.contracts.provider import ModelRequest, Reply
+from agent_cli.contracts.timeline import Json, text_block
+from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.providers.wire import parameters
-from agent_cli.timeline import Json, text_block
-from agent_cli.tooling import ToolSpec
 from tests.messages_api import Answer, FakeMessagesApi, reply, thinking, tool_use
 from tests.messages_api.prompt_cache import without_markers
 from tests.messages_api.script import Payload

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.errors import ModelError
+from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.connection import Connection
 from tests.messages_api import FakeMessagesApi, broken, error, raw, reply, thinking, tool_use

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from agent_cli.provider import Reply, ToolCallStart
+from agent_cli.contracts.provider import Reply, ToolCallStart
+from agent_cli.contracts.timeline import Block, Json
 from agent_cli.providers.reply_builder import BrokenReply, ReplyBuilder
-from agent_cli.timeline import Block, Json
 from tests.messages_api.script import Payload
 
 START: Payload = {"type": "message_start", "message": {"id": "msg_1", "model": "claude-opus-5"}}

@@ -5,8 +5,8 @@ from email.utils import format_datetime
 
 import pytest
 
-from agent_cli.errors import ServerDelayTooLong
-from agent_cli.provider import Retrying
+from agent_cli.contracts.errors import ServerDelayTooLong
+from agent_cli.contracts.provider import Retrying
 from agent_cli.providers.failures import SPEND_LIMITS
 from agent_cli.providers.retry_policy import RetryPolicy, server_delay_s
 from tests.messages_api import FakeMessagesApi, broken, error, reply

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from agent_cli.errors import ModelError
-from agent_cli.messages import AssistantMessage, ToolResultMessage, UserMessage
-from agent_cli.provider import ThinkingLevel
+from agent_cli.contracts.errors import ModelError
+from agent_cli.contracts.messages import AssistantMessage, ToolResultMessage, UserMessage
+from agent_cli.contracts.provider import ThinkingLevel
+from agent_cli.contracts.timeline import Json, text_block
+from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.providers.models import model_by_id, model_table
 from agent_cli.providers.thinking import BINDING_BETA, thinking_parameters
-from agent_cli.timeline import Json, text_block
-from agent_cli.tooling import ToolSpec
 from tests.messages_api import Answer, FakeMessagesApi, ReceivedRequest, error, reply
 from tests.providers.asking import asker, request
 

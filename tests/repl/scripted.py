@@ -23,7 +23,7 @@ def build() -> Any:  # Any: scripted_app lies beside this file, where no type ch
 
 def main(front_end: str, *arguments: str) -> int:
     if front_end == "headless":
-        headless = importlib.import_module("agent_cli.headless")
+        headless = importlib.import_module("agent_cli.headless.run")
         output_format, prompt = arguments
         return int(asyncio.run(headless.run(prompt, build, output_format=output_format)))
     look = Look(

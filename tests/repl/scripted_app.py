@@ -15,10 +15,8 @@ from pathlib import Path
 
 import structlog
 
-from agent_cli.agent import Agent
-from agent_cli.cancel import CancelToken
-from agent_cli.conversation import Conversation
-from agent_cli.errors import (
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import (
     AgentCliError,
     ModelError,
     SessionError,
@@ -26,13 +24,9 @@ from agent_cli.errors import (
     ToolError,
     UsageError,
 )
-from agent_cli.events import Compacted, Notice, ToolCall
-from agent_cli.hooks import LoopConfig
-from agent_cli.messages import ToolResultMessage, UserMessage
-from agent_cli.policies.permission_rules import Rule
-from agent_cli.policies.permissions import Mode
-from agent_cli.policies.session_rules import Asked
-from agent_cli.provider import (
+from agent_cli.contracts.events import Compacted, Notice, ToolCall
+from agent_cli.contracts.messages import ToolResultMessage, UserMessage
+from agent_cli.contracts.provider import (
     BlockEnd,
     Model,
     ModelRequest,
@@ -45,11 +39,17 @@ from agent_cli.provider import (
     ThinkingDelta,
     ToolCallStart,
 )
-from agent_cli.repl.application import PromptCommand
+from agent_cli.contracts.timeline import Block, Usage, text_block
+from agent_cli.contracts.tooling import Approval, Tool, ToolContext
+from agent_cli.core.agent import Agent
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.policies.permission_rules import Rule
+from agent_cli.policies.permissions import Mode
+from agent_cli.policies.session_rules import Asked
 from agent_cli.repl.live import bell
 from agent_cli.repl.mcp.questions import ServerDialogs
-from agent_cli.timeline import Block, Usage, text_block
-from agent_cli.tooling import Approval, Tool, ToolContext
+from agent_cli.repl.ports import PromptCommand
 from tests.repl.scripted_servers import Servers
 
 RULE = "bash(touch *)"

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agent_cli.errors import ToolError, UsageError
+from agent_cli.contracts.errors import ToolError, UsageError
+from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.mcp_client.catalogue import PromptArgument, PromptInfo, ResourceInfo
 from agent_cli.mcp_client.state import Phase, ServerState
-from agent_cli.repl.mcp.servers import Visit
-from agent_cli.timeline import Block, text_block
+from agent_cli.repl.mcp.ports import Visit
 
 GREET = PromptInfo(
     server="docs",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.errors import UsageError
+from agent_cli.contracts.errors import UsageError
 from agent_cli.repl.editor import edited
 
 

@@ -1,9 +1,9 @@
 """What somebody who goes on with a session sees of it."""
 
-from agent_cli.messages import UserMessage
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.timeline import text_block
+from agent_cli.contracts.tooling import ToolContext
 from agent_cli.repl.recall import recalled, said_in, typed_prompts
-from agent_cli.timeline import text_block
-from agent_cli.tooling import ToolContext
 from tests.fakes import calls, says, scripted_agent, tool, tool_use
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.cancel import CancelToken
-from agent_cli.errors import Aborted, ToolError
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import Aborted, ToolError
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import Approval, ToolContext, ToolResult, check_input
 from agent_cli.sandbox import Policy, Sandbox
-from agent_cli.timeline import Json
-from agent_cli.tooling import Approval, ToolContext, ToolResult, check_input
 from agent_cli_tools import Workspace, builtin_tools
 from agent_cli_tools.bash import bash_tool
 from agent_cli_tools.command_line import CommandLine

@@ -13,14 +13,21 @@ from collections.abc import AsyncIterator
 from itertools import count
 from pathlib import Path
 
-from agent_cli.agent import Agent
-from agent_cli.conversation import Conversation
-from agent_cli.events import Event
-from agent_cli.hooks import LoopConfig
-from agent_cli.provider import Model, ModelRequest, Reply, ReplyEnd, ReplyStart, StreamEvent
+from agent_cli.contracts.events import Event
+from agent_cli.contracts.provider import (
+    Model,
+    ModelRequest,
+    Reply,
+    ReplyEnd,
+    ReplyStart,
+    StreamEvent,
+)
+from agent_cli.contracts.timeline import Usage, text_block
+from agent_cli.contracts.tooling import Allow, Ask, Tool, ToolContext, Verdict
+from agent_cli.core.agent import Agent
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.loop_config import LoopConfig
 from agent_cli.session_store import SessionStore
-from agent_cli.timeline import Usage, text_block
-from agent_cli.tooling import Allow, Ask, Tool, ToolContext, Verdict
 
 
 class Run:

@@ -6,17 +6,10 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from agent_cli.agent import Agent
-from agent_cli.conversation import Conversation
-from agent_cli.events import Event, ToolCall
-from agent_cli.hooks import LoopConfig
-from agent_cli.messages import CustomMessage, UserMessage
-from agent_cli.projection import problems, to_api
-from agent_cli.provider import Reply
-from agent_cli.record import Record
-from agent_cli.session_store.session import Session
-from agent_cli.session_store.store import SessionStore
-from agent_cli.timeline import (
+from agent_cli.contracts.events import Event, ToolCall
+from agent_cli.contracts.messages import CustomMessage, UserMessage
+from agent_cli.contracts.provider import Reply
+from agent_cli.contracts.timeline import (
     BlockOutput,
     CompactionOutput,
     CustomOutput,
@@ -37,7 +30,14 @@ from agent_cli.timeline import (
     WidgetOutput,
     text_block,
 )
-from agent_cli.tooling import Allow, Ask, Tool, ToolContext, ToolResult, Verdict
+from agent_cli.contracts.tooling import Allow, Ask, Tool, ToolContext, ToolResult, Verdict
+from agent_cli.core.agent import Agent
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.projection import problems, to_api
+from agent_cli.core.recorded_calls import Record
+from agent_cli.session_store.session import Session
+from agent_cli.session_store.store import SessionStore
 from tests.fakes import (
     MODEL,
     NOT_THE_USERS,

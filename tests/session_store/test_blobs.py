@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
+from agent_cli.contracts.timeline import Json
 from agent_cli.session_store.blobs import BLOB_CHARS_MIN, Blobs
-from agent_cli.timeline import Json
 from tests.session_store.recordings import jsons
 
 LONG = "ä" * BLOB_CHARS_MIN

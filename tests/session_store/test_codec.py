@@ -7,12 +7,12 @@ from typing import ClassVar
 
 from hypothesis import given, settings
 
-from agent_cli import timeline
-from agent_cli.conversation import Conversation
+from agent_cli.contracts import timeline
+from agent_cli.contracts.timeline import Block, Output, TextOutput, WidgetOutput
+from agent_cli.contracts.tooling import ToolContext, ToolResult
+from agent_cli.core.conversation import Conversation
 from agent_cli.session_store import SessionStore
 from agent_cli.session_store.codec import KINDS, Codec, UnknownOutput, output_to_json
-from agent_cli.timeline import Block, Output, TextOutput, WidgetOutput
-from agent_cli.tooling import ToolContext, ToolResult
 from tests.fakes import calls, does, says, tool, tool_use
 from tests.session_store.recordings import WORKSPACE, agent_with, faults, outputs
 

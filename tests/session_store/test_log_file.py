@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.errors import SessionError
+from agent_cli.contracts.errors import SessionError
 from agent_cli.session_store.log_file import LogFile, read_log, write_private
 
 RECORDS = [{"kind": "a", "text": "one"}, {"kind": "b", "text": "zwölf"}]

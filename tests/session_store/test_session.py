@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.agent import Agent
-from agent_cli.conversation import Conversation
-from agent_cli.errors import SessionError
-from agent_cli.events import ApprovalRequested, Event
-from agent_cli.hooks import LoopConfig
-from agent_cli.messages import UserMessage
-from agent_cli.provider import Reply
+from agent_cli.contracts.errors import SessionError
+from agent_cli.contracts.events import ApprovalRequested, Event
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.provider import Reply
+from agent_cli.contracts.timeline import Success, Usage, WidgetOutput, text_block
+from agent_cli.contracts.tooling import ToolContext, ToolResult
+from agent_cli.core.agent import Agent
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.loop_config import LoopConfig
 from agent_cli.session_store import Session, SessionStore, verify
 from agent_cli.session_store.codec import JsonObject
 from agent_cli.session_store.log_file import read_log
-from agent_cli.timeline import Success, Usage, WidgetOutput, text_block
-from agent_cli.tooling import ToolContext, ToolResult
 from tests.fakes import MODEL, ScriptedModel, calls, does, says, tool, tool_use
 from tests.session_store.recordings import WORKSPACE, a_long_talk, agent_with, recorded
 

@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cli.conversation import Conversation
-from agent_cli.errors import SessionError, SessionNotFound
-from agent_cli.events import Event, PromptCompleted, PromptOutput, PromptStarted, PromptStateChanged
-from agent_cli.messages import CustomMessage, UserMessage
-from agent_cli.projection import entries
-from agent_cli.provider import Reply
-from agent_cli.session_store import Session, SessionStore, overview
-from agent_cli.session_store.codec import JsonObject
-from agent_cli.session_store.log_file import LogFile, read_log
-from agent_cli.session_store.repair import NEVER_STARTED
-from agent_cli.timeline import (
+from agent_cli.contracts.errors import SessionError, SessionNotFound
+from agent_cli.contracts.events import (
+    Event,
+    PromptCompleted,
+    PromptOutput,
+    PromptStarted,
+    PromptStateChanged,
+)
+from agent_cli.contracts.messages import CustomMessage, UserMessage
+from agent_cli.contracts.provider import Reply
+from agent_cli.contracts.timeline import (
     Error,
     FileOutput,
     Output,
@@ -32,6 +32,12 @@ from agent_cli.timeline import (
     WidgetOutput,
     text_block,
 )
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.projection import entries
+from agent_cli.session_store import Session, SessionStore, overview
+from agent_cli.session_store.codec import JsonObject
+from agent_cli.session_store.log_file import LogFile, read_log
+from agent_cli.session_store.repair import NEVER_STARTED
 from tests.fakes import calls, says, tool_use
 from tests.session_store.recordings import WORKSPACE, a_long_talk, agent_with, faults, recorded
 

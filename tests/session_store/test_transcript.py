@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from agent_cli.session_store import SessionStore, transcript
-from agent_cli.timeline import (
+from agent_cli.contracts.timeline import (
     BlockOutput,
     CustomOutput,
     Error,
@@ -17,6 +16,7 @@ from agent_cli.timeline import (
     UserOutput,
     text_block,
 )
+from agent_cli.session_store import SessionStore, transcript
 from tests.session_store.recordings import a_long_talk
 
 EXPECTED = """\

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.conversation import Conversation
-from agent_cli.errors import SessionError
-from agent_cli.messages import UserMessage
+from agent_cli.contracts.errors import SessionError
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.core.conversation import Conversation
 from agent_cli.session_store import Finding, SessionStore, verify
 from agent_cli.session_store.log_file import LogFile
 from tests.session_store.recordings import a_long_talk, recorded

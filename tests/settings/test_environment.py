@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli import paths
-from agent_cli.errors import SettingsError
+from agent_cli.contracts.errors import SettingsError
 from agent_cli.settings import (
     OPTIONAL_SECRETS,
     Environment,
     check_credentials,
     load_environment,
 )
+from agent_cli.system import paths
 
 WORKSPACE = Path("project")
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli import paths
-from agent_cli.errors import SettingsError
+from agent_cli.contracts.errors import SettingsError
 from agent_cli.settings import (
     Environment,
     Loaded,
@@ -20,6 +19,7 @@ from agent_cli.settings import (
     load_settings,
 )
 from agent_cli.settings.schema import Compaction, History, Retry
+from agent_cli.system import paths
 
 WORKSPACE = Path("project")
 
@@ -468,7 +468,9 @@ def test_nothing_heavy_is_imported_before_the_first_prompt() -> None:
     heavy = {"argparse", "difflib", "dotenv", "json", "pydantic", "rich", "structlog", "tomllib"}
     script = (
         "import os, pathlib, sys\n"
-        "from agent_cli import arguments, settings, trust\n"
+        "from agent_cli import settings\n"
+        "from agent_cli.app import arguments\n"
+        "from agent_cli.trust import store as trust\n"
         "arguments.parse_arguments([])\n"
         "here = pathlib.Path.cwd()\n"
         "trusted = trust.TrustStore.of_user().is_trusted(here)\n"

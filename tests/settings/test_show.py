@@ -4,10 +4,10 @@ import re
 import tomllib
 from pathlib import Path
 
-from agent_cli import paths
 from agent_cli.settings import Environment, Settings, load_settings
 from agent_cli.settings.schema import all_rules, value_of
 from agent_cli.settings.show import show_settings
+from agent_cli.system import paths
 
 ROOT = Path(__file__).parents[2]
 HERE = Path()

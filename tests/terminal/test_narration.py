@@ -2,9 +2,11 @@
 
 import pytest
 
-from agent_cli import events
-from agent_cli.messages import AssistantMessage
-from agent_cli.run_result import RunResult
+from agent_cli.contracts import events
+from agent_cli.contracts.messages import AssistantMessage
+from agent_cli.contracts.timeline import text_block
+from agent_cli.contracts.tooling import Tool
+from agent_cli.core.run_result import RunResult
 from agent_cli.terminal.narration import (
     Sentence,
     ago,
@@ -14,8 +16,6 @@ from agent_cli.terminal.narration import (
     seconds,
     words,
 )
-from agent_cli.timeline import text_block
-from agent_cli.tooling import Tool
 
 
 async def _nothing(*_given: object) -> str:

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_cli.cancel import CancelToken
-from agent_cli.errors import ToolError
-from agent_cli.timeline import Json
-from agent_cli.tooling import Tool, ToolContext, ToolResult, check_input
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, check_input
 from agent_cli_tools import Workspace, builtin_tools
 
 WAIT_S = 20.0

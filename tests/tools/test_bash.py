@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.cancel import CancelToken
-from agent_cli.errors import Aborted
-from agent_cli.programs import find_program
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import Aborted
+from agent_cli.system.programs import find_program
 from agent_cli_tools import Workspace, bash
 from agent_cli_tools.process_groups import group_members
 from tests.tools.calling import Tools, is_alive, until

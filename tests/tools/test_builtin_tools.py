@@ -2,8 +2,8 @@
 
 import json
 
-from agent_cli.timeline import Json
-from agent_cli.tooling import check_input
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import check_input
 from agent_cli_tools import builtin_tools
 from tests.tools.calling import Tools
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_cli.timeline import Json
+from agent_cli.contracts.timeline import Json
 from tests.tools.calling import Tools
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.cancel import CancelToken
-from agent_cli.tooling import ToolContext, ToolResult, check_input
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.tooling import ToolContext, ToolResult, check_input
 from agent_cli_tools import Workspace, process_groups
 from agent_cli_tools.bash import bash_tool
 from agent_cli_tools.process_groups import Member, group_members, threads_of_user
@@ -21,8 +21,8 @@ from tests.tools.calling import is_alive, until
 SCRIPT = """
 import asyncio, sys
 from pathlib import Path
-from agent_cli.cancel import CancelToken
-from agent_cli.tooling import ToolContext, check_input
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.tooling import ToolContext, check_input
 from agent_cli_tools import Workspace
 from agent_cli_tools.bash import bash_tool
 

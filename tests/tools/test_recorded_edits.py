@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.timeline import Json
+from agent_cli.contracts.timeline import Json
 from agent_cli_tools.matching import Edit, NoMatch, apply_edits
 from agent_cli_tools.textio import decode, encode
 from tests.tools.calling import Tools

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.cancel import CancelToken
-from agent_cli.errors import Aborted
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import Aborted
 from agent_cli_tools import Workspace, searches
 from agent_cli_tools.searches import expand_braces
 from tests.tools.calling import Tools, until

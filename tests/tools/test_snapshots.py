@@ -12,10 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.conversation import Conversation
-from agent_cli.errors import AgentCliError
-from agent_cli.events import PromptStarted, PromptStateChanged, SessionOpened, ToolExecutionEnd
-from agent_cli.tooling import ToolResult
+from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.events import (
+    PromptStarted,
+    PromptStateChanged,
+    SessionOpened,
+    ToolExecutionEnd,
+)
+from agent_cli.contracts.tooling import ToolResult
+from agent_cli.core.conversation import Conversation
 from agent_cli_tools import Workspace, builtin_tools
 from agent_cli_tools.snapshots import Snapshots, TakenBack, contents
 from tests.tools.calling import Tools, until

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.errors import ToolError
+from agent_cli.contracts.errors import ToolError
 from agent_cli_tools import textio
 from agent_cli_tools.atomic_write import write_atomic
 from agent_cli_tools.textio import decode, encode, failure, looks_binary, read_bytes

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.errors import ToolError
+from agent_cli.contracts.errors import ToolError
 from agent_cli_tools import Workspace
 
 

@@ -1,7 +1,7 @@
 """The tools the agent works with; one module each, written out, not discovered."""
 
+from agent_cli.contracts.tooling import Tool
 from agent_cli.sandbox import Sandbox
-from agent_cli.tooling import Tool
 from agent_cli_tools.bash import bash_tool
 from agent_cli_tools.edit import edit_tool
 from agent_cli_tools.glob import glob_tool

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from agent_cli.errors import ToolError
+from agent_cli.contracts.errors import ToolError
 from agent_cli_tools.fixed_paths import directory_at
 from agent_cli_tools.textio import failure
 

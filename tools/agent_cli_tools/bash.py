@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from pydantic import Field
 
-from agent_cli.cancel import CancelToken
-from agent_cli.errors import ToolError
-from agent_cli.programs import find_program
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.tooling import Approval, Tool, ToolContext, ToolResult
 from agent_cli.sandbox import Confinement, Sandbox, SandboxMissing
-from agent_cli.tooling import Approval, Tool, ToolContext, ToolResult
+from agent_cli.system.programs import find_program
 from agent_cli_tools.command_answers import TIMEOUT_MAX_S, Ended, finished, started
 from agent_cli_tools.command_line import CommandLine
 from agent_cli_tools.environment import command_environment

@@ -4,8 +4,8 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent_cli.timeline import Json
-from agent_cli.tooling import ToolResult
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import ToolResult
 from agent_cli_tools.command_line import OUTPUT_BYTES_MAX
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.process_groups import Member

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_cli.sandbox import Confinement
-from agent_cli.supervisor import gathered
+from agent_cli.system.supervisor import gathered
 from agent_cli_tools.process_groups import threads_of_user
 
 OUTPUT_BYTES_MAX = 5_000_000_000

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from agent_cli.timeline import Json
+from agent_cli.contracts.timeline import Json
 
 _CONTEXT_LINES = 3
 _SHOWN_LINES_MAX = 400

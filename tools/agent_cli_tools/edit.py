@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pydantic import Field
 
-from agent_cli.cancel import CancelToken
-from agent_cli.errors import ToolError
-from agent_cli.tooling import Tool, ToolContext, ToolResult
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli_tools.diffs import Diff, diff
 from agent_cli_tools.matching import Edit, Edited, apply_edits
 from agent_cli_tools.parameters import Parameters

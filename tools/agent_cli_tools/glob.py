@@ -10,8 +10,8 @@ from pathlib import Path
 from pathspec import GitIgnoreSpec
 from pydantic import Field
 
-from agent_cli.errors import ToolError
-from agent_cli.tooling import Tool, ToolResult
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.tooling import Tool, ToolResult
 from agent_cli_tools.evidence import is_there
 from agent_cli_tools.search_tools import SearchParameters, search_tool
 from agent_cli_tools.searches import expand_braces, footer, left_out, search, search_root

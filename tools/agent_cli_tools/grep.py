@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from agent_cli.tooling import Tool, ToolResult
+from agent_cli.contracts.tooling import Tool, ToolResult
 from agent_cli_tools.evidence import opened
 from agent_cli_tools.search_tools import SearchParameters, search_tool
 from agent_cli_tools.searches import displayed, expand_braces, footer, left_out, search, search_root

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from agent_cli.errors import ToolError
+from agent_cli.contracts.errors import ToolError
 from agent_cli_tools.endings import FlatText, flatten, with_endings_of
 from agent_cli_tools.mismatches import LISTED_MAX, ambiguous, not_found
 from agent_cli_tools.tiers import TIERS, repaired, windows

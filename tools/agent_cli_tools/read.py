@@ -8,11 +8,11 @@ from pathlib import Path
 
 from pydantic import Field
 
-from agent_cli.cancel import CancelToken
-from agent_cli.errors import ToolError
-from agent_cli.images import image_type
-from agent_cli.timeline import image_block, text_block
-from agent_cli.tooling import Tool, ToolContext, ToolResult
+from agent_cli.attachments.images import image_type
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.timeline import image_block, text_block
+from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli_tools.excerpts import Excerpt, excerpt
 from agent_cli_tools.fixed_paths import directory_at, names_in
 from agent_cli_tools.parameters import Parameters

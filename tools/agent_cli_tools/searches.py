@@ -13,8 +13,8 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 from typing import IO
 
-from agent_cli.errors import ToolError
-from agent_cli.programs import find_program
+from agent_cli.contracts.errors import ToolError
+from agent_cli.system.programs import find_program
 from agent_cli_tools.environment import command_environment
 from agent_cli_tools.workspace import Workspace
 

@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias
 
-from agent_cli.errors import ToolError
+from agent_cli.contracts.errors import ToolError
 from agent_cli_tools.fixed_paths import open_file
 
 Encoding: TypeAlias = Literal["utf-8", "utf-8-sig", "latin-1"]

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from agent_cli.errors import ToolError
+from agent_cli.contracts.errors import ToolError
 from agent_cli.sandbox.own_folder import OwnFolder
 from agent_cli.sandbox.protected import why_protected
 from agent_cli_tools.atomic_write import write_atomic

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
-from agent_cli.events import Event, MessageUpdate
-from agent_cli.provider import TextDelta, ThinkingDelta
+from agent_cli.contracts.events import Event, MessageUpdate
+from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 
 HELD_CHARS_MAX: Final = 1_000_000
 

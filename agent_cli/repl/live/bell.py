@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from agent_cli.events import AgentEnd, AgentStart, Event
+from agent_cli.contracts.events import AgentEnd, AgentStart, Event
 
 LONG_S: Final = 10.0
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from agent_cli.conversation import Conversation
-from agent_cli.errors import UsageError
+from agent_cli.contracts.errors import UsageError
+from agent_cli.core.conversation import Conversation
 from agent_cli.repl.live.display import Display
 from agent_cli.repl.live.earlier import earlier_rows
 from agent_cli.repl.live.results import DIFF_ROWS_MAX, Results

@@ -8,12 +8,12 @@ from typing import Final
 
 import structlog
 
-from agent_cli.events import Event
+from agent_cli.contracts.events import Event
 from agent_cli.repl.live.backlog import Backlog, Item, Rows
+from agent_cli.repl.live.display_mode import Sequence
 from agent_cli.repl.live.paint import Paint, rows_of
 from agent_cli.repl.live.painter import Painter
 from agent_cli.repl.live.sentences import sentence_rows
-from agent_cli.repl.live.sequence import Sequence
 from agent_cli.repl.live.thinking import Thinking
 from agent_cli.repl.live.view import View
 from agent_cli.terminal.writer import Style

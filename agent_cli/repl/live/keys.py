@@ -9,7 +9,7 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from agent_cli.errors import UsageError
+from agent_cli.contracts.errors import UsageError
 from agent_cli.repl.live.paint import rows_of
 from agent_cli.repl.live.screen import LiveScreen
 

@@ -3,19 +3,19 @@
 import os
 import time
 
-from agent_cli.repl.application import Application
 from agent_cli.repl.live.backlog import Backlog
 from agent_cli.repl.live.bell import Bell
 from agent_cli.repl.live.display import Display
+from agent_cli.repl.live.display_mode import Sequence
 from agent_cli.repl.live.results import Results
 from agent_cli.repl.live.screen import LiveScreen
-from agent_cli.repl.live.sequence import Sequence
 from agent_cli.repl.live.thinking import Thinking
 from agent_cli.repl.live.tool_rows import ToolRows
 from agent_cli.repl.live.view import View
 from agent_cli.repl.live.widgets import Details
 from agent_cli.repl.look import Look
 from agent_cli.repl.mcp.dialogs import Dialogs
+from agent_cli.repl.ports import Application
 from agent_cli.terminal.links import shows_links
 
 

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agent_cli.agent import Agent
-from agent_cli.attachments import Attachments
-from agent_cli.errors import UsageError
-from agent_cli.messages import Message, UserMessage
+from agent_cli.attachments.attachments import Attachments
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.messages import Message, UserMessage
+from agent_cli.core.agent import Agent
 from agent_cli.repl.live.listener import queue_row
 
 

@@ -7,9 +7,9 @@ key: 4 ms instead of 0.6.
 from collections.abc import Sequence
 from typing import Final
 
-from agent_cli.repl.live.application import LiveApplication, wraps_again
 from agent_cli.repl.live.cells import cut, row_width, rows_taken
 from agent_cli.repl.live.output import FrameOutput
+from agent_cli.repl.live.toolkit_app import LiveApplication, wraps_again
 
 _TAIL_ROWS_MAX: Final = 12
 _ERASE_ROW: Final = "\x1b[2K"

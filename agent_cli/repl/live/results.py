@@ -4,10 +4,10 @@ import re
 from itertools import dropwhile
 from typing import Final
 
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import ToolResult
 from agent_cli.repl.live.paint import Paint, rows_of
 from agent_cli.terminal.sanitize import clean
-from agent_cli.timeline import Json
-from agent_cli.tooling import ToolResult
 
 _FOLDED_ROWS: Final = 5
 DIFF_ROWS_MAX: Final = 40

@@ -15,7 +15,6 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.input import Input, create_input
 
-from agent_cli.repl.live.application import LiveApplication
 from agent_cli.repl.live.asking import Asking
 from agent_cli.repl.live.input.draft import Draft
 from agent_cli.repl.live.layout import CONTINUATION, PROMPT, layout_of, style_of
@@ -24,6 +23,7 @@ from agent_cli.repl.live.output import FrameOutput
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.painter import Painter
 from agent_cli.repl.live.picker import Picker
+from agent_cli.repl.live.toolkit_app import LiveApplication
 from agent_cli.terminal.sanitize import clean
 from agent_cli.terminal.writer import Style
 

@@ -4,13 +4,20 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Final
 
-from agent_cli.agent import Agent
-from agent_cli.conversation import Conversation
-from agent_cli.events import AgentEnd, AgentStart, Compacted, Event, MessageEnd, UsageChanged
-from agent_cli.messages import AssistantMessage
+from agent_cli.contracts.events import (
+    AgentEnd,
+    AgentStart,
+    Compacted,
+    Event,
+    MessageEnd,
+    UsageChanged,
+)
+from agent_cli.contracts.messages import AssistantMessage
+from agent_cli.contracts.timeline import Usage
+from agent_cli.core.agent import Agent
+from agent_cli.core.conversation import Conversation
 from agent_cli.repl.live.cells import row_width, shortened
 from agent_cli.terminal.narration import share
-from agent_cli.timeline import Usage
 
 _SEPARATOR: Final = " · "
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from agent_cli.events import Event, MessageEnd, MessageUpdate
-from agent_cli.messages import AssistantMessage
-from agent_cli.provider import ThinkingDelta
+from agent_cli.contracts.events import Event, MessageEnd, MessageUpdate
+from agent_cli.contracts.messages import AssistantMessage
+from agent_cli.contracts.provider import ThinkingDelta
 from agent_cli.repl.live.backlog import Item, Rows
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.sentences import sentence_rows

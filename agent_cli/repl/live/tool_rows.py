@@ -4,17 +4,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from agent_cli import events
+from agent_cli.contracts import events
+from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
+from agent_cli.contracts.tooling import Tool, ToolResult
+from agent_cli.repl.approval.refusals import failure
 from agent_cli.repl.live.cells import shortened
 from agent_cli.repl.live.paint import Paint, rows_of
 from agent_cli.repl.live.results import has_failed, outcome_of
 from agent_cli.repl.live.widgets import SideOutput, progress_of
 from agent_cli.repl.markdown.cells import wrapped
-from agent_cli.repl.refusals import failure
 from agent_cli.terminal.narration import describe_call, label_of, seconds, whole_seconds
 from agent_cli.terminal.sanitize import clean
-from agent_cli.timeline import FileOutput, Json, WidgetOutput
-from agent_cli.tooling import Tool, ToolResult
 
 _UPDATE_ROWS_MAX: Final = 3
 _MARK_CELLS: Final = 2

@@ -5,10 +5,10 @@ from dataclasses import replace
 from math import ceil
 from typing import Final
 
-from agent_cli import events
-from agent_cli.messages import AssistantMessage
-from agent_cli.phase import Phase
-from agent_cli.provider import TextDelta, ThinkingDelta
+from agent_cli.contracts import events
+from agent_cli.contracts.messages import AssistantMessage
+from agent_cli.contracts.provider import TextDelta, ThinkingDelta
+from agent_cli.core.phase import Phase
 from agent_cli.repl.live.backlog import Item, Rows
 from agent_cli.repl.live.paint import Paint, rows_of
 from agent_cli.repl.live.sentences import sentence_rows

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.repl.live.paint import Paint, rows_of
 from agent_cli.repl.live.results import MARGIN, Results
 from agent_cli.repl.markdown import THEMES
@@ -16,7 +17,6 @@ from agent_cli.repl.markdown.leaf import Prefix
 from agent_cli.repl.markdown.spans import painted
 from agent_cli.terminal.narration import one_line, side_output
 from agent_cli.terminal.sanitize import clean
-from agent_cli.timeline import FileOutput, Json, WidgetOutput
 
 SideOutput: TypeAlias = FileOutput | WidgetOutput
 

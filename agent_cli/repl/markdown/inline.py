@@ -80,7 +80,7 @@ class _Parser:
         self._marks: list[_Mark] = []
         self._waiting: Counter[str] = Counter()  # marks per character
         self._brackets: list[int] = []
-        self._begun: defaultdict[int, list[str]] = defaultdict(list)  # node → styles
+        self._startup: defaultdict[int, list[str]] = defaultdict(list)  # node → styles
         self._ended: defaultdict[int, list[str]] = defaultdict(list)
         self._ticks: dict[int, list[int]] | None = None  # length of a run → where they start
 
@@ -210,7 +210,7 @@ class _Parser:
         style = self._theme.strong if used == 2 else self._theme.emphasis
         if mark.character == "~":
             style = self._theme.strike
-        self._begun[mark.node].append(style)
+        self._startup[mark.node].append(style)
         self._ended[end].append(style)
         if not self._theme.keeps_marks:
             self._nodes[mark.node].text = self._nodes[mark.node].text[used:]
@@ -232,7 +232,7 @@ class _Parser:
             if node.text:
                 style = join_styles(outer, node.style)
                 spans.append((node.text, style))
-            changes = self._begun.get(index)
+            changes = self._startup.get(index)
             for style in changes or ():
                 active[style] += 1
             if changes or index in self._ended:

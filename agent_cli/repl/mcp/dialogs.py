@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final, TypeVar
 
-from agent_cli.events import EventSink, Notice
+from agent_cli.contracts.events import EventSink, Notice
 from agent_cli.repl.dialogue import Dialogue
 from agent_cli.repl.mcp.foreign_words import named, said, shown_text
 from agent_cli.repl.mcp.form_dialog import FormDialog, label

@@ -6,9 +6,9 @@ Whatever would be invisible appears as an escape, and no row can be taken for on
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from agent_cli.contracts.timeline import Block
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
-from agent_cli.timeline import Block
 
 _SHOWN_CHARS_MAX: Final = 4_000
 

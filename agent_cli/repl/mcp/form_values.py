@@ -8,10 +8,10 @@ from datetime import date, datetime
 from typing import Final
 from urllib.parse import urlsplit
 
-from agent_cli.errors import UsageError
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.timeline import Json
 from agent_cli.repl.mcp.questions import FormField
 from agent_cli.terminal.sanitize import reveal
-from agent_cli.timeline import Json
 
 _WORDS: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 _EMAIL: Final = re.compile(r"[^@\s]+@[^@\s]+")

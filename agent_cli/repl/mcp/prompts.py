@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from agent_cli.errors import UsageError
-from agent_cli.messages import UserMessage
-from agent_cli.repl.application import Application
-from agent_cli.repl.command import Command, Context
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.repl.commands.spec import Command, Context
 from agent_cli.repl.mcp.foreign_words import named, said, shown_text
-from agent_cli.repl.mcp.servers import PromptArgument, ServerPrompt
+from agent_cli.repl.mcp.ports import PromptArgument, ServerPrompt
+from agent_cli.repl.ports import Application
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
-from agent_cli.timeline import Block, Json
+from agent_cli.contracts.timeline import Block, Json
 
 Action: TypeAlias = Literal["accept", "decline", "cancel"]
 

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from agent_cli.messages import UserMessage
-from agent_cli.repl.mcp.servers import ServerResource, Servers
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.timeline import Block, text_block, text_of
+from agent_cli.repl.mcp.ports import ServerResource, Servers
 from agent_cli.terminal.references import references
 from agent_cli.terminal.writer import Lines
-from agent_cli.timeline import Block, text_block, text_of
 
 # About 25,000 tokens: what is longer is for a tool to read in parts.
 _TEXT_CHARS_MAX: Final = 100_000

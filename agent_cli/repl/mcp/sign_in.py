@@ -4,8 +4,8 @@ import asyncio
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
-from agent_cli.errors import UsageError
-from agent_cli.repl.command import Context
+from agent_cli.contracts.errors import UsageError
+from agent_cli.repl.commands.spec import Context
 from agent_cli.repl.mcp.foreign_words import named
 from agent_cli.repl.mcp.web_pages import page_rows, web_host
 from agent_cli.terminal.browser import open_page

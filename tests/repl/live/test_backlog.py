@@ -2,9 +2,9 @@
 
 import pytest
 
-from agent_cli.events import MessageUpdate, Notice
-from agent_cli.messages import AssistantMessage
-from agent_cli.provider import TextDelta
+from agent_cli.contracts.events import MessageUpdate, Notice
+from agent_cli.contracts.messages import AssistantMessage
+from agent_cli.contracts.provider import TextDelta
 from agent_cli.repl.live.backlog import Backlog, Rows, text_of
 
 

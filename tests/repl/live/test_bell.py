@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_cli.events import AgentEnd, AgentStart
+from agent_cli.contracts.events import AgentEnd, AgentStart
 from agent_cli.repl.live.bell import LONG_S, Bell
 
 

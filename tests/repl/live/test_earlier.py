@@ -1,11 +1,11 @@
 """What somebody who goes on with a session sees of it on a screen."""
 
+from agent_cli.contracts.timeline import Json, WidgetOutput
 from agent_cli.repl.live.earlier import earlier_rows
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.results import Results
 from agent_cli.repl.live.widgets import Details
 from agent_cli.repl.recall import EARLIER_ROWS_MAX, Earlier
-from agent_cli.timeline import Json, WidgetOutput
 
 
 def rows_of(answer: str) -> list[str]:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.agent import Agent
-from agent_cli.attachments import Attachments
-from agent_cli.errors import UsageError
-from agent_cli.hooks import LoopConfig
-from agent_cli.images import Image
+from agent_cli.attachments.attachments import Attachments
+from agent_cli.attachments.images import Image
+from agent_cli.contracts.errors import UsageError
+from agent_cli.core.agent import Agent
+from agent_cli.core.loop_config import LoopConfig
 from agent_cli.repl.live.outbox import Outbox
 
 
@@ -30,7 +30,7 @@ class Waiting:
                 raise UsageError("the image is damaged")
             return image
 
-        monkeypatch.setattr("agent_cli.attachments.fitted", fitted)
+        monkeypatch.setattr("agent_cli.attachments.attachments.fitted", fitted)
         self.mark = attachments.add(Image("image/png", 8, 6, b"png"), "pic.png")
 
     def in_the_queues(self) -> list[str]:

@@ -18,15 +18,15 @@ import pytest
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import PipeInput, create_pipe_input
 
-from agent_cli.projection import entries
-from agent_cli.repl.live.application import lines_left
+from agent_cli.contracts.timeline import ToolOutput, UserOutput, text_of
+from agent_cli.core.projection import entries
+from agent_cli.repl.live.controller import LiveShell
 from agent_cli.repl.live.keys import bind_keys
 from agent_cli.repl.live.output import FrameOutput
 from agent_cli.repl.live.screen import LiveScreen
-from agent_cli.repl.live.session import LiveShells, Waiting
-from agent_cli.repl.live.shell import LiveShell
+from agent_cli.repl.live.startup_queue import LiveShells, Waiting
+from agent_cli.repl.live.toolkit_app import lines_left
 from agent_cli.repl.look import Look
-from agent_cli.timeline import ToolOutput, UserOutput, text_of
 from tests.repl.scripted_app import Application
 
 EPISODE_S: Final = 30.0

@@ -2,10 +2,10 @@
 
 import pytest
 
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import ToolResult
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.results import Results, has_failed, outcome_of
-from agent_cli.timeline import Json
-from agent_cli.tooling import ToolResult
 
 DIFF = "@@ -3,3 +3,4 @@\n same\n-old\n+new\n+\x1b[2Jmore\n same\n@@ -40 +41 @@\n-a\n+b"
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from agent_cli.events import Compacted, MessageEnd, UsageChanged
-from agent_cli.messages import AssistantMessage
+from agent_cli.contracts.events import Compacted, MessageEnd, UsageChanged
+from agent_cli.contracts.messages import AssistantMessage
+from agent_cli.contracts.timeline import Usage
 from agent_cli.repl.live.status import Status
-from agent_cli.timeline import Usage
 from tests.fakes import MODEL, says, scripted_agent
 
 BADGES = ("ask", "bubblewrap", "MCP 1/2")

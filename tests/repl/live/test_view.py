@@ -4,22 +4,22 @@ from collections.abc import Iterable
 
 import pytest
 
-from agent_cli import events
-from agent_cli.events import Event
-from agent_cli.messages import AssistantMessage
-from agent_cli.provider import TextDelta, ThinkingDelta
+from agent_cli.contracts import events
+from agent_cli.contracts.events import Event
+from agent_cli.contracts.messages import AssistantMessage
+from agent_cli.contracts.provider import TextDelta, ThinkingDelta
+from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, text_block
+from agent_cli.contracts.tooling import ToolResult
+from agent_cli.headless.stream_json import to_json
 from agent_cli.repl.live.backlog import Item, Rows, text_of
+from agent_cli.repl.live.display_mode import Sequence
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.results import Results
-from agent_cli.repl.live.sequence import Sequence
 from agent_cli.repl.live.thinking import Thinking
 from agent_cli.repl.live.tool_rows import ToolRows
 from agent_cli.repl.live.view import View
 from agent_cli.repl.live.widgets import Details
 from agent_cli.repl.look import Streaming
-from agent_cli.stream_json import to_json
-from agent_cli.timeline import Block, FileOutput, Json, WidgetOutput, text_block
-from agent_cli.tooling import ToolResult
 from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use
 
 COLUMNS = 60

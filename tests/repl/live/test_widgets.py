@@ -2,10 +2,10 @@
 
 import pytest
 
+from agent_cli.contracts.timeline import Json, WidgetOutput
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.results import Results
 from agent_cli.repl.live.widgets import Details
-from agent_cli.timeline import Json, WidgetOutput
 
 TABLE: Json = {"columns": ["name", "cents"], "rows": [["a\x1b[2Jpple\nred", 120], ["pear", 1.5]]}
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from agent_cli.errors import UsageError
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.forms import FormField, Kind
 from agent_cli.repl.mcp.form_values import explained, shown_value, value_of
-from agent_cli.timeline import Json
 
 COLOURS = (("r", "Red"), ("g", "Green"), ("b", "b"))
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.errors import UsageError
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.timeline import text_block
 from agent_cli.repl.mcp.prompts import given_arguments
-from agent_cli.timeline import text_block
 from tests.repl.conversation import converse, said
 from tests.repl.scripted_app import Application
 from tests.repl.scripted_servers import GREET

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.mcp_client.catalogue import ResourceInfo
 from agent_cli.repl.mcp.resources import Named, named_in, with_resources
-from agent_cli.timeline import Block, text_block
 from tests.repl.conversation import converse
 from tests.repl.mcp.test_dialogs import Person
 from tests.repl.scripted_app import Application

@@ -10,7 +10,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
-from agent_cli.paths import private_dir
+from agent_cli.system.paths import private_dir
 from agent_cli_tools.fixed_paths import open_file
 
 TOTAL_BYTES_MAX: Final = 256 * 1024 * 1024

@@ -18,7 +18,7 @@ from typing import Final
 
 from pydantic import BaseModel, ValidationError
 
-from agent_cli.paths import private_dir
+from agent_cli.system.paths import private_dir
 from agent_cli_tools.snapshots.contents import Contents
 from agent_cli_tools.snapshots.spans import Change
 

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from agent_cli.errors import AgentCliError
-from agent_cli.events import (
+from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.events import (
     Event,
     MessageEnd,
     MessageStart,
@@ -21,8 +21,8 @@ from agent_cli.events import (
     SessionOpened,
     ToolExecutionEnd,
 )
-from agent_cli.hooks import Turn
-from agent_cli.messages import UserMessage
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.core.loop_config import Turn
 from agent_cli.sandbox.own_folder import OwnFolder
 from agent_cli.terminal.narration import one_line
 from agent_cli_tools.snapshots.contents import TOTAL_BYTES_MAX, Digests, content_of, digest

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_cli.errors import AgentCliError
+from agent_cli.contracts.errors import AgentCliError
 from agent_cli_tools.atomic_write import write_atomic
 from agent_cli_tools.fixed_paths import directory_at, open_file
 from agent_cli_tools.snapshots.contents import (

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from agent_cli.errors import UsageError
-from agent_cli.programs import find_program
+from agent_cli.contracts.errors import UsageError
+from agent_cli.system.programs import find_program
 
 _LIMIT_S: Final = 10
 _PNG: Final = b"\x89PNG"

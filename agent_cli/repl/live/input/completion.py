@@ -7,11 +7,11 @@ from typing import TypeAlias
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from agent_cli.repl.application import Application
-from agent_cli.repl.command import Command
-from agent_cli.repl.commands import commands_of
-from agent_cli.repl.live.input.files import FileChoices, workspace_paths
+from agent_cli.repl.commands.registry import commands_of
+from agent_cli.repl.commands.spec import Command
+from agent_cli.repl.live.input.file_completion import FileChoices, workspace_paths
 from agent_cli.repl.live.input.server_choices import PromptChoices, ResourceChoices, asking
+from agent_cli.repl.ports import Application
 
 Source: TypeAlias = Callable[[str], Iterable[Completion]]
 """Gets the text before the cursor, in a thread of its own; yields the best choices first."""

@@ -10,8 +10,8 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
 from agent_cli.repl.history import PrivateHistory
-from agent_cli.repl.live.application import lines_left
 from agent_cli.repl.live.input.marks import Marks
+from agent_cli.repl.live.toolkit_app import lines_left
 
 
 class Draft:

@@ -6,9 +6,9 @@ from contextlib import suppress
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from agent_cli.attachments import Attachments
-from agent_cli.errors import UsageError
-from agent_cli.images import image_of
+from agent_cli.attachments.attachments import Attachments
+from agent_cli.attachments.images import image_of
+from agent_cli.contracts.errors import UsageError
 from agent_cli.repl.live.input.clipboard import clipboard_picture
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.terminal.references import reference_to

@@ -10,9 +10,9 @@ from typing import Final, TypeAlias
 
 from prompt_toolkit.completion import Completion
 
-from agent_cli.errors import AgentCliError
+from agent_cli.contracts.errors import AgentCliError
+from agent_cli.repl.mcp.ports import ServerPrompt, ServerResource, Servers
 from agent_cli.repl.mcp.prompts import WORD, bare
-from agent_cli.repl.mcp.servers import ServerPrompt, ServerResource, Servers
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.references import reference_before, reference_to
 from agent_cli.terminal.sanitize import reveal

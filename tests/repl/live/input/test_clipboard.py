@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.errors import UsageError
+from agent_cli.contracts.errors import UsageError
 from agent_cli.repl.live.input.clipboard import clipboard_picture, commands
 from agent_cli.repl.live.input.pictures import dropped_paths
 

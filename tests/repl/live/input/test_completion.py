@@ -3,7 +3,7 @@
 from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
-from agent_cli.repl.command import Command
+from agent_cli.repl.commands.spec import Command
 from agent_cli.repl.live.input.completion import Completions, argument_choices, command_choices
 from tests.repl.scripted_app import Application
 

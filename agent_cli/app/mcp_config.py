@@ -1,0 +1,83 @@
+"""Which MCP servers there are: those of the settings, and those of files that may be read."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.mcp_client import ServerConfig, ServerProblem, read_config_file, server_config
+from agent_cli.mcp_client.user_servers import user_file
+from agent_cli.system.programs import search_path
+from agent_cli.trust.store import acting_files
+
+
+def configured_servers(startup: StartupContext) -> Iterator[ServerConfig | ServerProblem]:
+    """Yield the MCP servers of settings and files; what cannot be used with the reason.
+
+    Raises:
+        SettingsError: A file of servers cannot be read.
+    """
+    for server in _found(startup):
+        if isinstance(server, ServerConfig) and server.transport == "stdio":
+            yield replace(server, cwd=str(startup.workspace / Path(server.cwd).expanduser()))
+        else:
+            yield server
+
+
+def inherited_environment(startup: StartupContext) -> Mapping[str, str]:
+    """Return the environment that servers start from: its PATH finds no program of a stranger's."""
+    path = startup.environment.get("PATH", os.defpath)
+    return {**startup.environment, "PATH": search_path(path, outside=stranger(startup))}
+
+
+def stranger(startup: StartupContext) -> Path | None:
+    """Return the workspace if somebody else may have filled it: it is not trusted.
+
+    Nobody else fills a home directory, nor what it stands in.
+    """
+    own = startup.trusted or Path.home().resolve().is_relative_to(startup.workspace)
+    return None if own else startup.workspace
+
+
+def _found(startup: StartupContext) -> Iterator[ServerConfig | ServerProblem]:
+    mcp = startup.loaded.settings.mcp
+    if not mcp.enabled:
+        return
+    limits = {
+        "startup_timeout_s": mcp.startup_timeout_s,
+        "call_timeout_s": mcp.call_timeout_s,
+    }
+    for server in mcp.servers:
+        entry = server._asdict() | {"oauth": dict(server.oauth)}
+        yield server_config(server.name, entry, startup.environment, source="settings", **limits)
+    # The first of a name counts: what is nearer to the work stands before the user's own file.
+    for path in (*_files(startup), user_file()):
+        found = read_config_file(path, startup.environment, **limits)
+        if path in acting_files(startup.workspace) and not startup.is_unchanged():
+            yield ServerProblem(path.name, f"{path} changed after it was trusted; it is left out")
+            continue
+        yield from found.servers
+        yield from found.problems
+
+
+def _files(startup: StartupContext) -> Iterator[Path]:
+    """Yield the files that may be read: a repository's own only if it is trusted, or named.
+
+    Trust is given to the content of certain files; settings may name others.
+    """
+    named = {
+        path
+        for option in startup.arguments.overrides
+        if option.key == "mcp.config" and isinstance(option.value, tuple)
+        for path in option.value
+    }
+    trusted = acting_files(startup.workspace) if startup.trusted else ()
+    for given in startup.loaded.settings.mcp.config:
+        path = startup.workspace / Path(given).expanduser()
+        if given in named and not path.exists():
+            raise SettingsError(f"--mcp-config: {path} does not exist")
+        inside = path.resolve().is_relative_to(startup.workspace.resolve())
+        if path in trusted or given in named or not inside:
+            yield path

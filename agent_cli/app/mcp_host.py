@@ -1,0 +1,126 @@
+"""What this program answers its MCP servers: through the front end's dialogs, at the user's cost.
+
+Knows both sides and neither's inside: a front end shows plain forms, a server gets plain answers.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from agent_cli.app.sessions import Sessions
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.events import EventSink, Notice, UsageChanged
+from agent_cli.contracts.provider import Model, StreamFn
+from agent_cli.contracts.timeline import Usage
+from agent_cli.core.agent import Agent
+from agent_cli.mcp_client import Answer, Elicitation, Host, SamplingRequest
+from agent_cli.mcp_client.forms import form_fault, form_fields
+from agent_cli.mcp_client.sampling import sampling
+from agent_cli.policies.budget import Budget
+from agent_cli.repl.mcp.questions import Form, ServerDialogs
+from agent_cli.system import paths
+
+
+class ServerHost:
+    """Answers servers; without dialogs nobody is there, and every question is declined.
+
+    Attributes:
+        dialogs: Who answers; a front end sets it once its screen is up.
+    """
+
+    def __init__(
+        self,
+        startup: StartupContext,
+        *,
+        stream: StreamFn,
+        model: Model,
+        budget: Budget,
+        agent: Callable[[], Agent],
+        sessions: Callable[[], Sessions],
+        publish: EventSink,
+    ) -> None:
+        """Answer nobody yet.
+
+        Args:
+            startup: Where we are.
+            stream: Asks a model for a server.
+            model: Which one, whatever the server would prefer.
+            budget: What may be spent.
+            agent: In whose conversation the cost counts; made later than this.
+            sessions: Next to which the files of results are kept; made later than this.
+            publish: Gets what was spent.
+        """
+        self.dialogs: ServerDialogs | None = None
+        self._startup = startup
+        self._stream = stream
+        self._model = model
+        self._budget = budget
+        self._agent = agent
+        self._sessions = sessions
+        self._publish = publish
+
+    def as_host(self, *, one_shot: bool) -> Host:
+        """Return this as servers see it; nobody will be there in a *one_shot* run."""
+        sample = sampling(
+            self._stream,
+            model=lambda: self._model,
+            allow=self._allow,
+            check_budget=self._check_budget,
+            spent=self._spent,
+        )
+        directories = (self._startup.workspace, *self._startup.arguments.add_dirs)
+        return Host(
+            elicit=self._elicit,
+            # Offered from the start, because a connection says once what we can do.
+            sample=None if one_shot else sample,
+            roots=lambda: directories,
+            files_dir=self._files_dir,
+        )
+
+    async def _elicit(self, question: Elicitation) -> Answer:
+        if self.dialogs is None:
+            what = "wants the user to visit a page" if question.url else "has a question"
+            text = f"MCP server '{question.server}' {what}, declined: nobody can be asked here"
+            self._publish(Notice("warning", text))
+            return Answer("decline")
+        if question.url:
+            return Answer(
+                await self.dialogs.visit_page(
+                    server=question.server, message=question.message, url=question.url
+                )
+            )
+        filled = await self.dialogs.fill_form(_form(question))
+        return Answer(filled.action, filled.values)
+
+    async def _allow(self, request: SamplingRequest) -> bool:
+        if self.dialogs is None:
+            return False
+        return await self.dialogs.allow_sampling(request, model=self._model.id)
+
+    def _check_budget(self) -> None:
+        if not self._agent().conversation.prompts:
+            # What a model costs is counted in the prompt for which it was asked.
+            raise ToolError("no model is asked for a server before the user has asked for anything")
+        self._budget.check()
+
+    def _spent(self, _model: str, usage: Usage) -> None:
+        conversation = self._agent().conversation
+        conversation.add_usage(usage)
+        self._publish(UsageChanged(usage, conversation.usage))
+
+    def _files_dir(self) -> Path:
+        session_id = self._sessions().id
+        if session_id is None:
+            return paths.state_dir() / "mcp" / "files"
+        return paths.sessions_dir() / "files" / session_id
+
+
+def _form(question: Elicitation) -> Form:
+    # One field at a time, so the others are not missing yet.
+    schema = {**question.schema, "required": []}
+    return Form(
+        question.server,
+        question.message,
+        form_fields(question.schema),
+        lambda name, value: form_fault(schema, {name: value}),
+    )

@@ -1,0 +1,246 @@
+"""From settings to the values the parts of the program are made with. Starts nothing."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from importlib.resources import files
+from pathlib import Path, PurePath
+
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.provider import StreamFn
+from agent_cli.contracts.tooling import Tool
+from agent_cli.plugins.api import Plugin
+from agent_cli.plugins.contributor import Plugins
+from agent_cli.plugins.discovery import discover
+from agent_cli.plugins.project_instructions import project_instructions, workspace_root
+from agent_cli.plugins.reminders import reminders
+from agent_cli.plugins.skills import skills
+from agent_cli.policies.compaction import Compaction
+from agent_cli.policies.permission_rules import KINDS, RuleSet, parse_rule
+from agent_cli.policies.permissions import Permissions
+from agent_cli.policies.session_rules import ProjectRules
+from agent_cli.policies.shell import CommandRules, Place, judge
+from agent_cli.policies.summarizer import Summarizer
+from agent_cli.prompt_files.command_files import CommandFiles, CommandFolder
+from agent_cli.providers.connection import Connection
+from agent_cli.providers.models import model_by_id
+from agent_cli.providers.retry_policy import RetryPolicy
+from agent_cli.sandbox import Policy, Sandbox
+from agent_cli.system import paths
+from agent_cli.system.redaction import Redactor
+from agent_cli.trust.store import COMMAND_FOLDERS, SKILL_FOLDERS
+from agent_cli_tools import builtin_tools
+from agent_cli_tools.secret_files import is_other_name, is_secret
+from agent_cli_tools.snapshots import Snapshots
+from agent_cli_tools.workspace import Keeper, Workspace
+
+
+def connection(startup: StartupContext) -> Connection:
+    """Return how to reach the model's server."""
+    settings, arguments = startup.loaded.settings, startup.arguments
+    environment = startup.environment
+    return Connection(
+        base_url=environment.get("ANTHROPIC_BASE_URL"),
+        api_key=environment.get("ANTHROPIC_API_KEY") or None,
+        auth_token=environment.get("ANTHROPIC_AUTH_TOKEN") or None,
+        read_timeout_s=settings.provider.read_timeout_s,
+        compat=settings.provider.compat,
+        record=arguments.record,
+        replay=arguments.replay,
+        redact=Redactor.of(environment).text,
+    )
+
+
+def retry_policy(startup: StartupContext) -> RetryPolicy:
+    """Return how failed model calls are repeated."""
+    retry = startup.loaded.settings.retry
+    return RetryPolicy(
+        max=retry.max,
+        base_s=retry.base_s,
+        other_base_s=retry.other_base_s,
+        factor=retry.factor,
+        jitter=retry.jitter,
+        max_server_delay_s=retry.max_server_delay_s,
+    )
+
+
+def compaction(startup: StartupContext, stream: StreamFn) -> Compaction:
+    """Return what makes room in a long conversation; *stream* asks the model for summaries."""
+    settings = startup.loaded.settings
+    small = model_by_id(settings.model_id("small"))
+    return Compaction(
+        Summarizer(stream, model=small) if settings.compaction.strategy == "summarize" else None,
+        threshold_tokens=settings.compaction.threshold_tokens,
+        protected_tail_messages=settings.compaction.protected_tail_messages,
+    )
+
+
+def system_prompt(startup: StartupContext) -> str:
+    """Return the stable part of the system prompt."""
+    arguments = startup.arguments
+    prompt = arguments.system_prompt
+    if prompt is None:
+        prompt = (files("agent_cli.prompts") / "system.md").read_text(encoding="utf-8")
+    if arguments.append_system_prompt:
+        prompt = f"{prompt.rstrip()}\n\n{arguments.append_system_prompt}"
+    return prompt.strip()
+
+
+def plugins(startup: StartupContext, *, warn: Callable[[str], None], one_shot: bool) -> Plugins:
+    """Return the plugins that are switched on.
+
+    Args:
+        warn: Gets a sentence about each one that cannot be used.
+        one_shot: Nobody waits for a later prompt: no reminders.
+    """
+    wanted = startup.loaded.settings.plugins
+    if not wanted.enabled:
+        return Plugins((), warn=warn)
+    return Plugins(
+        tuple(_shipped_plugins(startup, warn, one_shot=one_shot)),
+        find=partial(discover, startup.workspace, disabled=wanted.disabled),
+        environment=startup.environment,
+        disabled=wanted.disabled,
+        warn=warn,
+    )
+
+
+def _shipped_plugins(
+    startup: StartupContext, warn: Callable[[str], None], *, one_shot: bool
+) -> Iterator[Plugin]:
+    user_dir, workspace = paths.config_dir(), startup.workspace
+    root = workspace_root(workspace)
+    yield project_instructions(root, workspace, user_dir=user_dir, is_secret=is_secret, warn=warn)
+    project_folders = [workspace / folder for folder in SKILL_FOLDERS] if startup.trusted else []
+    yield skills([user_dir / "skills", *project_folders], warn=warn)
+    if startup.loaded.settings.plugins.reminders and not one_shot:
+        yield reminders()
+
+
+def command_files(startup: StartupContext) -> CommandFiles:
+    """Return the commands the user wrote, and those of the workspace."""
+    untrusted = "this workspace is not trusted; `agent-cli trust` or --trust changes that"
+
+    def objection() -> str:
+        try:
+            if startup.is_unchanged():
+                return ""
+        except SettingsError as error:  # the other commands have to go on working
+            return str(error)
+        return "what acts in this workspace changed; `agent-cli trust` trusts it as it is now"
+
+    project = [
+        CommandFolder(
+            startup.workspace / folder,
+            "project",
+            inside=startup.workspace,
+            refusal="" if startup.trusted else untrusted,
+            objection=objection,
+        )
+        for folder in COMMAND_FOLDERS
+    ]
+    return CommandFiles([CommandFolder(paths.config_dir() / "commands", "yours"), *project])
+
+
+def workspace(startup: StartupContext, keeper: Keeper | None = None) -> Workspace:
+    """Return what the tools share; *keeper* hears of the files they change."""
+    return Workspace(
+        startup.workspace,
+        extra_dirs=startup.arguments.add_dirs,
+        own_dirs=_own_dirs(),
+        keeper=keeper,
+    )
+
+
+def snapshots(startup: StartupContext) -> Snapshots:
+    """Return who keeps what files held before the agent changed them."""
+    place = _place(startup, is_secret)
+
+    def only_reads(command: str) -> bool:
+        return judge(command, CommandRules(), place).read_only
+
+    def is_foreign(tool: str) -> bool:
+        return tool.startswith("mcp__")
+
+    return Snapshots(paths.changes_dir(), only_reads=only_reads, is_foreign=is_foreign)
+
+
+def tools(startup: StartupContext) -> Sequence[Tool]:
+    """Return the built-in tools, to be looked at rather than run."""
+    return builtin_tools(workspace(startup))
+
+
+def sandbox(startup: StartupContext) -> Sandbox:
+    """Return what holds the commands of this session; which sandbox that is, it finds out.
+
+    Raises:
+        SettingsError: A permission rule cannot be read.
+    """
+    settings = startup.loaded.settings.sandbox
+    rules, root = _rules(startup), _real(startup.workspace)
+    policy = Policy(
+        (startup.workspace, *startup.arguments.add_dirs),
+        home=Path.home(),
+        own=_own_dirs(),
+        is_secret=lambda path: is_secret(path) or rules.hides(path, root),
+        network=settings.network,
+    )
+    return Sandbox(policy, mode=settings.mode, state_dir=paths.state_dir())
+
+
+def permissions(startup: StartupContext, sandbox: Sandbox) -> Permissions:
+    """Return who decides about tool calls.
+
+    Raises:
+        SettingsError: A permission rule cannot be read.
+    """
+    settings = startup.loaded.settings
+    rules, root = _rules(startup), _real(startup.workspace)
+
+    def is_kept_back(path: PurePath) -> bool:
+        is_private = is_secret(path) or is_other_name(path, root, Path.home())
+        return is_private or rules.hides(path, root, kinds=("deny", "ask"))
+
+    def keep(allow: Sequence[str]) -> None:
+        from agent_cli.settings.permissions_file import add_project_rules  # noqa: PLC0415 - rare
+
+        add_project_rules(permissions_file, startup.workspace, allow)
+
+    permissions_file = paths.permissions_file()
+    return Permissions(
+        _place(startup, is_kept_back),
+        rules=rules,
+        mode=settings.permissions.mode,
+        auto_allow=settings.sandbox.auto_allow,
+        trusted=startup.trusted,
+        own_dirs=tuple(map(_real, _own_dirs())),
+        sandbox=sandbox.ready,
+        project_rules=ProjectRules(permissions_file, keep) if startup.trusted else None,
+    )
+
+
+def _place(startup: StartupContext, is_kept_back: Callable[[PurePath], bool]) -> Place:
+    return Place(
+        root=_real(startup.workspace),
+        extra_dirs=tuple(map(_real, startup.arguments.add_dirs)),
+        is_secret=is_kept_back,
+        search_path=os.environ.get("PATH", os.defpath),
+    )
+
+
+def _rules(startup: StartupContext) -> RuleSet:
+    written = startup.loaded.rules
+    allow, ask, deny = (
+        tuple(parse_rule(rule.text, rule.origin) for rule in written if rule.kind == kind)
+        for kind in KINDS
+    )
+    return RuleSet(allow=allow, ask=ask, deny=deny)
+
+
+def _own_dirs() -> tuple[Path, Path]:
+    return paths.config_dir(), paths.state_dir()
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))

@@ -1,0 +1,190 @@
+"""The session of the conversation at hand: startup, resumed, forked and rewound for the program."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from agent_cli.app.arguments import CHOOSE_SESSION
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.errors import AgentBusy, SessionError, UsageError
+from agent_cli.contracts.events import Event, EventSink, Notice, SessionOpened
+from agent_cli.core.agent import Agent
+from agent_cli.core.conversation import Conversation
+from agent_cli.session_store import Session, SessionInfo, SessionStore, export
+from agent_cli.session_store.export import Format
+from agent_cli.session_store.history import read_header
+from agent_cli.session_store.records import Header
+from agent_cli.system import paths
+from agent_cli.system.redaction import Redactor
+from agent_cli.terminal.background import in_background
+
+_Opened: TypeAlias = tuple[Session, Conversation]
+
+
+class Sessions:
+    """Where conversations are kept, or nothing at all when sessions are switched off.
+
+    Make it before anybody else subscribes to the agent: an entry is on disk before it is shown.
+    All methods but `list` are for the time between runs. A long session takes a second to read:
+    what does so waits for a thread, because somebody types meanwhile.
+    """
+
+    def __init__(self, startup: StartupContext, agent: Agent, publish: EventSink) -> None:
+        self._startup = startup
+        self._agent = agent
+        self._publish = publish
+        self._store = SessionStore(paths.sessions_dir(), tell=self._warn)
+        self._enabled = startup.loaded.settings.session.enabled
+        self._session: Session | None = None
+        agent.subscribe(self._record)
+
+    @property
+    def id(self) -> str | None:
+        """The id of the session at hand."""
+        return self._session.id if self._session else None
+
+    async def begin(self) -> None:
+        """Open what the command line asked for: a new session, or an earlier one.
+
+        Raises:
+            SessionError: There is no such session, or another process has it open.
+            UsageError: An earlier one is wanted and sessions are switched off.
+        """
+        arguments = self._startup.arguments
+        latest = arguments.continue_session or arguments.resume == CHOOSE_SESSION
+        if not self._enabled:
+            if latest or arguments.resume or arguments.fork is not None:
+                raise UsageError("sessions are switched off: leave --no-session out")
+            return
+        if arguments.fork is not None:
+            await self._go_on_with_copy(arguments.fork)
+        elif latest:
+            await self.resume(self._store.latest(self._startup.workspace))
+        elif arguments.resume:
+            await self.resume(arguments.resume)
+        else:
+            self.follow()
+
+    def follow(self) -> None:
+        """Begin a session for the agent's conversation."""
+        if self._enabled:
+            conversation = self._agent.conversation
+            self._keep(self._store.create(conversation, self._startup.workspace), resumed=False)
+
+    def list(self) -> Sequence[SessionInfo]:
+        """Return all sessions, the newest first."""
+        return self._store.list()
+
+    async def resume(self, id: str) -> None:
+        """Go on with an earlier session; the beginning of its id is enough.
+
+        Raises:
+            SessionError: As `SessionStore.resume`, or it is this one; the one at hand stays.
+        """
+        if self._session and self._store.find(id) == self._session.path:
+            raise SessionError(f"session {self._session.id} is the one you are in")
+        self._tell_if_moved(await self._switch(lambda: self._store.resume(id)))
+
+    async def fork(self, at: str | None = None) -> None:
+        """Go on with a copy of this session, up to the entry *at*.
+
+        Raises:
+            SessionError: It has no such entry, or nothing is kept.
+        """
+        await self._go_on_with_copy(self._kept().id, at=at)
+
+    def rewind(self, prompt_id: str) -> None:
+        """Go back to before a prompt; the record keeps everything.
+
+        Raises:
+            SessionError: There is no such prompt, or no session.
+        """
+        session = self._current()
+        self._agent.adopt(session.rewind(prompt_id))
+        self._opened(session, resumed=True)
+
+    def export(self, to: Format) -> Path:
+        """Write this session, without secrets, into the workspace and return the file.
+
+        Raises:
+            SessionError: Nothing is kept yet, or the file cannot be written.
+        """
+        id = self._kept().id
+        redact = Redactor.of(self._startup.environment).text
+        text = export(self._store.read(id), to, redact=redact)
+        path = self._startup.workspace / f"session-{id}.{to}"
+        try:
+            path.unlink(missing_ok=True)  # an earlier one, or a link that would lead elsewhere
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            raise SessionError(f"{path} cannot be written: {error.strerror}") from error
+        return path
+
+    def close(self) -> None:
+        """Save what is left; nothing is recorded any more."""
+        if self._session:
+            self._session.close()
+            self._session = None
+
+    def _current(self) -> Session:
+        if self._session is None:
+            raise SessionError("this conversation is not kept: sessions are switched off")
+        return self._session
+
+    def _kept(self) -> Session:
+        session = self._current()
+        if not session.path.exists():
+            raise SessionError("nothing was said in this session yet")
+        return session
+
+    async def _go_on_with_copy(self, id: str, *, at: str | None = None) -> None:
+        original = read_header(self._store.find(id))
+        await self._switch(lambda: self._store.fork(id, workspace=self._startup.workspace, at=at))
+        self._tell_if_moved(original)
+
+    def _tell_if_moved(self, header: Header | None) -> None:
+        here = str(self._startup.workspace)
+        if header and header.workspace not in ("", here):
+            self._warn(
+                f"this session was about {header.workspace}; from now on its tools work in {here}"
+            )
+
+    async def _switch(self, open_session: Callable[[], _Opened]) -> Header:
+        """Go on with what *open_session* returns in a thread; the one at hand stays if it fails."""
+        opening = in_background(open_session)
+        try:
+            session, conversation = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_unused)
+            raise
+        try:
+            self._agent.adopt(conversation)
+        except AgentBusy:
+            session.close()  # or nobody could open it any more
+            raise
+        self._keep(session, resumed=True)
+        return session.header
+
+    def _keep(self, session: Session, *, resumed: bool) -> None:
+        self.close()
+        self._session = session
+        self._opened(session, resumed=resumed)
+
+    def _opened(self, session: Session, *, resumed: bool) -> None:
+        self._publish(SessionOpened(session.id, str(session.path), resumed))
+
+    def _record(self, event: Event) -> None:
+        if self._session:
+            self._session.record(event)
+
+    def _warn(self, text: str) -> None:
+        self._publish(Notice("warning", text))
+
+
+def _close_unused(opening: asyncio.Future[_Opened]) -> None:
+    """Close a session that nobody waits for any more, or nobody could open it again."""
+    if opening.exception() is None:
+        session, _ = opening.result()
+        session.close()

@@ -1,0 +1,140 @@
+"""What is known before anything is built: the workspace, whether it is trusted, the settings.
+
+On the way to the first prompt: nothing heavy is imported here.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from agent_cli.app.arguments import Arguments
+from agent_cli.contracts.errors import SettingsError, UsageError
+from agent_cli.settings import Environment, Loaded, load_environment, load_settings
+from agent_cli.trust.store import TrustStore, acting_files, fingerprint, shown_name, what_would_act
+
+_NAMED_MAX = 4
+
+
+class StartupContext(NamedTuple):
+    """The decisions every part of the program starts from; `notices` are for the user.
+
+    `pinned` is set where trust was given to a content, and not with --trust to whatever is there.
+    """
+
+    arguments: Arguments
+    workspace: Path
+    trusted: bool
+    environment: Environment
+    loaded: Loaded
+    notices: tuple[str, ...]
+    pinned: bool = False
+
+    def is_unchanged(self) -> bool:
+        """Whether what acts in the workspace is still what was trusted; ask after reading it."""
+        return not self.pinned or TrustStore.of_user().is_trusted(self.workspace)
+
+
+def start(arguments: Arguments, *, may_ask: bool) -> StartupContext:
+    """Find out where we are and what holds here.
+
+    Args:
+        arguments: The command line.
+        may_ask: Somebody is there to say whether this workspace is trusted.
+
+    Raises:
+        SettingsError: A file cannot be read, or a value is not allowed.
+        UsageError: A directory on the command line is none, or the one we are in is gone.
+    """
+    arguments = arguments._replace(add_dirs=tuple(map(_added, arguments.add_dirs)))
+    workspace = _here()
+    trusted, notices = _trust(workspace, arguments, may_ask=may_ask)
+    startup = _read(workspace, arguments, trusted=trusted)
+    if not startup.is_unchanged():
+        # Somebody wrote between our two looks; what was read may be neither.
+        startup = _read(workspace, arguments, trusted=False)
+        notices = (_ignored(acting_files(workspace), workspace),)
+    if startup.loaded.settings.working_directory:
+        workspace = _directory(startup.loaded.settings.working_directory)
+        # Trust was asked about for another directory.
+        pinned = not arguments.trust and TrustStore.of_user().is_trusted(workspace)
+        startup = startup._replace(
+            workspace=workspace, trusted=arguments.trust or pinned, pinned=pinned
+        )
+    return startup._replace(notices=(*notices, *startup.loaded.notices))
+
+
+def _read(workspace: Path, arguments: Arguments, *, trusted: bool) -> StartupContext:
+    environment = load_environment(os.environ, workspace=workspace, trusted=trusted)
+    loaded = load_settings(
+        environment,
+        workspace=workspace,
+        trusted=trusted,
+        extra_file=arguments.settings_file,
+        overrides=arguments.overrides,
+    )
+    pinned = trusted and not arguments.trust
+    return StartupContext(arguments, workspace, trusted, environment, loaded, (), pinned)
+
+
+def _trust(workspace: Path, arguments: Arguments, *, may_ask: bool) -> tuple[bool, tuple[str, ...]]:
+    """Return whether the workspace is trusted, and what to say when something in it is ignored."""
+    if arguments.trust:
+        return True, ()
+    store = TrustStore.of_user()
+    if store.is_trusted(workspace):
+        return True, ()
+    acting = acting_files(workspace)
+    if not acting:
+        return False, ()
+    # Of what is there before it is shown: a file that changes while the user reads is not trusted.
+    shown = fingerprint(workspace) if may_ask else ""
+    if may_ask and _ask(workspace):
+        store.trust(workspace, shown)
+        return True, ()
+    return False, (_ignored(acting, workspace),)
+
+
+def _ignored(acting: Sequence[Path], workspace: Path) -> str:
+    names = ", ".join(shown_name(path, workspace) for path in acting[:_NAMED_MAX])
+    if len(acting) > _NAMED_MAX:
+        names += f" and {len(acting) - _NAMED_MAX} more"
+    return (
+        f"{names} ignored: this workspace is not trusted; `agent-cli trust` or --trust changes that"
+    )
+
+
+def _ask(workspace: Path) -> bool:
+    """Show what would act in the workspace and ask the person at the terminal."""
+    print(f"{workspace} holds files that change what agent-cli does:", file=sys.stderr)
+    for file in what_would_act(workspace):
+        print(f"  {shown_name(file.path, workspace)}", file=sys.stderr)
+        for effect in file.effects:
+            print(f"    {effect}", file=sys.stderr)
+    print("Trust them, until they change? [y/N] ", end="", file=sys.stderr, flush=True)
+    try:
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return False
+
+
+def _added(given: Path) -> Path:
+    if not given.is_dir():
+        raise UsageError(f"--add-dir: {given} is not a directory")
+    return given.resolve()
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise UsageError("the current directory is gone: change to one that exists") from error
+
+
+def _directory(given: str) -> Path:
+    path = Path(given).expanduser().resolve()
+    if not path.is_dir():
+        raise SettingsError(f"working_directory {given!r} is not a directory")
+    return path

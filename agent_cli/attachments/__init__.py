@@ -1,0 +1,1 @@
+"""Turn files and images a person names into content blocks."""

@@ -1,0 +1,129 @@
+"""Images that go with a prompt: named in it with an @, or put into it by a front end.
+
+In the text each stands as a mark, `[image 1: pic.png 800×600]`, for the person and for the model.
+"""
+
+import asyncio
+import re
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from agent_cli.attachments.images import Image, fitted, is_image, read_image
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.timeline import Block
+from agent_cli.terminal.narration import one_line
+from agent_cli.terminal.references import references
+from agent_cli.terminal.sanitize import reveal
+
+_NAME_CHARS_MAX: Final = 60
+# Making the largest image smaller takes a second or two.
+_FITTED_LIMIT_S: Final = 60
+# A colon stands in a resource of an MCP server.
+_FILE: Final = re.compile(
+    r"[^:]+\.(?:png|jpe?g|gif|webp|svg|pdf|txt|md|rst|log|csv|jsonl?|toml|ya?ml|xml|ini|cfg|lock"
+    r"|py|jsx?|tsx?|html|css|c|h|cc|cpp|hpp|rs|go|java|kt|rb|php|sh|sql|swift)",
+    re.IGNORECASE,
+)
+
+
+class Attachments:
+    """The images of a session, by the marks that stand for them; a mark is never used again."""
+
+    def __init__(self, folder: Path) -> None:
+        """*folder* is where relative paths begin."""
+        self._folder = folder
+        self._fitting = ThreadPoolExecutor(1, "fit image")
+        self._blocks: dict[str, Future[Block]] = {}
+
+    def add(self, image: Image, name: str) -> str:
+        """Return the mark that stands for *image* from now on; it is made smaller meanwhile."""
+        shown = one_line(reveal(name), _NAME_CHARS_MAX).replace("[", "(").replace("]", ")")
+        mark = f"[image {len(self._blocks) + 1}: {shown} {image.width}×{image.height}]"
+        self._blocks[mark] = self._fitting.submit(_fitted_block, image)
+        return mark
+
+    def add_file(self, path: str) -> str | None:
+        """Return the mark for the image at *path*; None when there is no image there.
+
+        Raises:
+            UsageError: It cannot be read or sent.
+        """
+        found = self._place(path)
+        return self.add(read_image(found), found.name) if is_image(found) else None
+
+    def marked(self, text: str) -> str:
+        """Return *text* with each `@path` of an image replaced by a mark.
+
+        Raises:
+            UsageError: One of them cannot be read or sent.
+        """
+        parts, at = [], 0
+        for reference in references(text):
+            if reference.start >= at and (mark := self.add_file(reference.path)):
+                parts += [text[at : reference.start], mark]
+                at = reference.start + 1 + reference.length
+        return "".join([*parts, text[at:]])
+
+    def missing(self, text: str) -> list[str]:
+        """Return what *text* names with an @ as if it were a file, though there is none.
+
+        Only what ends as files do: an @ stands before people and decorators too.
+        """
+        named: dict[int, list[str]] = {}
+        for reference in references(text):
+            named.setdefault(reference.start, []).append(reference.path)
+        return [
+            paths[-1]
+            for paths in named.values()
+            if _FILE.fullmatch(paths[-1]) and not any(_exists(self._place(path)) for path in paths)
+        ]
+
+    async def attached(self, message: UserMessage) -> UserMessage:
+        """Return *message* with the images whose marks stand in its text, before everything else.
+
+        Raises:
+            UsageError: An image is damaged, or takes too long to be made smaller.
+        """
+        text = message.text
+        marks = sorted((mark for mark in self._blocks if mark in text), key=text.index)
+        images = []
+        try:
+            async with asyncio.timeout(_FITTED_LIMIT_S):
+                for mark in marks:
+                    # Shielded: who stops waiting for an image may want it later.
+                    images.append(await asyncio.shield(asyncio.wrap_future(self._blocks[mark])))
+        except TimeoutError as error:
+            raise UsageError(
+                f"an image is not ready after {_FITTED_LIMIT_S} s; send a smaller copy of it"
+            ) from error
+        return replace(message, content=(*images, *message.content))
+
+    def _place(self, path: str) -> Path:
+        try:
+            return self._folder / Path(path).expanduser()
+        except RuntimeError:  # no such user
+            return self._folder / path
+
+
+async def with_images(text: str, folder: Path) -> UserMessage:
+    """Return the message of *text* with the images it names; relative paths begin in *folder*.
+
+    Raises:
+        UsageError: One of them cannot be read or sent.
+    """
+    attachments = Attachments(folder)
+    return await attachments.attached(UserMessage.of(attachments.marked(text)))
+
+
+def _fitted_block(image: Image) -> Block:
+    return fitted(image).block
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # too long for a name, or a NUL in it
+        return False

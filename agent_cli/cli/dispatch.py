@@ -1,0 +1,193 @@
+"""What each command does. Imported when one is run: `--version` and `--help` need none of it."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from agent_cli.app.arguments import CHOOSE_SESSION, Arguments
+from agent_cli.app.startup import StartupContext, start
+from agent_cli.contracts.errors import UsageError
+
+if TYPE_CHECKING:
+    from agent_cli.app.app import App
+
+
+def _repl(arguments: Arguments) -> int:
+    from agent_cli.repl import repl  # noqa: PLC0415
+    from agent_cli.repl.look import Look  # noqa: PLC0415
+    from agent_cli.system import paths  # noqa: PLC0415 - each command pays only for itself
+
+    chooses = arguments.resume == CHOOSE_SESSION and sys.stdin.isatty()
+    if chooses:
+        arguments = arguments._replace(resume=None)
+    startup = _ready(arguments, may_ask=sys.stdin.isatty() and sys.stderr.isatty())
+    settings = startup.loaded.settings
+    look = Look(
+        color=_may_color(),
+        streaming=settings.streaming,
+        show_thinking=settings.ui.show_thinking,
+        chars_per_second=settings.ui.chars_per_second,
+        theme=settings.ui.theme,
+        notify=settings.ui.notify,
+        vi=settings.ui.vi,
+        screen_reader=settings.ui.screen_reader,
+    )
+    options = repl.ReplOptions(
+        history=paths.history_file(), look=look, first_line="/resume" if chooses else ""
+    )
+    return asyncio.run(repl.run(options, _builder(startup, one_shot=False)))
+
+
+def _print(arguments: Arguments) -> int:
+    from agent_cli.headless import run as headless  # noqa: PLC0415
+
+    running = headless.run(
+        arguments.print_prompt or "",
+        _builder(_ready(arguments, may_ask=False), one_shot=True),
+        output_format=cast("headless.OutputFormat", arguments.output_format),  # parsed as one
+        color=_may_color(),
+    )
+    return asyncio.run(running)
+
+
+def _ready(arguments: Arguments, *, may_ask: bool) -> StartupContext:
+    """Read the settings, and make sure that a model can be asked at all."""
+    from agent_cli.settings import check_credentials  # noqa: PLC0415
+
+    startup = start(arguments, may_ask=may_ask)
+    if not arguments.replay:
+        check_credentials(startup.environment)
+    return startup
+
+
+def _builder(startup: StartupContext, *, one_shot: bool) -> "Callable[[], App]":
+    def build() -> "App":
+        from agent_cli.app import logs  # noqa: PLC0415 - runs in a thread, behind the prompt
+
+        logs.mute()
+        from agent_cli.app.app import App  # noqa: PLC0415
+
+        return App(startup, one_shot=one_shot)
+
+    return build
+
+
+def _demo(_arguments: Arguments) -> int:
+    from agent_cli.cli.demo import run_demo  # noqa: PLC0415
+
+    return asyncio.run(run_demo())
+
+
+def _doctor(arguments: Arguments) -> int:
+    from agent_cli.app.doctor import examine  # noqa: PLC0415
+
+    return asyncio.run(examine(start(arguments, may_ask=False)))
+
+
+def _config_show(arguments: Arguments) -> int:
+    from agent_cli.settings.show import show_settings  # noqa: PLC0415
+
+    startup = start(arguments, may_ask=False)
+    print(show_settings(startup.loaded, startup.environment, with_origin=arguments.origin), end="")
+    for notice in startup.notices:
+        print(f"agent-cli: {notice}", file=sys.stderr)
+    return 0
+
+
+def _trust(arguments: Arguments) -> int:
+    from agent_cli.trust.store import TrustStore, shown_name, what_would_act  # noqa: PLC0415
+
+    workspace = Path(*arguments.operands).resolve()
+    if not workspace.is_dir():
+        raise UsageError(f"{workspace} is not a directory")
+    if arguments.revoke:
+        known = TrustStore.of_user().revoke(workspace)
+        print(f"{workspace} is {'no longer' if known else 'not'} trusted")
+        return 0
+    TrustStore.of_user().trust(workspace)
+    print(f"{workspace} is trusted until one of these changes:")
+    for file in what_would_act(workspace):
+        effects = "; ".join(file.effects) or "nothing that acts"
+        print(f"  {shown_name(file.path, workspace)}: {effects}")
+    return 0
+
+
+def _sessions(arguments: Arguments) -> int:
+    from agent_cli.cli import sessions  # noqa: PLC0415
+
+    return sessions.COMMANDS[arguments.command](arguments)
+
+
+def _decide(arguments: Arguments) -> int:
+    from agent_cli.cli.sessions import Decision, require_workspace  # noqa: PLC0415
+    from agent_cli.headless import run as headless  # noqa: PLC0415
+
+    session_id, *rest = arguments.operands
+    opening = arguments._replace(resume=session_id, continue_session=False, fork=None)
+    startup = _ready(opening, may_ask=False)
+    require_workspace(session_id, startup.workspace)
+    decision = Decision("approve" if arguments.command.endswith("approve") else "reject", *rest)
+    running = headless.run(decision, _builder(startup, one_shot=True), color=_may_color())
+    return asyncio.run(running)
+
+
+def _mcp(arguments: Arguments) -> int:
+    from agent_cli.app import logs  # noqa: PLC0415
+    from agent_cli.app.mcp_config import (  # noqa: PLC0415
+        configured_servers,
+        inherited_environment,
+        stranger,
+    )
+    from agent_cli.cli.mcp import command_line  # noqa: PLC0415
+    from agent_cli.mcp_client.context import Surroundings  # noqa: PLC0415
+    from agent_cli.system.redaction import Redactor  # noqa: PLC0415
+
+    startup = start(arguments, may_ask=False)
+    for notice in startup.notices:
+        print(f"agent-cli: {notice}", file=sys.stderr)
+    sinks = logs.configure(startup.loaded.settings.logging, Redactor.of(startup.environment))
+    around = Surroundings(
+        environment=inherited_environment(startup),
+        configured=lambda: list(configured_servers(startup)),
+        workspace=startup.workspace,
+        stranger=stranger(startup),
+        say=print,
+    )
+    try:
+        return command_line.run(arguments.operands, around)
+    finally:
+        sinks.close()
+
+
+def _explain(arguments: Arguments) -> int:
+    from agent_cli.cli.permissions import explain  # noqa: PLC0415
+
+    tool, given = arguments.operands
+    print(explain(start(arguments, may_ask=False), tool, given), end="")
+    return 0
+
+
+def _may_color() -> bool:
+    return not os.environ.get("NO_COLOR")
+
+
+COMMANDS: dict[str, Callable[[Arguments], int]] = {
+    "repl": _repl,
+    "print": _print,
+    "demo": _demo,
+    "doctor": _doctor,
+    "config show": _config_show,
+    "trust": _trust,
+    "sessions list": _sessions,
+    "sessions show": _sessions,
+    "sessions export": _sessions,
+    "sessions verify": _sessions,
+    "sessions approve": _decide,
+    "sessions reject": _decide,
+    "replay": _sessions,
+    "permissions explain": _explain,
+    "mcp": _mcp,
+}

@@ -1,0 +1,94 @@
+"""The command line: which command, which exit code. Quick where nothing is to be done."""
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from agent_cli.app.arguments import Arguments, asks_for_json, help_text, parse_arguments
+from agent_cli.contracts.errors import AgentCliError, SettingsError, UsageError
+from agent_cli.version import __version__
+
+_STDERR: Final = 2
+
+
+def run(argv: Sequence[str]) -> int:
+    """Do what *argv* says and return the exit code; a failure is one sentence on stderr."""
+    _open_what_is_closed()
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        # A byte that a C locale cannot show must not end the program.
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # TextIO lacks it
+    try:
+        exit_code = _run(parse_arguments(argv))
+        sys.stdout.flush()
+    except AgentCliError as error:
+        exit_code = 2 if isinstance(error, UsageError | SettingsError) else 1
+        return _ended(argv, _complain(error, exit_code))
+    except KeyboardInterrupt:
+        return 130
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EPIPE):
+            return _unwritten(error)
+        if not (isinstance(error, PermissionError) and error.filename):
+            raise
+        # Of settings and state: another user's home directory is what `sudo -u` leaves in HOME.
+        locked = (
+            f"{error.filename} is out of reach ({error.strerror}): set HOME to a folder of yours"
+        )
+        return _ended(argv, _complain(SettingsError(locked), 2))
+    return exit_code
+
+
+def _ended(argv: Sequence[str], exit_code: int) -> int:
+    """Return *exit_code*; whoever reads JSON waits for a result, whatever happened."""
+    if asks_for_json(argv):
+        from agent_cli.headless.run import Outcome  # noqa: PLC0415 - rare
+        from agent_cli.headless.stream_json import to_line  # noqa: PLC0415
+
+        print(to_line(Outcome(exit_code=exit_code).to_json()))
+    return exit_code
+
+
+def _unwritten(error: OSError) -> int:
+    """Return the exit code where stdout did not take what was printed."""
+    from agent_cli.terminal.writer import STDOUT_CLOSED_EXIT_CODE, silence  # noqa: PLC0415 - rare
+
+    silence(sys.stdout)  # or Python complains of it again at its end
+    if error.errno == errno.EPIPE:
+        return STDOUT_CLOSED_EXIT_CODE
+    return _complain(AgentCliError("the disk is full: the answer cannot be written"), 1)
+
+
+def _open_what_is_closed() -> None:
+    """Open what was closed before our start (`>&-`): the next file would get its number."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+        pass
+    os.close(descriptor)
+    sys.stdin = sys.stdin or os.fdopen(0)
+    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stderr = sys.stderr or os.fdopen(_STDERR, "w")
+
+
+def _run(arguments: Arguments) -> int:
+    match arguments.command:
+        case "version":
+            print(f"agent-cli {__version__}")
+            return 0
+        case "help":
+            print(help_text(), end="")
+            return 0
+        case _:
+            if arguments.output_format != "text":
+                # A signal waits until there is a run, which can end with a result.
+                stops = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+                signal.pthread_sigmask(signal.SIG_BLOCK, stops)
+            from agent_cli.cli.dispatch import COMMANDS  # noqa: PLC0415 - half of the start-up time
+
+            return COMMANDS[arguments.command](arguments)
+
+
+def _complain(error: AgentCliError, exit_code: int) -> int:
+    print(f"agent-cli: {error}", file=sys.stderr)
+    return exit_code

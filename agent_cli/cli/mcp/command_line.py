@@ -1,0 +1,144 @@
+"""`agent-cli mcp ...`: words into what is done. Prints nothing: it says lines to its caller."""
+
+import argparse
+import asyncio
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn, cast
+from urllib.parse import urlsplit
+
+from agent_cli.cli.mcp import configuring, consent
+from agent_cli.cli.mcp.exercise import Answers, Exercise, answer_with, exercise
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.timeline import Json
+from agent_cli.mcp_client.browsers import command_browser, request_browser, system_browser
+from agent_cli.mcp_client.config import OAuth, Protocol, ServerConfig
+from agent_cli.mcp_client.context import Say, Surroundings
+from agent_cli.mcp_client.credentials import MemoryCredentials
+from agent_cli.mcp_client.entries import read_key
+from agent_cli.mcp_client.host import Host, Visit
+from agent_cli.mcp_client.pool import McpServers
+from agent_cli.mcp_client.state import NO_RESTARTS
+
+
+class _Parser(argparse.ArgumentParser):
+    """Complains as the rest of the program does."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what is wrong as one sentence."""
+        raise UsageError(f"{self.prog}: {message}; see {self.prog} --help")
+
+
+def run(words: Sequence[str], around: Surroundings) -> int:
+    """Do what *words* say and return the exit code.
+
+    Raises:
+        AgentCliError: It cannot be done.
+    """
+    given = _parser().parse_args(configuring.separated(words))
+    do = cast("Callable[[argparse.Namespace, Surroundings], int]", given.do)  # set below
+    return do(given, around)
+
+
+def _parser() -> _Parser:
+    parser = _Parser(prog="agent-cli mcp", allow_abbrev=False)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_exercise(commands.add_parser("exercise", help="use a server without a model"))
+    configuring.arguments(commands)
+    consent.arguments(commands)
+    return parser
+
+
+def _add_exercise(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("server", metavar="URL|NAME")
+    add("--protocol", choices=("auto", "legacy"), help="how to agree on a revision")
+    add("--call", action="append", default=[], metavar="NAME=JSON", help="repeatable")
+    add("--call-all", action="store_true", help="every tool, with the simplest arguments")
+    add("--elicit", choices=("accept-defaults", "decline"), default="decline")
+    add("--oauth-browser", metavar="CMD|http", help="http: request the page, for tests")
+    add("--client-id", default="")
+    add("--client-secret", default="")
+    add("--client-key", default="", metavar="PEM", help="a file with a private key")
+    add("--client-metadata-url", default="", metavar="URL")
+    add("--timeout", type=_seconds, default=60.0, metavar="S", help="for everything")
+    parser.set_defaults(do=_exercise)
+
+
+def _exercise(given: argparse.Namespace, around: Surroundings) -> int:
+    config = _server(given.server, around)
+    if given.protocol:
+        config = replace(config, protocol=cast("Protocol", given.protocol))  # argparse checked
+    if given.client_id or given.client_metadata_url:
+        config = replace(config, oauth=_oauth(given))
+    host = Host(
+        elicit=answer_with(cast("Answers", given.elicit)),  # argparse checked
+        visit=_visit(given.oauth_browser, around.say),
+        roots=lambda: [around.workspace],
+    )
+    if config.source == "":
+        # A server that is only tried leaves nothing behind.
+        host = replace(host, credentials=MemoryCredentials())
+    wanted = Exercise(
+        calls=tuple(_call(each) for each in given.call),
+        call_all=given.call_all,
+        timeout_s=given.timeout,
+    )
+    return asyncio.run(_exercised(config, wanted, host, around))
+
+
+async def _exercised(
+    config: ServerConfig, wanted: Exercise, host: Host, around: Surroundings
+) -> int:
+    config = replace(config, startup_timeout_s=min(config.startup_timeout_s, wanted.timeout_s))
+    async with McpServers(around.environment, host=host, restarts=NO_RESTARTS) as servers:
+        return 0 if await exercise(servers, config, wanted, around.say) else 1
+
+
+def _server(named: str, around: Surroundings) -> ServerConfig:
+    """Return the configured server of that name, even if it is off, or one for the address."""
+    if "://" in named:
+        return ServerConfig(name=urlsplit(named).hostname or "web", transport="http", url=named)
+    return replace(around.server(named), enabled=True)
+
+
+def _oauth(given: argparse.Namespace) -> OAuth:
+    # Without a browser nobody can sign in: then it is the program itself that does.
+    machine = not given.oauth_browser and (given.client_secret or given.client_key)
+    return OAuth(
+        grant="client_credentials" if machine else "browser",
+        client_id=given.client_id,
+        client_secret=given.client_secret,
+        client_key=read_key(Path(given.client_key)) if given.client_key else "",
+        client_metadata_url=given.client_metadata_url,
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+    return seconds
+
+
+def _visit(browser: str | None, say: Say) -> Visit:
+    if browser is None:
+        return system_browser(say)
+    return request_browser() if browser == "http" else command_browser(browser)
+
+
+def _call(text: str) -> tuple[str, Mapping[str, Json]]:
+    name, _, written = text.partition("=")
+    try:
+        arguments = json.loads(written or "{}")
+    except ValueError as error:
+        raise UsageError(f"--call {name}: its arguments are not JSON ({error})") from error
+    if not isinstance(arguments, dict):
+        raise UsageError(f"--call {name}: its arguments are an object, {{...}}")
+    return name, arguments

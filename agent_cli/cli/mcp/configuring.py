@@ -1,0 +1,189 @@
+"""`agent-cli mcp add|list|remove|test|import`: which servers there are, and whether they work."""
+
+import argparse
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.timeline import Json
+from agent_cli.mcp_client.config import ServerConfig, ServerProblem
+from agent_cli.mcp_client.context import Surroundings, connected, explain
+from agent_cli.mcp_client.foreign import PROGRAMS, foreign_files, read_foreign
+from agent_cli.mcp_client.state import Phase, ServerState
+from agent_cli.mcp_client.user_servers import UserServers, user_file
+
+Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
+_NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+
+
+def separated(words: Sequence[str]) -> list[str]:
+    """Return *words* with "--" before the command of `add`, so that its options are its own."""
+    named = False
+    places = iter(range(1, len(words) if words[0] == "add" else 0))
+    for at in places:
+        word = words[at]
+        if word == "--" or (named and "://" in word):
+            break
+        if word.startswith("-"):
+            if "=" not in word:
+                next(places, None)  # its value
+        elif named:
+            return [*words[:at], "--", *words[at:]]
+        else:
+            named = True
+    return list(words)
+
+
+def add_server(given: argparse.Namespace, around: Surroundings) -> int:
+    """Write a server into the user's file."""
+    if not _NAME_CHARACTERS.issuperset(given.name):
+        raise UsageError(f"{given.name!r} is no name for a server: use letters, digits, _ and -")
+    target, *arguments = given.target
+    entry: dict[str, Json]
+    if "://" in target:
+        if arguments or given.env:
+            raise UsageError("an address takes no arguments and no --env; it takes --header")
+        entry = {"type": given.transport or "http", "url": target}
+        if given.header:
+            entry["headers"] = dict(_pair(each, ":", "--header") for each in given.header)
+    else:
+        if given.header or given.transport:
+            raise UsageError("--header and --transport are for an address; a program takes --env")
+        entry = {"command": target, "args": list[Json](arguments)}
+        if given.env:
+            entry["env"] = dict(_pair(each, "=", "--env") for each in given.env)
+    servers = UserServers(user_file())
+    if servers.add({given.name: entry}):
+        raise UsageError(f"{servers.path} has a server {given.name!r} already; remove it first")
+    around.say(f"{given.name} is added to {servers.path}; try it: agent-cli mcp test {given.name}")
+    return 0
+
+
+def remove_server(given: argparse.Namespace, around: Surroundings) -> int:
+    """Delete a server from the user's file."""
+    servers = UserServers(user_file())
+    servers.remove(given.name)
+    around.say(f"{given.name} is removed from {servers.path}")
+    return 0
+
+
+def list_servers(_given: argparse.Namespace, around: Surroundings) -> int:
+    """Say which servers there are, nearest to the work first, and where each was found."""
+    lines = list(_listed(around))
+    for line in lines or ["no MCP servers; add one: agent-cli mcp add NAME COMMAND|URL"]:
+        around.say(line)
+    return 0
+
+
+def check_servers(given: argparse.Namespace, around: Surroundings) -> int:
+    """Connect to the servers and say what each offers, or why it cannot be used."""
+    configured = [around.server(given.name)] if given.name else around.configured()
+    good = True
+    for each in configured:
+        if isinstance(each, ServerProblem):
+            around.say(each.reason)
+            good = False
+    usable = [each for each in configured if isinstance(each, ServerConfig)]
+    for state in asyncio.run(_states(usable, around)):
+        if state.phase is Phase.FAILED:
+            explain(state, around.say)
+        else:
+            around.say(_line(state))
+        for note in state.notes:
+            around.say(f"  {note}")
+        good = good and state.phase in (Phase.READY, Phase.DISABLED)
+    return 0 if good else 1
+
+
+def import_servers(given: argparse.Namespace, around: Surroundings) -> int:
+    """Copy the servers of other programs into the user's file; ours of the same name stay."""
+    servers = UserServers(user_file())
+    files = [Path(given.file)] if given.file else _files(given.program, around)
+    known = set(servers.names())
+    imported = "would be imported" if given.dry_run else "is imported"
+    new: dict[str, Mapping[str, Json]] = {}
+    for path in files:
+        found = read_foreign(path, workspace=around.workspace)
+        for problem in found.problems:
+            around.say(problem)
+        for name, entry in found.entries.items():
+            around.say(f"{name} {'stays as it is' if name in known else imported} ({path})")
+            if name not in known:
+                new[name] = entry
+                known.add(name)
+    if given.dry_run:
+        around.say(f"{len(new)} to import")
+    else:
+        servers.add(new)
+        around.say(f"{len(new)} imported to {servers.path}")
+    return 0
+
+
+def _pair(text: str, separator: str, option: str) -> tuple[str, str]:
+    name, found, value = text.partition(separator)
+    if not found or not name.strip():
+        raise UsageError(f"{option} {text!r}: write NAME{separator}VALUE")
+    return name.strip(), value.strip()
+
+
+def _listed(around: Surroundings) -> Iterator[str]:
+    for each in around.configured():
+        if isinstance(each, ServerProblem):
+            yield f"{each.name}: {each.reason}"
+            continue
+        where = each.url if each.url else " ".join((each.command, *each.args))
+        off = "" if each.enabled else ", switched off"
+        yield f"{each.name}: {each.transport}, {where} ({each.source}{off})"
+
+
+def _files(program: str | None, around: Surroundings) -> Iterator[Path]:
+    home = Path(around.environment.get("HOME") or Path.home())
+    for each in (program,) if program else PROGRAMS:
+        for path in foreign_files(
+            each, home=home, workspace=around.workspace, environment=around.environment
+        ):
+            if not path.is_file():
+                continue
+            if around.stranger and path.is_relative_to(around.stranger):
+                # What is imported runs in every directory from then on.
+                around.say(f"{path} is left out: this workspace is not trusted; --file takes it")
+            else:
+                yield path
+
+
+async def _states(configs: list[ServerConfig], around: Surroundings) -> tuple[ServerState, ...]:
+    async with connected(around.environment, configs) as servers:
+        return servers.states()
+
+
+def _line(state: ServerState) -> str:
+    if state.phase is Phase.READY:
+        return f"{state.name}: ready, {state.offer} a request"
+    return f"{state.name}: {state.phase}"
+
+
+def arguments(commands: "argparse._SubParsersAction[Parser]") -> None:
+    """Add what these commands take to the command line."""
+    add = commands.add_parser("add", help="add a server to your own")
+    add.add_argument("name")
+    add.add_argument("target", nargs="+", metavar="COMMAND [ARG ...] | URL")
+    add.add_argument("--transport", choices=("http", "sse"), help="for a URL; http by default")
+    add.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
+    add.add_argument("--header", action="append", default=[], metavar="NAME:VALUE")
+    add.set_defaults(do=add_server)
+    commands.add_parser("list", help="all servers, and where each was found").set_defaults(
+        do=list_servers
+    )
+    remove = commands.add_parser("remove", help="remove a server from your own")
+    remove.add_argument("name")
+    remove.set_defaults(do=remove_server)
+    test = commands.add_parser("test", help="connect to one server, or to all")
+    test.add_argument("name", nargs="?")
+    test.set_defaults(do=check_servers)
+    bring = commands.add_parser("import", help="take over the servers of other programs")
+    bring.add_argument("program", nargs="?", choices=PROGRAMS)
+    bring.add_argument("--file", help="a file of any of them")
+    bring.add_argument("--dry-run", action="store_true", help="only say what would be imported")
+    bring.set_defaults(do=import_servers)

@@ -1,0 +1,100 @@
+"""`agent-cli permissions explain`: what would be decided about a tool call here, and why."""
+
+import json
+from collections.abc import Iterator
+
+from agent_cli.app import parts
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.errors import ToolError, UsageError
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import CALL_AGAIN, Allow, Ask, Deny, Tool, check_input
+from agent_cli.policies.decision import Decision
+from agent_cli.policies.permission_rules import COMMAND_TOOL
+from agent_cli.sandbox import Report
+from agent_cli.terminal.sanitize import reveal
+
+_VERDICTS = {Allow: "allow", Ask: "ask", Deny: "deny"}
+_MCP_PREFIX = "mcp__"
+
+
+def explain(startup: StartupContext, name: str, given: str) -> str:
+    """Return the verdict, the rule with its place, the commands seen, mode and sandbox.
+
+    Args:
+        name: A tool's name.
+        given: Its input as JSON; a command, for bash, or else a path, may stand alone.
+
+    Raises:
+        SettingsError: A permission rule cannot be read.
+        UsageError: There is no such tool, or the input is none of its.
+    """
+    sandbox = parts.sandbox(startup)
+    permissions = parts.permissions(startup, sandbox)
+    tool = _tool(startup, name)
+    call = ToolCall("explained", name, _input(name, given))
+    try:
+        params = check_input(tool, call.input)
+        report = sandbox.report or sandbox.probe()
+        decision = permissions.decide(call, tool, params, report)
+    except ToolError as error:
+        raise UsageError(str(error).removesuffix(CALL_AGAIN)) from error
+    finally:
+        sandbox.close()
+    lines = _lines(startup, decision, report, permissions.mode)
+    return "".join(f"{title + ':':<10} {reveal(text)}\n" for title, text in lines)
+
+
+def _tool(startup: StartupContext, name: str) -> Tool:
+    tools = {tool.name: tool for tool in parts.tools(startup)}
+    if name in tools:
+        return tools[name]
+    if name.startswith(_MCP_PREFIX):
+        # No server is started for an answer: what is not known may change things.
+        return Tool(
+            name=name,
+            label=name,
+            description="",
+            parameters={"type": "object"},
+            execute=_never,
+        )
+    raise UsageError(f"there is no tool {name}; there are {', '.join(tools)}, and those of servers")
+
+
+async def _never(*_call: object) -> str:
+    raise AssertionError("what is only explained never runs")
+
+
+def _input(name: str, given: str) -> Json:
+    try:
+        value: Json = json.loads(given)
+    except ValueError:
+        value = given
+    if isinstance(value, dict):
+        return value
+    if name == COMMAND_TOOL:
+        return {"command": given}
+    # Whatever else the tool wants: what is decided rests on the path.
+    more: dict[str, dict[str, Json]] = {
+        "write": {"content": ""},
+        "edit": {"edits": [{"old": "a", "new": "b"}]},
+        "grep": {"pattern": "."},
+        "glob": {"pattern": "*"},
+    }
+    return {"path": given, **more.get(name, {})}
+
+
+def _lines(
+    startup: StartupContext, decision: Decision, report: Report, mode: str
+) -> Iterator[tuple[str, str]]:
+    yield "verdict", _VERDICTS[type(decision.verdict)]
+    yield "why", decision.why
+    if decision.rule:
+        yield "rule", f"{decision.rule}  ({decision.rule.origin})"
+    else:
+        yield "rule", "none"
+    for command in decision.commands:
+        yield "command", command
+    yield "mode", mode
+    yield "sandbox", report.sentence
+    yield "workspace", f"{startup.workspace} ({'trusted' if startup.trusted else 'not trusted'})"

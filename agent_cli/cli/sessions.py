@@ -1,0 +1,151 @@
+"""`agent-cli sessions ...` and `agent-cli replay`: what was recorded is read, without a model.
+
+`sessions approve` and `reject` go on with a run; what they decide is here, commands.py runs it.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from agent_cli.app.arguments import Arguments
+from agent_cli.app.startup import start
+from agent_cli.contracts.errors import SessionError, UsageError
+from agent_cli.contracts.events import Notice
+from agent_cli.core.agent import Agent
+from agent_cli.core.run_result import RunResult
+from agent_cli.session_store import SessionStore, export, overview, transcript, verify
+from agent_cli.system import paths
+from agent_cli.system.redaction import Redactor
+
+
+def list_sessions(_arguments: Arguments) -> int:
+    """Print a line for each session, the newest first."""
+    print(overview(_store().list()), end="")
+    return 0
+
+
+def show(arguments: Arguments) -> int:
+    """Print a session as a transcript."""
+    print(transcript(_store().read(arguments.operands[0]).prompts), end="")
+    return 0
+
+
+def replay(arguments: Arguments) -> int:
+    """Print the transcript of a session's file; nothing is asked and nothing is run.
+
+    Raises:
+        SessionError: It is no session; what it is, if that can be told.
+    """
+    path = Path(arguments.operands[0])
+    if _is_recording(path):
+        raise SessionError(
+            f"{path} is a recording of a model's replies and holds no session: a run with"
+            f" --replay {path} plays it"
+        )
+    print(transcript(_store().read_file(path).prompts), end="")
+    return 0
+
+
+def _is_recording(path: Path) -> bool:
+    """Whether *path* was written by --record: its first line announces a response."""
+    try:
+        with path.open("rb") as file:
+            first = json.loads(file.readline())
+    except (OSError, ValueError):
+        return False  # whoever reads it as a session says what is wrong with it
+    return isinstance(first, dict) and first.get("type") == "response"
+
+
+def export_session(arguments: Arguments) -> int:
+    """Print a session as Markdown, HTML or JSON, without secrets."""
+    id, *formats = arguments.operands
+    history = _store().read(id)
+    redact = Redactor.of(start(arguments, may_ask=False).environment).text
+    match formats or ["md"]:
+        case ["md" | "html" | "json" as to]:
+            print(export(history, to, redact=redact), end="")
+        case _:
+            raise UsageError(f"sessions cannot be exported as {formats[0]!r}: md, html or json")
+    return 0
+
+
+def verify_sessions(arguments: Arguments) -> int:
+    """Check one session, or all of them; return 1 when a record is damaged."""
+    store = _store()
+    found = [store.find(id) for id in arguments.operands] or store.files()
+    damaged = 0
+    for path in found:
+        findings = verify(path)
+        damaged += any(finding.damage for finding in findings)
+        for finding in findings:
+            print(f"{path.name}: {finding}", file=sys.stderr)
+    print(f"{len(found)} session{'' if len(found) == 1 else 's'} checked, {damaged} damaged")
+    return 1 if damaged else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A person's yes or no to one waiting call; without `tool_call_id`, to the only one there is.
+
+    The same as answering in the REPL: recorded first, then the run goes on from where it stopped.
+    """
+
+    verdict: Literal["approve", "reject"]
+    tool_call_id: str | None = None
+    reason: str | None = None
+
+    async def __call__(self, agent: Agent) -> RunResult:
+        """Record the decision and let the run go on; a call decided earlier stays as it is.
+
+        Raises:
+            ConversationError: There is no such call.
+            SessionError: It is not clear which call is meant, or none waits.
+        """
+        call = agent.conversation.call(self.tool_call_id or _only_question(agent))
+        if call not in agent.conversation.questions():
+            became = call.decision or "never asked about"
+            agent.publish(Notice("info", f"{call.tool_call_id} does not wait: it was {became}"))
+        if self.verdict == "approve":
+            return await agent.approve(call.tool_call_id)
+        if self.reason is None:
+            return await agent.reject(call.tool_call_id)
+        return await agent.reject(call.tool_call_id, self.reason)
+
+
+def require_workspace(session_id: str, workspace: Path) -> None:
+    """Make sure that what is approved runs where it was asked for.
+
+    Raises:
+        SessionError: The session is of another directory, or does not exist.
+    """
+    header = _store().read(session_id).header
+    if header and header.workspace != str(workspace):
+        raise SessionError(
+            f"session {header.id} is about {header.workspace}: decide there, because its calls"
+            f" would act on {workspace} here"
+        )
+
+
+def _only_question(agent: Agent) -> str:
+    waiting = [call.tool_call_id for call in agent.conversation.questions()]
+    if not waiting:
+        raise SessionError("nothing in this session waits for a decision")
+    if len(waiting) > 1:
+        raise SessionError(f"several calls wait: name one of {', '.join(waiting)}")
+    return waiting[0]
+
+
+def _store() -> SessionStore:
+    return SessionStore(paths.sessions_dir())
+
+
+COMMANDS: dict[str, Callable[[Arguments], int]] = {
+    "sessions list": list_sessions,
+    "sessions show": show,
+    "sessions export": export_session,
+    "sessions verify": verify_sessions,
+    "replay": replay,
+}

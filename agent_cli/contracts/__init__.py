@@ -1,0 +1,1 @@
+"""Frozen types every layer shares. No I/O."""

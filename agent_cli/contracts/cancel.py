@@ -1,0 +1,63 @@
+"""One flag that stops a run: the model call, every tool, every hook."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from agent_cli.contracts.errors import Aborted
+
+
+class CancelToken:
+    """Set once, never cleared; a run gets a fresh one.
+
+    Code that awaits does so inside `scope()`, which is interrupted when the token is set. Code
+    that blocks a thread polls `cancelled`, True from the moment `cancel()` was called.
+    """
+
+    def __init__(self) -> None:
+        self.cancelled = False
+        self._event = asyncio.Event()
+        self._scopes: dict[asyncio.Timeout, asyncio.AbstractEventLoop] = {}
+
+    def cancel(self) -> None:
+        """Interrupt every open scope; may be called from any thread and any number of times."""
+        self.cancelled = True
+        for limit, loop in tuple(self._scopes.items()):
+            loop.call_soon_threadsafe(self._interrupt, limit)
+        if not self._scopes:
+            self._event.set()
+
+    def _interrupt(self, limit: asyncio.Timeout) -> None:
+        self._event.set()
+        if limit in self._scopes and not limit.expired():
+            limit.reschedule(0)
+
+    def check(self) -> None:
+        """Raise `Aborted` if the token is set; for code that may not have awaited since."""
+        if self.cancelled:
+            raise Aborted
+
+    async def wait(self) -> None:
+        """Return when the token is set."""
+        await self._event.wait()
+
+    @asynccontextmanager
+    async def scope(self) -> AsyncIterator[None]:
+        """Run the body until it ends or the token is set.
+
+        Raises:
+            Aborted: The token was set before or inside; the body saw CancelledError.
+        """
+        # asyncio.timeout does the delicate part: telling our own cancellation from a foreign one.
+        limit = asyncio.timeout(None)
+        try:
+            async with limit:
+                self._scopes[limit] = asyncio.get_running_loop()
+                self.check()  # only now: what comes from another thread later finds this scope
+                yield
+        except TimeoutError:
+            if limit.expired():
+                raise Aborted from None
+            raise
+        finally:
+            self._scopes.pop(limit, None)

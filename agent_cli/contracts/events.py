@@ -1,0 +1,284 @@
+"""What a run tells: ten core events, and the application's own under the namespace `app.`.
+
+Events tell, hooks ask (core/loop_config.py). An event goes to plain functions (`EventSink`) in the
+order things happened; a sink must be quick and must not raise. Grammar of a run:
+
+    run       = agent_start turn+ agent_end
+    turn      = turn_start injected* assistant? batch? turn_end
+    injected  = message_start(user) message_end(user)
+    assistant = message_start message_update* message_end      absent when no reply began
+    batch     = tool events, then message_start message_end of each result, in call order
+
+A tool call has one tool_execution_start, then updates, then one tool_execution_end. A reply that
+broke off and is asked for again ends its turn; the new attempt is a turn of its own. A run that
+waits for an approval ends with the batch open; the run that resumes it begins with the batch.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias
+
+from agent_cli.contracts.messages import AssistantMessage, Message, ToolResultMessage
+from agent_cli.contracts.provider import StreamEvent
+from agent_cli.contracts.timeline import Json, Output, Prompt, Usage
+from agent_cli.contracts.tooling import ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStart:
+    """A run begins."""
+
+    type: ClassVar[str] = "agent_start"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEnd:
+    """A run ended; nothing follows. `messages` are those this run added.
+
+    `stop_reason` is the last reply's, or "aborted", "error", "max_rounds", "max_cost",
+    "waiting_for_approval". `error` is one sentence when it is "error".
+    """
+
+    type: ClassVar[str] = "agent_end"
+    messages: tuple[Message, ...]
+    stop_reason: str
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStart:
+    """A turn begins: one reply and the tools it asks for."""
+
+    type: ClassVar[str] = "turn_start"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnd:
+    """A turn ended; `message` is None when no reply began."""
+
+    type: ClassVar[str] = "turn_end"
+    message: AssistantMessage | None
+    tool_results: tuple[ToolResultMessage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageStart:
+    """A message enters the conversation; for a reply it is still empty."""
+
+    type: ClassVar[str] = "message_start"
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class MessageUpdate:
+    """A reply grew by `event`. `message` is built on access: holding the event costs nothing."""
+
+    type: ClassVar[str] = "message_update"
+    snapshot: Callable[[], AssistantMessage]
+    event: StreamEvent
+
+    @property
+    def message(self) -> AssistantMessage:
+        """The reply as it was when this event happened."""
+        return self.snapshot()
+
+
+@dataclass(frozen=True, slots=True)
+class MessageEnd:
+    """The message is complete, or its stop reason says why not."""
+
+    type: ClassVar[str] = "message_end"
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class ToolExecutionStart:
+    """A call's turn has come; it may still wait for a free place."""
+
+    type: ClassVar[str] = "tool_execution_start"
+    tool_call_id: str
+    tool_name: str
+    args: Json
+
+
+@dataclass(frozen=True, slots=True)
+class ToolExecutionUpdate:
+    """A running tool streamed something to show."""
+
+    type: ClassVar[str] = "tool_execution_update"
+    tool_call_id: str
+    tool_name: str
+    partial_result: ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class ToolExecutionEnd:
+    """The call has its result, whichever way it went."""
+
+    type: ClassVar[str] = "tool_execution_end"
+    tool_call_id: str
+    tool_name: str
+    result: ToolResult
+    is_error: bool
+
+
+CoreEvent: TypeAlias = (
+    AgentStart
+    | AgentEnd
+    | TurnStart
+    | TurnEnd
+    | MessageStart
+    | MessageUpdate
+    | MessageEnd
+    | ToolExecutionStart
+    | ToolExecutionUpdate
+    | ToolExecutionEnd
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOpened:
+    """The conversation has a session on disk."""
+
+    type: ClassVar[str] = "app.session"
+    session_id: str
+    path: str
+    resumed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PromptStarted:
+    """A prompt was added to the timeline: the live one, which grows by the outputs that follow."""
+
+    type: ClassVar[str] = "app.prompt_started"
+    prompt: Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class PromptOutput:
+    """An output was put at `index` of a prompt; `replaced` when one with its id stood there."""
+
+    type: ClassVar[str] = "app.prompt_output"
+    prompt_id: str
+    index: int
+    output: Output
+    replaced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PromptStateChanged:
+    """A prompt waits for an approval, or runs again."""
+
+    type: ClassVar[str] = "app.prompt_state"
+    prompt_id: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class PromptCompleted:
+    """A prompt is done, once."""
+
+    type: ClassVar[str] = "app.prompt_completed"
+    prompt_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class StateChanged:
+    """The phase of the run changed (phase.py)."""
+
+    type: ClassVar[str] = "app.state_changed"
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call as it is announced or put to a person."""
+
+    id: str
+    name: str
+    input: Json
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallsAnnounced:
+    """All calls of a reply, before the first one starts."""
+
+    type: ClassVar[str] = "app.tool_calls_announced"
+    calls: tuple[ToolCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequested:
+    """A call waits for a person; the pause is already recorded."""
+
+    type: ClassVar[str] = "app.approval_requested"
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A model call failed and is made again."""
+
+    type: ClassVar[str] = "app.retry"
+    attempt: int
+    max_attempts: int
+    wait_s: float
+    reason: str
+    restarted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """Older messages were replaced by a summary; token counts are estimates."""
+
+    type: ClassVar[str] = "app.compaction"
+    removed_messages: int
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class UsageChanged:
+    """What the last reply used, and the conversation so far."""
+
+    type: ClassVar[str] = "app.usage"
+    reply: Usage
+    total: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A sentence for the person at the terminal: level "info" or "warning"."""
+
+    type: ClassVar[str] = "app.notice"
+    level: Literal["info", "warning"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorShown:
+    """A failure, as one sentence for the person at the terminal."""
+
+    type: ClassVar[str] = "app.error"
+    text: str
+
+
+AppEvent: TypeAlias = (
+    SessionOpened
+    | PromptStarted
+    | PromptOutput
+    | PromptStateChanged
+    | PromptCompleted
+    | StateChanged
+    | ToolCallsAnnounced
+    | ApprovalRequested
+    | Retry
+    | Compacted
+    | UsageChanged
+    | Notice
+    | ErrorShown
+)
+Event: TypeAlias = CoreEvent | AppEvent
+EventSink: TypeAlias = Callable[[Event], None]

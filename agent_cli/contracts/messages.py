@@ -1,0 +1,96 @@
+"""Messages as the Agent API shows them: a view of the timeline, never a second record."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias
+
+from agent_cli.contracts.timeline import NO_USAGE, Block, Json, Usage, text_block, text_of
+
+
+def now_ms() -> int:
+    """Return the Unix time in whole milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class UserMessage:
+    """What the user said. `timestamp` is Unix ms and is never sent."""
+
+    role: ClassVar[str] = "user"
+    content: tuple[Block, ...]
+    timestamp: int = field(default_factory=now_ms)
+
+    @classmethod
+    def of(cls, text: str, images: Sequence[Block] = ()) -> "UserMessage":
+        """Return a message of *text* followed by *images* (image blocks of the Messages API)."""
+        return cls((text_block(text), *images) if text else tuple(images))
+
+    @property
+    def text(self) -> str:
+        """The text blocks, joined."""
+        return text_of(self.content)
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantMessage:
+    """A reply, or what was seen of one that did not complete.
+
+    `stop_reason` is the API's own, or "aborted", "error", "refusal", "context_window" for a reply
+    that is not part of the history. `error` is one sentence when it failed.
+    """
+
+    role: ClassVar[str] = "assistant"
+    content: tuple[Block, ...]
+    stop_reason: str = "end_turn"
+    usage: Usage = NO_USAGE
+    model: str = ""
+    error: str | None = None
+    timestamp: int = field(default_factory=now_ms)
+
+    @property
+    def text(self) -> str:
+        """The text blocks, joined."""
+        return text_of(self.content)
+
+    @property
+    def thinking(self) -> str:
+        """The thinking blocks, joined."""
+        thoughts = [block for block in self.content if block["type"] == "thinking"]
+        return "".join(str(block.get("thinking", "")) for block in thoughts)
+
+    @property
+    def tool_calls(self) -> tuple[Block, ...]:
+        """The tool_use blocks, in order."""
+        return tuple(block for block in self.content if block["type"] == "tool_use")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResultMessage:
+    """The answer to one tool call; `details` are for the screen and are never sent."""
+
+    role: ClassVar[str] = "toolResult"
+    tool_call_id: str
+    tool_name: str
+    content: tuple[Block, ...]
+    is_error: bool = False
+    details: Json = None
+    timestamp: int = field(default_factory=now_ms)
+
+    @property
+    def text(self) -> str:
+        """The text blocks, joined."""
+        return text_of(self.content)
+
+
+@dataclass(frozen=True, slots=True)
+class CustomMessage:
+    """A message of a kind the model does not know; `convert_to_llm` drops or translates it."""
+
+    role: str
+    data: Json = None
+    timestamp: int = field(default_factory=now_ms)
+
+
+LlmMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
+Message: TypeAlias = LlmMessage | CustomMessage

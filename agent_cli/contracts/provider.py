@@ -1,0 +1,195 @@
+"""What the core needs of a model provider: one streamed reply. Knows no vendor.
+
+A provider, or a `stream_fn`, is a function from a request to an asynchronous iterator of stream
+events that ends with exactly one `ReplyEnd`. It retries by itself; it raises `ModelError`.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, Protocol, TypeAlias
+
+from agent_cli.contracts.errors import ProviderNotFound
+from agent_cli.contracts.messages import LlmMessage
+from agent_cli.contracts.timeline import NO_USAGE, Block, Json, Usage
+from agent_cli.contracts.tooling import ToolSpec
+
+ThinkingLevel: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model and the facts about it that change what is sent.
+
+    Attributes:
+        api: Key of the provider registry.
+        context_window: Tokens of prompt and reply together.
+        max_output_tokens: The largest `max_tokens` it accepts.
+        thinking: Values of `thinking.type` it accepts; empty when unknown.
+        efforts: Values of `output_config.effort` it accepts; empty when it has none.
+        binds_thinking: Its thinking blocks are bound to the exact prefix they were made in.
+    """
+
+    id: str
+    api: str = "anthropic-messages"
+    provider: str = "anthropic"
+    context_window: int = 200_000
+    max_output_tokens: int = 64_000
+    thinking: frozenset[str] = frozenset()
+    efforts: frozenset[str] = frozenset()
+    binds_thinking: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """Everything one model call depends on; None means "not sent".
+
+    `system` is in order of stability: the first part is the same for the whole session.
+    """
+
+    model: Model
+    messages: tuple[LlmMessage, ...]
+    system: tuple[str, ...] = ()
+    tools: tuple[ToolSpec, ...] = ()
+    max_tokens: int = 32_000
+    temperature: float | None = None
+    thinking_level: ThinkingLevel | None = None
+    thinking_budgets: dict[str, int] = field(default_factory=dict)
+    api_key: str | None = field(default=None, repr=False)
+    session_id: str | None = None
+    max_retry_delay_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A complete reply: its blocks exactly as received."""
+
+    id: str
+    model: str
+    content: tuple[Block, ...]
+    stop_reason: str
+    usage: Usage = NO_USAGE
+    request_id: str | None = None
+    stop_details: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyStart:
+    """The first event of a reply."""
+
+    type: ClassVar[str] = "reply_start"
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """The next piece of text of block *index*."""
+
+    type: ClassVar[str] = "text_delta"
+    index: int
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    """The next piece of thinking of block *index*."""
+
+    type: ClassVar[str] = "thinking_delta"
+    index: int
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallStart:
+    """The model begins a tool call in block *index*."""
+
+    type: ClassVar[str] = "toolcall_start"
+    index: int
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDelta:
+    """The next piece of the call's arguments, as JSON text."""
+
+    type: ClassVar[str] = "toolcall_delta"
+    index: int
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlockEnd:
+    """Block *index* is complete."""
+
+    type: ClassVar[str] = "block_end"
+    index: int
+    block: Block
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyEnd:
+    """The last event of a reply that completed."""
+
+    type: ClassVar[str] = "reply_end"
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """The call failed and is made again after *wait_s* seconds.
+
+    `restarted` is True when a part of the reply had been streamed: all of it is void.
+    """
+
+    type: ClassVar[str] = "retrying"
+    attempt: int
+    max_attempts: int
+    wait_s: float
+    reason: str
+    restarted: bool = False
+
+
+StreamEvent: TypeAlias = (
+    ReplyStart
+    | TextDelta
+    | ThinkingDelta
+    | ToolCallStart
+    | ToolCallDelta
+    | BlockEnd
+    | ReplyEnd
+    | Retrying
+)
+StreamFn: TypeAlias = Callable[[ModelRequest], AsyncIterator[StreamEvent]]
+
+
+class Provider(Protocol):
+    """Somebody who can ask models of one api."""
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
+        """Ask for one reply. Cancelling the consumer closes the connection."""
+        ...
+
+
+class ProviderRegistry:
+    """Providers by api."""
+
+    def __init__(self, providers: dict[str, Provider] | None = None) -> None:
+        self._providers = dict(providers or {})
+
+    def register(self, api: str, provider: Provider) -> None:
+        """Make *provider* answer for *api*, in place of whoever did before."""
+        self._providers[api] = provider
+
+    def find(self, model: Model) -> Provider:
+        """Return the provider of *model*.
+
+        Raises:
+            ProviderNotFound: Nobody registered for its api.
+        """
+        try:
+            return self._providers[model.api]
+        except KeyError:
+            known = ", ".join(sorted(self._providers)) or "none"
+            raise ProviderNotFound(
+                f"no provider for api {model.api!r} (model {model.id}); registered: {known}"
+            ) from None

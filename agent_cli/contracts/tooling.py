@@ -1,0 +1,242 @@
+"""What a tool is, what it gets and what it gives back. Knows no tool and no model.
+
+A tool is a value, not a class to inherit from:
+
+    class Add(BaseModel):
+        a: int
+        b: int
+
+    async def add(
+        tool_call_id: str, params: Add, cancel: CancelToken, on_update: ToolContext
+    ) -> str:
+        return str(params.a + params.b)
+
+    Tool(name="add", label="Add", description="Add two numbers", parameters=Add, execute=add)
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+from jsonschema import ValidationError as SchemaError
+from jsonschema.validators import validator_for
+from pydantic import BaseModel, ValidationError
+
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, text_block, text_of
+
+CALL_AGAIN: Final = " Correct it and call again."
+"""Ends a sentence about a wrong input; for the model, so a front end leaves it out."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool answers: `content` (text and images) for the model, `details` for the screen."""
+
+    content: tuple[Block, ...]
+    details: Json = None
+    is_error: bool = False
+
+    @classmethod
+    def of(cls, text: str, details: Json = None) -> "ToolResult":
+        """Return a result of one text block."""
+        return cls((text_block(text),), details)
+
+    @classmethod
+    def error(cls, text: str, details: Json = None) -> "ToolResult":
+        """Return an error result: one plain sentence, then what to do next."""
+        return cls((text_block(text),), details, is_error=True)
+
+    @property
+    def text(self) -> str:
+        """The text blocks, joined."""
+        return text_of(self.content)
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """Whether a call needs a person's yes, and the sentence that person reads."""
+
+    required: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """The call may run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """The call may not run; the model reads *reason*."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A person must decide; that person reads *reason*. The run pauses."""
+
+    reason: str
+
+
+Verdict: TypeAlias = Allow | Deny | Ask
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What the model is told about a tool; name, description and JSON schema, nothing else."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Json]
+
+
+def _no_update(_partial: "ToolResult") -> None:
+    """Drop a streaming update nobody asked for."""
+
+
+def _no_output(_output: "FileOutput | WidgetOutput") -> None:
+    """Drop a side output nobody asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """A call's connection to the run. Calling it streams an update: `on_update("12 of 40 files")`.
+
+    `state` is shared between tools and plugins and is persisted; `services` are whatever the
+    program registered. `add_output` records a file or widget right behind the call's own entry;
+    one without an id gets one there.
+    """
+
+    tool_call_id: str = ""
+    tool_name: str = ""
+    user_id: str = "local"
+    state: MutableMapping[str, Json] = field(default_factory=dict)
+    services: Mapping[str, object] = field(default_factory=dict)
+    update: Callable[[ToolResult], None] = _no_update
+    add_output: Callable[[FileOutput | WidgetOutput], None] = _no_output
+
+    def __call__(self, partial: "ToolResult | str") -> None:
+        """Show *partial* while the tool runs; it never reaches the model or the record."""
+        self.update(ToolResult.of(partial) if isinstance(partial, str) else partial)
+
+    def display_widget(self, widget: str, data: Json, fallback: str) -> None:
+        """Show something to the user, right behind this call; the model never sees it.
+
+        Args:
+            widget: What to draw. The terminal knows "table", "progress" and "diff".
+            data: A table's {"columns": [...], "rows": [[...], ...]}; of progress {"label", "done",
+                "total"}, None for a total nobody knows; {"diff": unified diff}.
+            fallback: The text shown for any other widget or shape, and where nothing is drawn.
+        """
+        self.add_output(WidgetOutput("", 0, self.tool_call_id, widget, data, fallback))
+
+    def add_file_output(self, path: str, media_type: str, summary: str) -> None:
+        """Hand a file to the user; the model reads *summary* at the end of the call's result."""
+        self.add_output(FileOutput("", 0, self.tool_call_id, path, media_type, summary))
+
+
+# The second argument is what `parameters` promises (an instance of it, or a dict for a JSON
+# schema); a type variable here would make every list of tools generic for no gain.
+Execute: TypeAlias = Callable[[str, Any, CancelToken, ToolContext], Awaitable[ToolResult | str]]
+RequireApproval: TypeAlias = Approval | Callable[[Any], Approval | Awaitable[Approval]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A tool: what the model reads, what the screen shows, what runs.
+
+    Attributes:
+        name: `^[a-zA-Z0-9_-]{1,64}$`, unique in a run.
+        label: For people.
+        parameters: A pydantic model, or a JSON schema of type "object".
+        execute: `(tool_call_id, params, cancel, on_update)`; a str is a text result; raise
+            `ToolError` to tell the model what to do instead.
+        parallel_safe: False makes the call run alone, never beside another.
+        changes: False for a tool that only reads; plan mode offers only these.
+        timeout_s: Seconds this tool may take; None takes the run's limit, 0 sets none.
+        require_approval: Asked after validation and before the call; raising means "yes".
+        reads: Files and folders it reads, absolute; it runs after earlier calls that write there.
+        writes: Files it will write, absolute; it runs after earlier calls that touch them.
+        summary: A call in a few words for the screen, e.g. the path or the command.
+    """
+
+    name: str
+    label: str
+    description: str
+    parameters: type[BaseModel] | dict[str, Json]
+    execute: Execute
+    parallel_safe: bool = True
+    changes: bool = True
+    timeout_s: float | None = None
+    require_approval: RequireApproval | None = None
+    reads: Callable[[Any], Sequence[str]] = lambda _params: ()
+    writes: Callable[[Any], Sequence[str]] = lambda _params: ()
+    summary: Callable[[Any], str] = lambda _params: ""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The part of the tool that the model sees."""
+        return ToolSpec(self.name, self.description, input_schema(self.parameters))
+
+
+def input_schema(parameters: type[BaseModel] | dict[str, Json]) -> dict[str, Json]:
+    """Return the JSON schema of *parameters* without pydantic's titles: they cost tokens."""
+    return parameters if isinstance(parameters, dict) else _schema_of(parameters)
+
+
+@lru_cache
+def _schema_of(parameters: type[BaseModel]) -> dict[str, Json]:
+    # Kept: made anew for six tools it is a third of what a turn costs.
+    return _without_titles(parameters.model_json_schema())
+
+
+def _without_titles(schema: dict[str, Json]) -> dict[str, Json]:
+    kept: dict[str, Json] = {}
+    for key, value in schema.items():
+        if key == "properties" and isinstance(value, dict):
+            # Below `properties` a key is a parameter's name, and one may be called "title".
+            kept[key] = {
+                name: _without_titles(part) if isinstance(part, dict) else part
+                for name, part in value.items()
+            }
+        elif key != "title":
+            kept[key] = _clean(value)
+    return kept
+
+
+def _clean(value: Json) -> Json:
+    if isinstance(value, dict):
+        return _without_titles(value)
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    return value
+
+
+def check_input(tool: Tool, given: Json) -> Any:  # Any: what Tool.parameters promises
+    """Return *given* as the tool's `execute` expects it.
+
+    Raises:
+        ToolError: It does not fit; the text names each fault with its path, for the model.
+    """
+    if isinstance(tool.parameters, dict):
+        validator = validator_for(tool.parameters)(tool.parameters)
+        faults = [_schema_fault(error) for error in validator.iter_errors(given)]
+    else:
+        try:
+            return tool.parameters.model_validate(given)
+        except ValidationError as error:
+            faults = [
+                f"{'.'.join(map(str, fault['loc'])) or 'input'}: {fault['msg']}"
+                for fault in error.errors()
+            ]
+    if faults:
+        raise ToolError(f"Invalid input for {tool.name}: {'; '.join(faults)}.{CALL_AGAIN}")
+    return given
+
+
+def _schema_fault(error: SchemaError) -> str:
+    return f"{'.'.join(map(str, error.absolute_path)) or 'input'}: {error.message}"

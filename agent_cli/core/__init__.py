@@ -1,0 +1,1 @@
+"""The run: loop, executor, conversation, projection, agent."""

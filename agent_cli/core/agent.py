@@ -1,0 +1,300 @@
+"""The stateful level: one conversation, two queues, listeners, and one run at a time."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Literal
+
+import structlog
+
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import AgentBusy, NothingToContinue
+from agent_cli.contracts.events import Event, EventSink, MessageStart
+from agent_cli.contracts.messages import CustomMessage, Message, UserMessage
+from agent_cli.contracts.provider import Model, ThinkingLevel
+from agent_cli.contracts.timeline import Block
+from agent_cli.contracts.tooling import Tool
+from agent_cli.core.agent_state import Activity, AgentState
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.event_stream import reopen
+from agent_cli.core.history_repair import append, conversation_of
+from agent_cli.core.loop import Run
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.message_queue import MessageQueue, QueueMode
+from agent_cli.core.model_call import stream_fn_of
+from agent_cli.core.run_result import RunResult
+
+_log = structlog.wrap_logger(logging.getLogger(__name__))
+
+
+class Agent:
+    """A conversation that can be talked to, steered, stopped and continued.
+
+    One run at a time; settings that change meanwhile count from the next model call on. Events go
+    to the listeners in the order they subscribed; a listener that raises is logged and skipped.
+    """
+
+    def __init__(
+        self,
+        config: LoopConfig | None = None,
+        *,
+        initial_state: AgentState | None = None,
+        conversation: Conversation | None = None,
+        steering_mode: QueueMode = "one_at_a_time",
+        follow_up_mode: QueueMode = "one_at_a_time",
+    ) -> None:
+        """Create an agent.
+
+        Args:
+            config: How runs work: the model call, the limits, the seams.
+            initial_state: What it holds wins over *config*; flags and partials are ignored.
+            conversation: Go on with this one instead of `initial_state.messages`.
+            steering_mode: Deliver queued steering messages one a turn, or all at once.
+            follow_up_mode: The same for follow-ups.
+        """
+        config = config or LoopConfig()
+        if initial_state:
+            config = replace(
+                config,
+                system_prompt=initial_state.system_prompt,
+                model=initial_state.model,
+                thinking_level=initial_state.thinking_level,
+                tools=tuple(initial_state.tools),
+            )
+        messages = initial_state.messages if initial_state else ()
+        self.conversation = conversation or conversation_of(messages, user_id=config.user_id)
+        self.conversation.publish = self.publish
+        self._config = config
+        self._steering = MessageQueue(steering_mode)
+        self._follow_ups = MessageQueue(follow_up_mode)
+        self._activity = Activity()
+        self._listeners: list[EventSink] = []
+        self._cancel: CancelToken | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def state(self) -> AgentState:
+        """The state now, as a copy."""
+        config, activity = self._config, self._activity
+        return AgentState(
+            config.system_prompt,
+            config.model,
+            config.thinking_level,
+            list(config.tools),
+            self.conversation.messages(),
+            activity.is_streaming,
+            activity.partial() if activity.partial else None,
+            frozenset(activity.pending),
+            activity.error,
+        )
+
+    def subscribe(self, listener: EventSink) -> Callable[[], None]:
+        """Call *listener* with every event from now on; return a function that ends that."""
+        self._listeners.append(listener)
+
+        def unsubscribe() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return unsubscribe
+
+    async def prompt(self, message: str | UserMessage, images: Sequence[Block] = ()) -> RunResult:
+        """Say something and run until nothing is left to do; a failure is the result's `error`.
+
+        Args:
+            message: Text, or a whole message.
+            images: Image blocks (`image_block`) to go with the text.
+
+        Raises:
+            AgentBusy: A run is going on.
+            ConversationError: It is empty, or a call waits for a decision.
+            NoStreamFunction, ProviderNotFound: No model can be asked.
+        """
+        if isinstance(message, str):
+            message = UserMessage.of(message, images)
+        self._require_idle()
+        self.conversation.require_ready_for(message)
+        return await self._run([message])
+
+    async def trigger(self, *, visible: bool = True) -> RunResult:
+        """Run a prompt that nobody typed (a schedule, a notification)."""
+        self._require_idle()
+        self.conversation.begin(model=self._config.model, visible=visible)
+        return await self._run(())
+
+    async def continue_(self) -> RunResult:
+        """Go on without a new message: retry after a failure, or deliver what is queued.
+
+        Raises:
+            AgentBusy: A run is going on.
+            NothingToContinue: The conversation ends with an answer and nothing is queued.
+        """
+        self._require_idle()
+        try:
+            reopen(self.conversation, self._config)
+        except NothingToContinue:
+            queued = self._steering.take() or self._follow_ups.take()
+            if not queued:
+                raise
+            return await self._run(queued)
+        return await self._run(())
+
+    async def approve(self, tool_call_id: str) -> RunResult:
+        """Let a waiting call run with the input it was shown with; a second yes does nothing."""
+        return await self._decide(tool_call_id, "approved")
+
+    async def reject(
+        self, tool_call_id: str, reason: str = "The user declined this call."
+    ) -> RunResult:
+        """Answer a waiting call with an error that says *reason*, and go on."""
+        return await self._decide(tool_call_id, "rejected", reason)
+
+    async def _decide(
+        self, tool_call_id: str, decision: Literal["approved", "rejected"], reason: str = ""
+    ) -> RunResult:
+        self._require_idle()
+        decided = self.conversation.decide_call(tool_call_id, decision, reason)
+        if not decided or self.conversation.questions():
+            waiting = "waiting_for_approval" if self.conversation.waiting else ""
+            return RunResult((), None, 0, waiting)
+        self.conversation.set_state("running")
+        return await self._run(())
+
+    async def _run(self, prompts: Sequence[UserMessage]) -> RunResult:
+        stream_fn_of(self._config)  # nobody to ask is the caller's mistake: it raises at once
+        self._cancel = CancelToken()
+        self._idle.clear()
+        try:
+            run = Run(self.conversation, self._current_config, self.publish, self._cancel)
+            return await run.run(prompts)
+        finally:
+            self._steering.take_back()
+            self._follow_ups.take_back()
+            self._cancel = None
+            self._idle.set()
+
+    def abort(self) -> None:
+        """Stop the run: close the stream, cancel the tools, answer what is open. Idle: nothing."""
+        if self._cancel:
+            self._cancel.cancel()
+
+    async def wait_for_idle(self) -> None:
+        """Return when no run is going on and every listener has seen its end."""
+        await self._idle.wait()
+
+    def steer(self, message: UserMessage) -> None:
+        """Queue *message* for the running run: after the current tools, before the next request."""
+        self._steering.put(message)
+
+    def follow_up(self, message: UserMessage) -> None:
+        """Queue *message* for when the run would end."""
+        self._follow_ups.put(message)
+
+    queue_message = steer
+
+    def clear_steering_queue(self) -> list[UserMessage]:
+        """Take the queued steering messages back."""
+        return self._steering.clear()
+
+    def clear_follow_up_queue(self) -> list[UserMessage]:
+        """Take the queued follow-ups back."""
+        return self._follow_ups.clear()
+
+    def clear_all_queues(self) -> list[UserMessage]:
+        """Take everything back that was queued."""
+        return [*self.clear_steering_queue(), *self.clear_follow_up_queue()]
+
+    def has_queued_messages(self) -> bool:
+        """Return whether anything waits to be delivered."""
+        return bool(self._steering or self._follow_ups)
+
+    def set_steering_mode(self, mode: QueueMode) -> None:
+        """Set how queued steering messages are delivered."""
+        self._steering.mode = mode
+
+    def set_follow_up_mode(self, mode: QueueMode) -> None:
+        """Set how queued follow-ups are delivered."""
+        self._follow_ups.mode = mode
+
+    set_queue_mode = set_steering_mode
+
+    def set_system_prompt(self, system_prompt: str) -> None:
+        """Set the stable part of the system prompt; this starts a new cache prefix."""
+        self._config = replace(self._config, system_prompt=system_prompt)
+
+    def set_model(self, model: Model) -> None:
+        """Set the model; this starts a new cache prefix."""
+        self._config = replace(self._config, model=model)
+
+    def set_thinking_level(self, level: ThinkingLevel | None) -> None:
+        """Set how much the model thinks; None leaves it to the model."""
+        self._config = replace(self._config, thinking_level=level)
+
+    def set_tools(self, tools: Sequence[Tool]) -> None:
+        """Set the tools; this starts a new cache prefix."""
+        self._config = replace(self._config, tools=tuple(tools))
+
+    def adopt(self, conversation: Conversation) -> None:
+        """Go on with *conversation* in place of the one so far; raises `AgentBusy` in a run."""
+        self._require_idle()
+        self.conversation = conversation
+        conversation.publish = self.publish
+
+    def replace_messages(self, messages: Sequence[Message]) -> None:
+        """Put *messages* in place of the conversation; raises as `append_message` does."""
+        self.adopt(conversation_of(messages, user_id=self._config.user_id))
+
+    def append_message(self, message: Message) -> None:
+        """Append *message* as if it had happened.
+
+        Raises:
+            AgentBusy, ConversationError: In a run; a tool result answers no open call.
+        """
+        self._require_idle()
+        append(self.conversation, message)
+
+    def clear_messages(self) -> None:
+        """Forget the conversation."""
+        self.replace_messages(())
+
+    def reset(self, *, all: bool = False) -> None:
+        """Forget messages, queues and error; with *all* also prompt, tools and model."""
+        self.clear_messages()
+        self.clear_all_queues()
+        self._activity.error = None
+        if all:
+            self._config = replace(self._config, system_prompt="", tools=(), model=None)
+
+    def _require_idle(self) -> None:
+        if self._cancel:
+            raise AgentBusy("a run is going on: use steer() or follow_up(), or abort() it first")
+
+    def _current_config(self) -> LoopConfig:
+        config = self._config
+        return replace(
+            config,
+            session_id=config.session_id or self.conversation.id,
+            convert_to_llm=config.convert_to_llm or _without_custom,
+            get_steering_messages=config.get_steering_messages or self._steering.take,
+            get_follow_up_messages=config.get_follow_up_messages or self._follow_ups.take,
+            wait_for_steering=config.wait_for_steering or self._steering.wait,
+        )
+
+    def publish(self, event: Event) -> None:
+        """Pass *event* to the listeners; for events of the application beside a run's own."""
+        self._activity.track(event)
+        if isinstance(event, MessageStart):
+            self._steering.delivered(event.message)
+            self._follow_ups.delivered(event.message)
+        for listener in tuple(self._listeners):
+            try:
+                listener(event)
+            except Exception:
+                # A broken renderer must not stop the agent's work or its record.
+                _log.exception("listener failed", event_type=event.type)
+
+
+def _without_custom(messages: Sequence[Message]) -> list[Message]:
+    return [message for message in messages if not isinstance(message, CustomMessage)]

@@ -1,0 +1,294 @@
+"""The one mutable object: the timeline, changed only by operations that keep it projectable.
+
+Every change is published as an event the moment it is made, so that a session store that listens
+has it on disk before anything else happens. Nothing here does I/O.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Literal
+
+from agent_cli.contracts.errors import ConversationError
+from agent_cli.contracts.messages import (
+    AssistantMessage,
+    CustomMessage,
+    Message,
+    ToolResultMessage,
+    UserMessage,
+)
+from agent_cli.contracts.provider import Model, Reply
+from agent_cli.contracts.timeline import (
+    NO_USAGE,
+    Block,
+    BlockOutput,
+    CompactionOutput,
+    CustomOutput,
+    DiscardedOutput,
+    Error,
+    FileOutput,
+    Pending,
+    Prompt,
+    ReplyOutput,
+    Success,
+    TextOutput,
+    ThinkingOutput,
+    ToolOutput,
+    TrimOutput,
+    Usage,
+    UserOutput,
+    WidgetOutput,
+    text_block,
+)
+from agent_cli.core import projection
+from agent_cli.core.recorded_calls import Record, new_id
+
+UNANSWERED = "No result was recorded for this call."
+
+_BLOCK_OUTPUTS = {"text": TextOutput, "thinking": ThinkingOutput, "tool_use": ToolOutput}
+
+
+class Conversation(Record):
+    """A timeline whose projection the API accepts whenever no call is open.
+
+    A reply enters whole or not at all; each of its tool calls has exactly one result, pending until
+    it is settled; outputs are appended to the prompt that is running.
+    """
+
+    def __init__(
+        self, prompts: Iterable[Prompt] = (), *, id: str | None = None, user_id: str = "local"
+    ) -> None:
+        super().__init__(prompts)
+        self.id = id or new_id()
+        self.user_id = user_id
+        outputs = projection.entries(self._prompts)
+        self._call_ids = {out.tool_call_id for out in outputs if isinstance(out, ToolOutput)}
+
+    @property
+    def waiting(self) -> bool:
+        """True while a person has to decide about a call."""
+        return bool(self._prompts) and self._prompts[-1].state == "waiting_for_approval"
+
+    def messages(self) -> list[Message]:
+        """Return every message, for people."""
+        return list(projection.messages(projection.entries(self._prompts)))
+
+    def context(self) -> list[Message]:
+        """Return the messages the next request is made of."""
+        return projection.context(self._prompts)
+
+    def open_calls(self) -> list[ToolOutput]:
+        """Return the calls of the last reply that have no result yet, in call order."""
+        found: list[ToolOutput] = []
+        reply_id = None
+        for output in reversed(self._prompts[-1].output if self._prompts else ()):
+            if isinstance(output, ReplyOutput):
+                if reply_id is not None:
+                    break
+                reply_id = output.reply_id
+            elif isinstance(output, ToolOutput) and isinstance(output.result, Pending):
+                found.append(output)
+        return found[::-1]
+
+    def questions(self) -> list[ToolOutput]:
+        """Return the calls a person must decide about, in call order."""
+        waiting = [(c, c.result) for c in self.open_calls() if isinstance(c.result, Pending)]
+        return [call for call, held in waiting if held.why == "approval"]
+
+    def require_ready_for(self, message: UserMessage | None) -> None:
+        """Raise `ConversationError` if *message* is empty, or while a call waits for a decision."""
+        if message and not projection.not_blank(message.content):
+            raise ConversationError("there is nothing to send: a message needs text or an image")
+        if self.waiting:
+            waiting = ", ".join(call.tool_call_id for call in self.questions())
+            raise ConversationError(f"a decision is due first: approve or reject {waiting}")
+
+    def call(self, tool_call_id: str) -> ToolOutput:
+        """Return a call by its id.
+
+        Raises:
+            ConversationError: There is none.
+        """
+        try:
+            prompt, index = self._find_call(tool_call_id)
+        except LookupError:
+            raise ConversationError(
+                f"there is no tool call {tool_call_id!r} in this conversation"
+            ) from None
+        call = prompt.output[index]
+        assert isinstance(call, ToolOutput)
+        return call
+
+    def last_reply(self) -> AssistantMessage:
+        """Return the message of the last complete reply."""
+        return projection.last_reply(self._prompts[-1].output)[0]
+
+    def results_of_last_reply(self) -> list[ToolResultMessage]:
+        """Return the results of the last complete reply's calls, in call order."""
+        return projection.last_reply(self._prompts[-1].output)[1]
+
+    def begin(
+        self,
+        message: UserMessage | None = None,
+        *,
+        model: Model | None = None,
+        visible: bool = True,
+    ) -> Prompt:
+        """Start a prompt; without a message it is one the system starts.
+
+        Raises:
+            ConversationError: A call still waits for a decision.
+        """
+        self.require_ready_for(message)
+        self.settle_open_calls(UNANSWERED)
+        self.complete()
+        at_ms = self._now()
+        entry = UserOutput(new_id(), at_ms, message.content) if message else None
+        asked = model.id if model else "normal"
+        prompt = Prompt(new_id(), self.user_id, asked, at_ms, visible, input=entry)
+        self._start(prompt)
+        return prompt
+
+    def add_user(self, message: UserMessage, *, model: Model | None = None) -> None:
+        """Append a message that was steered into the running prompt, or start a prompt with it."""
+        if not self._prompts or self._prompts[-1].state == "completed":
+            self.begin(message, model=model)
+        else:
+            self._append(UserOutput(new_id(), self._now(), message.content))
+
+    def add_reply(self, reply: Reply) -> list[ToolOutput]:
+        """Append a complete reply and return its calls, each pending."""
+        at_ms, reply_id = self._now(), new_id()
+        calls: list[ToolOutput] = []
+        for block in reply.content:
+            kind = _BLOCK_OUTPUTS.get(str(block["type"]), BlockOutput)
+            output = kind(new_id(), at_ms, reply_id, _unique(block, self._call_ids))
+            if isinstance(output, ToolOutput):
+                self._call_ids.add(output.tool_call_id)
+                calls.append(output)
+            self._append(output)
+        prompt = self._prompts[-1]
+        prompt.usage = prompt.usage + reply.usage
+        self._append(
+            ReplyOutput(
+                new_id(),
+                at_ms,
+                reply_id,
+                reply.model,
+                reply.stop_reason,
+                reply.usage,
+                reply.request_id,
+            )
+        )
+        return calls
+
+    def discard_reply(
+        self, text: str, reason: str, *, error: str | None = None, usage: Usage = NO_USAGE
+    ) -> AssistantMessage:
+        """Record a reply that is not part of the history, and what it cost all the same."""
+        prompt = self._prompts[-1]
+        prompt.usage = prompt.usage + usage
+        output = DiscardedOutput(new_id(), self._now(), text, reason, error)
+        self._append(output)
+        [message] = projection.messages([output])
+        assert isinstance(message, AssistantMessage)
+        return message
+
+    def add_usage(self, usage: Usage) -> None:
+        """Count what was used beside the replies, such as the call that wrote a summary."""
+        prompt = self._prompts[-1]
+        prompt.usage = prompt.usage + usage
+
+    def start_call(self, tool_call_id: str) -> None:
+        """Record that a tool is about to run: from here on its effect may have happened."""
+        self._replace(replace(self.call(tool_call_id), started_at_ms=self._now()))
+
+    def pause(self, questions: Mapping[str, str]) -> None:
+        """Let the open calls wait until a person has decided about some of them.
+
+        Args:
+            questions: By the id of each call that person decides about, why; the others wait
+                behind them.
+        """
+        for call in self.open_calls():
+            reason = questions.get(call.tool_call_id)
+            if reason is None:
+                held = replace(call, result=Pending("deferred"))
+            else:
+                result = Pending("approval", reason)
+                held = replace(call, result=result, asked_reason=reason, asked_at_ms=self._now())
+            self._replace(held)
+        self.set_state("waiting_for_approval")
+
+    def decide_call(
+        self, tool_call_id: str, decision: Literal["approved", "rejected"], reason: str = ""
+    ) -> bool:
+        """Record a person's decision; False when the call does not wait for one (any more)."""
+        call = self.call(tool_call_id)
+        waits = isinstance(call.result, Pending) and call.result.why == "approval"
+        if waits:
+            held, at_ms = Pending("queued", reason), self._now()
+            self._replace(replace(call, result=held, decision=decision, decided_at_ms=at_ms))
+        return waits
+
+    def settle_call(self, tool_call_id: str, result: Success | Error) -> ToolOutput:
+        """Put a call's result in its place; the first result stays."""
+        call = self.call(tool_call_id)
+        if isinstance(call.result, Pending):
+            call = replace(call, result=result, ended_at_ms=self._now())
+            self._replace(call)
+        return call
+
+    def settle_open_calls(self, reason: str) -> list[ToolOutput]:
+        """Answer every open call of the last reply with an error: a person's no, or *reason*."""
+        settled = []
+        for call in self.open_calls():
+            refused = call.result if call.decision == "rejected" else None
+            said = refused.reason if isinstance(refused, Pending) else reason
+            settled.append(self.settle_call(call.tool_call_id, Error((text_block(said),))))
+        return settled
+
+    def attach(self, output: FileOutput | WidgetOutput) -> None:
+        """Insert a side output behind its call's entry and the side outputs already there.
+
+        One without an id gets an id and the time: tools know neither.
+        """
+        if not output.id:
+            output = replace(output, id=new_id(), at_ms=self._now())
+        prompt, index = self._find_call(output.tool_call_id)
+        index += 1
+        while isinstance(prompt.output[index], FileOutput | WidgetOutput):
+            index += 1
+        self._insert(prompt, index, output)
+
+    def compact(
+        self, summary: str, first_kept_id: str | None, *, tokens: tuple[int, int] = (0, 0)
+    ) -> None:
+        """Show *summary* to the model from now on instead of what came before *first_kept_id*."""
+        self._append(CompactionOutput(new_id(), self._now(), summary, first_kept_id, *tokens))
+
+    def uncompact(self) -> bool:
+        """Show the model everything again; False when nothing is left out."""
+        outputs = projection.entries(self._prompts)
+        cuts = [out for out in outputs if isinstance(out, CompactionOutput | TrimOutput)]
+        left_out = bool(cuts) and cuts[-1].first_kept_id is not None
+        if left_out:
+            self.compact("", None)
+        return left_out
+
+    def trim(self, first_kept_id: str, *, removed_messages: int) -> None:
+        """Leave out what came before *first_kept_id* from now on."""
+        self._append(TrimOutput(new_id(), self._now(), first_kept_id, removed_messages))
+
+    def note(self, message: CustomMessage) -> None:
+        """Append an entry of somebody else's kind."""
+        if not self._prompts:
+            self.begin(visible=False)
+            self.complete()
+        self._append(CustomOutput(new_id(), self._now(), message.role, message.data))
+
+
+def _unique(block: Block, taken: set[str]) -> Block:
+    """Give a tool call an id of ours where the server sent none, or one that was used before."""
+    if block["type"] == "tool_use" and (not block.get("id") or block["id"] in taken):
+        return block | {"id": f"toolu_{new_id()}"}
+    return block

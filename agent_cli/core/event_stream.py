@@ -1,0 +1,126 @@
+"""The stateless level: a run as an asynchronous iterator of its events.
+
+stream = agent_loop([UserMessage.of("Hello")], AgentContext("You are helpful."), config)
+async for event in stream:
+    print(event.type)
+print(stream.result().final_message.text)
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import ConversationError, NothingToContinue
+from agent_cli.contracts.events import Event
+from agent_cli.contracts.messages import AssistantMessage, Message, UserMessage
+from agent_cli.contracts.tooling import Tool
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.history_repair import conversation_of
+from agent_cli.core.loop import Run
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.model_call import stream_fn_of
+from agent_cli.core.run_result import RunResult
+
+
+@dataclass(slots=True)
+class AgentContext:
+    """What a run starts from. A run does not change it; `append` what it added yourself."""
+
+    system_prompt: str = ""
+    messages: Sequence[Message] = ()
+    tools: Sequence[Tool] = ()
+
+    def append(self, *messages: Message) -> None:
+        """Add *messages* at the end."""
+        self.messages = (*self.messages, *messages)
+
+
+@dataclass(slots=True)
+class EventStream:
+    """The events of one run, once; leaving the iteration early stops the run.
+
+    `cancel` is the run's token: `stream.cancel.cancel()` aborts it, and its last events arrive.
+    """
+
+    _conversation: Conversation
+    _config: LoopConfig
+    _prompts: Sequence[UserMessage]
+    cancel: CancelToken = field(default_factory=CancelToken)
+    _result: RunResult | None = None
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        if self._result:
+            raise ConversationError("the run is over, and its events can be read only once")
+        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._conversation.publish = queue.put_nowait
+        run = Run(self._conversation, lambda: self._config, queue.put_nowait, self.cancel)
+        # Not a TaskGroup: this generator yields, and a group around a yield would deliver its
+        # cancellation to whoever happens to iterate (PEP 789). The generator owns the task.
+        task = asyncio.ensure_future(run.run(self._prompts))
+        task.add_done_callback(lambda _task: queue.put_nowait(None))
+        try:
+            while (event := await queue.get()) is not None:
+                yield event
+            self._result = await task
+        finally:
+            if not task.done():
+                self.cancel.cancel()
+                await task
+
+    def result(self) -> RunResult:
+        """Return what the run came to.
+
+        Raises:
+            ConversationError: The events have not been read to their end.
+        """
+        if self._result is None:
+            raise ConversationError("the run has not ended: iterate over its events first")
+        return self._result
+
+
+def agent_loop(
+    prompts: Sequence[UserMessage], context: AgentContext, config: LoopConfig
+) -> EventStream:
+    """Run *prompts* on top of *context*; without any, the same as `agent_loop_continue`.
+
+    Raises:
+        NoStreamFunction, ProviderNotFound: No model can be asked.
+    """
+    if not prompts:
+        return agent_loop_continue(context, config)
+    return EventStream(conversation_of(context.messages), _with(context, config), prompts)
+
+
+def agent_loop_continue(context: AgentContext, config: LoopConfig) -> EventStream:
+    """Go on from *context* without a new message, to retry after a failure.
+
+    Raises:
+        NothingToContinue: It is empty or ends with an answer.
+    """
+    conversation = conversation_of(context.messages)
+    reopen(conversation, config)
+    return EventStream(conversation, _with(context, config), ())
+
+
+def reopen(conversation: Conversation, config: LoopConfig) -> None:
+    """Make *conversation* ready for a run that adds no message.
+
+    Raises:
+        ConversationError: A call waits for a decision.
+        NothingToContinue: It is empty or ends with an answer.
+    """
+    conversation.require_ready_for(None)
+    history = conversation.context()
+    if not history or isinstance(history[-1], AssistantMessage):
+        raise NothingToContinue(
+            "nothing to continue: the conversation is empty or ends with an answer"
+        )
+    if conversation.prompts[-1].state == "completed":
+        # A completed prompt stays so; what comes now may have to wait.
+        conversation.begin(model=config.model)
+
+
+def _with(context: AgentContext, config: LoopConfig) -> LoopConfig:
+    stream_fn_of(config)  # nobody to ask is the caller's mistake: it raises at once
+    return replace(config, system_prompt=context.system_prompt, tools=tuple(context.tools))

@@ -1,0 +1,67 @@
+"""From messages back to a timeline: how a caller's own history enters a conversation."""
+
+from collections.abc import Iterable
+
+from agent_cli.contracts.errors import ConversationError
+from agent_cli.contracts.messages import (
+    AssistantMessage,
+    CustomMessage,
+    Message,
+    ToolResultMessage,
+    UserMessage,
+)
+from agent_cli.contracts.provider import Reply
+from agent_cli.contracts.timeline import Error, Success
+from agent_cli.core.conversation import UNANSWERED, Conversation
+from agent_cli.core.projection import INCOMPLETE
+
+
+def conversation_of(messages: Iterable[Message], *, user_id: str = "local") -> Conversation:
+    """Return a conversation that shows *messages*; calls without a result get an error result.
+
+    Raises:
+        ConversationError: A tool result answers no call of the reply before it.
+    """
+    conversation = Conversation(user_id=user_id)
+    for message in messages:
+        append(conversation, message)
+    if conversation.prompts and conversation.prompts[-1].output:
+        conversation.settle_open_calls(UNANSWERED)
+        conversation.complete()
+    return conversation
+
+
+def append(conversation: Conversation, message: Message) -> None:
+    """Append *message* as if it had happened.
+
+    Raises:
+        ConversationError: A tool result answers no open call, or a call waits for a decision.
+    """
+    conversation.require_ready_for(None)
+    match message:
+        case UserMessage():
+            conversation.begin(message)
+        case AssistantMessage():
+            _append_reply(conversation, message)
+        case ToolResultMessage():
+            open_ids = [call.tool_call_id for call in conversation.open_calls()]
+            if message.tool_call_id not in open_ids:
+                raise ConversationError(
+                    f"tool result {message.tool_call_id!r} answers no open call; open: {open_ids}"
+                )
+            outcome = Error if message.is_error else Success
+            result = outcome(message.content, message.details)
+            conversation.settle_call(message.tool_call_id, result)
+        case CustomMessage():
+            conversation.note(message)
+
+
+def _append_reply(conversation: Conversation, message: AssistantMessage) -> None:
+    conversation.settle_open_calls(UNANSWERED)
+    if not conversation.prompts:
+        conversation.begin()
+    if message.stop_reason in INCOMPLETE:
+        conversation.discard_reply(message.text, message.stop_reason, error=message.error)
+    else:
+        reply = Reply("", message.model, message.content, message.stop_reason, message.usage)
+        conversation.add_reply(reply)

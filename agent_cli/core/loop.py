@@ -1,0 +1,130 @@
+"""The loop: for each turn up to the limit, take in what the user steered, prepare, ask the model,
+run the tools it asks for, answer them; stop when nothing was asked for and nothing is queued.
+
+It knows no feature. Features come in through `LoopConfig` (loop_config.py); events go out through
+one event sink. Errors of the world become the run's stop reason; only bugs raise.
+"""
+
+from asyncio import CancelledError
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from agent_cli.contracts import events
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import AgentCliError, ContextOverflow, LimitReached
+from agent_cli.contracts.messages import CustomMessage, ToolResultMessage, UserMessage
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.executor import Executor
+from agent_cli.core.loop_config import LoopConfig, Turn, queued, settled
+from agent_cli.core.model_call import ask
+from agent_cli.core.phase import ChatStateMachine, Phase
+from agent_cli.core.run_result import RunResult, Tally
+
+
+class Run:
+    """One run over a conversation, from its prompts to the moment nothing is left to do."""
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        config: Callable[[], LoopConfig],
+        emit: events.EventSink,
+        cancel: CancelToken,
+    ) -> None:
+        self._conversation = conversation
+        self._config = config
+        self._tally = Tally(emit)
+        self._cancel = cancel
+        self._phase = ChatStateMachine(lambda old, new: emit(events.StateChanged(old, new)))
+        self._overflow = False
+        self._cut_off = False
+
+    async def run(self, prompts: Sequence[UserMessage] = ()) -> RunResult:
+        """Run until nothing is left to do; without prompts, go on from where the history ends."""
+        self._tally(events.AgentStart())
+        try:
+            async with self._cancel.scope():
+                stop_reason = await self._turns(prompts)
+        except AgentCliError as ending:
+            return self._end(ending.stop_reason, str(ending) or None)
+        except BaseException as bug:
+            stopped = isinstance(bug, CancelledError)
+            self._end("aborted" if stopped else "error", None if stopped else repr(bug))
+            raise
+        return self._end(stop_reason)
+
+    async def _turns(self, incoming: Sequence[UserMessage]) -> str:
+        turns = 0
+        while True:
+            config = self._config()
+            again, steering = await self._turn(config, incoming)
+            turns += 1
+            stop_reason = self._tally.message.stop_reason if self._tally.message else ""
+            if self._conversation.waiting:
+                return "waiting_for_approval"
+            self._cancel.check()
+            if turns == config.max_rounds:  # what is queued stays queued
+                return self._give_up(turns) if again else stop_reason
+            incoming = steering or await queued(config.get_steering_messages)
+            if not (again or incoming):
+                incoming = await queued(config.get_follow_up_messages)
+                if not incoming:
+                    return stop_reason
+
+    async def _turn(
+        self, config: LoopConfig, incoming: Sequence[UserMessage]
+    ) -> tuple[bool, Sequence[UserMessage]]:
+        """Do one turn; return whether to ask the model again, and what the user steered."""
+        results = list[ToolResultMessage]()
+        self._tally(events.TurnStart())
+        try:
+            for message in incoming:
+                self._conversation.add_user(message, model=config.model)
+                self._tally(events.MessageStart(message))
+                self._tally(events.MessageEnd(message))
+            turn = await self._prepare(config)
+            stop_reason = "tool_use"
+            if not self._conversation.open_calls():
+                self._tally.iterations += 1
+                stop_reason = await ask(turn)
+                self._overflow = False
+            if not self._conversation.open_calls():
+                self._phase.go(Phase.RESPONDING)
+                return stop_reason == "pause_turn", ()
+            executor = Executor(turn)
+            results = await executor.run()
+            # Calls that were cut off are asked for once more, smaller; twice in a row is enough.
+            cut_off = stop_reason != "tool_use"
+            again, self._cut_off = not (cut_off and self._cut_off), cut_off
+            return again, executor.steering
+        except ContextOverflow:
+            if self._overflow:
+                raise
+            self._overflow = True
+            return True, ()
+        finally:
+            self._tally(events.TurnEnd(self._tally.message, tuple(results)))
+
+    async def _prepare(self, config: LoopConfig) -> Turn:
+        turn = Turn(
+            config, self._conversation, self._tally, self._cancel, self._phase, self._overflow
+        )
+        for contribute in config.prepare:
+            await settled(contribute(turn))
+        return turn
+
+    def _give_up(self, turns: int) -> NoReturn:
+        limit = f"stopped after round {turns}, the limit max_rounds: send a message to go on"
+        self._conversation.note(CustomMessage("limit", {"text": limit}))
+        raise LimitReached(limit, limit="max_rounds")
+
+    def _end(self, stop_reason: str, error: str | None = None) -> RunResult:
+        # A limit may end a run before it has left idle.
+        if stop_reason in ("error", "aborted") or self._phase.phase is Phase.IDLE:
+            self._phase.go(Phase.ERROR)
+        else:
+            self._phase.finish()
+        self._phase.go(Phase.IDLE)
+        self._conversation.complete()
+        self._tally(events.AgentEnd(tuple(self._tally.messages), stop_reason, error))
+        return self._tally.result(stop_reason, error)

@@ -1,0 +1,133 @@
+"""Where a run asks: the seams, each with its contract. Every feature of the program is one of them.
+
+A seam may be a plain function or a coroutine function. Except where it says otherwise it may take
+its time (a run can be interrupted while it waits) and may raise: an `AgentCliError` ends the run
+with that sentence, anything else is a bug and is reported as one.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, TypeVar
+
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.events import EventSink, ToolCall
+from agent_cli.contracts.messages import Message, UserMessage
+from agent_cli.contracts.provider import Model, ProviderRegistry, StreamFn, ThinkingLevel
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import Tool, ToolResult, Verdict
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.phase import ChatStateMachine
+
+T = TypeVar("T")
+
+
+Maybe: TypeAlias = T | Awaitable[T]
+
+
+async def settled(value: "Maybe[T]") -> T:
+    """Return *value*, awaited if it must be."""
+    return await value if inspect.isawaitable(value) else value
+
+
+TakeMessages: TypeAlias = Callable[[], Maybe[Sequence[UserMessage] | None]]
+
+
+async def queued(take: TakeMessages | None) -> Sequence[UserMessage]:
+    """Return what is queued; no seam, None and nothing are all the same."""
+    messages = await settled(take()) if take else None
+    return messages or ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopConfig:
+    """One run's options and seams; frozen, so that a run cannot change under its own feet.
+
+    Attributes:
+        system_prompt: The stable part of the system prompt.
+        stream_fn: Asks the model; wins over `registry`, which finds one by `model.api`.
+        session_id: Goes with every request and its log line; an `Agent` that is given none says its
+            conversation's id, under which the conversation is kept.
+        max_retry_delay_ms: The longest wait a server may ask for before the run ends instead; None
+            leaves it to the provider.
+        max_rounds: Turns per run; 0 is no limit.
+        concurrency: Tools running at once.
+        tool_timeout_s: Seconds a tool may take unless it says otherwise; 0 is no limit.
+        steering: What happens to a batch when the user steers: calls that have not started are
+            skipped, running ones cancelled too, or the whole batch finishes first.
+        approval: "defer": calls before the first one that needs a person run, the rest waits.
+            "batch": all questions are asked first, then everything runs at once.
+
+        prepare: Contributors, called in order before every model call.
+        transform_context: (messages, cancel) -> messages; the record is not touched.
+        convert_to_llm: messages -> messages the model knows. None refuses other kinds.
+        authorize_tool: (call, tool, valid params) -> verdict; raising counts as `Ask`.
+        finish_result: (call, result) -> result; last chance to cap it. Must not raise.
+        get_steering_messages: Taken between tools and after a turn; None and [] mean none.
+        get_follow_up_messages: Taken only when the run would end.
+        wait_for_steering: Returns when steering is queued; only for `steering="cancel_running"`.
+        get_api_key: provider name -> key, before every model call; never stored.
+    """
+
+    model: Model | None = None
+    system_prompt: str = ""
+    tools: Sequence[Tool] = ()
+    stream_fn: StreamFn | None = None
+    registry: ProviderRegistry | None = None
+    max_tokens: int = 32_000
+    temperature: float | None = None
+    thinking_level: ThinkingLevel | None = "minimal"
+    thinking_budgets: Mapping[str, int] = field(default_factory=dict)
+    session_id: str | None = None
+    max_retry_delay_ms: int | None = 60_000
+    max_rounds: int = 100
+    tool_execution: Literal["parallel", "sequential"] = "parallel"
+    concurrency: int = 8
+    tool_timeout_s: float = 120.0
+    steering: Literal["skip_unstarted", "cancel_running", "after_batch"] = "skip_unstarted"
+    approval: Literal["defer", "batch"] = "defer"
+    user_id: str = "local"
+    services: Mapping[str, object] = field(default_factory=dict)
+    state: MutableMapping[str, Json] = field(default_factory=dict)
+
+    prepare: Sequence["Callable[[Turn], Maybe[None]]"] = ()
+    transform_context: (
+        Callable[[Sequence[Message], CancelToken], Maybe[Sequence[Message]]] | None
+    ) = None
+    convert_to_llm: Callable[[Sequence[Message]], Maybe[Sequence[Message]]] | None = None
+    authorize_tool: Callable[[ToolCall, Tool, object], Maybe[Verdict]] | None = None
+    finish_result: Callable[[ToolCall, ToolResult], Maybe[ToolResult]] | None = None
+    get_steering_messages: TakeMessages | None = None
+    get_follow_up_messages: TakeMessages | None = None
+    wait_for_steering: Callable[[], Awaitable[None]] | None = None
+    get_api_key: Callable[[str], Maybe[str | None]] | None = None
+
+
+@dataclass(slots=True)
+class Turn:
+    """What one turn works with, rebuilt before every model call; `prepare` contributors change it.
+
+    `system[0]` is the stable part; what is appended comes after the cached prefix. `overflow` is
+    True when the last call did not fit into the model's window.
+    """
+
+    config: LoopConfig
+    conversation: Conversation
+    emit: EventSink
+    cancel: CancelToken
+    phase: ChatStateMachine
+    overflow: bool
+    tools: list[Tool] = field(init=False)
+    system: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tools = list(self.config.tools)
+        self.system = [self.config.system_prompt] if self.config.system_prompt else []
+
+    @property
+    def model(self) -> Model:
+        """The model to ask."""
+        if self.config.model is None:
+            raise AgentCliError("no model is set: give the agent one")
+        return self.config.model

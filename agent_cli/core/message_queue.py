@@ -1,0 +1,58 @@
+"""Messages that wait for their moment: steering, or follow-ups."""
+
+import asyncio
+from collections import deque
+from typing import Literal, TypeAlias
+
+from agent_cli.contracts.messages import Message, UserMessage
+
+QueueMode: TypeAlias = Literal["one_at_a_time", "all"]
+
+
+class MessageQueue:
+    """First in, first out; `mode` says how many leave at once. `put` may come from any thread."""
+
+    def __init__(self, mode: QueueMode) -> None:
+        self.mode: QueueMode = mode
+        self._messages: deque[UserMessage] = deque()
+        self._taken: list[UserMessage] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._arrived = asyncio.Event()
+
+    def __bool__(self) -> bool:
+        return bool(self._messages)
+
+    def put(self, message: UserMessage) -> None:
+        """Queue *message*."""
+        self._messages.append(message)
+        if self._loop:
+            self._loop.call_soon_threadsafe(self._arrived.set)
+
+    def take(self) -> list[UserMessage]:
+        """Take what is to be delivered now."""
+        count = len(self._messages) if self.mode == "all" else min(1, len(self._messages))
+        taken = [self._messages.popleft() for _ in range(count)]
+        self._taken += taken
+        return taken
+
+    def delivered(self, message: Message) -> None:
+        """Forget *message* if it was taken from here: it is part of the conversation now."""
+        self._taken = [taken for taken in self._taken if taken is not message]
+
+    def take_back(self) -> None:
+        """Put to the front what was taken by a run that ended before it was delivered."""
+        self._messages.extendleft(reversed(self._taken))
+        self._taken = []
+
+    def clear(self) -> list[UserMessage]:
+        """Take everything back."""
+        taken = list(self._messages)
+        self._messages.clear()
+        return taken
+
+    async def wait(self) -> None:
+        """Return when a message is queued."""
+        self._loop = asyncio.get_running_loop()
+        while not self._messages:
+            self._arrived.clear()
+            await self._arrived.wait()

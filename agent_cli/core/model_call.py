@@ -1,0 +1,194 @@
+"""One model call: from a prepared turn to a recorded reply, told piece by piece on the way.
+
+A reply that breaks off is told, recorded as discarded and never kept by halves. Asking again is the
+provider's business; here a restart ends the turn, so that each turn has at most one reply.
+"""
+
+from asyncio import CancelledError
+from collections.abc import AsyncIterator, Sequence
+from copy import deepcopy
+
+from agent_cli.contracts.errors import (
+    AgentCliError,
+    ContextOverflow,
+    ConversationError,
+    ModelError,
+    NoStreamFunction,
+)
+from agent_cli.contracts.events import (
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    Notice,
+    Retry,
+    TurnEnd,
+    TurnStart,
+    UsageChanged,
+)
+from agent_cli.contracts.messages import AssistantMessage, CustomMessage, LlmMessage, Message
+from agent_cli.contracts.provider import (
+    ModelRequest,
+    Reply,
+    ReplyEnd,
+    ReplyStart,
+    Retrying,
+    StreamEvent,
+    StreamFn,
+)
+from agent_cli.contracts.timeline import text_of
+from agent_cli.contracts.tooling import Tool, ToolSpec
+from agent_cli.core.loop_config import LoopConfig, Turn, settled
+from agent_cli.core.phase import Phase
+from agent_cli.core.stream_processor import StreamProcessor
+
+_DISCARDED = {"refusal": "refusal", "model_context_window_exceeded": "context_window"}
+_STOP_NOTICES = {
+    "max_tokens": 'the reply was cut off at max_tokens: say "go on", or raise max_tokens',
+    "refusal": "the model refused to answer; the exchange was taken out of the history",
+}
+
+
+async def ask(turn: Turn) -> str:
+    """Let the model answer the conversation as it is now; return the reply's stop reason.
+
+    Raises:
+        NoStreamFunction, ProviderNotFound: Nobody can be asked.
+        ContextOverflow: The conversation, or the reply, did not fit into the model's window.
+        ModelError: It could not be asked, or its reply was lost.
+    """
+    reply = await _stream(turn)
+    if reply.stop_reason in _DISCARDED:
+        reason, text = _DISCARDED[reply.stop_reason], text_of(reply.content)
+        message = turn.conversation.discard_reply(text, reason, usage=reply.usage)
+    else:
+        turn.conversation.add_reply(reply)
+        message = turn.conversation.last_reply()
+    turn.emit(MessageEnd(message))
+    turn.emit(UsageChanged(reply.usage, turn.conversation.usage))
+    if message.stop_reason == "context_window":
+        raise ContextOverflow("the conversation no longer fits into the model's window")
+    if reply.stop_reason in _STOP_NOTICES:
+        turn.emit(Notice("warning", _STOP_NOTICES[reply.stop_reason]))
+    return reply.stop_reason
+
+
+async def _stream(turn: Turn) -> Reply:
+    stream_fn = stream_fn_of(turn.config)
+    request = await _request(turn)
+    turn.cancel.check()
+    if turn.phase.phase is not Phase.THINKING:
+        turn.phase.go(Phase.THINKING)
+    processor = StreamProcessor()
+    events = stream_fn(request)
+    try:
+        async for event in events:
+            _take(turn, processor, event)
+    except BaseException as error:
+        reason = "aborted" if isinstance(error, CancelledError) else "error"
+        _discard(turn, processor, reason, str(error) or None)
+        raise
+    finally:
+        await _close(events)
+    if processor.reply is None:
+        _discard(turn, processor, "error", "the stream ended without a complete reply")
+        raise ModelError("the model's reply ended too early: send the prompt again")
+    return processor.reply
+
+
+def stream_fn_of(config: LoopConfig) -> StreamFn:
+    """Return who is asked.
+
+    Raises:
+        NoStreamFunction, ProviderNotFound: Nobody can be asked.
+    """
+    if config.stream_fn:
+        return config.stream_fn
+    if config.registry and config.model:
+        return config.registry.find(config.model).stream
+    raise NoStreamFunction(
+        "no model can be asked: give the agent a stream_fn, or a registry and a model"
+    )
+
+
+async def _request(turn: Turn) -> ModelRequest:
+    config = turn.config
+    messages: Sequence[Message] = turn.conversation.context()
+    if config.transform_context:
+        # A copy to the last block: whoever rewrites a text in place must not rewrite the record.
+        messages = await settled(config.transform_context(deepcopy(messages), turn.cancel))
+    key = await settled(config.get_api_key(turn.model.provider)) if config.get_api_key else None
+    return ModelRequest(
+        model=turn.model,
+        messages=await _llm_messages(turn, messages),
+        system=tuple(turn.system),
+        tools=_specs(turn.tools),
+        max_tokens=config.max_tokens,
+        temperature=config.temperature,
+        thinking_level=config.thinking_level,
+        thinking_budgets=dict(config.thinking_budgets),
+        api_key=key,
+        session_id=config.session_id,
+        max_retry_delay_ms=config.max_retry_delay_ms,
+    )
+
+
+def _specs(tools: Sequence[Tool]) -> tuple[ToolSpec, ...]:
+    names = [tool.name for tool in tools]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise AgentCliError(f"more than one tool is named {', '.join(twice)}: rename or remove one")
+    return tuple(tool.spec for tool in tools)
+
+
+async def _llm_messages(turn: Turn, messages: Sequence[Message]) -> tuple[LlmMessage, ...]:
+    converted: Sequence[Message] = messages
+    if turn.config.convert_to_llm:
+        converted = await settled(turn.config.convert_to_llm(messages))
+    llm = tuple(message for message in converted if not isinstance(message, CustomMessage))
+    if len(llm) < len(converted):
+        kinds = {message.role for message in converted if isinstance(message, CustomMessage)}
+        raise ConversationError(
+            f"messages of kind {', '.join(sorted(kinds))} need a convert_to_llm that handles them"
+        )
+    return llm
+
+
+def _take(turn: Turn, processor: StreamProcessor, event: StreamEvent) -> None:
+    if isinstance(event, Retrying):
+        _retry(turn, processor, event)
+        return
+    begins = not processor.started
+    processor.feed(event)
+    if begins:
+        turn.emit(MessageStart(AssistantMessage((), "", model=processor.model)))
+    if not isinstance(event, ReplyStart | ReplyEnd):
+        turn.emit(MessageUpdate(processor.snapshot(), event))
+
+
+def _retry(turn: Turn, processor: StreamProcessor, event: Retrying) -> None:
+    discarded = _discard(turn, processor, "error", event.reason)
+    if discarded:
+        turn.emit(TurnEnd(discarded, ()))
+    processor.feed(event)
+    restarted = discarded is not None
+    turn.emit(Retry(event.attempt, event.max_attempts, event.wait_s, event.reason, restarted))
+    if restarted:
+        turn.emit(TurnStart())
+
+
+def _discard(
+    turn: Turn, processor: StreamProcessor, reason: str, error: str | None
+) -> AssistantMessage | None:
+    """Record what was seen of a reply that did not complete; None when nothing was."""
+    if not processor.started:
+        return None
+    message = turn.conversation.discard_reply(processor.text, reason, error=error)
+    turn.emit(MessageEnd(message))
+    return message
+
+
+async def _close(events: AsyncIterator[StreamEvent]) -> None:
+    """Close the connection now, not when the garbage collector finds it."""
+    close = getattr(events, "aclose", None)
+    if close is not None:
+        await close()

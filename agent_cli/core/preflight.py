@@ -1,0 +1,139 @@
+"""Before tools run: does each exist, does its input fit, may it run, and beside which others?"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.timeline import Pending, ToolOutput
+from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolResult, Verdict, check_input
+from agent_cli.core.loop_config import Turn, settled
+
+_CUT_OFF = (
+    "Not run: the reply ended with %s before this call was complete. Call again with less in it."
+)
+_log = structlog.wrap_logger(logging.getLogger(__name__))
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedCall:
+    """A call that may run (`tool` is set), or one that already has its refusal."""
+
+    call: ToolOutput
+    tool: Tool | None = None
+    params: object = None
+    reads: Sequence[str] = ()
+    writes: Sequence[str] = ()
+    refusal: ToolResult | None = None
+
+
+def refuse(call: ToolOutput, reason: str) -> CheckedCall:
+    """Return *call* with an error result that says *reason*."""
+    return CheckedCall(call, refusal=ToolResult.error(reason))
+
+
+def announced(call: ToolOutput) -> ToolCall:
+    """Return *call* as events and hooks show it, with the reason why it waits, if it does."""
+    reason = call.result.reason if isinstance(call.result, Pending) else ""
+    return ToolCall(call.tool_call_id, call.name, call.input, reason)
+
+
+async def check_all(
+    turn: Turn, calls: Sequence[ToolOutput]
+) -> tuple[list[CheckedCall], dict[str, Ask]]:
+    """Decide about the calls of a batch: what may run now, and what a person must be asked.
+
+    Nothing runs after a reply that did not end with "tool_use": its last call may be half a call.
+    One at a time, in call order: two questions on one terminal would overlap. Calls behind the
+    first question are in neither (`approval="defer"`), or nothing may run (`"batch"`).
+    """
+    stop_reason = turn.conversation.last_reply().stop_reason
+    if stop_reason != "tool_use":
+        return [refuse(call, _CUT_OFF % stop_reason) for call in calls], {}
+    ready: list[CheckedCall] = []
+    asks: dict[str, Ask] = {}
+    for call in calls:
+        verdict = await check(turn, call)
+        if isinstance(verdict, CheckedCall):
+            ready.append(verdict)
+            continue
+        asks[call.tool_call_id] = verdict
+        if turn.config.approval == "defer":
+            break
+    return ([] if asks and turn.config.approval == "batch" else ready), asks
+
+
+def in_waves(turn: Turn, ready: Sequence[CheckedCall]) -> list[list[CheckedCall]]:
+    """Group neighbours that may run side by side; a call that may not is a wave of its own."""
+    waves: list[list[CheckedCall]] = []
+    beside = False
+    for item in ready:
+        parallel = turn.config.tool_execution == "parallel"
+        safe = parallel and (item.tool is None or item.tool.parallel_safe)
+        if safe and beside:
+            waves[-1].append(item)
+        else:
+            waves.append([item])
+        beside = safe
+    return waves
+
+
+async def check(turn: Turn, call: ToolOutput) -> CheckedCall | Ask:
+    """Decide about one call; a call a person approved is not asked about again."""
+    if call.decision == "rejected" and isinstance(call.result, Pending):
+        return refuse(call, call.result.reason)
+    tools = {tool.name: tool for tool in turn.tools}
+    tool = tools.get(call.name)
+    if tool is None:
+        known = ", ".join(sorted(tools)) or "none"
+        gone = "is no longer available" if call.decision == "approved" else "does not exist"
+        return refuse(call, f"The tool {call.name!r} {gone}; there are: {known}.")
+    try:
+        params = check_input(tool, call.input)
+        reads, writes = _paths(tool, params)
+    except ToolError as error:
+        return refuse(call, str(error))
+    verdict = await _verdict(turn, call, tool, params)
+    match verdict:
+        case Deny():  # by a rule that may be newer than the person's yes
+            return refuse(call, verdict.reason)
+        case Ask() if call.decision != "approved":
+            return verdict
+        case _:
+            return CheckedCall(call, tool, params, reads, writes)
+
+
+def _paths(tool: Tool, params: object) -> tuple[Sequence[str], Sequence[str]]:
+    try:
+        return tool.reads(params), tool.writes(params)
+    except Exception as error:
+        _log.exception("paths of a call are unknown", tool=tool.name)
+        raise ToolError(f"{tool.name} cannot tell which files it would touch: {error}") from error
+
+
+async def _verdict(turn: Turn, call: ToolOutput, tool: Tool, params: object) -> Verdict:
+    """Ask the policy and the tool itself; a check that fails has asked for a person."""
+    verdict: Verdict = Allow()
+    try:
+        if turn.config.authorize_tool:
+            verdict = await settled(turn.config.authorize_tool(announced(call), tool, params))
+        if not isinstance(verdict, Deny) and tool.require_approval:
+            rule = tool.require_approval
+            approval = await settled(rule(params) if callable(rule) else rule)
+            if approval.required:
+                policy = verdict.reason if isinstance(verdict, Ask) else ""
+                verdict = Ask(_both(approval.reason, policy))
+    except Exception as error:
+        _log.exception("authorization failed", tool=tool.name)
+        verdict = Ask(f"the permission check failed: {error}")
+    return verdict
+
+
+def _both(own: str, policy: str) -> str:
+    """Return why a call asks: what the tool's author says is at stake, then the policy's words."""
+    if not own or policy in ("", own):
+        return own or policy
+    return f"{own} ({policy})"

@@ -1,0 +1,279 @@
+"""From the timeline to what others read: messages for people, context for the model, API dicts.
+
+Pure and stable: the same timeline gives the same bytes, and appending to it never changes what an
+earlier request held (prompt caches and signed thinking depend on it). Lossy on purpose: widgets,
+files' contents, discarded replies and what was compacted away are not sent.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from agent_cli.contracts.messages import (
+    AssistantMessage,
+    CustomMessage,
+    LlmMessage,
+    Message,
+    ToolResultMessage,
+    UserMessage,
+)
+from agent_cli.contracts.timeline import (
+    Block,
+    BlockOutput,
+    CompactionOutput,
+    CustomOutput,
+    DiscardedOutput,
+    Error,
+    FileOutput,
+    Json,
+    Output,
+    Pending,
+    Prompt,
+    ReplyOutput,
+    ToolOutput,
+    TrimOutput,
+    UserOutput,
+    text_block,
+)
+
+INCOMPLETE = frozenset({"aborted", "error", "refusal", "context_window"})
+"""Stop reasons of replies that are shown and recorded but are not part of the history."""
+
+TRIGGER_TEXT = "(no input: go on)"
+INTERRUPTED_TEXT = "[The user interrupted the reply here.]"
+
+
+def entries(prompts: Iterable[Prompt]) -> Iterator[Output]:
+    """Yield every entry of *prompts* in order, inputs included."""
+    for prompt in prompts:
+        if prompt.input is not None:
+            yield prompt.input
+        yield from prompt.output
+
+
+def messages(outputs: Iterable[Output]) -> Iterator[Message]:
+    """Yield the messages *outputs* stand for, those of incomplete replies too."""
+    blocks: list[BlockOutput] = []
+    for output in outputs:
+        match output:
+            case BlockOutput():
+                blocks.append(output)
+            case ReplyOutput():
+                yield _assistant(output, blocks)
+                yield from _answers(blocks)
+                blocks = []
+            case UserOutput():
+                yield UserMessage(output.content, output.at_ms)
+            case DiscardedOutput():
+                content = (text_block(output.text),) if output.text else ()
+                yield AssistantMessage(
+                    content, output.reason, error=output.error, timestamp=output.at_ms
+                )
+            case CustomOutput():
+                yield CustomMessage(output.name, output.data, output.at_ms)
+
+
+def last_reply(outputs: Sequence[Output]) -> tuple[AssistantMessage, list[ToolResultMessage]]:
+    """Return the last complete reply among *outputs* and the results its calls have so far."""
+    # From the end, and no further than needed: this is asked once a turn.
+    mark = next(i for i in reversed(range(len(outputs))) if isinstance(outputs[i], ReplyOutput))
+    reply = outputs[mark]
+    assert isinstance(reply, ReplyOutput)
+    first = mark
+    while first and not isinstance(outputs[first - 1], ReplyOutput):
+        first -= 1
+    found = outputs[first:mark]
+    blocks = [o for o in found if isinstance(o, BlockOutput) and o.reply_id == reply.reply_id]
+    return _assistant(reply, blocks), list(_answers(blocks))
+
+
+def _assistant(reply: ReplyOutput, blocks: Sequence[BlockOutput]) -> AssistantMessage:
+    content = tuple(output.block for output in blocks)
+    return AssistantMessage(
+        content, reply.stop_reason, reply.usage, reply.model, timestamp=reply.at_ms
+    )
+
+
+def _answers(blocks: Iterable[BlockOutput]) -> Iterator[ToolResultMessage]:
+    at_ms = 0  # in call order, and so never before the one before it, whichever was done first
+    for call in blocks:
+        if isinstance(call, ToolOutput) and not isinstance(call.result, Pending):
+            at_ms = max(at_ms, call.ended_at_ms or call.at_ms)
+            yield ToolResultMessage(
+                call.tool_call_id,
+                call.name,
+                call.result.content,
+                isinstance(call.result, Error),
+                call.result.details,
+                at_ms,
+            )
+
+
+def context(prompts: Sequence[Prompt]) -> list[Message]:
+    """Return what the next request is made of: compactions and trims applied."""
+    return list(messages(shown(prompts)))
+
+
+def shown(prompts: Sequence[Prompt]) -> list[Output]:
+    """Return the entries `context` is made of.
+
+    The first user message always stays. A prompt the model refused is left out whole; a reply the
+    user interrupted leaves a note; a file is its summary at the end of its tool's result.
+    """
+    kept: list[Output] = []
+    gone: dict[str, int] = {}
+    for prompt in prompts:
+        said = [*_with_input(prompt, after=kept), *prompt.output]
+        if _refused(prompt):
+            # A cut made meanwhile still counts, and may begin with what is left out here.
+            gone |= {output.id: len(kept) for output in said}
+            said = [out for out in said if isinstance(out, CompactionOutput | TrimOutput)]
+        kept += said
+    return list(_fold(_cut(kept, gone)))
+
+
+def _refused(prompt: Prompt) -> bool:
+    reasons = [out.reason for out in prompt.output if isinstance(out, DiscardedOutput)]
+    replied = any(isinstance(out, ReplyOutput) for out in prompt.output)
+    return "refusal" in reasons and not replied
+
+
+def _with_input(prompt: Prompt, *, after: Sequence[Output]) -> list[Output]:
+    """Return the prompt's input, or a stand-in where the API needs a user message."""
+    if prompt.input is not None:
+        return [prompt.input]
+    asks = prompt.state != "completed" or any(isinstance(o, ReplyOutput) for o in prompt.output)
+    last = next((o for o in reversed(after) if isinstance(o, ReplyOutput | UserOutput)), None)
+    answered = last is None or (isinstance(last, ReplyOutput) and last.stop_reason != "tool_use")
+    if not (asks and answered):
+        return []
+    return [UserOutput(prompt.id, prompt.at_ms, (text_block(TRIGGER_TEXT),))]
+
+
+def _cut(shown: list[Output], gone: Mapping[str, int]) -> list[Output]:
+    """Apply the compactions and trims among *shown*: the later one wins, summaries last.
+
+    Args:
+        shown: The entries to cut.
+        gone: Where entries stood, by their id, that are not among them.
+    """
+    summary, first_kept_id = None, None
+    for output in shown:
+        match output:
+            case CompactionOutput():
+                summary, first_kept_id = output, output.first_kept_id
+            case TrimOutput():
+                first_kept_id = output.first_kept_id
+    if first_kept_id is None:
+        return shown
+    first = next(i for i, output in enumerate(shown) if isinstance(output, UserOutput))
+    if (kept_from := gone.get(first_kept_id)) is None:
+        kept_from = next(i for i, output in enumerate(shown) if output.id == first_kept_id)
+    if kept_from <= first:
+        return shown
+    head = [shown[first]]
+    if summary is not None and summary.summary:
+        note = f"[Summary of the conversation up to here]\n{summary.summary}"
+        head.append(UserOutput(summary.id, summary.at_ms, (text_block(note),)))
+    return head + shown[kept_from:]
+
+
+def _fold(shown: Iterable[Output]) -> Iterator[Output]:
+    """Leave out what the model does not see, and put file summaries into their tool's result."""
+    shown = list(shown)
+    summaries: dict[str, list[Block]] = {}
+    for output in shown:
+        if isinstance(output, FileOutput):
+            note = text_block(f"[file for the user: {output.path}] {output.summary}")
+            summaries.setdefault(output.tool_call_id, []).append(note)
+    for output in shown:
+        match output:
+            case DiscardedOutput(reason="aborted"):
+                yield UserOutput(output.id, output.at_ms, (text_block(INTERRUPTED_TEXT),))
+            case DiscardedOutput():
+                continue
+            case ToolOutput() if output.tool_call_id in summaries:
+                yield _with_notes(output, summaries[output.tool_call_id])
+            case _:
+                yield output
+
+
+def _with_notes(call: ToolOutput, notes: Sequence[Block]) -> ToolOutput:
+    if isinstance(call.result, Pending):
+        return call
+    result = type(call.result)((*call.result.content, *notes), call.result.details)
+    return replace(call, result=result)
+
+
+def to_api(llm_messages: Sequence[LlmMessage]) -> list[Block]:
+    """Return *llm_messages* as the `messages` of the Messages API.
+
+    Neighbours of one role become one message, blank text is left out (the API refuses it), and an
+    empty tool result says so.
+    """
+    sent: list[Block] = []
+    for message in llm_messages:
+        role, content = _role_and_content(message)
+        if not content:
+            continue
+        if sent and sent[-1]["role"] == role:
+            merged = sent[-1]["content"]
+            assert isinstance(merged, list)
+            merged.extend(content)
+        else:
+            sent.append({"role": role, "content": content})
+    return sent
+
+
+def _role_and_content(message: LlmMessage) -> tuple[str, list[Json]]:
+    match message:
+        case UserMessage():
+            return "user", [*not_blank(message.content)]
+        case ToolResultMessage():
+            content = not_blank(message.content) or [text_block("(no output)")]
+            block: Block = {
+                "type": "tool_result",
+                "tool_use_id": message.tool_call_id,
+                "content": [*content],
+            }
+            return "user", [block | {"is_error": True} if message.is_error else block]
+        case AssistantMessage():
+            complete = message.stop_reason not in INCOMPLETE
+            return "assistant", [*not_blank(message.content)] if complete else []
+
+
+def not_blank(content: Iterable[Block]) -> list[Block]:
+    """Return *content* without text blocks that hold nothing but white space."""
+    # Not strip: it would copy all the text there is, for every request.
+    return [
+        b for b in content if b["type"] != "text" or not (str(b.get("text", "")) or " ").isspace()
+    ]
+
+
+def problems(api_messages: Sequence[Block]) -> list[str]:
+    """Return why the API would refuse *api_messages*, a sentence each; empty when it takes them."""
+    found: list[str] = []
+    seen: set[str] = set()
+    open_ids: list[str] = []
+    for index, message in enumerate(api_messages):
+        content = message["content"]
+        blocks = [b for b in content if isinstance(b, dict)] if isinstance(content, list) else []
+        role = message["role"]
+        if not blocks:
+            found.append(f"message {index} is empty")
+        if index == 0 and role != "user":
+            found.append("the first message is not the user's")
+        if index and role == api_messages[index - 1]["role"]:
+            found.append(f"messages {index - 1} and {index} have the same role")
+        results = [str(b["tool_use_id"]) for b in blocks if b["type"] == "tool_result"]
+        if sorted(results) != sorted(open_ids):
+            found.append(f"message {index} answers {results}, open are {open_ids}")
+        if any(b["type"] != "tool_result" for b in blocks[: len(results)]):
+            found.append(f"message {index} has something before its tool results")
+        open_ids = [str(b["id"]) for b in blocks if b["type"] == "tool_use"]
+        found += [f"tool use id {use!r} is not unique" for use in open_ids if use in seen]
+        seen.update(open_ids)
+    if open_ids:
+        found.append(f"tool uses {open_ids} have no results")
+    if api_messages and api_messages[-1]["role"] != "user":
+        found.append("the last message is not the user's")
+    return found

@@ -1,0 +1,123 @@
+"""The record itself: prompts and outputs that are appended, and a publisher that hears each change.
+
+Knows where an entry goes and when it was made, not what it means.
+"""
+
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+
+from agent_cli.contracts.errors import ConversationError
+from agent_cli.contracts.events import (
+    EventSink,
+    PromptCompleted,
+    PromptOutput,
+    PromptStarted,
+    PromptStateChanged,
+)
+from agent_cli.contracts.messages import now_ms
+from agent_cli.contracts.timeline import (
+    NO_USAGE,
+    Output,
+    Prompt,
+    PromptState,
+    ToolOutput,
+    Usage,
+    usage_of,
+)
+
+_NEXT_STATES: dict[PromptState, frozenset[PromptState]] = {
+    "running": frozenset({"running", "waiting_for_approval", "completed"}),
+    "waiting_for_approval": frozenset({"running"}),
+    "completed": frozenset(),
+}
+
+
+def new_id() -> str:
+    """Return an id that is unique in practice: 12 hexadecimal digits."""
+    return secrets.token_hex(6)
+
+
+def _ignore(_event: object) -> None:
+    """Publish to nobody."""
+
+
+def _last_ms(prompt: Prompt) -> int:
+    ends = (out.ended_at_ms or 0 for out in prompt.output if isinstance(out, ToolOutput))
+    return max([prompt.at_ms, *(out.at_ms for out in prompt.output), *ends])
+
+
+class Record:
+    """Prompts in order; times never run backwards; every change is published when it is made."""
+
+    def __init__(self, prompts: Iterable[Prompt] = ()) -> None:
+        self.publish: EventSink = _ignore
+        self.taken_back = NO_USAGE  # what prompts cost that somebody went back from
+        self._prompts = list(prompts)
+        self._last_ms = max(map(_last_ms, self._prompts), default=0)
+
+    @property
+    def prompts(self) -> Sequence[Prompt]:
+        """All prompts, oldest first. Read only."""
+        return self._prompts
+
+    @property
+    def usage(self) -> Usage:
+        """What the whole conversation used, prompts that were taken back included."""
+        return usage_of(self._prompts, self.taken_back)
+
+    def complete(self) -> None:
+        """Mark the last prompt as done, if it runs."""
+        if self._prompts and self._prompts[-1].state == "running":
+            self.set_state("completed")
+
+    def set_state(self, state: PromptState) -> None:
+        """Move the last prompt to *state*.
+
+        Raises:
+            ConversationError: It cannot go there from where it is.
+        """
+        prompt = self._prompts[-1]
+        if state not in _NEXT_STATES[prompt.state]:
+            raise ConversationError(f"a prompt cannot go from {prompt.state} to {state}")
+        prompt.state = state
+        if state == "completed":
+            self.publish(PromptCompleted(prompt.id))
+        else:
+            self.publish(PromptStateChanged(prompt.id, state))
+
+    def _start(self, prompt: Prompt) -> None:
+        self._prompts.append(prompt)
+        self.publish(PromptStarted(prompt))
+
+    def _append(self, output: Output) -> None:
+        prompt = self._prompts[-1]
+        prompt.output.append(output)
+        self.publish(PromptOutput(prompt.id, len(prompt.output) - 1, output))
+
+    def _insert(self, prompt: Prompt, index: int, output: Output) -> None:
+        prompt.output.insert(index, output)
+        self.publish(PromptOutput(prompt.id, index, output))
+
+    def _replace(self, output: Output) -> None:
+        """Put *output* where the one with its id stands."""
+        prompt, index = self._find(lambda old: old.id == output.id)
+        prompt.output[index] = output
+        self.publish(PromptOutput(prompt.id, index, output, replaced=True))
+
+    def _find_call(self, tool_call_id: str) -> tuple[Prompt, int]:
+        return self._find(
+            lambda old: isinstance(old, ToolOutput) and old.tool_call_id == tool_call_id
+        )
+
+    def _find(self, matches: Callable[[Output], bool]) -> tuple[Prompt, int]:
+        # From the end: entries are asked for while they are new.
+        for prompt in reversed(self._prompts):
+            for index in reversed(range(len(prompt.output))):
+                if matches(prompt.output[index]):
+                    return prompt, index
+        raise LookupError("no such entry")
+
+    def _now(self) -> int:
+        """Return the time, never before the last entry's: clocks step back, records must not."""
+        self._last_ms = max(self._last_ms, now_ms())
+        return self._last_ms

@@ -1,0 +1,108 @@
+"""From a stream of events to one reply, whole or as far as it came (document S4).
+
+Work and memory are linear in the text: pieces are kept, and joined only when somebody looks.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from agent_cli.contracts.errors import ModelError
+from agent_cli.contracts.messages import AssistantMessage, now_ms
+from agent_cli.contracts.provider import (
+    Reply,
+    ReplyEnd,
+    ReplyStart,
+    Retrying,
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+)
+from agent_cli.contracts.timeline import Block, text_block
+
+FinishReason = Literal["stop", "tool_calls", "length", "refusal"]
+_FINISH_REASONS: dict[str, FinishReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "pause_turn": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StreamResult:
+    """A whole stream, digested. `tool_calls` are complete tool_use blocks."""
+
+    thinking: str
+    content: str
+    tool_calls: tuple[Block, ...]
+    finish_reason: FinishReason
+
+
+def has_tool_calls(result: StreamResult) -> bool:
+    """Return whether there is at least one complete call to run."""
+    return bool(result.tool_calls)
+
+
+@dataclass(slots=True)
+class StreamProcessor:
+    """One reply as it comes in. A restart makes it empty again."""
+
+    model: str = ""
+    reply: Reply | None = None
+    started: bool = False
+    _pieces: list[TextDelta | ThinkingDelta] = field(default_factory=list)
+    _started_ms: int = field(default_factory=now_ms)
+
+    def feed(self, event: StreamEvent) -> None:
+        """Take in the next event."""
+        self.started = not isinstance(event, Retrying)
+        match event:
+            case ReplyStart():
+                self.model = event.model
+            case TextDelta() | ThinkingDelta():
+                self._pieces.append(event)
+            case ReplyEnd():
+                self.reply = event.reply
+            case Retrying():
+                self._pieces = []
+
+    def snapshot(self) -> Callable[[], AssistantMessage]:
+        """Return a function that builds the reply as it is now, whenever it is called."""
+        pieces, count = self._pieces, len(self._pieces)
+        return lambda: self._partial(pieces[:count])
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return "".join(piece.delta for piece in self._pieces if isinstance(piece, TextDelta))
+
+    def _partial(self, pieces: list[TextDelta | ThinkingDelta]) -> AssistantMessage:
+        thinking = "".join(p.delta for p in pieces if isinstance(p, ThinkingDelta))
+        text = "".join(p.delta for p in pieces if isinstance(p, TextDelta))
+        thought: list[Block] = [{"type": "thinking", "thinking": thinking}] if thinking else []
+        content = (*thought, text_block(text)) if text else tuple(thought)
+        return AssistantMessage(content, "", model=self.model, timestamp=self._started_ms)
+
+    async def process(self, stream: AsyncIterator[StreamEvent]) -> StreamResult:
+        """Consume *stream* to its end.
+
+        Raises:
+            ModelError: It ended without a complete reply.
+        """
+        async for event in stream:
+            self.feed(event)
+        if self.reply is None:
+            raise ModelError("the model's stream ended without a complete reply: ask again")
+        return digest(self.reply)
+
+
+def digest(reply: Reply) -> StreamResult:
+    """Return what a complete reply says, in S4's terms; calls only if they are meant to run."""
+    message = AssistantMessage(reply.content)
+    calls = message.tool_calls if reply.stop_reason == "tool_use" else ()
+    reason = _FINISH_REASONS.get(reply.stop_reason, "stop")
+    return StreamResult(message.thinking, message.text, calls, reason)

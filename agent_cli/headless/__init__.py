@@ -1,0 +1,1 @@
+"""Run one prompt without a REPL: `agent-cli -p`."""

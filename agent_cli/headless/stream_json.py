@@ -1,0 +1,46 @@
+"""Events as JSON objects, `type` first: what `--output-format stream-json` prints.
+
+One rule for every event: its fields under their own names. The exception is a growing reply, of
+which only the new piece is written; the whole of it each time would be quadratic.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from agent_cli.contracts.events import Event, MessageUpdate
+from agent_cli.contracts.timeline import Json
+
+_NAMES: Final = ("type", "kind", "role", "state")
+
+
+def to_json(event: Event) -> dict[str, Json]:
+    """Return *event* as an object whose first key is `type`."""
+    if isinstance(event, MessageUpdate):
+        return {"type": event.type, "event": _value(event.event)}
+    shown = _value(event)
+    assert isinstance(shown, dict)
+    return shown
+
+
+def to_line(shown: dict[str, Json]) -> str:
+    """Return *shown* as one line of printable ASCII.
+
+    Readers that split at U+2028 get whole objects, and a terminal gets no control characters.
+    """
+    return json.dumps(shown, separators=(",", ":")).replace("\x7f", "\\u007f")
+
+
+def _value(value: object) -> Json:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _value(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_value(part) for part in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [name for name in _NAMES if hasattr(value, name)]
+        fields = [field.name for field in dataclasses.fields(value)]
+        return {name: _value(getattr(value, name)) for name in dict.fromkeys(names + fields)}
+    raise TypeError(f"an event holds a {type(value).__name__}, which has no JSON form")

@@ -1,0 +1,1 @@
+"""Read prompts kept in Markdown files with front matter."""

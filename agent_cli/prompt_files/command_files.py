@@ -1,0 +1,203 @@
+"""Commands somebody wrote: markdown files whose text becomes a prompt.
+
+`review.md` is `/review`, `team/review.md` is `/team:review`. Files are read when they are used, so
+that an editor's last word counts; what lists them keeps only what has not changed.
+"""
+
+import asyncio
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from agent_cli.contracts.errors import UsageError
+from agent_cli.prompt_files import front_matter
+from agent_cli.system import paths
+
+FILE_BYTES_MAX: Final = 64 * 1024
+FILES_MAX: Final = 200
+_FOLDERS_MAX: Final = 200
+_HELP_CHARS_MAX: Final = 200
+_NAME: Final = re.compile(r"\w[\w.-]{0,63}(:\w[\w.-]{0,63})*")
+_PLACEHOLDER: Final = re.compile(r"(\\?)\$(ARGUMENTS|[1-9])(?!\w)")
+
+
+class CommandFolder(NamedTuple):
+    """A folder of commands.
+
+    Attributes:
+        source: Whose they are, in a word.
+        inside: Where its files must really lie; None for a folder of the user's own.
+        refusal: Why none of its files may be read, or "".
+        objection: Why what was read may not act, or ""; asked after reading.
+    """
+
+    path: Path
+    source: str
+    inside: Path | None = None
+    refusal: str = ""
+    objection: Callable[[], str] = lambda: ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandFile:
+    """A command; one with a `problem` cannot be used, one without a `name` not even be typed."""
+
+    folder: CommandFolder
+    path: Path
+    name: str
+    help: str = ""
+    argument: str = ""
+    problem: str = ""
+
+    @property
+    def source(self) -> str:
+        """Whose it is."""
+        return self.folder.source
+
+    async def text(self, argument: str) -> str:
+        """Return the file's text as it is now, with *argument* in it.
+
+        Raises:
+            UsageError: It cannot be read, or may not act any more.
+        """
+        return filled(await asyncio.to_thread(self._body), argument)
+
+    def _body(self) -> str:
+        _, body = _read(self.folder, self.path)
+        if objection := self.folder.objection():
+            raise UsageError(f"{self.path} is not used: {objection}")
+        return body
+
+
+class CommandFiles:
+    """The commands in folders, earlier ones first."""
+
+    def __init__(self, folders: Sequence[CommandFolder]) -> None:
+        self._folders = folders
+        self._known: dict[Path, tuple[object, CommandFile]] = {}
+
+    def commands(self) -> list[CommandFile]:
+        """Return all commands; of two with one name the first counts."""
+        return [command for folder in self._folders for command in self._commands_in(folder)]
+
+    def _commands_in(self, folder: CommandFolder) -> Iterator[CommandFile]:
+        stamps = {path: paths.stamp(path) for path in command_paths(folder.path)}
+        known = {path: self._known[path] for path in stamps if path in self._known}
+        old = {path: command for path, (stamp, command) in known.items() if stamp == stamps[path]}
+        new = {path: _described(folder, path) for path in stamps if path not in old}
+        # Once for all that was read: it looks at everything that acts in the workspace.
+        is_news = any(not command.problem for command in new.values())
+        objection = folder.objection() if is_news else ""
+        for path, stamp in stamps.items():
+            command = old.get(path) or new[path]
+            if path in new and objection and not command.problem:
+                command = replace(command, problem=f"{path} is not used: {objection}")
+            if not command.problem:  # a problem may be solved without a change of this file
+                self._known[path] = stamp, command
+            yield command
+
+
+async def written_out(prompt: str, commands: Iterable[CommandFile]) -> str:
+    """Return the text of the command that *prompt* begins with, or *prompt* where it is none.
+
+    Raises:
+        UsageError: The command cannot be used.
+    """
+    name, *behind = re.split(r"\s", prompt, maxsplit=1)
+    command = next((each for each in commands if each.name and f"/{each.name}" == name), None)
+    return await command.text("".join(behind).strip()) if command else prompt
+
+
+def command_paths(folder: Path) -> Iterator[Path]:
+    """Yield the files of *folder* that are commands, by path; not all when there are too many."""
+    yield from islice(_markdown_files(folder), FILES_MAX)
+
+
+def filled(body: str, argument: str) -> str:
+    r"""Return *body* with *argument* for $ARGUMENTS and its words for $1 to $9.
+
+    Without a place for it the argument comes last. `\$1` is no place. What was put in is not
+    looked at again.
+    """
+    words = _words(argument)
+    places = 0
+
+    def value(found: re.Match[str]) -> str:
+        nonlocal places
+        if found[1]:
+            return found[0][1:]
+        places += 1
+        if found[2] == "ARGUMENTS":
+            return argument
+        return words[int(found[2]) - 1] if int(found[2]) <= len(words) else ""
+
+    text = _PLACEHOLDER.sub(value, body).strip()
+    return f"{text}\n\n{argument}" if argument and not places else text
+
+
+def _words(argument: str) -> list[str]:
+    try:
+        return shlex.split(argument)
+    except ValueError:  # a quote that does not end, as in "don't"
+        return argument.split()
+
+
+def _markdown_files(folder: Path) -> Iterator[Path]:
+    # A stranger's folder may be a link to all there is; it is looked at before it is trusted.
+    for where, folders, names in islice(os.walk(folder), _FOLDERS_MAX):
+        folders.sort()
+        for name in sorted(names):
+            path = Path(where, name)
+            if path.suffix == ".md" and path.is_file():
+                yield path
+
+
+def _described(folder: CommandFolder, path: Path) -> CommandFile:
+    """Return the command in a file, or what keeps it from being one."""
+    name = ":".join(path.relative_to(folder.path).with_suffix("").parts)
+    if not _NAME.fullmatch(name):
+        why = f"{path} is no command: its name may hold letters, digits, dots, - and _ only"
+        return CommandFile(folder, path, "", problem=why)
+    try:
+        fields, body = _read(folder, path)
+    except UsageError as error:
+        return CommandFile(folder, path, name, problem=str(error))
+    first = next(line for line in body.splitlines() if line.strip()).lstrip("# ")
+    return CommandFile(
+        folder,
+        path,
+        name,
+        help=fields.get("description", first)[:_HELP_CHARS_MAX],
+        argument=fields.get("argument-hint", ""),
+    )
+
+
+def _read(folder: CommandFolder, path: Path) -> tuple[dict[str, str], str]:
+    """Return the front matter and the text of a command.
+
+    Raises:
+        UsageError: It may not be read, or cannot be used as it is.
+    """
+    if folder.refusal:
+        raise UsageError(f"{path} is not used: {folder.refusal}")
+    if folder.inside and not path.resolve().is_relative_to(folder.inside.resolve()):
+        raise UsageError(f"{path} is not used: it leads out of {folder.inside}")
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(FILE_BYTES_MAX + 1)
+        text = raw.decode("utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{path} is not used: it is not UTF-8 text") from error
+    if len(raw) > FILE_BYTES_MAX:
+        raise UsageError(f"{path} is not used: it has more than {FILE_BYTES_MAX // 1024} KB")
+    fields, body = front_matter.split(text)
+    if not body.strip():
+        raise UsageError(f"{path} is not used: it says nothing")
+    return fields or {}, body

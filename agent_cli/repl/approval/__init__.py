@@ -1,0 +1,1 @@
+"""Ask a person to approve tool calls."""

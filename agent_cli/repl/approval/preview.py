@@ -1,0 +1,129 @@
+"""A waiting call as a person is shown it: all that will happen, and nothing hidden."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import Tool, check_input
+from agent_cli.repl.approval.changes import Row, changes_of
+from agent_cli.repl.markdown.cells import cells
+from agent_cli.repl.markdown.cells import folded as broken
+from agent_cli.terminal.sanitize import reveal
+from agent_cli.terminal.writer import Lines, Style
+
+_EDIT_MARKS: Final[dict[str, tuple[str, Style]]] = {
+    "old": ("- ", "removed"),
+    "new": ("+ ", "added"),
+}
+_TAIL_ROWS: Final = 3
+_TAB_CELLS: Final = 4
+# A note instead of fewer rows than this would hide something and save next to nothing.
+_FOLDED_ROWS_MIN: Final = 3
+
+
+def preview(call: ToolCall, tools: Sequence[Tool]) -> list[Row]:
+    """Return the rows that show what *call* does: changes of a file, a command, plain values.
+
+    Nothing is left out and nothing is hidden: what would be invisible appears as an escape.
+    """
+    target = _written_by(call, tools)
+    return (changes_of(call.input, target) if target else []) or [*_values(call.input)]
+
+
+def folded(rows: Sequence[Row], *, rows_max: int, columns: int) -> tuple[Row, ...]:
+    """Return *rows* so that they take about *rows_max* rows of a screen; the end stays visible.
+
+    The same rows when they fit; else what was left out is counted.
+    """
+    if sum(-(-cells(_shown(row)) // columns) or 1 for row in rows) <= rows_max:
+        return tuple(rows)
+    cut = tuple(_cut(row, columns) for row in rows)
+    head = max(rows_max - _TAIL_ROWS - 1, 1)
+    left_out = len(cut) - head - _TAIL_ROWS
+    if left_out < _FOLDED_ROWS_MIN:
+        return cut
+    note = Row(f"… {left_out:,} more line{'' if left_out == 1 else 's'}, not shown here", "warning")
+    return (*cut[:head], note, *cut[-_TAIL_ROWS:])
+
+
+def write_rows(rows: Sequence[Row], writer: Lines) -> None:
+    """Write *rows*, neighbours of one style together; a row stays one line, whatever it holds."""
+    pending: list[str] = []
+    for at, row in enumerate(rows):
+        pending.append(row.text.replace("\n", "\\n"))
+        if at + 1 == len(rows) or rows[at + 1].style != row.style:
+            writer.aside("\n".join(pending), row.style)
+            pending.clear()
+
+
+def _written_by(call: ToolCall, tools: Sequence[Tool]) -> Path | None:
+    """Return the one file *call* says it will write, symlinks resolved."""
+    tool = next((tool for tool in tools if tool.name == call.name), None)
+    if tool is None:
+        return None
+    try:
+        paths = tool.writes(check_input(tool, call.input))
+    except ToolError:
+        return None
+    return Path(paths[0]) if len(paths) == 1 else None
+
+
+def _values(given: Json) -> Iterator[Row]:
+    for name, value in given.items() if isinstance(given, dict) else [("input", given)]:
+        match name, value:
+            case "command", str():
+                first, *others = reveal(value).split("\n")
+                yield Row(f"$ {first}")
+                # As a shell shows what it reads on: these lines are no commands of their own.
+                yield from (Row(f"> {line}") for line in others)
+            case "content", str():
+                yield from _marked("+ ", value, "added")
+            case "edits", [*edits]:
+                for edit in edits:
+                    yield from _edit(edit)
+            case _, str() if "\n" not in value:
+                yield Row(f"{name}: {reveal(value)}")
+            case _:
+                yield Row(f"{name}: {_literal(value)}")
+
+
+def _edit(edit: Json) -> Iterator[Row]:
+    if not isinstance(edit, dict):
+        yield Row(_literal(edit))
+        return
+    for name, value in edit.items():
+        if name in _EDIT_MARKS and isinstance(value, str):
+            mark, style = _EDIT_MARKS[name]
+            yield from _marked(mark, value, style)
+        else:
+            yield Row(f"{name}: {_literal(value)}")
+
+
+def _marked(mark: str, text: str, style: Style = "plain") -> Iterator[Row]:
+    for line in reveal(text).split("\n"):
+        yield Row(mark + line, style)
+
+
+def _literal(value: Json) -> str:
+    return reveal(json.dumps(value, ensure_ascii=False))
+
+
+def _cut(row: Row, columns: int) -> Row:
+    """Return *row* so that it fits into one row of the screen."""
+    text = _shown(row)
+    if cells(text) <= columns:
+        return row
+    note = f" … {len(row.text):,} characters in all"
+    if len(note) >= columns:  # it would be all there is to see
+        note = "…"
+    _, end = next(broken(text, max(columns - len(note), 1)))
+    return Row(text[:end] + note, row.style)
+
+
+def _shown(row: Row) -> str:
+    """Return the text of *row* as a screen shows it."""
+    return row.text.expandtabs(_TAB_CELLS)

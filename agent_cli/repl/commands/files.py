@@ -1,0 +1,117 @@
+"""Commands about the files the agent changed: see it, take it back; and what it should know."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from agent_cli.contracts.errors import UsageError
+from agent_cli.repl.commands.spec import Command, Context
+from agent_cli.repl.file_changes import Difference, TakenBack
+from agent_cli.repl.recall import said_in
+from agent_cli.terminal.narration import one_line
+
+_NAMED_MAX: Final = 20
+_COMMANDS_MAX: Final = 3
+
+
+async def _undo(context: Context, _argument: str) -> None:
+    taken = await asyncio.to_thread(context.app.file_changes.take_back)
+    context.writer.aside("\n".join(_told(context, taken)))
+
+
+def _told(context: Context, taken: TakenBack) -> Iterator[str]:
+    prompts = context.app.agent.conversation.prompts
+    said = next((said_in(prompt) for prompt in prompts if prompt.id == taken.run_id), "")
+    yield f"taken back: {said or 'an earlier run'}"
+    yield from _named("restored", taken.restored, context.app.workspace)
+    yield from _named("deleted ", taken.deleted, context.app.workspace)
+    if taken.commands:
+        shown = "; ".join(one_line(command) for command in taken.commands[:_COMMANDS_MAX])
+        more = len(taken.commands) - _COMMANDS_MAX
+        yield (
+            "commands ran too, and what they changed besides stays:"
+            f" {shown}{f' and {more} more' if more > 0 else ''}"
+        )
+
+
+def _named(verb: str, paths: Sequence[Path], workspace: Path) -> Iterator[str]:
+    for path in paths[:_NAMED_MAX]:
+        yield f"  {verb}  {_shown(path, workspace)}"
+    if len(paths) > _NAMED_MAX:
+        yield f"  and {len(paths) - _NAMED_MAX} more"
+
+
+async def _diff(context: Context, which: str) -> None:
+    if which not in ("", "run"):
+        raise UsageError(f"/diff takes run, for the last run only, not {one_line(which)}")
+    changes = context.app.file_changes
+    found = await asyncio.to_thread(changes.differences, last_run=bool(which))
+    if not found:
+        where = "its last run" if which else "this session"
+        context.writer.aside(f"the agent left no file different in {where}", "dim")
+        return
+    for difference in found:
+        _show(context, difference)
+    count = "1 file" if len(found) == 1 else f"{len(found)} files"
+    added, removed = sum(each.added for each in found), sum(each.removed for each in found)
+    context.writer.aside(f"{count}, +{added} −{removed}", "dim")
+
+
+def _show(context: Context, difference: Difference) -> None:
+    path = _shown(difference.path, context.app.workspace)
+    note = f"  ({difference.note})" if difference.note else ""
+    if context.controls:
+        size = f"  +{difference.added} −{difference.removed}" if difference.diff else ""
+        context.writer.aside(f"{difference.kind} {path}{size}{note}")
+        context.controls.show_diff(difference.diff)
+        return
+    old = "/dev/null" if difference.kind == "new" else str(Path("a") / path)
+    new = "/dev/null" if difference.kind == "deleted" else str(Path("b") / path)
+    text = difference.diff or f"({difference.note})"
+    if difference.diff and note:
+        context.writer.aside(f"{path}{note}")
+    context.writer.aside(f"--- {old}\n+++ {new}\n{text}")
+
+
+def _shown(path: Path, workspace: Path) -> str:
+    # Tools know only real paths; the workspace may have been reached through a link.
+    root = workspace.resolve()
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+
+async def _init(context: Context, wish: str) -> None:
+    text = await asyncio.to_thread((files("agent_cli.prompts") / "init.md").read_text, "utf-8")
+    context.say(f"{text}\n{wish}".strip())
+
+
+FILE_COMMANDS: Final = (
+    Command(
+        "diff",
+        "show what the agent changed in files, in this session or in its last run",
+        _diff,
+        "[run]",
+        beside_a_run=True,
+        choices=lambda _app: {"run": "the last run only"},
+        more="Against what the files hold now; what you changed too is marked. Needs no git.",
+    ),
+    Command(
+        "undo",
+        "take back what the agent's last run changed in files",
+        _undo,
+        during_a_run=False,
+        more=(
+            "Again, and the run before it is taken back. When you changed one of the files since,\n"
+            "nothing happens. What commands did stays. The model is told with your next prompt."
+        ),
+    ),
+    Command(
+        "init",
+        "let the model look around and write an AGENTS.md, or mend the one there is",
+        _init,
+        "[what matters]",
+        during_a_run=False,
+        asks_the_model=True,
+    ),
+)

@@ -1,0 +1,153 @@
+"""Slash commands: those that are built in, and those that are prompts somebody wrote."""
+
+import difflib
+import inspect
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Final
+
+from agent_cli.contracts.errors import UsageError
+from agent_cli.repl.commands.files import FILE_COMMANDS
+from agent_cli.repl.commands.help import about, every_line, overview
+from agent_cli.repl.commands.information import INFORMATION_COMMANDS
+from agent_cli.repl.commands.sessions import SESSION_COMMANDS
+from agent_cli.repl.commands.settings import SETTING_COMMANDS
+from agent_cli.repl.commands.spec import Command, Context
+from agent_cli.repl.mcp.prompts import server_commands
+from agent_cli.repl.ports import Application, PromptCommand
+from agent_cli.terminal.narration import one_line
+
+
+def commands_of(app: Application) -> Sequence[Command]:
+    """Return all commands there are now; of two with one name the first counts.
+
+    What is built in comes first, so that nothing can stand in for it.
+    """
+    found = {command.name: command for command in COMMANDS}
+    for prompt in app.prompt_commands():
+        if prompt.name:
+            found.setdefault(prompt.name, _saying(prompt))
+    for command in server_commands(app):
+        found.setdefault(command.name, command)
+    return list(found.values())
+
+
+def find_command(line: str, app: Application) -> tuple[Command, str]:
+    """Return the command *line* names, and what stands behind the name, trimmed.
+
+    Raises:
+        UsageError: There is no such command, or it takes no argument.
+    """
+    name, *behind = re.split(r"\s", line[1:], maxsplit=1)
+    argument = "".join(behind).strip()
+    commands = commands_of(app)
+    command = next((command for command in commands if command.name == name), None)
+    if command is None:
+        raise UsageError(f"there is no command /{one_line(name)}{_suggestion(name, commands)}")
+    if argument and not command.argument:
+        raise UsageError(f"/{name} takes nothing behind it")
+    return command, argument
+
+
+async def run_command(line: str, context: Context) -> None:
+    """Run *line*, which begins with a slash.
+
+    Raises:
+        UsageError: There is no such command, or it takes no argument.
+    """
+    command, argument = find_command(line, context.app)
+    pending = command.run(context, argument)
+    if inspect.isawaitable(pending):
+        await pending
+
+
+def _saying(prompt: PromptCommand) -> Command:
+    async def run(context: Context, argument: str) -> None:
+        if prompt.problem:
+            raise UsageError(prompt.problem)
+        context.say(await prompt.text(argument))
+
+    return Command(
+        prompt.name,
+        prompt.problem or prompt.help,
+        run,
+        prompt.argument or "[text]",
+        during_a_run=False,
+        asks_the_model=True,
+        source=prompt.source,
+    )
+
+
+def _suggestion(name: str, commands: Sequence[Command]) -> str:
+    names = [command.name for command in commands]
+    begun = [each for each in names if name and each.startswith(name)]
+    near = begun or difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean /{near[0]}?" if near else "; /help lists them"
+
+
+def _help(context: Context, name: str) -> None:
+    commands = commands_of(context.app)
+    if not name:
+        broken = {prompt.name for prompt in context.app.prompt_commands() if prompt.problem}
+        usable = [command for command in commands if command.name not in broken]
+        text = overview(_groups(usable), [*_faults(context.app)])
+    elif name == "all":
+        text = every_line(commands)
+    else:
+        command, _ = find_command(f"/{name.removeprefix('/')}", context.app)
+        text = about(command, command.choices(context.app))
+    context.writer.aside(text)
+
+
+def _groups(commands: Sequence[Command]) -> dict[str, list[Command]]:
+    """Return the commands by what they are about; those that are not built in by their source."""
+    groups = {name: [*group] for name, group in _GROUPS.items()}
+    for command in commands:
+        if command.source:
+            groups.setdefault(command.source, []).append(command)
+    return groups
+
+
+def _faults(app: Application) -> Iterator[str]:
+    """Yield why commands somebody wrote cannot be used: they are broken, or have no name left."""
+    taken = {command.name: "built in" for command in COMMANDS}
+    for prompt in app.prompt_commands():
+        if prompt.problem:
+            yield prompt.problem
+        elif prompt.name in taken:
+            first = taken[prompt.name]
+            yield f"/{prompt.name} ({prompt.source}) is not used: another one ({first}) comes first"
+        taken.setdefault(prompt.name, prompt.source)
+
+
+def _all_commands(app: Application) -> Mapping[str, str]:
+    return {command.name: command.help for command in commands_of(app)}
+
+
+async def _doctor(context: Context, _argument: str) -> None:
+    context.writer.aside("looking …", "dim")
+    context.writer.aside(await context.app.examine())
+
+
+def _exit(context: Context, _argument: str) -> None:
+    context.leave()
+
+
+_GROUPS: Final[Mapping[str, Sequence[Command]]] = {
+    "conversation": SESSION_COMMANDS,
+    "files": FILE_COMMANDS,
+    "settings": SETTING_COMMANDS,
+    "what is there": INFORMATION_COMMANDS,
+    "this program": (
+        Command("help", "show what there is", _help, "[name]", choices=_all_commands),
+        Command(
+            "doctor",
+            "check the key, the endpoint, servers, the sandbox and what else can be wrong",
+            _doctor,
+            during_a_run=False,
+        ),
+        Command("exit", "leave; so do exit, quit and Ctrl-D", _exit),
+    ),
+}
+COMMANDS: Final = tuple(chain.from_iterable(_GROUPS.values()))

@@ -1,0 +1,151 @@
+"""Commands about the conversation itself: go on with another one, copy it, go back, keep it."""
+
+import asyncio
+import time
+from typing import Final
+
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.timeline import typed_in
+from agent_cli.repl.commands.spec import LISTED_MAX, Command, Context, index_of, pick
+from agent_cli.repl.ports import KeptSession, Sessions
+from agent_cli.repl.recall import recalled, said_in, typed_prompts
+from agent_cli.terminal.narration import ago, one_line
+
+# What stands behind it, its age and id, is to fit on a row of 100 columns.
+_TITLE_CHARS_MAX: Final = 50
+
+
+def _clear(context: Context, _argument: str) -> None:
+    context.app.clear()
+    context.writer.aside("a new conversation begins", "dim")
+
+
+async def _resume(context: Context, wanted: str) -> None:
+    """Go on with the session whose id begins so, or that has this number in the list."""
+    is_number = wanted.isdecimal() and int(wanted) <= LISTED_MAX
+    if wanted and not is_number:
+        await _go_on_with(context, wanted)
+        return
+    sessions = await asyncio.to_thread(_others, context.app.sessions)
+    if not sessions:
+        raise UsageError("there is no other session to go on with")
+    if is_number:
+        index: int | None = index_of(wanted, len(sessions))
+    else:
+        index = await pick(
+            context, [f"{_about(each)} · {each.id}" for each in sessions], "which session?"
+        )
+    if index is not None:
+        await _go_on_with(context, sessions[index].id)
+
+
+def _others(sessions: Sessions) -> list[KeptSession]:
+    """Return the sessions that can be gone on with; reads files."""
+    return [each for each in sessions.list() if each.id != sessions.id and not each.problem]
+
+
+async def _go_on_with(context: Context, id: str) -> None:
+    await context.app.sessions.resume(id)
+    context.writer.aside(f"session {context.app.sessions.id} goes on", "dim")
+    conversation = context.app.agent.conversation
+    if context.controls:
+        context.controls.show_earlier(conversation)
+    elif end := recalled(conversation):
+        context.writer.aside(end, "dim")
+
+
+def _about(session: KeptSession) -> str:
+    parts = [
+        one_line(session.title, _TITLE_CHARS_MAX) or "-",
+        ago(time.time() - session.updated_at_ms / 1000),
+        f"{session.prompts} prompt{'' if session.prompts == 1 else 's'}",
+        *(["waits for a decision"] if session.waiting else []),
+    ]
+    return " · ".join(parts)
+
+
+async def _fork(context: Context, _argument: str) -> None:
+    before = context.app.sessions.id
+    await context.app.sessions.fork()
+    context.writer.aside(
+        f"session {context.app.sessions.id} goes on as a copy; {before} stays as it is", "dim"
+    )
+
+
+async def _rewind(context: Context, number: str) -> None:
+    """Go back to before a prompt, counted from the last; its text returns to the input."""
+    prompts = typed_prompts(context.app.agent.conversation)[::-1]
+    if not prompts:
+        raise UsageError("there is no prompt to go back to")
+    if number:
+        index: int | None = index_of(number, len(prompts))
+    else:
+        index = await pick(context, list(map(said_in, prompts)), "to before which?")
+    if index is None:
+        return
+    prompt = prompts[index]
+    context.app.sessions.rewind(prompt.id)
+    context.writer.aside(f"back to before: {said_in(prompt)} (files stay as they are)", "dim")
+    if context.controls and prompt.input:
+        context.controls.put_back(typed_in(prompt.input.content))
+
+
+async def _compact(context: Context, focus: str) -> None:
+    await context.app.compact(focus)
+
+
+def _uncompact(context: Context, _argument: str) -> None:
+    context.app.uncompact()
+    context.writer.aside("the model is sent the whole conversation again", "dim")
+
+
+async def _export(context: Context, to: str) -> None:
+    match to or "md":
+        case "md" | "html" | "json" as wanted:
+            path = await asyncio.to_thread(context.app.sessions.export, wanted)
+            context.writer.aside(f"written without secrets: {path}")
+        case _:
+            raise UsageError(f"/export writes md, html or json, not {one_line(to)}")
+
+
+SESSION_COMMANDS: Final = (
+    Command("clear", "forget the conversation and begin a new one", _clear, during_a_run=False),
+    Command(
+        "resume",
+        "go on with an earlier session",
+        _resume,
+        "[id or number]",
+        during_a_run=False,
+        choices=lambda app: {each.id: _about(each) for each in _others(app.sessions)},
+    ),
+    Command("fork", "go on with a copy of this session", _fork, during_a_run=False),
+    Command(
+        "rewind",
+        "go back to before a prompt, 1 being the last one; files stay as they are",
+        _rewind,
+        "[number]",
+        during_a_run=False,
+    ),
+    Command(
+        "compact",
+        "replace older messages by a summary",
+        _compact,
+        "[what to keep]",
+        during_a_run=False,
+    ),
+    Command(
+        "uncompact",
+        "send the model again what a summary replaced",
+        _uncompact,
+        during_a_run=False,
+    ),
+    Command(
+        "export",
+        "write the session into a file of the workspace",
+        _export,
+        "[md|html|json]",
+        during_a_run=False,
+        choices=lambda _app: dict.fromkeys(("md", "html", "json"), ""),
+        more="md, if nothing else is said. Secrets are left out.",
+    ),
+)

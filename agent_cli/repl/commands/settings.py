@@ -1,0 +1,147 @@
+"""Commands about how the next request is made, and who may do what without being asked."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, get_args
+
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.provider import ThinkingLevel
+from agent_cli.repl.commands.spec import Command, Context, pick
+from agent_cli.repl.look import ThemeName
+from agent_cli.repl.permissions import Mode
+from agent_cli.terminal.narration import one_line
+
+_MODES: Final[dict[Mode, str]] = {
+    "ask": "asks before every change",
+    "auto-edit": "edits files of the workspace without asking",
+    "plan": "only looks around",
+    "yolo": "asks only what must be asked",
+}
+_LEVELS: Final[dict[str, ThinkingLevel | None]] = {
+    "default": None,
+    **{level: level for level in get_args(ThinkingLevel)},
+}
+
+
+def _model(context: Context, name: str) -> Awaitable[None] | None:
+    named = {alias: f"{alias} = {id}" for alias, id in context.app.models.items()}
+    if name:
+        context.app.use_model(name)
+    current = context.app.agent.state.model
+    lines = [f"model: {current.id if current else 'none'}"]
+    if _may_choose(context, name):
+        return _choose(context, _model, named, f"{lines[0]}; which one?")
+    if not name:
+        lines += [f"  {row}" for row in named.values()]
+    context.writer.aside("\n".join(lines))
+    return None
+
+
+def _effort(context: Context, name: str) -> Awaitable[None] | None:
+    agent = context.app.agent
+    if _may_choose(context, name):
+        levels, now = {level: level for level in _LEVELS}, agent.state.thinking_level
+        return _choose(context, _effort, levels, f"effort: {now or 'default'}; how much?")
+    if name:
+        if name not in _LEVELS:
+            raise UsageError(
+                f"there is no effort {one_line(name)}; there are: {', '.join(_LEVELS)}"
+            )
+        agent.set_thinking_level(_LEVELS[name])
+    choice = "" if name else f" (of {', '.join(_LEVELS)})"
+    context.writer.aside(f"effort: {agent.state.thinking_level or 'default'}{choice}")
+    return None
+
+
+def _mode(context: Context, name: str) -> Awaitable[None] | None:
+    permissions = context.app.permissions
+    described: dict[str, str] = {mode: f"{mode}: {what}" for mode, what in _MODES.items()}
+    if _may_choose(context, name):
+        return _choose(context, _mode, described, f"mode: {permissions.mode}; which one?")
+    if name:
+        mode = next((known for known in _MODES if known == name), None)
+        if mode is None:
+            raise UsageError(f"there is no mode {one_line(name)}; there are: {', '.join(_MODES)}")
+        permissions.mode = mode
+    lines = [f"mode: {permissions.mode}, {_MODES[permissions.mode]}"]
+    if not name:
+        lines += [f"  {row}" for row in described.values()]
+    context.writer.aside("\n".join(lines))
+    return None
+
+
+def _permissions(context: Context, _argument: str) -> None:
+    permissions = context.app.permissions
+    lines = [f"mode: {permissions.mode}, {_MODES[permissions.mode]}"]
+    lines += [
+        f"  {kind} {rule}" + (f"  ({rule.origin})" if rule.origin else "")
+        for kind, rule in permissions.rules()
+    ]
+    if len(lines) == 1:
+        lines.append("  no rules")
+    context.writer.aside("\n".join(lines))
+
+
+def _theme(context: Context, name: str) -> Awaitable[None] | None:
+    if context.controls is None:
+        raise UsageError("/theme needs a screen")
+    if _may_choose(context, name):
+        names = {each: each for each in get_args(ThemeName)}
+        return _choose(context, _theme, names, f"theme, now {context.controls.theme}:")
+    more = f"of {', '.join(get_args(ThemeName))}"
+    if name:
+        context.controls.use_theme(name)
+        more = "in this session; the setting ui.theme keeps it"
+    context.writer.aside(f"theme: {context.controls.theme} ({more})")
+    return None
+
+
+def _may_choose(context: Context, name: str) -> bool:
+    """Whether a list to choose from is shown, because no *name* was typed."""
+    return not name and context.controls is not None and context.may_wait
+
+
+async def _choose(
+    context: Context,
+    run: Callable[[Context, str], object],
+    rows: Mapping[str, str],
+    question: str,
+) -> None:
+    """Let somebody choose what *run* gets: a key of *rows*, which describe them."""
+    index = await pick(context, list(rows.values()), question)
+    if index is not None:
+        run(context, list(rows)[index])
+
+
+SETTING_COMMANDS: Final = (
+    Command(
+        "model",
+        "show the model, or use another one",
+        _model,
+        "[name]",
+        choices=lambda app: app.models,
+        more="A name of the list, or any model's id. From the next request on, a run's too.",
+    ),
+    Command(
+        "effort",
+        "show how much the model thinks, or change it",
+        _effort,
+        "[level]",
+        choices=lambda _app: dict.fromkeys(_LEVELS, ""),
+    ),
+    Command(
+        "mode",
+        "show what is asked before it happens, or change it",
+        _mode,
+        "[mode]",
+        choices=lambda _app: {str(mode): what for mode, what in _MODES.items()},
+        more="\n".join(f"{mode}: {what}" for mode, what in _MODES.items()),
+    ),
+    Command("permissions", "list the rules in force", _permissions),
+    Command(
+        "theme",
+        "show answers in other colours",
+        _theme,
+        "[name]",
+        choices=lambda _app: dict.fromkeys(get_args(ThemeName), ""),
+    ),
+)

@@ -1,0 +1,147 @@
+"""Commands the person runs with `!`: output is shown as it comes, and offered to the model."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from asyncio.subprocess import Process
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.timeline import text_block
+from agent_cli.terminal.writer import OutputLines
+
+_OFFERED_CHARS_MAX: Final = 20_000
+_HALF_BYTES_MAX: Final = 500_000
+_CHUNK_BYTES: Final = 64 * 1024
+
+
+class OwnCommands:
+    """Runs what stands behind a `!`, and keeps what it wrote until the model is told something."""
+
+    def __init__(self, output: OutputLines) -> None:
+        self._output = output
+        self._offered: list[str] = []
+
+    async def run(self, line: str, cancel: CancelToken) -> None:
+        """Run a line with `!`, or with `!!` of which the model learns nothing.
+
+        Raises:
+            UsageError: There is no command in it, or none that can be run.
+            Aborted: *cancel* came.
+        """
+        command = line.lstrip("!").strip()
+        if not command:
+            raise UsageError("there is no command behind the !")
+        process = await _started(command)
+        show = partial(self._output.foreign, style="dim")
+        output = _Output(show)
+        ending = "[interrupted]"
+        try:
+            code = await _exit_code(process, output, cancel)
+            ending = f"[exit code {code}]" if code else ""
+        finally:
+            output.show_rest()
+            if not line.startswith("!!"):
+                self._offered.append(_as_context(command, output.text, ending))
+        if ending:
+            show(ending)
+
+    def offered_with(self, message: UserMessage) -> UserMessage:
+        """Return *message* behind what was kept, which is not kept any longer."""
+        offered, self._offered = self._offered, []
+        before = [text_block("\n".join([*offered, ""]))] if offered else []
+        return UserMessage((*before, *message.content))
+
+
+class _Output:
+    """What a command wrote; of what is too much the middle is left out.
+
+    A line is shown once it is whole and as long as it belongs to the first half.
+    """
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show = show
+        self._kept = bytearray()
+        self._shown_bytes = 0
+        self._left_out_bytes = 0
+
+    def add(self, chunk: bytes) -> None:
+        """Take what came next, and show the lines it ends."""
+        was_half = len(self._kept) > _HALF_BYTES_MAX
+        self._kept += chunk
+        if (too_many := len(self._kept) - 2 * _HALF_BYTES_MAX) > 0:
+            del self._kept[_HALF_BYTES_MAX : _HALF_BYTES_MAX + too_many]
+            self._left_out_bytes += too_many
+        end = max(self._shown_bytes, self._kept.rfind(b"\n", self._shown_bytes, _HALF_BYTES_MAX))
+        # Blank lines wait for what comes after them: at the end they are not shown.
+        if lines := self._kept[self._shown_bytes : end].rstrip(b"\n"):
+            self._show(_lines(lines))
+            self._shown_bytes += len(lines) + 1
+        if len(self._kept) > _HALF_BYTES_MAX and not was_half:
+            self._show("[much output: the rest is shown when the command has ended]")
+
+    def show_rest(self) -> None:
+        """Show what is not shown yet: nothing more comes."""
+        if rest := _lines(self._whole()[self._shown_bytes :]):
+            self._show(rest)
+
+    @property
+    def text(self) -> str:
+        """All that was kept, without newlines at its end."""
+        return _lines(self._whole())
+
+    def _whole(self) -> bytes:
+        if not self._left_out_bytes:
+            return bytes(self._kept)
+        note = f"\n[{self._left_out_bytes:,} bytes left out here]\n".encode()
+        return bytes(self._kept[:_HALF_BYTES_MAX]) + note + self._kept[_HALF_BYTES_MAX:]
+
+
+def _lines(output: bytes | bytearray) -> str:
+    """Return *output* as text; of a line that was written over, such as a progress bar, the end."""
+    lines = output.decode(errors="replace").rstrip("\n").split("\n")
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+
+
+async def _started(command: str) -> Process:
+    """Start *command* in the person's shell, in a group of its own."""
+    try:
+        return await asyncio.create_subprocess_shell(
+            command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:  # too long, a NUL in it, no folder to run it in
+        raise UsageError(f"the command cannot be run: {error}") from error
+
+
+async def _exit_code(process: Process, output: _Output, cancel: CancelToken) -> int:
+    """Hand what *process* writes to *output* until its end; a cancel ends its group."""
+    assert process.stdout
+    try:
+        async with cancel.scope():
+            while chunk := await process.stdout.read(_CHUNK_BYTES):
+                output.add(chunk)
+            return await process.wait()
+    except BaseException:
+        # The shell may have ended: what it left running in its group has not.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+        raise
+
+
+def _as_context(command: str, output: str, ending: str) -> str:
+    """Return what the model reads of a command that was run before the next message."""
+    if len(output) > _OFFERED_CHARS_MAX:
+        half = _OFFERED_CHARS_MAX // 2
+        output = f"{output[:half]}\n[cut here]\n{output[-half:]}"
+    said = "\n".join(filter(None, (output, ending)))
+    return f"I ran this command:\n$ {command}\n{said}\n"

@@ -1,0 +1,67 @@
+"""What a line comes to: a command, a command of the person's own, or something for the model."""
+
+from collections.abc import Callable, Sequence
+
+from agent_cli.attachments.attachments import Attachments
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.repl.commands.registry import run_command
+from agent_cli.repl.commands.shell_escape import OwnCommands
+from agent_cli.repl.commands.spec import Context, Controls
+from agent_cli.repl.dialogue import Dialogue
+from agent_cli.repl.message_builder import meant
+from agent_cli.repl.ports import Application
+from agent_cli.terminal.writer import OutputLines
+
+
+class LineWork:
+    """Does what lines say, the same for every front end that has a person in front of it.
+
+    `attachments` are the pictures of the session.
+    """
+
+    def __init__(
+        self,
+        app: Application,
+        *,
+        lines: OutputLines,
+        questions: Dialogue,
+        leave: Callable[[], None],
+        controls: Controls | None = None,
+    ) -> None:
+        """Do nothing yet; what commands may touch is described at `Context`."""
+        self.attachments = Attachments(app.workspace)
+        self._app = app
+        self._lines = lines
+        self._questions = questions
+        self._leave = leave
+        self._controls = controls
+        self._own_commands = OwnCommands(lines)
+
+    async def do(self, line: str, cancel: CancelToken) -> Sequence[UserMessage]:
+        """Do what *line* says and return what it says to the model.
+
+        The first message begins with what the person's own commands wrote since the last one.
+
+        Raises:
+            AgentCliError: It cannot be done.
+            Aborted: *cancel* came.
+        """
+        # Not from a pipe: what is fed to us may be text that only looks like that.
+        if line.startswith("!") and self._questions.can_ask:
+            await self._own_commands.run(line, cancel)
+            return ()
+        said: list[str | UserMessage] = []
+        async with cancel.scope():
+            if line.startswith("/"):
+                await run_command(line, self.context(said.append))
+            elif line:
+                said.append(line)
+            sent = [
+                await meant(each, self.attachments, self._app.servers, self._lines) for each in said
+            ]
+        return [self._own_commands.offered_with(message) for message in sent]
+
+    def context(self, say: Callable[[str | UserMessage], None]) -> Context:
+        """Return what a command may touch; what it says goes to *say*."""
+        return Context(self._app, self._lines, self._questions, self._leave, say, self._controls)

@@ -1,0 +1,298 @@
+"""What becomes of what is typed while a session runs on a real terminal.
+
+Loaded beside the first prompt, not before it.
+"""
+
+import asyncio
+import inspect
+import os
+import time
+from collections import deque
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final, NoReturn
+
+from prompt_toolkit.completion import ThreadedCompleter
+
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import Aborted, AgentCliError, UsageError
+from agent_cli.contracts.events import AgentEnd, AgentStart, Event, MessageStart, UsageChanged
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.core.run_result import RunResult
+from agent_cli.repl.commands.registry import find_command, run_command
+from agent_cli.repl.dispatch import LineWork
+from agent_cli.repl.live.bell import Bell
+from agent_cli.repl.live.controls import ScreenControls
+from agent_cli.repl.live.input.completion import Completions, sources_of
+from agent_cli.repl.live.input.editing import edit_text
+from agent_cli.repl.live.input.pictures import Pictures
+from agent_cli.repl.live.listener import queue_row
+from agent_cli.repl.live.opening import open_dialogs, open_display
+from agent_cli.repl.live.outbox import Outbox
+from agent_cli.repl.live.screen import LiveScreen
+from agent_cli.repl.live.status import Status
+from agent_cli.repl.look import Look
+from agent_cli.repl.mcp.resources import named_in
+from agent_cli.repl.ports import Application
+from agent_cli.repl.runs import LeftWaiting, Runs, told
+from agent_cli.terminal.alerts import alert
+from agent_cli.terminal.narration import one_line
+
+_LEAVING: Final = ("exit", "quit")
+
+
+class LiveShell:
+    """One conversation on a screen. Whatever goes wrong in a line, the next one can be typed.
+
+    Lines are done one after the other, and shown when their turn comes. During a run a line is for
+    the agent: steering, or, asked for, a follow-up. Nothing that was typed is dropped: what a run
+    did not take is sent when it ends, or comes back into the input when it was stopped.
+    """
+
+    def __init__(self, app: Application, screen: LiveScreen, look: Look) -> None:
+        self._app = app
+        self._screen = screen
+        self._lines: deque[str] = deque()
+        self._arrived = asyncio.Event()
+        self._command: CancelToken | None = None
+        self._runs_own_command = False
+        self._tasks = asyncio.TaskGroup()
+        self._agent_runs = False
+        self._is_working = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._status = Status(app.agent)
+        screen.status = self._status_text
+        renew = partial(asyncio.get_running_loop().call_soon_threadsafe, screen.complete_again)
+        screen.buffer.completer = ThreadedCompleter(Completions(sources_of(app, renew)))
+        self.display, results = open_display(app, screen, look)
+        self._controls = ScreenControls(screen, self.display, results)
+        self._line_work = LineWork(
+            app,
+            lines=self.display,
+            questions=screen.asking,
+            leave=screen.leave,
+            controls=self._controls,
+        )
+        self._pictures = Pictures(screen, self._line_work.attachments)
+        self._outbox = Outbox(app.agent, self._line_work.attachments, screen.put_back)
+        self._runs = Runs(
+            app,
+            questions=screen.asking,
+            lines=self.display,
+            before_asking=self.display.show_now,
+            editor=partial(edit_text, screen.painter),
+        )
+        app.agent.subscribe(self._track)
+        self._bell = Bell(
+            lambda text: screen.send(alert(text, look.notify, os.environ)), time.monotonic
+        )
+        app.agent.subscribe(self._bell)
+
+    def greet(self) -> None:
+        """Show what is there: tools, servers, logs."""
+        self.display.aside("\n".join(self._app.overview()), "dim")
+        self._controls.show_earlier(self._app.agent.conversation)
+        dialogs = open_dialogs(self._app, self._screen, self.display, self._bell)
+        self._app.answer_servers(dialogs)
+
+    async def run(self) -> None:
+        """Show what happens and do what is typed, until cancelled."""
+        async with self._tasks as tasks:
+            tasks.create_task(self.display.run())
+            tasks.create_task(self._pictures.run())
+            tasks.create_task(self._work())
+
+    async def stop(self) -> None:
+        """End what runs and return when it has ended."""
+        self._lines.clear()
+        self.interrupt()
+        await self.wait_for_idle()
+
+    async def wait_for_idle(self) -> None:
+        """Return when neither a run nor a command goes on."""
+        await self._idle.wait()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a run or a command goes on."""
+        return not self._idle.is_set()
+
+    @property
+    def queued(self) -> Sequence[str]:
+        """What waits to be delivered, one line each."""
+        return [*self._outbox.rows(), *map(queue_row, self._lines)]
+
+    def queue(self, lines: Iterable[str]) -> None:
+        """Do *lines* one after the other, as soon as nothing else is being done."""
+        self._lines.extend(lines)
+        if self._lines:
+            self._idle.clear()
+            self._arrived.set()
+
+    def submit(self, text: str, *, follow_up: bool) -> bool:
+        """Take what was typed; False leaves it in the input."""
+        try:
+            self._take(text, follow_up=follow_up)
+        except AgentCliError as error:
+            self.display.notice(str(error), "error")
+            return False
+        return True
+
+    def _take(self, text: str, *, follow_up: bool) -> None:
+        if not text.startswith(("/", "!")):
+            text = self._line_work.attachments.marked(text)
+        if text in _LEAVING:
+            self._say(text)
+            self._screen.leave()
+        elif text.startswith(("/", "!")) and self.is_busy:
+            self._command_meanwhile(text)
+        elif text and self._agent_runs and not named_in(text, self._app.servers):
+            self._outbox.put(text, follow_up=follow_up)
+            self._do_beside(self._outbox.hand_over())
+        elif text:
+            self.queue([text])
+        self._screen.refresh()
+
+    def interrupt(self) -> None:
+        """Stop the run or the command; what was queued comes back into the input."""
+        self.display.hurry()
+        self._app.agent.abort()
+        if self._command:
+            self._command.cancel()
+
+    def take_back(self) -> str | None:
+        """Return what was queued last, no longer queued."""
+        return self._lines.pop() if self._lines else self._outbox.take_back()
+
+    def pause(self, *, paused: bool) -> None:
+        """Hold the display, or let it go on."""
+        self.display.pause(paused=paused)
+
+    def _say(self, text: str) -> None:
+        self.display.said(self._screen.echo(text))
+        self.display.flush()
+
+    def _command_meanwhile(self, text: str) -> None:
+        """Do at once what does not touch the run; a prompt waits for its end.
+
+        Raises:
+            AgentCliError: It cannot be done, or not now.
+        """
+
+        def too_early(_said: object = None) -> NoReturn:
+            what = "a command of yours" if text.startswith("!") else one_line(text)
+            first = "the command before it" if self._command else "the run"
+            raise UsageError(f"{what} waits for the end of {first}; Ctrl-C stops it")
+
+        if text.startswith("!"):
+            too_early()
+        command, argument = find_command(text, self._app)
+        if command.asks_the_model:
+            self.queue([text])
+            return
+        if not command.during_a_run:
+            too_early()
+        context = replace(self._line_work.context(too_early), may_wait=False)
+        if command.beside_a_run:
+            self._do_beside(run_command(text, context))
+            return
+        pending = command.run(context, argument)
+        if inspect.iscoroutine(pending):
+            pending.close()  # it has not begun
+            too_early()
+
+    def _do_beside(self, work: Coroutine[None, None, None]) -> None:
+        """Do what may take a moment while the run goes on."""
+        self._tasks.create_task(told(work, self.display))
+
+    async def _work(self) -> None:
+        while True:
+            self._arrived.clear()
+            while self._has_work():
+                self._is_working = True
+                self._idle.clear()
+                try:
+                    await told(self._do_next(), self.display)
+                except LeftWaiting:
+                    self._idle.set()
+                    return
+                self.display.flush()
+            self._is_working = False
+            if not self._agent_runs:  # a reminder may have begun a run meanwhile
+                self._idle.set()
+                self.display.leave_space()
+                self._screen.refresh()
+            await self._arrived.wait()
+
+    def _has_work(self) -> bool:
+        waiting = self._app.agent.conversation.waiting
+        return not self._agent_runs and bool(self._lines or waiting or self._outbox)
+
+    async def _do_next(self) -> None:
+        if not self._lines:
+            if not self._app.agent.conversation.waiting:
+                await self._outbox.hand_over()
+            self._settle(await self._runs.go_on())
+            return
+        line = self._lines.popleft()
+        self._say(line)
+        self._command = CancelToken()
+        self._runs_own_command = line.startswith("!")  # it may be silent for long
+        self._screen.refresh()
+        try:
+            said = await self._line_work.do(line, self._command)
+        except AgentCliError as error:
+            if isinstance(error, Aborted):
+                self._give_back()
+            if not line.startswith(("/", "!")):
+                self._screen.put_back(line)
+            raise
+        finally:
+            self._command, self._runs_own_command = None, False
+            self._status.refresh()
+        for message in said:
+            self._settle(await self._runs.prompt(message))
+
+    def _settle(self, result: RunResult | None) -> None:
+        """Give back what was queued for a run that was stopped or failed."""
+        if result is None or result.stop_reason in ("aborted", "error"):
+            self._give_back()
+
+    def _give_back(self) -> None:
+        if texts := [*self._outbox.take_all(), *self._lines]:
+            self._lines.clear()
+            self._screen.put_back("\n\n".join(texts))
+
+    def _status_text(self) -> str:
+        held = f"paused, {self.display.waiting_chars:,} characters held: Ctrl-Q goes on"
+        queued = len(self._outbox) + len(self._lines)
+        return self._status.text(
+            self._app.badges(),
+            urgent=[
+                *([held] if self.display.is_paused else []),
+                *(["running, Ctrl-C stops"] if self._runs_own_command else []),
+                *([f"{queued} queued"] if queued else []),
+                *([self._screen.app.vi_mode] if self._screen.app.vi_mode else []),
+            ],
+            columns=self._screen.columns - 1,
+        )
+
+    def _track(self, event: Event) -> None:
+        """Follow the runs; a reminder may begin one too."""
+        match event:
+            case AgentStart():
+                self._agent_runs = True
+                self._idle.clear()
+            case AgentEnd():
+                self._agent_runs = False
+                if not self._is_working:
+                    self._arrived.set()
+            case MessageStart(message=UserMessage() as message) if self._outbox.delivered(message):
+                self.display.said(self._screen.echo(message.text))
+                self._screen.refresh()
+        self._status(event)
+        if isinstance(event, AgentEnd | UsageChanged):
+            self._screen.refresh()
+        self.display(event)

@@ -1,0 +1,127 @@
+"""Files and folders of the workspace behind an @, listed in the background and kept up to date."""
+
+import logging
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import structlog
+from prompt_toolkit.completion import Completion
+
+from agent_cli.repl.live.input.path_search import PathSearch
+from agent_cli.system.programs import find_program
+from agent_cli.terminal.narration import one_line
+from agent_cli.terminal.references import reference_before, reference_to
+from agent_cli.terminal.sanitize import reveal
+
+_log = structlog.wrap_logger(logging.getLogger(__name__))
+_PATHS_MAX: Final = 200_000
+_SHOWN_CHARS_MAX: Final = 200
+_GIT_LIMIT_S: Final = 10
+# Typing goes on with the list as it is; one that is older is renewed meanwhile.
+_FRESH_S: Final = 2.0
+_FIRST_LIMIT_S: Final = 30.0
+_SKIPPED: Final = {"node_modules", "__pycache__", "dist", "build", ".git"}
+
+
+class FileChoices:
+    """A source of completions: the paths below a folder, as they are at most seconds ago.
+
+    Only the first list is waited for. When a later one differs, `on_change` is called, in the
+    thread that made it.
+    """
+
+    def __init__(
+        self,
+        paths: Callable[[], Iterable[str]],
+        on_change: Callable[[], object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._paths = paths
+        self._on_change = on_change
+        self._clock = clock
+        self._search: PathSearch | None = None
+        self._listed_at_s = float("-inf")
+        self._listing = threading.Lock()
+        self._listed = threading.Event()
+
+    def __call__(self, before: str) -> Iterator[Completion]:
+        """Yield the paths that fit what stands behind the @ before the cursor."""
+        reference = reference_before(before)
+        if reference is None:
+            return
+        if self._clock() - self._listed_at_s > _FRESH_S and self._listing.acquire(blocking=False):
+            threading.Thread(target=self._list, name="list files", daemon=True).start()
+        if self._search is None and not self._listed.wait(_FIRST_LIMIT_S):
+            return
+        assert self._search is not None
+        for path in self._search.best(reference.path):
+            shown = one_line(reveal(path), _SHOWN_CHARS_MAX)
+            yield Completion(reference_to(path), -reference.length, shown)
+
+    def _list(self) -> None:
+        """Renew the list; one that cannot be made is empty."""
+        try:
+            before, self._search = self._search, self._renewed()
+        finally:
+            self._listed_at_s = self._clock()
+            self._listing.release()
+            self._listed.set()
+        if before is not None and before is not self._search:
+            self._on_change()
+
+    def _renewed(self) -> PathSearch:
+        try:
+            paths = PathSearch(self._paths())
+        except OSError:
+            _log.info("files not listed", exc_info=True)
+            paths = PathSearch(())
+        # The old one remembers what was searched.
+        return self._search if self._search and self._search.paths == paths.paths else paths
+
+
+def workspace_paths() -> set[str]:
+    """Return the files and folders below the working directory, without what git ignores."""
+    files = _known_to_git()
+    if files is None:
+        files = list(islice(_walk(Path.cwd()), _PATHS_MAX))  # a home holds millions
+    paths = set(files[:_PATHS_MAX])
+    for path in files[:_PATHS_MAX]:
+        folder = path.rpartition("/")[0]
+        while folder and f"{folder}/" not in paths:
+            paths.add(f"{folder}/")
+            folder = folder.rpartition("/")[0]
+    return paths
+
+
+def _known_to_git() -> list[str] | None:
+    """Return the files git does not ignore; None without git, or where there is no repository."""
+    git = find_program("git", outside=Path.cwd())
+    if git is None:
+        return None
+    # Nobody need trust this workspace, whose configuration names a program for git to run.
+    command = [str(git), "-c", "core.fsmonitor=false"]
+    command += ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        listed = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_GIT_LIMIT_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return [path for path in os.fsdecode(listed.stdout).split("\0") if path]
+
+
+def _walk(root: Path) -> Iterator[str]:
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name not in _SKIPPED]
+        for name in names:
+            yield Path(folder, name).relative_to(root).as_posix()

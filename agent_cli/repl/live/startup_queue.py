@@ -1,0 +1,117 @@
+"""A session on a real terminal, from the first prompt to the last.
+
+Imported on the way to the first prompt: standard library and prompt_toolkit only.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from agent_cli.repl.hosting import Host
+from agent_cli.repl.live.listener import queue_row
+from agent_cli.repl.live.screen import LiveScreen
+from agent_cli.repl.look import Look
+
+if TYPE_CHECKING:
+    from agent_cli.repl.live.controller import LiveShell
+    from agent_cli.repl.ports import Application
+
+
+class Waiting:
+    """Keeps what is typed until there is somebody to do it; `first_line` comes before all that."""
+
+    def __init__(self, first_line: str = "") -> None:
+        self.lines = [first_line] if first_line else []
+        self.leave: Callable[[], None] = lambda: None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody waits."""
+        return bool(self.lines)
+
+    @property
+    def queued(self) -> Sequence[str]:
+        """The lines, and why they wait."""
+        return ["still starting …", *map(queue_row, self.lines)] if self.lines else []
+
+    def submit(self, text: str, *, follow_up: bool) -> bool:
+        """Keep *text*, or leave."""
+        del follow_up
+        if text in ("exit", "quit", "/exit"):
+            self.leave()
+        elif text:
+            self.lines.append(text)
+        return True
+
+    def interrupt(self) -> None:
+        """Send nothing of it; it stays in the history."""
+        self.lines.clear()
+
+    def take_back(self) -> str | None:
+        """Return what was typed last."""
+        return self.lines.pop() if self.lines else None
+
+    def pause(self, *, paused: bool) -> None:
+        """Do nothing: nothing is shown yet."""
+
+
+class LiveShells:
+    """Makes the shell of a session on a screen, and gives it what was typed before it was there."""
+
+    def __init__(
+        self, screen: LiveScreen, waiting: Waiting, look: Look, *, stays: bool = True
+    ) -> None:
+        """Unless it *stays*, the session ends when that is done; then `farewell` has a line."""
+        self.farewell = ""
+        self._screen = screen
+        self._waiting = waiting
+        self._look = look
+        self._stays = stays
+
+    def load(self) -> None:
+        """Import the shell, and with it the agent and the markdown."""
+        from agent_cli.repl.live import controller  # noqa: F401, PLC0415
+
+    @asynccontextmanager
+    async def open(self, app: "Application") -> "AsyncIterator[LiveShell]":
+        """Yield a shell that has greeted and shows what happens; stop it in the end."""
+        from agent_cli.repl.live.controller import LiveShell  # noqa: PLC0415
+
+        shell = LiveShell(app, self._screen, self._look)
+        shell.greet()
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(shell.run())
+            self._screen.listener = shell
+            shell.queue(self._waiting.lines)
+            if not self._stays:
+                tasks.create_task(self._leave_after(shell))
+            try:
+                yield shell
+            finally:
+                await shell.stop()
+                running.cancel()
+                if app.sessions.id and app.agent.conversation.prompts:
+                    id = app.sessions.id
+                    self.farewell = f"session {id}: agent-cli --resume {id} goes on with it"
+
+    async def _leave_after(self, shell: "LiveShell") -> None:
+        await shell.wait_for_idle()
+        self._screen.leave()
+
+
+class LiveRepl:
+    """Shows the prompt and takes keys until the person leaves."""
+
+    def __init__(self, screen: LiveScreen) -> None:
+        self._screen = screen
+
+    @property
+    def exit_code(self) -> int:
+        """What the session comes to unless a signal ended it."""
+        return 0
+
+    async def run(self, host: "Host[LiveShell]") -> None:
+        """Run the screen; the program is built once its first prompt is drawn."""
+        self._screen.on_first_draw = host.drawn.set
+        await self._screen.run()

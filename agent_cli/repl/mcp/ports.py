@@ -1,0 +1,239 @@
+"""What the REPL needs of the MCP servers of the program behind it."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+from agent_cli.contracts.timeline import Block
+
+Visit: TypeAlias = Callable[[str], Awaitable[str | None]]
+"""Take the person to a sign-in page. Returns the address the browser ended at when they pasted it,
+or None when the browser comes back by itself. Cancelled when it did."""
+
+
+class ServerState(Protocol):
+    """One server at one moment."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def phase(self) -> str:
+        """Where it is in its life: disabled, connecting, ready, lost, failed or closed."""
+        ...
+
+    @property
+    def reason(self) -> str:
+        """Why it was lost or failed, in one sentence; else ""."""
+        ...
+
+    @property
+    def unquoted(self) -> Sequence[str]:
+        """The last lines of its standard error, where `reason` does not quote them all."""
+        ...
+
+    @property
+    def tools(self) -> int:
+        """Number of tools it offers."""
+        ...
+
+    @property
+    def offer(self) -> str:
+        """What it offers and what that costs, in words."""
+        ...
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What was left out and why, one sentence each."""
+        ...
+
+    @property
+    def tokens(self) -> int:
+        """What its tools add to every request, about."""
+        ...
+
+    @property
+    def needs_sign_in(self) -> bool:
+        """Whether it failed for want of a sign-in."""
+        ...
+
+    @property
+    def changed(self) -> Sequence[str]:
+        """Tools that are withheld because they changed since they were approved."""
+        ...
+
+
+class PromptArgument(Protocol):
+    """One value a prompt is filled in with."""
+
+    @property
+    def name(self) -> str:
+        """What the server calls it."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What it is for, or ""."""
+        ...
+
+    @property
+    def required(self) -> bool:
+        """Whether the prompt cannot be filled in without it."""
+        ...
+
+
+class ServerPrompt(Protocol):
+    """A prompt of a server; `command` is what is typed after the slash."""
+
+    @property
+    def server(self) -> str:
+        """Whose it is."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What the server calls it."""
+        ...
+
+    @property
+    def command(self) -> str:
+        """What a person types after the slash."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What it does, or ""."""
+        ...
+
+    @property
+    def arguments(self) -> Sequence[PromptArgument]:
+        """What it is filled in with, in order."""
+        ...
+
+
+class ServerResource(Protocol):
+    """Something a person can point at with `@server:uri`."""
+
+    @property
+    def server(self) -> str:
+        """Whose it is."""
+        ...
+
+    @property
+    def uri(self) -> str:
+        """Its address; of a template one with `{names}` in it."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What the server calls it."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What it is, or ""."""
+        ...
+
+    @property
+    def media_type(self) -> str:
+        """Its MIME type, or ""."""
+        ...
+
+    @property
+    def is_template(self) -> bool:
+        """Whether its address has to be completed first."""
+        ...
+
+
+class ServerRequests(Protocol):
+    """What can be asked of one server."""
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> Sequence[Block]:
+        """Return a prompt filled in, as the content of a user's message.
+
+        Raises:
+            ToolError: The server is not there, or refused.
+        """
+        ...
+
+    async def read_resource(self, uri: str) -> Sequence[Block]:
+        """Return a resource's content.
+
+        Raises:
+            ToolError: The server is not there, or refused.
+        """
+        ...
+
+    async def complete(
+        self, name: str, argument: str, value: str, known: Mapping[str, str]
+    ) -> Sequence[str]:
+        """Return values of an argument that begin with *value*; none when nobody can say.
+
+        Args:
+            name: A prompt's name, or the address of a resource template.
+            argument: Which of its arguments.
+            value: What was typed of it.
+            known: The other arguments so far.
+        """
+        ...
+
+
+class Servers(Protocol):
+    """The MCP servers of this program."""
+
+    def states(self) -> Sequence[ServerState]:
+        """Return the state of every server."""
+        ...
+
+    def prompts(self) -> Sequence[ServerPrompt]:
+        """Return the prompts of all servers, by command."""
+        ...
+
+    def resources(self) -> Sequence[ServerResource]:
+        """Return the resources of all servers, by server and address."""
+        ...
+
+    def requests(self, server: str) -> ServerRequests:
+        """Return what can be asked of *server*.
+
+        Raises:
+            UsageError: There is no such server, or it was not started.
+        """
+        ...
+
+    def changes(self) -> Mapping[str, Mapping[str, str]]:
+        """Return server → tool → a diff of what changed since the person approved it."""
+        ...
+
+    async def approve_changes(self, server: str) -> None:
+        """Offer a server's changed tools again, as they are now.
+
+        Raises:
+            UsageError: There is no such server.
+        """
+        ...
+
+    async def login(self, name: str, visit: Visit) -> ServerState:
+        """Sign in to a server of the web, connect, and return its state.
+
+        Raises:
+            UsageError: There is no such server, or it is none of the web.
+        """
+        ...
+
+    async def logout(self, name: str) -> bool:
+        """Forget the sign-in to a server; return whether there was one.
+
+        Raises:
+            AgentCliError: There is no such server, it is none of the web, or it did not work.
+        """
+        ...
+
+    async def reconnect(self, name: str) -> ServerState:
+        """Connect to a server anew and return its state.
+
+        Raises:
+            UsageError: There is no such server.
+        """
+        ...

@@ -1,0 +1,1 @@
+"""The REPL without a live screen: pipes, dumb terminals, screen readers."""

@@ -1,0 +1,117 @@
+"""Events onto the terminal, plainly: text as it comes, one line when a tool starts and ends."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from agent_cli.contracts import events
+from agent_cli.contracts.messages import AssistantMessage, Message
+from agent_cli.contracts.provider import TextDelta, ThinkingDelta
+from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
+from agent_cli.contracts.tooling import Tool
+from agent_cli.repl.approval.refusals import failure
+from agent_cli.repl.look import Streaming
+from agent_cli.terminal.narration import describe_call, narrate, seconds, side_output, words
+from agent_cli.terminal.writer import Writer
+
+if TYPE_CHECKING:
+    from agent_cli.repl.plain.spoken import SpokenAnswer
+
+
+class Renderer:
+    """An event sink. `streaming` "live" shows text as it arrives; "sequential" shows an answer once
+    it is complete, and what the model says on its way to a tool as an aside. `spoken` is for a
+    screen reader: whole lines, each once.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        tools: Callable[[], Sequence[Tool]],
+        *,
+        streaming: Streaming = "live",
+        show_thinking: bool = False,
+        spoken: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._writer = writer
+        self._tools = tools
+        self._live = streaming == "live"
+        self._show_thinking = show_thinking
+        self._spoken = _spoken_answer() if spoken else None
+        self._clock = clock
+        self._running: dict[str, tuple[str, float]] = {}
+        self._handed_over: dict[str, list[str]] = {}
+        self._listed: tuple[str, ...] = ()
+
+    def __call__(self, event: events.Event) -> None:
+        """Show *event*, if there is something to show."""
+        match event:
+            case events.MessageUpdate(event=TextDelta(delta=delta)) if self._live:
+                self._say(delta)
+            case events.MessageUpdate(event=ThinkingDelta(delta=delta)) if self._show_thinking:
+                self._writer.thought(delta)
+            case events.MessageEnd(message=message):
+                self._end_message(message)
+            case events.ToolCallsAnnounced(calls=calls) if len(calls) > 1:
+                self._list(calls)
+            case events.ToolExecutionStart():
+                self._start_tool(event)
+            case events.PromptOutput(output=FileOutput() | WidgetOutput() as output):
+                self._handed_over.setdefault(output.tool_call_id, []).append(side_output(output))
+            case events.ToolExecutionEnd():
+                self._end_tool(event)
+            case _:
+                if sentence := narrate(event):
+                    self._writer.notice(sentence.text, sentence.style)
+
+    def _end_message(self, message: Message) -> None:
+        if not isinstance(message, AssistantMessage):
+            return
+        if not self._live and message.text and message.error is None:
+            if message.tool_calls:
+                self._writer.aside(message.text, "dim")
+            else:
+                for word in words(message.text):
+                    self._say(word)
+        if self._spoken:
+            self._writer.answer(self._spoken.finish())
+        self._writer.end_answer()
+
+    def _say(self, text: str) -> None:
+        self._writer.answer(self._spoken.feed(text) if self._spoken else text)
+
+    def _list(self, calls: Sequence[events.ToolCall]) -> None:
+        """List the calls of a reply; once, though a run that goes on announces them again."""
+        listed = tuple(call.id for call in calls)
+        if listed == self._listed:
+            return
+        self._listed = listed
+        self._writer.aside(f"{len(calls)} tool calls:", "dim")
+        for call in calls:
+            self._writer.aside(f"  - {self._described(call.name, call.input)}", "dim")
+
+    def _start_tool(self, event: events.ToolExecutionStart) -> None:
+        call = self._described(event.tool_name, event.args)
+        self._running[event.tool_call_id] = call, self._clock()
+        self._writer.aside(f"{'started:' if self._spoken else '*'} {call}", "dim")
+
+    def _end_tool(self, event: events.ToolExecutionEnd) -> None:
+        now_s = self._clock()
+        call, started_s = self._running.pop(event.tool_call_id, (event.tool_name, now_s))
+        if event.is_error:
+            outcome, reason = failure(event.result.text, now_s - started_s)
+            self._writer.aside(f"  {outcome}: {call}: {reason}", "warning")
+        else:
+            self._writer.aside(f"  done in {seconds(now_s - started_s)}: {call}", "dim")
+        for text in self._handed_over.pop(event.tool_call_id, ()):
+            self._writer.aside(text)
+
+    def _described(self, name: str, given: Json) -> str:
+        return describe_call(self._tools(), name, given)
+
+
+def _spoken_answer() -> "SpokenAnswer":
+    from agent_cli.repl.plain.spoken import SpokenAnswer  # noqa: PLC0415 - markdown, for few only
+
+    return SpokenAnswer()

@@ -1,0 +1,116 @@
+"""What becomes of a line: a command, or a prompt with the questions its tools raise.
+
+Loaded beside the first prompt, not before it.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Protocol
+
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.events import Event
+from agent_cli.repl.dialogue import Dialogue
+from agent_cli.repl.dispatch import LineWork
+from agent_cli.repl.interrupts import Interrupts
+from agent_cli.repl.look import Streaming
+from agent_cli.repl.mcp.dialogs import Dialogs
+from agent_cli.repl.plain.render import Renderer
+from agent_cli.repl.ports import Application
+from agent_cli.repl.recall import recalled
+from agent_cli.repl.runs import LeftWaiting, Runs, told
+from agent_cli.terminal.narration import narrate
+from agent_cli.terminal.writer import Writer
+
+_REFUSED_NEXT: Final = "a tool call waits for a decision: nobody can be asked, the next line is no"
+
+
+class Prompt(Dialogue, Protocol):
+    """Somebody who can be asked, and whose prompt can be printed above."""
+
+    def above(self, write: Callable[[], None]) -> None:
+        """Call *write*, which prints whole lines."""
+        ...
+
+
+class Shell:
+    """One conversation at a prompt. Whatever goes wrong in a line, the next one can be asked."""
+
+    def __init__(
+        self,
+        app: Application,
+        *,
+        prompt: Prompt,
+        writer: Writer,
+        interrupts: Interrupts,
+        streaming: Streaming = "live",
+        show_thinking: bool = False,
+        spoken: bool = False,
+    ) -> None:
+        self._app = app
+        self._prompt = prompt
+        self._writer = writer
+        self._interrupts = interrupts
+        self._stays = True
+        self._work = LineWork(app, lines=writer, questions=prompt, leave=self._leave)
+        self._runs = Runs(
+            app,
+            questions=prompt,
+            lines=writer,
+            running=lambda: interrupts.stopping(app.agent.abort),
+        )
+        render = Renderer(
+            writer,
+            lambda: app.tools,
+            streaming=streaming,
+            show_thinking=show_thinking,
+            spoken=spoken,
+        )
+        self._render = render
+        app.agent.subscribe(self._show)
+
+    def _show(self, event: Event) -> None:
+        # Servers and timers report while a prompt is on the screen; it must move out of the way,
+        # but not of an event that says nothing: a screen reader would say `you> ` once more.
+        if narrate(event):
+            self._prompt.above(partial(self._render, event))
+        else:
+            self._render(event)
+
+    def greet(self) -> None:
+        """Show what is there: tools, servers, logs."""
+        lines = "\n".join(self._app.overview())
+        self._prompt.above(lambda: self._writer.aside(lines, "dim"))
+        conversation = self._app.agent.conversation
+        if earlier := recalled(conversation):
+            self._prompt.above(lambda: self._writer.aside(earlier, "dim"))
+        if conversation.waiting and not self._prompt.can_ask:
+            self._prompt.above(lambda: self._writer.notice(_REFUSED_NEXT, "warning"))
+        self._app.answer_servers(
+            Dialogs(
+                self._prompt,
+                self._writer,
+                publish=self._app.agent.publish,
+                begin=lambda: self._writer.aside(""),
+                asking=self._interrupts.asking,
+            )
+        )
+
+    async def handle(self, line: str) -> bool:
+        """Do what *line* says, and ask what waits for an answer; False when it asks to leave."""
+        try:
+            await told(self._do(line), self._writer)
+        except LeftWaiting:
+            return False
+        return self._stays
+
+    async def _do(self, line: str) -> None:
+        cancel = CancelToken()
+        with self._interrupts.stopping(cancel.cancel):
+            said = await self._work.do(line, cancel)
+        for message in said:
+            await self._runs.prompt(message)
+        if self._prompt.can_ask and self._app.agent.conversation.waiting:
+            await self._runs.go_on()
+
+    def _leave(self) -> None:
+        self._stays = False

@@ -1,0 +1,224 @@
+"""What the REPL needs of the program behind it; the composition root provides it."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Literal, Protocol, TypeAlias
+
+from agent_cli.contracts.tooling import Tool
+from agent_cli.core.agent import Agent
+from agent_cli.repl.file_changes import FileChanges
+from agent_cli.repl.mcp.ports import Servers
+from agent_cli.repl.mcp.questions import ServerDialogs
+from agent_cli.repl.permissions import Permissions
+
+ExportFormat: TypeAlias = Literal["md", "html", "json"]
+
+
+class KeptSession(Protocol):
+    """A session in a list."""
+
+    @property
+    def id(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def updated_at_ms(self) -> int:
+        """When something was added last."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """The first thing somebody said in it."""
+        ...
+
+    @property
+    def prompts(self) -> int:
+        """How many prompts it has."""
+        ...
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a call in it waits for a decision."""
+        ...
+
+    @property
+    def problem(self) -> str:
+        """Why it cannot be resumed, or ""."""
+        ...
+
+
+class Sessions(Protocol):
+    """The sessions of this program. Nothing but `list` and `id` may be called during a run.
+
+    What changes the conversation raises `SessionError` when it cannot, and changes nothing then.
+    """
+
+    @property
+    def id(self) -> str | None:
+        """The session the conversation is kept in."""
+        ...
+
+    def list(self) -> Sequence[KeptSession]:
+        """Return all sessions, the newest first."""
+        ...
+
+    async def resume(self, id: str) -> None:
+        """Go on with an earlier session; the beginning of its id is enough."""
+        ...
+
+    async def fork(self, at: str | None = None) -> None:
+        """Go on with a copy of this session, up to the entry *at*."""
+        ...
+
+    def rewind(self, prompt_id: str) -> None:
+        """Go back to before a prompt."""
+        ...
+
+    def export(self, to: ExportFormat) -> Path:
+        """Write this session, without secrets, into the workspace and return the file."""
+        ...
+
+
+class PromptCommand(Protocol):
+    """A command that becomes a prompt: a file somebody wrote, or a prompt of an MCP server."""
+
+    @property
+    def name(self) -> str:
+        """What is typed behind the slash; "" for what has a problem instead of a name."""
+        ...
+
+    @property
+    def help(self) -> str:
+        """What it is for, in a few words."""
+        ...
+
+    @property
+    def argument(self) -> str:
+        """What may stand behind it, as `/help` shows it; "" shows nothing."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """Where it comes from, in a word or two: "yours", "project", "MCP docs"."""
+        ...
+
+    @property
+    def problem(self) -> str:
+        """Why it cannot be used, in one sentence, or ""."""
+        ...
+
+    async def text(self, argument: str) -> str:
+        """Return what is sent to the model, given what was typed behind the name.
+
+        Raises:
+            AgentCliError: It cannot be made.
+        """
+        ...
+
+
+class Application(AbstractAsyncContextManager["Application"], Protocol):
+    """A program that is ready to be asked.
+
+    Entered once, in the event loop, before the first prompt is sent, and left at the end by the
+    same task. Entering must not wait for the world: servers connect in the background and report
+    by events. Leaving ends every child process.
+    """
+
+    @property
+    def agent(self) -> Agent:
+        """Who is asked."""
+        ...
+
+    @property
+    def permissions(self) -> Permissions:
+        """Who remembers "always this session"."""
+        ...
+
+    @property
+    def sessions(self) -> Sessions:
+        """Where conversations are kept."""
+        ...
+
+    @property
+    def file_changes(self) -> FileChanges:
+        """What the agent did to files."""
+        ...
+
+    @property
+    def workspace(self) -> Path:
+        """The directory the tools work in."""
+        ...
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """All tools the model has at the moment, those of MCP servers included."""
+        ...
+
+    @property
+    def models(self) -> Mapping[str, str]:
+        """Aliases and the model ids they stand for."""
+        ...
+
+    def prompt_commands(self) -> Sequence[PromptCommand]:
+        """Return the commands that are not built in, as they are now; asked often, so quick.
+
+        Of two with one name the first counts.
+        """
+        ...
+
+    def use_model(self, name: str) -> None:
+        """Ask the model *name*, an alias or an id, from the next call on.
+
+        Raises:
+            UsageError: The name cannot be a model; the sentence says what can.
+        """
+        ...
+
+    def overview(self) -> Sequence[str]:
+        """Return lines for the start: tools, MCP servers, log sinks."""
+        ...
+
+    @property
+    def servers(self) -> Servers:
+        """The MCP servers."""
+        ...
+
+    def answer_servers(self, dialogs: ServerDialogs) -> None:
+        """Put questions of MCP servers to *dialogs* from now on; before, they are declined."""
+        ...
+
+    async def examine(self) -> str:
+        """Return what is ready and what is not, a line each, and what to do about it."""
+        ...
+
+    def badges(self) -> Sequence[str]:
+        """Return words for the status line: the permission mode first, sandbox, MCP servers."""
+        ...
+
+    async def compact(self, focus: str) -> None:
+        """Summarise older messages now; *focus* is what the summary should keep, or "".
+
+        Events tell what came of it.
+
+        Raises:
+            AgentCliError: There is nothing to compact, or it did not work.
+        """
+        ...
+
+    def uncompact(self) -> None:
+        """Send the older messages again that a summary, or a limit of messages, left out.
+
+        Raises:
+            AgentCliError: Nothing is left out.
+        """
+        ...
+
+    def context_parts(self) -> Mapping[str, int]:
+        """Return the estimated tokens of the next request by what they are."""
+        ...
+
+    def clear(self) -> None:
+        """Begin a new conversation, and a new session with it."""
+        ...

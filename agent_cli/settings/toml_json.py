@@ -1,0 +1,106 @@
+"""Settings files, TOML or JSON: every key with its value and its line.
+
+Imported only when there is such a file: the first prompt waits for what stands above it.
+"""
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.settings.sources import Entry, KeyPath, text_of
+
+_STATEMENT_LINES_MAX = 500
+
+
+def file_entries(path: Path, *, from_project: bool) -> Iterator[Entry]:
+    """Read a TOML or JSON file (by its suffix); one entry for each key of each table.
+
+    Raises:
+        SettingsError: It cannot be read, or is not what its suffix says.
+    """
+    text = text_of(path)
+    is_json = path.suffix == ".json"
+    try:
+        document = _json_document(path, text) if is_json else _toml_document(path, text)
+    except RecursionError as error:
+        raise SettingsError(f"{path} is nested too deeply") from error
+    lines = {} if is_json else toml_lines(text)
+    for key_path, value in _leaves(document):
+        line = _json_line(text, key_path) if is_json else lines.get(key_path)
+        origin = f"{path}:{line}" if line else str(path)
+        yield Entry(key_path, value, origin, from_project=from_project)
+
+
+def _leaves(document: Mapping[str, object]) -> Iterator[tuple[KeyPath, object]]:
+    for key, value in document.items():
+        if isinstance(value, dict):
+            for inner_key, inner_value in value.items():
+                yield (key, inner_key), inner_value
+        else:
+            yield (key,), value
+
+
+def _toml_document(path: Path, text: str) -> Mapping[str, object]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path} is not valid TOML: {error}") from error
+
+
+def _json_document(path: Path, text: str) -> Mapping[str, object]:
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise SettingsError(f"{path}:{error.lineno} is not valid JSON: {error.msg}") from error
+    if not isinstance(document, dict):
+        raise SettingsError(f"{path} must hold one JSON object")
+    return document
+
+
+def toml_lines(text: str) -> dict[KeyPath, int]:
+    """Return the line on which each key of a valid TOML text is first set.
+
+    tomllib reports no positions. A statement ends where its lines, taken together, first parse;
+    that holds for multi-line texts and arrays too, and leaves all the grammar to tomllib. After a
+    statement of very many lines the rest has no numbers: each line of it costs a parse of all.
+    """
+    lines: dict[KeyPath, int] = {}
+    table: KeyPath = ()
+    statement, start = "", 1
+    for number, line in enumerate(text.split("\n"), start=1):
+        if number - start > _STATEMENT_LINES_MAX:
+            break
+        statement += line + "\n"
+        try:
+            parsed = tomllib.loads(statement)
+        except tomllib.TOMLDecodeError:
+            continue
+        path = _deepest(parsed)
+        if statement.lstrip().startswith("["):
+            table, path = path, ()
+        for depth in range(1, len(table + path) + 1):
+            lines.setdefault((table + path)[:depth], start)
+        statement, start = "", number + 1
+    return lines
+
+
+def _deepest(value: object) -> KeyPath:
+    """Return the one path a statement sets; inline tables and arrays of tables are descended."""
+    if isinstance(value, list) and len(value) == 1:
+        return _deepest(value[0])
+    if not isinstance(value, dict) or not value:
+        return ()
+    key = next(iter(value))
+    return (key, *_deepest(value[key]))
+
+
+def _json_line(text: str, path: KeyPath) -> int | None:
+    """Return the line of a key: the first spelling of its last part after those before it."""
+    position = 0
+    for part in path:
+        position = text.find(json.dumps(part, ensure_ascii=False), position)
+        if position < 0:
+            return None
+    return text.count("\n", 0, position) + 1

@@ -1,0 +1,1 @@
+"""The operating system: paths, child processes, imports, secrets in text."""

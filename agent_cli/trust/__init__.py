@@ -1,0 +1,1 @@
+"""Store which workspaces are trusted, and describe the effects of trusting one."""

@@ -1,0 +1,100 @@
+"""What a project's file would do if its workspace were trusted, in sentences without secrets.
+
+Asks the very readers that would act on the file, so that nothing acts that was not shown. The text
+comes from strangers: control characters, which could repaint the question, are escaped.
+"""
+
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.settings.env_file import read_env_file
+from agent_cli.settings.layers import Layers
+from agent_cli.settings.schema import McpServer
+from agent_cli.settings.sources import Entry
+from agent_cli.settings.toml_json import file_entries
+from agent_cli.system.redaction import Redactor
+
+_SERVER_PREFIX = "mcp.servers."
+
+
+def effects_of(path: Path) -> tuple[str, ...]:
+    """Return one sentence an effect; a file that cannot be understood says so instead."""
+    try:
+        if path.name == "SKILL.md":
+            return (_plain(f"tells the model how to do {path.parent.name} (a skill)"),)
+        if path.suffix == ".md":
+            return ("adds a command: its text is sent as yours when you type its name",)
+        if path.name == ".env":
+            return tuple(_variables(path))
+        if path.name == ".mcp.json":
+            return tuple(_mcp_json(path))
+        return tuple(_settings(path))
+    except SettingsError as error:
+        return (f"cannot be used as it is: {_plain(str(error))}",)
+
+
+def _variables(path: Path) -> Iterator[str]:
+    variables, _ = read_env_file(path, from_project=True)
+    if variables:
+        yield _plain("sets " + ", ".join(variables))
+
+
+def _settings(path: Path) -> Iterator[str]:
+    layers = Layers()
+    layers.take(file_entries(path, from_project=True))
+    settings = layers.settings()
+    changed = [key for key in layers.origins if not key.startswith(_SERVER_PREFIX)]
+    if changed:
+        yield _plain("sets " + ", ".join(changed))
+    yield from map(_server, settings.mcp.servers)
+
+
+def _mcp_json(path: Path) -> Iterator[str]:
+    for entry in file_entries(path, from_project=True):
+        if entry.path[0] != "mcpServers":
+            continue
+        layers = Layers()
+        try:
+            # One at a time: a broken server must not hide what the others start.
+            layers.take([Entry(("mcp", "servers", entry.path[-1]), entry.value, entry.origin)])
+        except SettingsError as error:
+            yield f"cannot be used as it is: {_plain(str(error))}"
+            # The reader that acts on this file is milder in places.
+            written = _as_written(entry.path[-1], entry.value)
+            if written.command or written.url:
+                yield _server(written)
+        yield from map(_server, layers.settings().mcp.servers)
+
+
+def _as_written(name: str, entry: object) -> McpServer:
+    """Return what of *entry* acts, whatever else may be wrong with it."""
+    given = entry if isinstance(entry, dict) else {}
+    command, url, args = (given.get(key) for key in ("command", "url", "args"))
+    return McpServer(
+        name,
+        command=command if isinstance(command, str) else "",
+        args=tuple(map(str, args)) if isinstance(args, list) else (),
+        url=url if isinstance(url, str) else "",
+    )
+
+
+def _server(server: McpServer) -> str:
+    redactor = Redactor()
+    acts = []
+    if server.command:
+        command = shlex.join((server.command, *redactor.arguments(server.args)))
+        where = f" in {server.cwd}" if server.cwd else ""
+        # A variable can make a harmless command run something else.
+        variables = f" with {', '.join(server.env)} set" if server.env else ""
+        acts.append(f"starts {command}{where}{variables}")
+    if server.url:
+        acts.append(f"connects to {redactor.text(server.url)}")
+    return _plain(f"{' and '.join(acts) or 'starts nothing'} (MCP server {server.name})")
+
+
+def _plain(text: str) -> str:
+    """Return *text* with everything but printable ASCII escaped."""
+    return json.dumps(text)[1:-1].replace('\\"', '"')

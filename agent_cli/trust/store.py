@@ -1,0 +1,150 @@
+"""Which workspaces the user trusts, and what would act in one: nothing of a repository acts before.
+
+Trust is given to a directory together with the content of the files that would act; any change of
+that content takes it away. Reads files only: not even `git status` runs in a workspace nobody
+trusts, because a repository can make that start programs.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.prompt_files.command_files import command_paths
+from agent_cli.system import paths
+
+# Everything in a repository that changes what this program does or starts.
+ACTING_FILES = ("appsettings.json", "appsettings.toml", ".env", ".mcp.json")
+# Folders of skills: what one says, the model does.
+SKILL_FOLDERS = (".agent-cli/skills", ".claude/skills")
+# Folders of commands: what one says, the user says who types its name.
+COMMAND_FOLDERS = (".agent-cli/commands", ".claude/commands")
+
+
+class ActingFile(NamedTuple):
+    """A file that would act, and what it would do, one sentence an item; secrets are masked."""
+
+    path: Path
+    effects: tuple[str, ...]
+
+
+def acting_files(workspace: Path) -> tuple[Path, ...]:
+    """Return the files that would act, without opening them."""
+    named = [workspace / name for name in ACTING_FILES]
+    for folder in SKILL_FOLDERS:
+        named += sorted((workspace / folder).glob("*/SKILL.md"))
+    for folder in COMMAND_FOLDERS:
+        named += command_paths(workspace / folder)
+    return tuple(path for path in named if path.is_file())
+
+
+def what_would_act(workspace: Path) -> tuple[ActingFile, ...]:
+    """Return the files that would act and what they would do, for the question to the user."""
+    found = acting_files(workspace)
+    if not found:
+        return ()
+    from agent_cli.trust.effects import effects_of  # noqa: PLC0415 - most workspaces have no files
+
+    return tuple(ActingFile(path, effects_of(path)) for path in found)
+
+
+def shown_name(path: Path, workspace: Path) -> str:
+    """Return the name of a file in *workspace* as one line of ASCII: strangers chose it."""
+    return ascii(str(path.relative_to(workspace)))[1:-1]
+
+
+def fingerprint(workspace: Path) -> str:
+    """Return one hash over names and contents of all files that would act."""
+    import hashlib  # noqa: PLC0415 - needed only where something was trusted once
+
+    def digests() -> Iterator[str]:
+        for path in acting_files(workspace):
+            try:
+                with path.open("rb") as stream:
+                    name = shown_name(path, workspace)
+                    yield f"{name} {hashlib.file_digest(stream, 'sha256').hexdigest()}\n"
+            except OSError as error:
+                raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
+
+    return hashlib.sha256("".join(digests()).encode()).hexdigest()
+
+
+class TrustStore:
+    """A JSON file, readable by the user alone: directory → fingerprint of what acts in it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @classmethod
+    def of_user(cls) -> "TrustStore":
+        """Return the store in the state directory."""
+        return cls(paths.trust_file())
+
+    def is_trusted(self, workspace: Path) -> bool:
+        """Tell whether the user trusts this directory with exactly what acts in it now.
+
+        Raises:
+            SettingsError: The store, or a file that would act, cannot be read.
+        """
+        if not self._path.exists():
+            return False
+        known = self._read().get(_name(workspace))
+        return known is not None and known == fingerprint(workspace)
+
+    def trust(self, workspace: Path, shown: str | None = None) -> None:
+        """Remember the directory with what acts in it.
+
+        Args:
+            shown: The fingerprint of what the user was shown; without it, of what acts now.
+
+        Raises:
+            SettingsError: The store cannot be read or written.
+        """
+        self._write(self._read() | {_name(workspace): shown or fingerprint(workspace)})
+
+    def revoke(self, workspace: Path) -> bool:
+        """Forget the directory; return whether it was known.
+
+        Raises:
+            SettingsError: The store cannot be read or written.
+        """
+        trusted = self._read()
+        known = trusted.pop(_name(workspace), None) is not None
+        if known:
+            self._write(trusted)
+        return known
+
+    def _read(self) -> dict[str, str]:
+        import json  # noqa: PLC0415 - the first prompt waits; nobody trusted anything, no JSON
+
+        try:
+            stored = json.loads(self._path.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise SettingsError(f"{self._path} cannot be read: {error.strerror}") from error
+        except ValueError:
+            stored = None
+        if not isinstance(stored, dict):
+            raise SettingsError(f"{self._path} is damaged; delete it and trust your projects again")
+        return {str(name): str(fingerprint) for name, fingerprint in stored.items()}
+
+    def _write(self, trusted: dict[str, str]) -> None:
+        """Replace the file as a whole: a crash in between leaves the old one."""
+        import json  # noqa: PLC0415 - as in _read
+
+        new = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        try:
+            paths.private_dir(self._path.parent)
+            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                json.dump(trusted, stream, indent=2, sort_keys=True)
+            new.replace(self._path)
+        except OSError as error:
+            raise SettingsError(f"{self._path} cannot be written: {error.strerror}") from error
+
+
+def _name(workspace: Path) -> str:
+    """Return the directory's one true path: a link to it is not another directory."""
+    return os.path.realpath(workspace)

@@ -1,0 +1,227 @@
+"""The command line: every option and command, and one sentence for each mistake."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_cli.app import arguments as module
+from agent_cli.app.arguments import (
+    CHOOSE_SESSION,
+    Arguments,
+    asks_for_json,
+    help_text,
+    parse_arguments,
+)
+from agent_cli.contracts.errors import UsageError
+from agent_cli.settings import Environment, Override, load_settings
+
+
+def test_without_words_the_repl_starts() -> None:
+    assert parse_arguments([]) == Arguments(command="repl")
+
+
+def test_every_option_arrives() -> None:
+    """As the interface lists them; those that are settings carry the option's name."""
+    words = (
+        "--output-format stream-json -p hello --settings s.toml --system-prompt one"
+        " --append-system-prompt two --add-dir a --add-dir b --replay q --trust"
+        " --verbose --resume 12 --model high --effort low --max-tokens 9 --permission-mode plan"
+        " --allow x --deny y --allow z --max-rounds 3 --max-cost 0.5 --mcp-config m --no-mcp"
+        " --no-session --vi"
+    )
+
+    assert parse_arguments(words.split()) == Arguments(
+        command="print",
+        print_prompt="hello",
+        output_format="stream-json",
+        settings_file=Path("s.toml"),
+        resume="12",
+        system_prompt="one",
+        append_system_prompt="two",
+        add_dirs=(Path("a"), Path("b")),
+        replay=Path("q"),
+        trust=True,
+        verbose=True,
+        overrides=(
+            Override("model", "high", "--model"),
+            Override("effort", "low", "--effort"),
+            Override("max_tokens", "9", "--max-tokens"),
+            Override("permissions.mode", "plan", "--permission-mode"),
+            Override("permissions.allow", ("x",), "--allow"),
+            Override("permissions.deny", ("y",), "--deny"),
+            Override("permissions.allow", ("z",), "--allow"),
+            Override("max_rounds", "3", "--max-rounds"),
+            Override("max_cost_usd", "0.5", "--max-cost"),
+            Override("mcp.config", ("m",), "--mcp-config"),
+            Override("mcp.enabled", False, "--no-mcp"),
+            Override("session.enabled", False, "--no-session"),
+            Override("ui.vi", True, "--vi"),
+        ),
+    )
+
+
+def test_options_become_settings_that_know_their_flag() -> None:
+    """C11: the last layer; a wrong value names the option."""
+    line = "--model high --max-cost 2 --allow a --allow b --no-mcp --mcp-config m"
+    loaded = load_settings(
+        Environment({}),
+        workspace=Path(),
+        trusted=False,
+        overrides=parse_arguments(line.split()).overrides,
+    )
+
+    assert loaded.settings.model_id() == "claude-opus-5-5"
+    assert loaded.settings.max_cost_usd == 2
+    assert loaded.settings.permissions.allow == ("a", "b")
+    assert loaded.settings.mcp[:2] == (False, (".mcp.json", "m"))
+    assert loaded.origins["model"] == "flag --model"
+    assert loaded.notices == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "prompt"),
+    [
+        (["-p", "-"], "-"),
+        (["-p", "- a list"], "- a list"),
+        (["-p", "-x"], "-x"),
+        (["-phello"], "hello"),
+        (["-p=hello"], "hello"),
+        (["--print=a=b"], "a=b"),
+        (["--print", "a", "--verbose"], "a"),
+        (["-p", ""], ""),
+    ],
+)
+def test_a_prompt_may_look_like_anything(words: list[str], prompt: str) -> None:
+    parsed = parse_arguments(words)
+
+    assert (parsed.command, parsed.print_prompt) == ("print", prompt)
+
+
+@pytest.mark.parametrize(
+    ("words", "resume"), [([], CHOOSE_SESSION), (["--verbose"], CHOOSE_SESSION), (["7"], "7")]
+)
+def test_resume_takes_an_id_or_lets_the_user_choose(words: list[str], resume: str) -> None:
+    assert parse_arguments(["--resume", *words]).resume == resume
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("demo", Arguments("demo")),
+        ("doctor --verbose", Arguments("doctor", verbose=True)),
+        ("config show", Arguments("config show")),
+        ("config show --origin", Arguments("config show", origin=True)),
+        ("trust", Arguments("trust")),
+        ("trust dir --revoke", Arguments("trust", ("dir",), revoke=True)),
+        ("sessions list", Arguments("sessions list")),
+        ("sessions show 1", Arguments("sessions show", ("1",))),
+        ("sessions export 1", Arguments("sessions export", ("1",))),
+        ("sessions verify", Arguments("sessions verify")),
+        ("permissions explain bash -- -x", Arguments("permissions explain", ("bash", "-x"))),
+        ("--verbose replay f", Arguments("replay", ("f",), verbose=True)),
+        ("--fork 3", Arguments(fork="3")),
+        ("--continue", Arguments(continue_session=True)),
+        ("-h", Arguments("help")),
+        ("--help --version nonsense", Arguments("help")),
+        ("--version", Arguments("version")),
+    ],
+)
+def test_every_command_is_understood(line: str, expected: Arguments) -> None:
+    assert parse_arguments(line.split()) == expected
+
+
+SESSIONS = "list, show, export, verify, approve, reject"
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("--modle x", "there is no option --modle (did you mean --model?); see agent-cli --help"),
+        ("-x", "there is no option -x; see agent-cli --help"),
+        ("--model", "--model needs a value; see agent-cli --help"),
+        ("-p --model x", "--print needs a value; see agent-cli --help"),
+        ("--trust=yes", "--trust takes no value"),
+        ("trsut", "there is no command 'trsut' (did you mean trust?); a prompt goes after -p"),
+        ("fix", "there is no command 'fix'; a prompt goes after -p"),
+        ("sessions", f"agent-cli sessions needs one of: {SESSIONS}"),
+        ("sessions lost", f"agent-cli sessions needs one of: {SESSIONS}"),
+        ("sessions show", "usage: agent-cli sessions show ID"),
+        ("demo now", "usage: agent-cli demo"),
+        ("demo -p x", "-p and the command demo exclude each other"),
+        ("--origin", "--origin does not belong here; see agent-cli --help"),
+        ("doctor --revoke", "--revoke does not belong here; see agent-cli --help"),
+        ("--output-format json", "--output-format needs -p PROMPT"),
+        (
+            "--output-format xml -p x",
+            "--output-format must be one of text, json, stream-json, not 'xml'",
+        ),
+        (
+            "--continue --fork 1",
+            "--continue and --fork exclude each other; give one of them",
+        ),
+        (
+            "-p x --replay a --record b",
+            "--record and --replay exclude each other; give one of them",
+        ),
+    ],
+)
+def test_a_mistake_is_one_sentence(line: str, sentence: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_arguments(line.split())
+
+    assert str(raised.value) == sentence
+
+
+def test_arguments_cannot_be_changed() -> None:
+    """S1-28: what the user asked for stays what it is."""
+    parsed = parse_arguments([])
+
+    with pytest.raises(AttributeError):
+        parsed.command = "demo"  # type: ignore[misc]  # the very mistake
+
+
+def test_the_help_names_every_option_and_command() -> None:
+    """The text is written by hand; this holds it to the parser."""
+    text = help_text()
+
+    known = [*module._OPTIONS, *module._SHORT, *(name.split()[0] for name in module._COMMANDS)]
+    assert [name for name in known if name not in text] == []
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_every_option_fills_a_field_or_a_setting() -> None:
+    """A typing error in the table would otherwise show only when the option is used."""
+    known = Arguments._fields
+
+    assert [n for n, o in module._OPTIONS.items() if not o.setting and o.field not in known] == []
+
+
+def test_the_command_line_needs_no_argparse() -> None:
+    """--version and --help stay within a few times the start of Python."""
+    script = (
+        "import sys; from agent_cli.app.arguments import help_text, parse_arguments\n"
+        "parse_arguments(['--help', '--model', 'x']); help_text()\n"
+        "print({'argparse', 'difflib', 'json'} & set(sys.modules))"
+    )
+
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert run.stdout == "set()\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "asks"),
+    [
+        ("--output-format json --nope", True),
+        ("-p hi --output-format=stream-json --model", True),
+        ("--output-format text -p json", False),
+        ("-p --output-format", False),
+    ],
+)
+def test_words_that_cannot_be_understood_may_still_ask_for_json(words: str, asks: bool) -> None:
+    """S1-30: whoever reads JSON gets a result, after a mistake in the options too."""
+    assert asks_for_json(words.split()) == asks

@@ -1,0 +1,83 @@
+"""The report about what is ready, against a server on this machine."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.app.arguments import Arguments
+from agent_cli.app.doctor import diagnosis, examine
+from agent_cli.app.startup import start
+from agent_cli.contracts.provider import Model
+from agent_cli.mcp_client import Phase, ServerState
+from agent_cli.providers.models import prices_as_of
+from agent_cli.system import paths
+from tests.messages_api import error, reply, serve_in_thread
+
+
+async def test_what_is_wrong_is_named_with_a_way_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """S1-27: a line each; what a stranger's workspace may not do is no fault."""
+    mine = paths.config_dir() / "commands/two words.md"
+    theirs = Path(".agent-cli/commands/ship.md")
+    for command in (mine, theirs):
+        command.parent.mkdir(parents=True)
+        command.write_text("x")
+    Path("state").mkdir(mode=0o500)
+    monkeypatch.setenv("XDG_STATE_HOME", str(Path("state").absolute()))
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    monkeypatch.setattr("os.access", lambda *_given: False)  # the superuser may write anywhere
+    with serve_in_thread(error(404, "not_found_error", "model: x")) as api:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
+        code = await examine(start(Arguments(), may_ask=False))
+
+    lines = capsys.readouterr().out.splitlines()
+    failed = {line.split()[1]: line for line in lines if line.startswith("FAIL")}
+    assert code == 1
+    assert set(failed) >= {"sessions", "logs", "command", "endpoint"}
+    assert "make " in failed["sessions"]
+    assert "or set XDG_STATE_HOME" in failed["sessions"]
+    assert "two words.md is no command" in failed["command"]
+    assert "check the model's name and ANTHROPIC_BASE_URL" in failed["endpoint"]
+    assert any("not trusted, files ignored: 1; `agent-cli trust`" in line for line in lines)
+    assert any(line.startswith("--    command") and "ship.md" in line for line in lines)
+
+
+async def test_without_a_key_the_network_is_not_suspected(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The first thing somebody new sees: one fault, and what to do about it."""
+    code = await examine(start(Arguments(), may_ask=False))
+
+    lines = capsys.readouterr().out.splitlines()
+    assert code == 1
+    assert [line.split()[1] for line in lines if line.startswith("FAIL")] == ["key"]
+    assert any(line.startswith("--    endpoint") and "there is no key" in line for line in lines)
+    [model] = (line.split(maxsplit=2)[2] for line in lines if line.startswith("--    model"))
+    assert model == f"claude-sonnet-5-5, window 1,000,000 tokens, prices of {prices_as_of()}"
+
+
+async def test_a_program_that_runs_reports_the_servers_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """None is started again for it; without a terminal nothing is said against it."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    states = [
+        ServerState("docs", Phase.READY, tools=3),
+        ServerState("slow", Phase.CONNECTING),
+        ServerState("web", Phase.FAILED, "it is down"),
+    ]
+    with serve_in_thread(reply("ok")) as api:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
+        chosen = Model("somebody-elses", context_window=7)
+        report = await diagnosis(start(Arguments(), may_ask=False), chosen, states)
+
+    assert api.requests[0].body["model"] == "somebody-elses"
+    assert "somebody-elses is not among the models known here" in report
+
+    lines = [line.split(maxsplit=3) for line in report.splitlines()]
+    assert ["ok", "mcp", "docs", "3 tools"] in lines
+    assert ["--", "mcp", "slow", "connecting"] in lines
+    assert ["FAIL", "mcp", "web", "it is down"] in lines
+    assert "stdout is none: it gets answers only" in report
+    assert f"{api.base_url} answers" in report

@@ -1,0 +1,260 @@
+"""Log sinks: where records go, that files rotate, and what is taken out of them."""
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+
+from agent_cli.app import logs
+from agent_cli.app.logs import LogSinks, configure
+from agent_cli.contracts import events
+from agent_cli.settings import LogSink, Settings
+from agent_cli.settings.schema import Logging
+from agent_cli.system import paths
+from agent_cli.system.redaction import Redactor
+
+Configure = Callable[..., LogSinks]
+
+
+@pytest.fixture
+def start() -> Iterator[Configure]:
+    """Call `configure` and close the sinks afterwards: logging belongs to the whole process."""
+    opened: list[LogSinks] = []
+
+    def started(
+        *sinks: LogSink, redactor: Redactor | None = None, verbose: bool = False, size: int = 10_000
+    ) -> LogSinks:
+        settings = Logging(sinks=sinks) if sinks else Settings().logging
+        opened.append(
+            configure(settings, redactor or Redactor(), verbose=verbose, file_bytes_max=size)
+        )
+        return opened[-1]
+
+    yield started
+    for sinks in reversed(opened):
+        sinks.close()
+
+
+def records(path: Path | None = None) -> list[dict[str, object]]:
+    text = (path or paths.log_file()).read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_by_default_all_goes_to_the_file_and_warnings_to_stderr(
+    start: Configure, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """S1-43, S1c-8: agent.log appears, for the user alone; nothing on stdout."""
+    start()
+    log = structlog.get_logger("agent_cli.x")
+
+    log.debug("hidden")
+    log.info("tool finished", tool="bash", elapsed_s=1.5)
+    log.warning("slow", tool="grep")
+
+    first, second = records()
+    at = first.pop("at_utc")
+    assert first == {
+        "tool": "bash",
+        "elapsed_s": 1.5,
+        "event": "tool finished",
+        "level": "info",
+        "logger": "agent_cli.x",
+    }
+    assert str(at).endswith("Z")
+    assert second["event"] == "slow"
+    assert capfd.readouterr() == ("", 'warning: slow tool="grep"\n')
+    assert paths.log_file().stat().st_mode & 0o777 == 0o600
+    assert paths.log_file().parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_what_a_person_is_told_is_in_the_log_too(
+    start: Configure, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """C17: a warning is an event; this is its other subscriber. The terminal has it already."""
+    start()
+
+    for event in (
+        events.SessionOpened("s1", "s1.jsonl", resumed=True),
+        events.TurnStart(),
+        events.Retry(2, 5, 20.0, "rate limited", restarted=False),
+        events.Notice("warning", "left out the oldest 3 messages"),
+        events.Compacted(4, 9_000, 1_000),
+        events.ErrorShown("broken"),
+        events.AgentEnd((), "error", "the API is overloaded"),
+    ):
+        logs.record(event)
+
+    common = ("at_utc", "level", "logger")
+    assert [{k: v for k, v in each.items() if k not in common} for each in records()] == [
+        {"event": "session opened", "session_id": "s1", "resumed": True},
+        {"event": "retry", "attempt": 2, "wait_s": 20.0, "reason": "rate limited"},
+        {"event": "notice", "notice_level": "warning", "text": "left out the oldest 3 messages"},
+        {
+            "event": "compacted",
+            "removed_messages": 4,
+            "tokens_before": 9_000,
+            "tokens_after": 1_000,
+        },
+        {"event": "error shown", "text": "broken"},
+        {"event": "run ended", "stop_reason": "error", "error": "the API is overloaded"},
+    ]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_each_sink_has_its_own_level_and_path(
+    start: Configure, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """S1-43: a sink without a level takes that of all."""
+    start(
+        LogSink("file", "debug", str(tmp_path / "new" / "a.log")),
+        LogSink("file", "error", str(tmp_path / "b.log")),
+        LogSink("console"),
+    )
+    log = structlog.get_logger("agent_cli.x")
+
+    log.debug("one")
+    log.info("two")
+    log.error("three")
+
+    assert [r["event"] for r in records(tmp_path / "new" / "a.log")] == ["one", "two", "three"]
+    assert [r["event"] for r in records(tmp_path / "b.log")] == ["three"]
+    assert capfd.readouterr() == ("", "info: two\nerror: three\n")
+
+
+def test_a_file_rotates_and_three_are_kept(start: Configure) -> None:
+    """S1-43, S1c-8: the size is bounded however long the program runs."""
+    start(size=1000)
+    log = structlog.get_logger("agent_cli.x")
+
+    for number in range(100):
+        log.info("line", number=number)
+
+    files = sorted(paths.log_file().parent.iterdir())
+    assert [file.name for file in files] == ["agent.log", "agent.log.1", "agent.log.2"]
+    assert all(file.stat().st_size <= 1000 for file in files)
+    assert all(file.stat().st_mode & 0o777 == 0o600 for file in files)
+    assert records()[-1]["number"] == 99
+    assert (logs.FILE_BYTES_MAX, logs.FILES) == (10 * 1024 * 1024, 3)
+
+
+def test_no_secret_reaches_a_log(start: Configure, capfd: pytest.CaptureFixture[str]) -> None:
+    """Neither a known value nor a recognisable one: in events, values, names, tracebacks."""
+    start(LogSink("file"), LogSink("console"), redactor=Redactor(["CANARY value"]))
+    log = structlog.get_logger("agent_cli.x")
+
+    log.info("got CANARY value", deep={"list": ["CANARY value"], "api_key": "CANARY 2"})
+    log.info("header", value="Bearer CANARY-token", path=Path("sk-ant-api03-CANARY"))
+    try:
+        raise ValueError("CANARY value")
+    except ValueError:
+        log.exception("failed", token="CANARY 3")
+    logging.getLogger("other").warning("from %s", "CANARY value")
+
+    out, err = capfd.readouterr()
+    assert "CANARY" not in paths.log_file().read_text() + out + err
+    assert records()[0]["deep"] == {"list": ["***"], "api_key": "***"}
+    assert len(records()) == 4
+
+
+def test_a_stack_goes_to_the_file_and_one_line_to_the_console(
+    start: Configure, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The user reads what happened; who looks for the cause finds the stack."""
+    start()
+
+    try:
+        raise KeyError("name")
+    except KeyError:
+        structlog.get_logger("agent_cli.x").exception("a listener failed")
+
+    assert capfd.readouterr().err == "error: a listener failed (KeyError: 'name')\n"
+    (record,) = records()
+    assert "test_logs.py" in str(record["exception"])
+
+
+@pytest.mark.parametrize("name", ["anthropic", "httpx2", "mcp", "client"])
+def test_noisy_libraries_are_heard_in_the_file_only(
+    name: str, start: Configure, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """S1-43: and their debug records, whole prompts, nowhere."""
+    start(LogSink("file", "debug"), LogSink("console", "debug"))
+
+    logging.getLogger(name).debug("a prompt")
+    logging.getLogger(f"{name}.part").error("a traceback")
+
+    assert [(r["event"], r["logger"]) for r in records()] == [("a traceback", f"{name}.part")]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_noisy_libraries_are_silent_without_a_file(
+    start: Configure, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The standard library prints warnings nobody takes on the terminal."""
+    start(LogSink("console"))
+
+    logging.getLogger("mcp.client").error("a traceback")
+
+    assert capfd.readouterr() == ("", "")
+
+
+def test_verbose_shows_more_on_the_console(
+    start: Configure, capfd: pytest.CaptureFixture[str]
+) -> None:
+    start(LogSink("console", "error"), verbose=True)
+
+    structlog.get_logger("agent_cli.x").info("seen")
+
+    assert capfd.readouterr().err == "info: seen\n"
+
+
+def test_a_file_that_cannot_be_opened_is_a_notice(
+    start: Configure, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A read-only home must not keep anybody from working."""
+    (tmp_path / "taken").write_text("")
+    sinks = start(LogSink("file", path=str(tmp_path / "taken" / "a.log")), LogSink("console"))
+
+    structlog.get_logger("agent_cli.x").info("seen")
+
+    assert sinks.notices == [f"no log is written to {tmp_path}/taken/a.log: Not a directory"]
+    assert capfd.readouterr().err == "info: seen\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_told_once(start: Configure, capfd: pytest.CaptureFixture[str]) -> None:
+    """The run goes on; a traceback for every record would bury the answer."""
+    start(LogSink("file", path="/dev/full"), size=0)
+    log = structlog.get_logger("agent_cli.x")
+
+    log.info("one")
+    log.info("two")
+
+    assert capfd.readouterr().err == "warning: logging stopped: No space left on device\n"
+
+
+def test_closing_leaves_logging_as_it_was(start: Configure) -> None:
+    """A second run in the same process starts from nothing."""
+    root = logging.getLogger()
+    before = (root.level, list(root.handlers), logging.getLogger("mcp").propagate)
+
+    start().close()
+
+    assert (root.level, list(root.handlers), logging.getLogger("mcp").propagate) == before
+
+
+def test_before_and_after_the_sinks_nothing_is_printed(
+    start: Configure, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S1-43: structlog's own default prints on stdout, that of the standard library on stderr."""
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # else pytest's would take it
+    log = structlog.wrap_logger(logging.getLogger("agent_cli.x"))
+
+    logs.mute()
+    log.error("too early")
+    start().close()
+    log.error("too late")
+
+    assert capfd.readouterr() == ("", "")

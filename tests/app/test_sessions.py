@@ -1,0 +1,299 @@
+"""Sessions through the whole program: gone on with, and on disks that refuse."""
+
+import asyncio
+import resource
+import subprocess
+import threading
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from agent_cli.app.app import App
+from agent_cli.app.arguments import parse_arguments
+from agent_cli.app.sessions import Sessions
+from agent_cli.app.startup import start
+from agent_cli.contracts.errors import SessionError, UsageError
+from agent_cli.contracts.events import Event, EventSink, Notice
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.core.agent import Agent
+from agent_cli.core.conversation import Conversation
+from agent_cli.session_store import Session, SessionStore, verify
+from agent_cli.system.paths import sessions_dir
+from tests.e2e.program import (
+    AGENT_CLI,
+    Finished,
+    agent_cli,
+    environment,
+    said_by_user,
+)
+from tests.fakes import LIMIT_S
+from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
+
+WRITE = reply(tool_use("write", {"path": "made.txt", "content": "made\n"}))
+YOLO = ("--permission-mode", "yolo")
+
+
+def sessions(*words: str, heard: EventSink | None = None) -> tuple[Sessions, Agent]:
+    """Return the sessions of a program that was started with *words*, and its agent."""
+    agent = Agent()
+    begun = start(parse_arguments(words), may_ask=False)
+    return Sessions(begun, agent, heard or agent.publish), agent
+
+
+def say(agent: Agent, text: str) -> str:
+    """Add a finished prompt and return its id."""
+    prompt = agent.conversation.begin(UserMessage.of(text))
+    agent.conversation.complete()
+    return prompt.id
+
+
+async def one_kept() -> str:
+    """Return the id of a session of one prompt that nobody has open."""
+    kept, agent = sessions()
+    await kept.begin()
+    say(agent, "one")
+    id = kept.id
+    kept.close()
+    assert id is not None
+    return id
+
+
+def said(id: str | None) -> list[str]:
+    assert id is not None
+    inputs = [prompt.input for prompt in SessionStore(sessions_dir()).read(id).prompts]
+    return [str(entry.content[0]["text"]) for entry in inputs if entry]
+
+
+def test_each_conversation_gets_a_session_of_its_own() -> None:
+    kept, agent = sessions()
+    ids = []
+    for text in ("one", "two"):
+        agent.reset()
+        kept.follow()
+        say(agent, text)
+        ids.append(kept.id)
+    kept.close()
+
+    assert [said(id) for id in ids] == [["one"], ["two"]]
+    assert kept.id is None
+
+
+async def test_before_the_first_prompt_there_is_nothing_to_copy_or_to_write() -> None:
+    """The file comes with the first prompt; "does not exist" named a session nobody knows."""
+    kept, _ = sessions()
+    await kept.begin()
+
+    nothing = r"^nothing was said in this session yet$"
+    with pytest.raises(SessionError, match=nothing):
+        await kept.fork()
+    with pytest.raises(SessionError, match=nothing):
+        kept.export("md")
+    kept.close()
+
+
+async def test_resume_fork_and_rewind_lead_to_a_conversation_to_go_on_with() -> None:
+    """S2-53: each time the agent has the new conversation, and its session hears it."""
+    kept, agent = sessions()
+    await kept.begin()
+    say(agent, "one")
+    second, first = say(agent, "two"), kept.id
+    assert first is not None
+
+    kept.rewind(second)
+    say(agent, "2")
+    await kept.fork()
+    say(agent, "forked")
+    fork = kept.id
+    await kept.resume(first)
+    say(agent, "resumed")
+    kept.close()
+
+    assert said(first) == ["one", "2", "resumed"]
+    assert said(fork) == ["one", "2", "forked"]
+
+
+async def test_what_cannot_be_opened_leaves_the_session_at_hand() -> None:
+    kept, agent = sessions()
+    await kept.begin()
+    say(agent, "one")
+    id = kept.id
+    assert id is not None
+
+    for impossible in ("nowhere", id):
+        with pytest.raises(SessionError):
+            await kept.resume(impossible)
+    with pytest.raises(SessionError):
+        await kept.fork("nowhere")
+    with pytest.raises(SessionError):
+        kept.rewind("nowhere")
+    say(agent, "two")
+    kept.close()
+
+    assert said(id) == ["one", "two"]
+
+
+async def test_a_session_is_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long one takes a second, and somebody types meanwhile."""
+    id = await one_kept()
+    loop_runs, resume = threading.Event(), SessionStore.resume
+
+    def resume_then(store: SessionStore, wanted: str) -> tuple[Session, Conversation]:
+        assert loop_runs.wait(LIMIT_S)
+        return resume(store, wanted)
+
+    monkeypatch.setattr(SessionStore, "resume", resume_then)
+    words = ("--resume", id, "--no-mcp", "--no-plugins")
+    app = App(start(parse_arguments(words), may_ask=False), one_shot=True)
+    asyncio.get_running_loop().call_soon(loop_runs.set)
+    async with app:
+        assert app.session_id == id
+
+
+async def test_a_session_nobody_waits_for_any_more_can_be_opened_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C while it is read: it stayed locked until the program ended."""
+    id = await one_kept()
+    kept, _ = sessions()
+    stopped, closed = threading.Event(), asyncio.Event()
+    resume, close = SessionStore.resume, Session.close
+
+    def resume_then(store: SessionStore, wanted: str) -> tuple[Session, Conversation]:
+        assert stopped.wait(LIMIT_S)
+        return resume(store, wanted)
+
+    def close_and_tell(session: Session) -> None:
+        close(session)
+        closed.set()
+
+    monkeypatch.setattr(SessionStore, "resume", resume_then)
+    monkeypatch.setattr(Session, "close", close_and_tell)
+    resuming = asyncio.create_task(kept.resume(id))
+    await asyncio.sleep(0)
+    resuming.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await resuming
+    stopped.set()
+    async with asyncio.timeout(LIMIT_S):
+        await closed.wait()
+    await kept.resume(id)
+
+    assert kept.id == id
+    kept.close()
+
+
+async def test_a_copy_is_about_where_it_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its calls act there: `--continue` finds it there, `sessions approve` lets them run there."""
+    here, elsewhere, id = Path.cwd(), Path("elsewhere").resolve(), await one_kept()
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    heard: list[Event] = []
+
+    copy, _ = sessions("--fork", id, heard=heard.append)
+    await copy.begin()
+    [_, moved] = heard
+
+    assert copy.id is not None
+    header = SessionStore(sessions_dir()).read(copy.id).header
+    assert header is not None
+    assert (header.workspace, header.parent) == (str(elsewhere), id)
+    text = f"this session was about {here}; from now on its tools work in {elsewhere}"
+    assert moved == Notice("warning", text)
+    copy.close()
+
+
+async def test_without_a_session_nothing_is_recorded() -> None:
+    """`--no-session`."""
+    kept, agent = sessions("--no-session")
+    await kept.begin()
+    prompt = say(agent, "one")
+
+    assert not sessions_dir().exists()
+    with pytest.raises(SessionError, match="sessions are switched off"):
+        kept.rewind(prompt)
+    for words in (("--continue",), ("--resume",), ("--resume", "1"), ("--fork", "")):
+        unwanted, _ = sessions("--no-session", *words)
+        with pytest.raises(UsageError, match="leave --no-session out"):
+            await unwanted.begin()
+
+
+def with_full_disk(api: FakeMessagesApi, *arguments: str, free_in: Path) -> Finished:
+    """Run the program while no file may grow larger than *free_in* is, give or take a record."""
+    limit = free_in.stat().st_size + 100
+    ended = subprocess.run(
+        [AGENT_CLI, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        # What it imports must not be kept either: cut off, it would break every later start.
+        env=environment(api, {}) | {"PYTHONDONTWRITEBYTECODE": "1"},
+        timeout=60,
+        check=False,
+        preexec_fn=partial(resource.setrlimit, resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    return Finished(ended.returncode, ended.stdout, ended.stderr)
+
+
+def test_a_full_disk_is_told_at_once_and_the_run_goes_on() -> None:
+    """S2-43: the tool works, the answer comes, and what was saved before is still whole."""
+    with serve_in_thread(reply("First."), WRITE, reply("Second."), reply("Third.")) as api:
+        agent_cli("-p", "one " * 300, api=api)
+        [path] = sessions_dir().glob("*.jsonl")
+        before = path.read_bytes()
+
+        full = with_full_disk(api, "--continue", *YOLO, "-p", "two", free_in=path)
+        damage = [finding for finding in verify(path) if finding.damage]
+        after = agent_cli("--continue", "-p", "three", api=api)
+
+    assert (full.code, full.stdout) == (0, "Second.\n")
+    assert full.stderr.count("the session is no longer being saved: File too large") == 1
+    assert Path("made.txt").read_text() == "made\n"
+    assert damage == []
+    assert path.read_bytes().startswith(before)
+    assert (after.code, after.stdout) == (0, "Third.\n")
+    assert said_by_user(api.requests[-1].body)[0].startswith("one one")
+    assert api.refusals == []
+
+
+def test_a_folder_that_cannot_be_written_is_told_at_once_and_the_run_goes_on() -> None:
+    """S2-43: root may write anywhere, so a file stands where the folder should be."""
+    sessions_dir().parent.mkdir(parents=True)
+    sessions_dir().write_text("in the way")
+
+    with serve_in_thread(WRITE, reply("Made.")) as api:
+        run = agent_cli(*YOLO, "-p", "make it", api=api)
+
+    assert (run.code, run.stdout) == (0, "Made.\n")
+    assert run.stderr.count("the session is no longer being saved: ") == 1
+    assert Path("made.txt").read_text() == "made\n"
+    assert sessions_dir().read_text() == "in the way"
+
+
+@pytest.mark.parametrize("option", ["--resume", "--fork"])
+@pytest.mark.parametrize("more", [(), ("-p", "hello")])
+def test_a_session_that_is_not_there_is_a_usage_error(option: str, more: tuple[str, ...]) -> None:
+    """Also where the input ends before the program has looked for it: that was silent, and 0."""
+    run = agent_cli(option, "nosuch", *more)
+
+    assert (run.code, run.stdout) == (2, "")
+    assert "session 'nosuch' does not exist; `agent-cli sessions list`" in run.stderr
+
+
+def test_a_session_taken_elsewhere_says_where_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its paths meant files of another directory."""
+    here, elsewhere = Path.cwd(), Path("elsewhere").resolve()
+    elsewhere.mkdir()
+    with serve_in_thread(reply("First."), reply("Second.")) as api:
+        agent_cli("-p", "one", api=api)
+        [info] = SessionStore(sessions_dir()).list()
+        monkeypatch.chdir(elsewhere)
+
+        latest = agent_cli("--continue", "-p", "two", api=api)
+        resumed = agent_cli("--resume", info.id[:6], "-p", "two", api=api)
+
+    assert (latest.code, f"no session of {elsewhere}" in latest.stderr) == (1, True)
+    assert (resumed.code, resumed.stdout) == (0, "Second.\n")
+    assert f"this session was about {here}; from now on its tools work in {elsewhere}" in (
+        resumed.stderr
+    )

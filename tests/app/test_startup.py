@@ -1,0 +1,214 @@
+"""What holds in a workspace, and that nothing is trusted which was not shown."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_cli.app import startup
+from agent_cli.app.arguments import Arguments, parse_arguments
+from agent_cli.app.mcp_config import configured_servers, inherited_environment
+from agent_cli.app.parts import sandbox
+from agent_cli.app.startup import start
+from agent_cli.contracts.errors import AgentCliError, SettingsError, UsageError
+from agent_cli.mcp_client import ServerConfig, ServerProblem
+from agent_cli.mcp_client.config import OAuth
+from agent_cli.settings import load_settings
+from agent_cli.trust.store import TrustStore
+
+SETTINGS = Path("appsettings.toml")
+
+
+class Answering:
+    """A person who says yes, and a program that writes while they read."""
+
+    def __init__(self, change: str | None = None) -> None:
+        self._change = change
+
+    def readline(self) -> str:
+        if self._change is not None:
+            SETTINGS.write_text(self._change)
+        return "y\n"
+
+
+def begun() -> startup.StartupContext:
+    return start(Arguments(), may_ask=True)
+
+
+def test_what_was_shown_and_agreed_to_acts_and_is_not_asked_about_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Threat 10: asked once."""
+    SETTINGS.write_text("max_rounds = 7")
+    monkeypatch.setattr(sys, "stdin", Answering())
+    first, second = begun(), begun()
+
+    assert [each.loaded.settings.max_rounds for each in (first, second)] == [7, 7]
+    assert capsys.readouterr().err.count("[y/N]") == 1
+    assert (first.trusted, first.pinned, first.notices) == (True, True, ())
+
+
+def test_what_changes_while_the_user_reads_is_not_what_they_agreed_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Threat 10: the answer is about what was on the screen."""
+    SETTINGS.write_text("max_rounds = 7")
+    monkeypatch.setattr(sys, "stdin", Answering("max_rounds = 8"))
+
+    found = begun()
+
+    assert (found.trusted, found.loaded.settings.max_rounds) == (False, 100)
+    assert "appsettings.toml ignored: this workspace is not trusted" in found.notices[0]
+    assert not TrustStore.of_user().is_trusted(Path())
+
+
+def test_what_changes_between_the_check_and_the_reading_does_not_act(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Threat 10: checked again after everything was read."""
+    SETTINGS.write_text("max_rounds = 7")
+    TrustStore.of_user().trust(Path())
+
+    def changed_first(*given: object, **named: object) -> object:
+        SETTINGS.write_text("max_rounds = 8")
+        return load_settings(*given, **named)  # type: ignore[arg-type]  # passed on as called
+
+    monkeypatch.setattr(startup, "load_settings", changed_first)
+    found = start(Arguments(), may_ask=False)
+
+    assert (found.trusted, found.loaded.settings.max_rounds) == (False, 100)
+    assert "appsettings.toml ignored" in found.notices[0]
+
+
+def test_servers_that_change_after_the_start_are_left_out() -> None:
+    """Threat 10: .mcp.json is read later than the settings."""
+    Path(".mcp.json").write_text('{"mcpServers": {"a": {"command": "true"}}}')
+    TrustStore.of_user().trust(Path())
+    found = start(Arguments(), may_ask=False)
+    before = list(configured_servers(found))
+    Path(".mcp.json").write_text('{"mcpServers": {"b": {"command": "true"}}}')
+
+    [after] = configured_servers(found)
+
+    assert [each.name for each in before] == ["a"]
+    assert isinstance(after, ServerProblem)
+    assert "changed after it was trusted" in after.reason
+
+
+def test_files_of_an_untrusted_workspace_start_no_server_unless_one_is_named() -> None:
+    """Threat 10: the user's own settings mean each workspace's .mcp.json, and trust comes first."""
+    Path(".mcp.json").write_text('{"mcpServers": {"theirs": {"command": "true"}}}')
+    Path("named.json").write_text('{"mcpServers": {"named": {"command": "true"}}}')
+
+    untrusted = start(Arguments(), may_ask=False)
+    named = start(parse_arguments(["--mcp-config", "named.json"]), may_ask=False)
+
+    assert list(configured_servers(untrusted)) == []
+    assert [server.name for server in configured_servers(named)] == ["named"]
+
+
+def test_a_file_of_servers_that_was_named_has_to_exist() -> None:
+    """A mistyped --mcp-config would start a run without the tools it was asked with."""
+    named = start(parse_arguments(["--mcp-config", "nmaed.json"]), may_ask=False)
+
+    with pytest.raises(SettingsError, match=r"^--mcp-config: .*nmaed\.json does not exist$"):
+        list(configured_servers(named))
+
+
+def test_servers_find_no_program_of_a_strangers_workspace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Threat 13: PATH may lead into it; a home directory's programs are its owner's."""
+    here = Path.cwd()
+    monkeypatch.setenv("PATH", f"{here}/bin:bin::.:/usr/bin:/opt/tools")
+    untrusted = start(Arguments(), may_ask=False)
+    trusted = start(Arguments(trust=True), may_ask=False)
+
+    assert inherited_environment(untrusted)["PATH"] == "/usr/bin:/opt/tools"
+    assert inherited_environment(trusted)["PATH"] == f"{here}/bin:/usr/bin:/opt/tools"
+    monkeypatch.setenv("HOME", str(here))
+    assert inherited_environment(untrusted)["PATH"] == f"{here}/bin:/usr/bin:/opt/tools"
+    monkeypatch.setenv("PATH", f"{here}/../{here.name}/bin")
+    monkeypatch.setenv("HOME", str(here.parent))
+    nowhere = start(Arguments(), may_ask=False)
+    assert inherited_environment(nowhere)["PATH"] == os.defpath
+
+
+def test_a_server_of_the_settings_has_all_that_one_of_a_file_has(tmp_path: Path) -> None:
+    """S1c-1: limits, lists of tools and a sign-in; a directory counts from the workspace."""
+    settings = tmp_path / "mine.toml"
+    settings.write_text(
+        '[mcp.servers.local]\ncommand = "x"\ncwd = "sub"\nprotocol = "auto"\n'
+        'enabled_tools = ["read_*"]\ndisabled_tools = ["read_all"]\n'
+        "startup_timeout_s = 60\ncall_timeout_s = 6\n"
+        '[mcp.servers.web]\nurl = "https://x/mcp"\n'
+        'oauth = { client_id = "me", scopes = "read write", callback_port = 8123 }\n'
+    )
+
+    found = start(Arguments(settings_file=settings), may_ask=False)
+
+    assert list(configured_servers(found)) == [
+        ServerConfig(
+            name="local",
+            command="x",
+            cwd=str(Path.cwd() / "sub"),
+            protocol="auto",
+            enabled_tools=("read_*",),
+            disabled_tools=("read_all",),
+            startup_timeout_s=60,
+            call_timeout_s=6,
+            source="settings",
+        ),
+        ServerConfig(
+            name="web",
+            transport="http",
+            url="https://x/mcp",
+            oauth=OAuth(client_id="me", scopes=("read", "write"), callback_port=8123),
+            source="settings",
+        ),
+    ]
+    assert found.notices == ()
+
+
+def test_a_workspace_without_such_files_can_be_trusted_too() -> None:
+    """Its git may then read unasked in the sandbox; a file that comes later is asked about."""
+    before = start(Arguments(), may_ask=False)
+    TrustStore.of_user().trust(Path())
+    trusted = start(Arguments(), may_ask=False)
+    SETTINGS.write_text("max_rounds = 7")
+    after = start(Arguments(), may_ask=False)
+
+    assert [each.trusted for each in (before, trusted, after)] == [False, True, False]
+
+
+def test_trust_for_one_run_is_not_about_a_content() -> None:
+    """--trust says: whatever is there."""
+    SETTINGS.write_text("max_rounds = 7")
+    found = start(Arguments(trust=True), may_ask=False)
+    SETTINGS.write_text("max_rounds = 8")
+
+    assert (found.trusted, found.is_unchanged()) == (True, True)
+
+
+def test_a_broken_rule_stops_the_start_and_names_its_place() -> None:
+    """A deny rule that is left out would be a hole."""
+
+    SETTINGS.write_text('[permissions]\ndeny = ["bash("]')
+    found = start(Arguments(trust=True), may_ask=False)
+
+    with pytest.raises(AgentCliError, match=r"appsettings\.toml:2: 'bash\(' is not a rule"):
+        sandbox(found)
+
+
+def test_a_directory_that_is_gone_is_told_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A branch was switched in another window, and the shell still stands in its directory."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+
+    with pytest.raises(UsageError, match=r"^the current directory is gone: change to one"):
+        start(Arguments(), may_ask=False)

@@ -1,0 +1,87 @@
+"""Images that go with a prompt."""
+
+import io
+from pathlib import Path
+
+import pytest
+from PIL import Image as Pillow
+
+from agent_cli.attachments.attachments import Attachments, with_images
+from agent_cli.attachments.images import read_image
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.timeline import text_block
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.projection import to_api
+from agent_cli.policies.estimate import IMAGE_TOKENS, estimate_tokens
+
+
+@pytest.fixture(autouse=True)
+def picture() -> Path:
+    """A picture in the working directory."""
+    buffer = io.BytesIO()
+    Pillow.new("RGB", (8, 6)).save(buffer, "PNG")
+    Path("my pic.png").write_bytes(buffer.getvalue())
+    path = Path("pic.png")
+    path.write_bytes(buffer.getvalue())
+    return path
+
+
+async def test_an_image_named_in_a_prompt_goes_with_it(picture: Path) -> None:
+    """S6: before the text, which has a mark in its place; what names no image is text."""
+    message = await with_images("what is @pic.png, @none.png and me@pic.png?", Path.cwd())
+
+    text = "what is [image 1: pic.png 8×6], @none.png and me@pic.png?"
+    assert message.content == (read_image(picture).block, text_block(text))
+
+
+async def test_names_with_spaces_are_quoted_and_absolute_ones_are_found(picture: Path) -> None:
+    """As completion inserts them, in the order of the text."""
+    message = await with_images(f'@"my pic.png" or @{picture.absolute()}', Path.cwd())
+
+    assert message.text == "[image 1: my pic.png 8×6] or [image 2: pic.png 8×6]"
+    assert [block["type"] for block in message.content] == ["image", "image", "text"]
+
+
+async def test_a_prompt_without_images_is_its_text() -> None:
+    """Nothing is added, and nothing read; there need not be a user of that name either."""
+    message = await with_images("look at @src/app.py, @~nobody/app.py", Path.cwd())
+
+    assert message.content == (text_block("look at @src/app.py, @~nobody/app.py"),)
+
+
+async def test_a_mark_is_attached_wherever_the_text_goes(picture: Path) -> None:
+    """Queued, taken back and sent later; a mark that was deleted takes its image along."""
+    attachments = Attachments(Path.cwd())
+    mark = attachments.add_file("pic.png")
+    other = attachments.add(read_image(picture), "a[b]\n\x1b.png")
+
+    assert mark == "[image 1: pic.png 8×6]"
+    assert other == r"[image 2: a(b) \x1b.png 8×6]"
+    message = await attachments.attached(UserMessage.of(f"only {mark}"))
+    assert [block["type"] for block in message.content] == ["image", "text"]
+    nothing = await attachments.attached(UserMessage.of("none"))
+    assert nothing.content == (text_block("none"),)
+
+
+async def test_an_image_that_cannot_be_sent_is_an_error_not_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The model would be asked about a picture it never got."""
+    Path("pic.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+
+    with pytest.raises(UsageError, match=r"pic\.png is damaged"):
+        await with_images("what is @pic.png", Path.cwd())
+
+
+async def test_images_of_a_user_message_are_counted_and_sent(picture: Path) -> None:
+    """S6: the estimate of the context and the request know them."""
+    conversation = Conversation()
+    conversation.begin(await with_images("@pic.png", Path.cwd()))
+
+    assert IMAGE_TOKENS <= estimate_tokens(conversation.context()) < IMAGE_TOKENS + 20
+    (sent,) = to_api([m for m in conversation.context() if isinstance(m, UserMessage)])
+    assert sent["content"] == [
+        read_image(picture).block,
+        text_block("[image 1: pic.png 8×6]"),
+    ]

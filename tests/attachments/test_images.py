@@ -1,0 +1,133 @@
+"""Images as the Messages API takes them."""
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image as Pillow
+
+from agent_cli.attachments.images import Image, fitted, image_of, is_image, read_image
+from agent_cli.contracts.errors import UsageError
+
+KINDS = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
+
+
+def encoded(kind: str, width: int, height: int, **options: object) -> bytes:
+    buffer = io.BytesIO()
+    Pillow.new("RGB", (width, height), "navy").save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kind_and_size_are_read_from_the_file_itself(kind: str) -> None:
+    """S6: whatever the file is called."""
+    Path("picture.txt").write_bytes(data := encoded(kind, 80, 61))
+
+    assert read_image(Path("picture.txt")) == Image(KINDS[kind], 80, 61, data)
+
+
+@pytest.mark.parametrize("options", [{"lossless": True}, {"exif": b"Exif\0\0MM\0*"}])
+def test_the_other_forms_of_webp_have_their_size_elsewhere(options: dict[str, object]) -> None:
+    """Lossless and extended files."""
+    image = image_of(encoded("WEBP", 300, 17, **options), name="it")
+
+    assert (image.width, image.height) == (300, 17)
+
+
+def test_a_jpeg_with_a_long_head_is_walked_to_its_frame() -> None:
+    """Cameras put kilobytes before it."""
+    image = image_of(encoded("JPEG", 30, 20, comment=b"x" * 60_000, progressive=True), name="it")
+
+    assert (image.width, image.height) == (30, 20)
+
+
+def test_fill_bytes_between_the_segments_of_a_jpeg_are_no_segments() -> None:
+    """ITU-T T.81 B.1.1.2: any number of 0xFF may stand before a marker."""
+    data = encoded("JPEG", 30, 20)
+
+    image = image_of(data[:2] + b"\xff\xff\xff" + data[2:], name="it")
+
+    assert (image.width, image.height) == (30, 20)
+
+
+def test_only_regular_files_that_begin_like_images_are_images() -> None:
+    """A pipe would be waited for; an impossible path is just none."""
+    Path("a.png").write_text("no image")
+    Path("b.png").write_bytes(encoded("PNG", 2, 2))
+
+    assert is_image(Path("b.png"))
+    assert not any(map(is_image, map(Path, ("a.png", ".", "none", "a\0b", "x" * 5_000))))
+
+
+def test_what_cannot_be_sent_says_why() -> None:
+    """One sentence each."""
+    with pytest.raises(UsageError, match=r"none\.png cannot be read: No such file"):
+        read_image(Path("none.png"))
+    with pytest.raises(UsageError, match="it is no PNG, JPEG, GIF or WebP image"):
+        image_of(b"%PDF", name="it")
+    with pytest.raises(UsageError, match="it is damaged"):
+        image_of(encoded("PNG", 2, 2)[:12], name="it")
+
+
+def test_a_small_image_is_sent_as_it_is_and_a_large_one_smaller() -> None:
+    """S6: 2,000 pixels a side pass in every request; the shape stays."""
+    small = image_of(encoded("PNG", 2_000, 10), name="it")
+    large = fitted(image_of(encoded("PNG", 9_000, 4_500), name="it"))
+
+    assert fitted(small) is small
+    assert (large.media_type, large.width, large.height) == ("image/png", 2_000, 1_000)
+    assert image_of(large.data, name="it") == large
+
+
+def test_a_photograph_stays_one_and_is_turned_upright() -> None:
+    """Phones write the turn into the head, which is not sent along."""
+    turned = Pillow.Exif()
+    turned[0x0112] = 6
+
+    small = fitted(image_of(encoded("JPEG", 4_000, 1_000, exif=turned), name="it"))
+
+    assert (small.media_type, small.width, small.height) == ("image/jpeg", 500, 2_000)
+
+
+def test_a_damaged_large_image_is_refused_with_a_sentence() -> None:
+    """Its head may be whole and its end missing."""
+    data = encoded("PNG", 3_000, 3_000)
+
+    with pytest.raises(UsageError, match="cannot be made smaller"):
+        fitted(image_of(data[: len(data) // 2], name="it"))
+
+
+def test_what_would_fill_the_memory_is_not_unpacked() -> None:
+    """Threat 16: a few bytes may say that they are a picture of a gigabyte."""
+    bomb = bytearray(encoded("PNG", 2, 2))
+    bomb[16:24] = (20_000).to_bytes(4) * 2
+
+    with pytest.raises(UsageError, match=r"20000×20000 pixels, too many to be unpacked"):
+        fitted(image_of(bytes(bomb), name="it"))
+
+
+def test_without_pillow_only_what_the_api_takes_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentence names what to install."""
+    within, beyond = encoded("PNG", 3_000, 10), encoded("PNG", 8_001, 10)
+    monkeypatch.setattr("agent_cli.attachments.images._can_shrink", lambda: False)
+
+    image = image_of(within, name="it")
+    assert fitted(image) is image
+    with pytest.raises(UsageError, match=r"8001×10 pixels.*pip install 'agent-cli-repl\[images\]'"):
+        image_of(beyond, name="it")
+
+
+def test_an_image_is_sent_as_base64() -> None:
+    """As the API wants it."""
+    assert Image("image/gif", 1, 1, b"GIF89a").block == {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/gif", "data": "R0lGODlh"},
+    }
+
+
+def test_pillow_is_not_imported_for_small_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may not be there at all."""
+    monkeypatch.setitem(sys.modules, "PIL", None)
+
+    assert fitted(image := Image("image/gif", 1, 1, b"GIF89a")) is image

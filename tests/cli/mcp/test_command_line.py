@@ -1,0 +1,301 @@
+"""`agent-cli mcp ...` as it is typed, with real servers behind it."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_cli.cli.mcp.command_line import run
+from agent_cli.contracts.errors import UsageError
+from agent_cli.mcp_client.browsers import pasting_browser
+from agent_cli.mcp_client.context import Surroundings
+from agent_cli.mcp_client.entries import read_config_file
+from agent_cli.mcp_client.user_servers import user_file
+from tests.e2e.program import agent_cli
+from tests.mcp_client.conftest import RAW_SERVER, SDK_SERVER
+from tests.mcp_client.sign_in_server import sign_in_server
+
+if TYPE_CHECKING:
+    from tests.mcp_client.conftest import HttpServer
+
+FULL_SERVER = str(Path(__file__).parents[2] / "mcp_client" / "full_server.py")
+
+
+def mcp(*words: str) -> tuple[int, str]:
+    """Run the command in this process; return its exit code and what it said."""
+    said: list[str] = []
+    around = Surroundings(
+        environment=dict(os.environ),
+        configured=lambda: read_config_file(user_file(), os.environ).servers,
+        workspace=Path.cwd(),
+        stranger=None,
+        say=said.append,
+    )
+    code = run(words, around)
+    return code, "\n".join(said)
+
+
+def configure(*, disabled: bool = False, **servers: list[str]) -> None:
+    entries = {
+        name: {"command": sys.executable, "args": args, "disabled": disabled}
+        for name, args in servers.items()
+    }
+    user_file().parent.mkdir(parents=True, exist_ok=True)
+    user_file().write_text(json.dumps({"mcpServers": entries, "other": 1}))
+
+
+def test_a_server_is_added_tested_listed_and_removed() -> None:
+    """S1-42: the user's own servers work in every directory; the file is the user's alone."""
+    add = ("add", "fix", "--env", "A=b", "--", sys.executable, SDK_SERVER, "stdio")
+    added = mcp(*add)
+    tested = agent_cli("mcp", "test", "fix")
+    listed = mcp("list")
+    with pytest.raises(UsageError, match="already; remove it first"):
+        mcp(*add)
+    entry = json.loads(user_file().read_text())["mcpServers"]["fix"]
+    mode = user_file().stat().st_mode & 0o777
+    removed = mcp("remove", "fix")
+
+    assert added == (0, f"fix is added to {user_file()}; try it: agent-cli mcp test fix")
+    assert entry == {"command": sys.executable, "args": [SDK_SERVER, "stdio"], "env": {"A": "b"}}
+    assert mode == 0o600
+    assert (tested.code, tested.stderr) == (0, "")
+    assert tested.stdout.startswith("fix: ready, 7 tools, about ")
+    assert listed == (0, f"fix: stdio, {sys.executable} {SDK_SERVER} stdio ({user_file()})")
+    assert removed == (0, f"fix is removed from {user_file()}")
+    assert mcp("list") == (0, "no MCP servers; add one: agent-cli mcp add NAME COMMAND|URL")
+
+
+@pytest.mark.parametrize(
+    ("words", "entry"),
+    [
+        ("npx -y pkg --env x .", {"command": "npx", "args": ["-y", "pkg", "--env", "x", "."]}),
+        ("--env=A=b npx -y", {"command": "npx", "args": ["-y"], "env": {"A": "b"}}),
+        ("--env A=b -- npx -y", {"command": "npx", "args": ["-y"], "env": {"A": "b"}}),
+        (
+            "https://x/mcp --header A:b --transport sse",
+            {"type": "sse", "url": "https://x/mcp", "headers": {"A": "b"}},
+        ),
+    ],
+)
+def test_options_of_a_command_are_its_own(words: str, entry: dict[str, object]) -> None:
+    """As people copy it from a server's page; those of an address are ours."""
+    assert agent_cli("mcp", "add", "new", *words.split()).code == 0
+
+    assert json.loads(user_file().read_text())["mcpServers"]["new"] == entry
+
+
+def test_a_server_that_does_not_work_is_a_reason_and_exit_code_1() -> None:
+    configure(bad=["-c", "import sys; sys.exit('no key')"])
+
+    code, said = mcp("test")
+
+    assert code == 1
+    assert said == (
+        "MCP server 'bad' did not start: it ended before it was ready; the end of its stderr:"
+        ' "no key"'
+    )
+
+
+def test_what_a_server_printed_before_its_end_is_shown_whole() -> None:
+    """The reason may stand far above the end: package runners close with where their log is."""
+    configure(bad=["-c", "import sys; sys.exit('no such package\\n1\\n2\\n\\x1b[1m3\\x1b[0m')"])
+
+    for command in ("test", "exercise", "approve"):
+        code, said = mcp(command, "bad")
+
+        assert code == 1
+        assert said.endswith('"1 / 2 / 3"\n  │ no such package\n  │ 1\n  │ 2\n  │ 3')
+
+
+def test_a_program_of_the_workspace_is_not_taken_for_a_server() -> None:
+    """Threat 13: here, too, PATH may lead into a stranger's repository."""
+    add = mcp("add", "own", "own-server")
+    Path("own-server").write_text("#!/bin/sh\ntouch CANARY\n")
+    Path("own-server").chmod(0o755)
+
+    tested = agent_cli("mcp", "test", PATH=f"{Path.cwd()}:.:{os.environ['PATH']}")
+
+    assert add[0] == 0
+    assert tested.code == 1
+    assert "the command 'own-server' was not found" in tested.stdout
+    assert not Path("CANARY").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["add", "a b", "x"], "'a b' is no name for a server"),
+        (["add", "a", "--env", "B", "x"], "--env 'B': write NAME=VALUE"),
+        (["add", "a", "https://x", "--env", "B=c"], "an address takes no arguments and no --env"),
+        (["add", "a", "https://x", "y"], "an address takes no arguments and no --env"),
+        (["add", "a", "--header", "B:c", "x"], "--header and --transport are for an address"),
+        (["remove", "gone"], "has no server 'gone'; it has: none"),
+        (["test", "gone"], "there is no MCP server 'gone'; there are: none"),
+        (["exercise", "gone"], "there is no MCP server 'gone'; there are: none"),
+        (["approve", "gone"], "there is no MCP server 'gone'; there are: none"),
+        (["exercise", "http://x", "--call", "a={"], "--call a: its arguments are not JSON"),
+        (["exercise", "http://x", "--timeout", "0"], "--timeout: '0' is no number of seconds"),
+        (["exercise", "http://x", "--oauth-browser", ""], "--oauth-browser '': it is no command"),
+        (["dance"], "invalid choice: 'dance'"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(words: list[str], complaint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        mcp(*words)
+
+    assert complaint in str(caught.value)
+
+
+def test_a_wrong_command_is_exit_code_2() -> None:
+    ran = agent_cli("mcp", "dance")
+
+    assert ran.code == 2
+    assert "invalid choice: 'dance'" in ran.stderr
+    assert len(ran.stderr.splitlines()) == 1
+
+
+def test_changed_tools_are_shown_and_approved() -> None:
+    """What a person would be asked in the REPL; a hidden character is no hidden change."""
+    Path("description").write_text("Replies")
+    configure(raw=["-I", "-S", RAW_SERVER, '{"describe": "description"}'])
+    unchanged = mcp("approve", "raw")
+    mcp("exercise", "raw", "--call", "reply={}")
+    Path("description").write_text("Replies\u200b")
+    shown = mcp("approve", "raw", "--dry-run")
+    approved = mcp("approve", "raw")
+
+    assert unchanged == (0, "raw: nothing changed since it was approved")
+    assert shown[0] == 0
+    assert "-Replies\n+Replies\\u200b" in shown[1]
+    assert shown[1].endswith("raw: reply changed; nothing is approved")
+    assert approved[1].endswith("raw: reply approved as shown")
+    assert mcp("approve", "raw") == unchanged
+
+
+def test_a_sign_in_is_kept_until_the_sign_out() -> None:
+    """With the user's own browser, which here is a program that asks for the page."""
+    Path("browser.py").write_text(
+        "import sys, urllib.request\nurllib.request.urlopen(sys.argv[1]).read()\n"
+    )
+    user_file().parent.mkdir(parents=True)
+    with sign_in_server() as web:
+        entry = {"url": web.url, "protocol": "legacy"}
+        user_file().write_text(json.dumps({"mcpServers": {"web": entry}}))
+        browser = f"{sys.executable} {Path('browser.py').absolute()} %s"
+        signed_in = agent_cli("mcp", "login", "web", BROWSER=browser)
+        tested, signed_out = mcp("test", "web"), mcp("logout", "web")
+        again, refused = mcp("logout", "web"), mcp("test", "web")
+
+    assert signed_in.code == 0
+    assert signed_in.stdout.endswith("web: signed in, 1 tool, about 9 tokens\n")
+    assert tested[0] == 0
+    assert (signed_out, again) == ((0, "web: signed out"), (0, "web: there was no sign-in"))
+    assert refused[0] == 1
+
+
+async def test_a_browser_elsewhere_ends_at_an_address_that_can_be_pasted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Over SSH the way back to us leads to the wrong machine."""
+    monkeypatch.setenv("BROWSER", "true %s")
+    said: list[str] = []
+    ours, theirs = os.openpty()
+    os.write(ours, b"\nhttp://localhost:1/callback?code=c\n")
+
+    with os.fdopen(ours), os.fdopen(theirs) as keyboard:
+        pasted = await pasting_browser(said.append, keyboard)("https://web/sign-in")
+
+    assert pasted == "http://localhost:1/callback?code=c"
+    assert said[0] == "Sign in at https://web/sign-in"
+
+
+def test_servers_of_other_programs_are_taken_over_once() -> None:
+    """Ours of the same name stay as they are."""
+    configure(fs=[RAW_SERVER, "{}"])
+    home = user_file().parents[2]
+    entries = {"fs": {"command": "theirs"}, "new": {"url": "https://x/mcp"}}
+    for folder in (Path(".cursor"), home / ".cursor"):
+        folder.mkdir()
+        (folder / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
+
+    dry = mcp("import", "--dry-run")
+    imported = mcp("import", "cursor")
+
+    servers = json.loads(user_file().read_text())
+    assert dry[1].endswith("1 to import")
+    assert "new would be imported" in dry[1]
+    assert imported[1].endswith(f"1 imported to {user_file()}")
+    assert servers["mcpServers"]["fs"]["command"] == sys.executable
+    assert servers["mcpServers"]["new"] == {"url": "https://x/mcp"}
+    assert servers["other"] == 1
+
+
+def test_a_strangers_servers_are_not_taken_over() -> None:
+    """Threat 10: they would run in every directory. Whoever names the file has looked at it."""
+    Path(".vscode").mkdir()
+    file = Path(".vscode", "mcp.json").absolute()
+    file.write_text(json.dumps({"servers": {"evil": {"command": "evil"}}}))
+
+    imported = agent_cli("mcp", "import")
+    named = mcp("import", "--file", str(file))
+
+    assert imported.stdout == (
+        f"{file} is left out: this workspace is not trusted; --file takes it\n"
+        f"0 imported to {user_file()}\n"
+    )
+    assert named[1] == f"evil is imported ({file})\n1 imported to {user_file()}"
+
+
+def test_exercise_calls_tools_and_answers_questions_without_a_model() -> None:
+    """What the public conformance suite and `/mcp doctor` drive."""
+    configure(full=[FULL_SERVER, "stdio"])
+
+    code, said = mcp(
+        *("exercise", "full", "--call", "ask={}", "--call", "where={}"),
+        *("--elicit", "accept-defaults"),
+    )
+
+    assert code == 0
+    assert "mcp__full__ask {}: ok: accept: {'colour': 'green', 'count': 1}" in said
+    assert f"mcp__full__where {{}}: ok: {Path.cwd().as_uri()}" in said
+
+
+def test_exercise_calls_every_tool_and_notices_a_server_that_dies() -> None:
+    """An error of a tool is an answer; a lost connection is none. It is not started again."""
+    configure(fix=[SDK_SERVER, "stdio"])
+
+    code, said = mcp("exercise", "fix", "--call-all", "--call", "mcp__fix__add={}")
+
+    assert code == 1
+    assert 'mcp__fix__add {"a": 1, "b": 1}: ok: 2' in said
+    assert "mcp__fix__count: … counting (1 of 1)" in said
+    assert "mcp__fix__die {}: error: MCP server 'fix' ended during the call" in said
+    assert "MCP server 'fix' was lost" in said
+
+
+def test_exercise_notices_a_server_that_dies_in_the_last_call() -> None:
+    """S1c-1: exit 0 means that it survived; its end takes a moment to be known. It may be off."""
+    configure(disabled=True, raw=["-I", "-S", RAW_SERVER, '{"stderr": "out of memory\\n"}'])
+
+    code, said = mcp("exercise", "raw", "--call", 'reply={"reply": "die"}')
+
+    assert code == 1
+    assert 'mcp__raw__reply {"reply": "die"}: error: MCP server \'raw\' ended during' in said
+    assert said.endswith("'raw' was lost: it ended; the end of its stderr: \"out of memory\"")
+
+
+def test_exercise_takes_an_address(http_server: "HttpServer") -> None:
+    """S1c-1: a tool that fails is survived; the end of a server that nobody tells of is not."""
+    add = ("exercise", http_server.url, "--call", 'add={"a": 2, "b": 3}')
+    code, said = mcp(*add, "--call", "explode={}")
+    dead, last_words = mcp(*add, "--call", "die={}")
+
+    assert (code, dead) == (0, 1)
+    assert "mcp__127_0_0_1__add" in said
+    assert "ok: 5" in said
+    assert "error: " in said
+    assert "MCP server '127.0.0.1', list of its tools: " in last_words

@@ -1,0 +1,84 @@
+"""The command line's outermost frame: what comes of a world that refuses."""
+
+import asyncio
+import io
+import json
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from agent_cli.app.arguments import Arguments
+from agent_cli.cli import dispatch
+from agent_cli.cli.main import run
+from agent_cli.headless import run as headless
+
+LIMIT_S = 30.0
+
+
+def test_a_reader_that_went_away_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`agent-cli --help | true` ended in a traceback."""
+    reading, writing = os.pipe()
+    os.close(reading)
+
+    with open(writing, "w") as stdout, open(os.devnull) as stdin:  # noqa: PTH123 - a descriptor
+        monkeypatch.setattr(sys, "stdout", stdout)
+        monkeypatch.setattr(sys, "stdin", stdin)
+        exit_code = run(["--help"])
+
+    assert (exit_code, capsys.readouterr().err) == (141, "")
+
+
+def test_a_home_directory_out_of_reach_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As after `sudo -u`, where it ended in a traceback. Root may look everywhere."""
+
+    def refuse(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    with open(os.devnull) as stdin, open(os.devnull, "w") as stdout:  # noqa: PTH123
+        monkeypatch.setattr(sys, "stdin", stdin)
+        monkeypatch.setattr(sys, "stdout", stdout)
+        exit_code = run(["config", "show"])
+
+    said = capsys.readouterr().err
+    assert exit_code == 2
+    assert said.endswith("is out of reach (Permission denied): set HOME to a folder of yours\n")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_before_there_is_a_run_ends_with_a_result(
+    monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int
+) -> None:
+    """S1-30: on a busy machine the start takes seconds, and whoever reads JSON waits."""
+
+    stopped = threading.Event()
+
+    def built() -> headless.Application:
+        assert stopped.wait(LIMIT_S)
+        raise AssertionError("nobody waits for this any more")
+
+    def raising(_arguments: Arguments) -> int:
+        signal.raise_signal(number)
+        return asyncio.run(headless.run("hi", built, output_format="json"))
+
+    stdout = io.TextIOWrapper(io.BytesIO())
+    monkeypatch.setattr(sys, "stdout", stdout)
+    monkeypatch.setitem(dispatch.COMMANDS, "print", raising)
+    with open(os.devnull) as stdin:  # noqa: PTH123 - as above
+        monkeypatch.setattr(sys, "stdin", stdin)
+        exit_code = run(["-p", "hi", "--output-format", "json"])
+    stopped.set()
+
+    stdout.seek(0)
+    result = json.loads(stdout.read())
+    assert (exit_code, result["type"], result["exit_code"]) == (code, "app.result", code)
+    assert result["stop_reason"] == "aborted"

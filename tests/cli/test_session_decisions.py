@@ -1,0 +1,227 @@
+"""Killed while a call waits, decided after the restart: from the command line, and in the REPL."""
+
+import re
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.core.conversation import Conversation
+from agent_cli.session_store import SessionStore
+from agent_cli.system.paths import sessions_dir
+from tests.e2e.program import AGENT_CLI, Finished, agent_cli, environment, results_in
+from tests.fakes import calls
+from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
+from tests.repl.terminal import Terminal
+
+UNREAD_S = 0.5
+WRITE = tool_use("write", {"path": "made.txt", "content": "by the tool\n"}, id="toolu_write")
+LOOK = tool_use("glob", {"pattern": "*.md"}, id="toolu_look")
+
+
+@contextmanager
+def dumb_terminal(api: FakeMessagesApi, *arguments: str) -> Iterator[Terminal]:
+    """Run the REPL without a screen, on a terminal, so that somebody can be asked."""
+    with Terminal(AGENT_CLI, *arguments, **environment(api, {"TERM": "dumb"})) as terminal:
+        yield terminal
+
+
+def answer(terminal: Terminal, word: str) -> None:
+    """Answer the question on the screen, not faster than a person could have read it."""
+    terminal.until("allow?")
+    time.sleep(UNREAD_S)
+    terminal.send(f"{word}\n")
+
+
+def asked_and_ended(api: FakeMessagesApi, how: signal.Signals, *, term: str = "dumb") -> str:
+    """Bring a session to its question, end the program there, and return the session's id."""
+    with Terminal(AGENT_CLI, **environment(api, {"TERM": term})) as terminal:
+        terminal.until("MCP servers")
+        terminal.send("make a file\r")
+        terminal.until("allow?")
+        terminal.child.kill(how)
+        terminal.exit_code()
+    return session_id()
+
+
+def session_id() -> str:
+    return agent_cli("sessions", "list").stdout.split()[0]
+
+
+def shown(id: str) -> str:
+    """Return the transcript, which tells nothing that differs from one time to the next."""
+    return agent_cli("sessions", "show", id).stdout
+
+
+def decided_without_restart() -> tuple[str, list[object]]:
+    """Return what the session comes to, and what was sent, when nobody kills the program."""
+    with serve_in_thread(reply("I write.", WRITE, LOOK), reply("It is made.")) as api:
+        with dumb_terminal(api) as terminal:
+            terminal.until("you>")
+            terminal.send("make a file\n")
+            answer(terminal, "y")
+            terminal.until("It is made.")
+            terminal.send("exit\n")
+            assert terminal.exit_code() == 0
+        told = shown(session_id()), [request.body["messages"] for request in api.requests]
+    Path("made.txt").unlink()
+    return told
+
+
+def test_a_question_outlives_a_kill() -> None:
+    """S2-31: the file, the transcript and the requests are those of a program nobody killed."""
+    expected = decided_without_restart()
+
+    with serve_in_thread(reply("I write.", WRITE, LOOK), reply("It is made.")) as api:
+        id = asked_and_ended(api, signal.SIGKILL)
+        assert not Path("made.txt").exists()
+        assert "waits for a decision" in agent_cli("sessions", "list").stdout
+        run = agent_cli("sessions", "approve", id, api=api)
+
+    assert (run.code, run.stdout) == (0, "It is made.\n"), run.stderr
+    assert Path("made.txt").read_text() == "by the tool\n"
+    assert shown(id) == expected[0]
+    assert [request.body["messages"] for request in api.requests] == expected[1]
+    assert api.refusals == []
+
+
+def test_the_repl_puts_the_question_as_soon_as_its_session_is_chosen() -> None:
+    """S2-31: a closed window decides nothing; `--resume` without an id lists what waits."""
+    with serve_in_thread(reply("I write.", WRITE, LOOK), reply("It is made.")) as api:
+        id = asked_and_ended(api, signal.SIGHUP, term="xterm-256color")
+        with Terminal(AGENT_CLI, "--resume", **environment(api, {})) as terminal:
+            terminal.until(f"make a file · just now · 1 prompt · waits for a decision · {id}")
+            terminal.send("\r")
+            answer(terminal, "y")
+            terminal.until("It is made.")
+            path = sessions_dir() / f"{id}.jsonl"
+            terminal.until(lambda: b'"state":"completed"' in path.read_bytes())
+
+    assert Path("made.txt").read_text() == "by the tool\n"
+    assert ": approved, done\n    made.txt created" in shown(id)
+    assert shown(id).endswith("\n\nIt is made.\n")
+    assert api.refusals == []
+
+
+def test_the_repl_without_a_screen_asks_at_once_too() -> None:
+    """S2-31: before anything is typed; the new prompt comes after what the old one had to do."""
+    answers = reply("I write.", WRITE, LOOK), reply("It is made."), reply("Well.")
+    with serve_in_thread(*answers) as api:
+        id = asked_and_ended(api, signal.SIGTERM)
+        with dumb_terminal(api, "--continue") as terminal:
+            answer(terminal, "y")
+            terminal.until("It is made.")
+            terminal.send("how is it?\n")
+            terminal.until("Well.")
+            terminal.send("exit\n")
+            assert terminal.exit_code() == 0
+
+    assert Path("made.txt").read_text() == "by the tool\n"
+    assert shown(id).endswith("\n\nIt is made.\n\nyou> how is it?\n\nWell.\n")
+    assert api.refusals == []
+
+
+def waiting_session() -> str:
+    """Leave a session of this directory that waits, as a killed program does; return its id."""
+    conversation = Conversation()
+    session = SessionStore(sessions_dir()).create(conversation, Path.cwd())
+    conversation.publish = session.record
+    conversation.begin(UserMessage.of("make a file"))
+    conversation.add_reply(calls(WRITE))
+    conversation.pause({"toolu_write": "it writes a file"})
+    session.close()
+    return session.id
+
+
+def decided(*arguments: str, answers: tuple[str, ...] = ("Done.",)) -> tuple[Finished, list[str]]:
+    """Run `agent-cli sessions ...` against a server of its own; return the results it was sent."""
+    with serve_in_thread(*map(reply, answers)) as api:
+        run = agent_cli("sessions", *arguments, api=api)
+    return run, [str(result) for request in api.requests for result in results_in(request.body)]
+
+
+def test_a_no_is_an_answer_with_its_reason() -> None:
+    """S2-33: the model reads it, and the run goes on."""
+    id = waiting_session()
+
+    run, results = decided("reject", id, "toolu_write", "not on a Friday")
+
+    assert (run.code, run.stdout) == (0, "Done.\n")
+    assert "not on a Friday" in results[0]
+    assert not Path("made.txt").exists()
+    assert "rejected, error\n    not on a Friday" in shown(id)
+
+
+def test_a_second_decision_changes_nothing() -> None:
+    """S2-32: neither a call nor a request."""
+    id = waiting_session()
+    decided("approve", id)
+    before = shown(id)
+    Path("made.txt").write_text("changed since\n")
+
+    run, results = decided("reject", id, "toolu_write", answers=())
+
+    assert (run.code, results) == (0, [])
+    assert "toolu_write does not wait: it was approved" in run.stderr
+    assert Path("made.txt").read_text() == "changed since\n"
+    assert shown(id) == before
+
+
+def test_what_cannot_be_decided_is_told() -> None:
+    """A wrong call, no call, a wrong session: a sentence each, and nothing runs."""
+    id = waiting_session()
+
+    run, _ = decided("approve", id, "toolu_other", answers=())
+    assert (run.code, "toolu_other" in run.stderr) == (1, True)
+    run, _ = decided("approve", "nowhere", answers=())
+    assert (run.code, "'nowhere' does not exist" in run.stderr) == (2, True)
+    decided("reject", id)
+    run, _ = decided("approve", id, answers=())
+    assert (run.code, "nothing in this session waits" in run.stderr) == (1, True)
+    assert not Path("made.txt").exists()
+
+
+def test_a_call_runs_where_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative path means another file in another directory."""
+    id = waiting_session()
+    elsewhere = Path("elsewhere").resolve()
+    elsewhere.mkdir()
+    here = Path.cwd()
+    monkeypatch.chdir(elsewhere)
+
+    run, results = decided("approve", id, answers=())
+
+    assert (run.code, results) == (1, [])
+    assert f"is about {here}: decide there" in run.stderr
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_the_next_question_waits_too() -> None:
+    """S2-34: a run that nobody watches leaves it to the next decision, and says how."""
+    id = waiting_session()
+    again = tool_use("write", {"path": "second.txt", "content": "2"}, id="toolu_second")
+
+    with serve_in_thread(reply("One more.", again), reply("Both are made.")) as api:
+        first = agent_cli("sessions", "approve", id, api=api)
+        second = agent_cli("sessions", "approve", id, "toolu_second", api=api)
+
+    assert first.code == 3
+    assert f"agent-cli sessions approve {id} toolu_second" in first.stderr
+    assert (second.code, second.stdout) == (0, "Both are made.\n")
+    assert Path("second.txt").read_text() == "2"
+
+
+def test_a_prompt_does_not_answer_the_question() -> None:
+    """S2-31: `-p` on a session that waits keeps the question and says who must answer it."""
+    id = waiting_session()
+
+    with serve_in_thread() as api:
+        run = agent_cli("--continue", "-p", "go on", api=api)
+
+    assert (run.code, api.requests) == (3, [])
+    assert re.search(rf"write waits for a decision: agent-cli sessions approve {id}", run.stderr)
+    assert "waits for a decision" in agent_cli("sessions", "list").stdout

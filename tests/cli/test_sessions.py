@@ -1,0 +1,99 @@
+"""`agent-cli sessions ...` and `agent-cli replay`, as they are typed."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.timeline import Success, text_block
+from agent_cli.core.conversation import Conversation
+from agent_cli.session_store import Session, SessionStore
+from agent_cli.session_store.verify import verify
+from agent_cli.system.paths import sessions_dir
+from tests.e2e.program import KEY, agent_cli
+from tests.fakes import calls, says, tool_use
+from tests.messages_api import reply, serve_in_thread
+
+
+@pytest.fixture
+def session() -> Session:
+    """A session of this directory in which a tool printed the key."""
+    conversation = Conversation()
+    session = SessionStore(sessions_dir()).create(conversation, Path.cwd())
+    conversation.publish = session.record
+    conversation.begin(UserMessage.of("Print the environment"))
+    conversation.add_reply(calls(tool_use("bash", {"command": "env"}), text="I print it."))
+    conversation.settle_call("t1", Success((text_block(f"ANTHROPIC_API_KEY={KEY}"),)))
+    conversation.add_reply(says("Done."))
+    conversation.begin(UserMessage.of("Nobody sees this"), visible=False)
+    conversation.add_reply(says("Nor this."))
+    conversation.complete()
+    session.close()
+    return session
+
+
+def test_a_session_is_replayed_byte_for_byte(session: Session) -> None:
+    """S2-44, S2-49: from the file alone, wherever it is, and without the hidden prompt."""
+    elsewhere = Path("elsewhere.jsonl")
+    elsewhere.write_bytes(session.path.read_bytes())
+
+    shown, replayed = agent_cli("sessions", "show", session.id), agent_cli("replay", str(elsewhere))
+
+    assert (shown.code, replayed.code) == (0, 0)
+    assert shown.stdout == replayed.stdout
+    assert shown.stdout.startswith("you> Print the environment\n\nI print it.\n\n* bash ")
+    assert "Nobody sees this" not in shown.stdout
+
+
+def test_a_recording_is_told_from_a_session() -> None:
+    """S2-44: `--record` keeps what the model sent, not what happened."""
+    with serve_in_thread(reply("Hello.")) as api:
+        agent_cli("--record", "said.jsonl", "--no-session", "-p", "Hi", api=api)
+
+    replayed = agent_cli("replay", "said.jsonl")
+
+    assert (replayed.code, replayed.stdout) == (1, "")
+    assert "said.jsonl is a recording of a model's replies and holds no session" in replayed.stderr
+    assert "--replay said.jsonl" in replayed.stderr
+
+
+@pytest.mark.parametrize("content", [None, b"", b"hello\n", b"[1]\n", b"\xff\n"])
+def test_what_is_no_session_is_told_so(content: bytes | None) -> None:
+    if content is not None:
+        Path("notes").write_bytes(content)
+
+    replayed = agent_cli("replay", "notes")
+
+    assert (replayed.code, replayed.stdout) == (1, "")
+    reason = "No such file" if content is None else "is not a session of agent-cli"
+    assert reason in replayed.stderr
+
+
+@pytest.mark.parametrize("to", ["md", "html", "json"])
+def test_an_export_takes_the_secrets_out(session: Session, to: str) -> None:
+    """The record has to replay exactly; what is handed on need not."""
+    exported = agent_cli("sessions", "export", session.id, to)
+
+    assert exported.code == 0
+    assert KEY not in exported.stdout
+    assert "ANTHROPIC_API_KEY=***" in exported.stdout
+    assert KEY in session.path.read_text()
+
+
+def test_damage_is_named_and_counted(session: Session) -> None:
+    """A line that a killed program was writing is told as well, but nothing is lost with it."""
+    whole = agent_cli("sessions", "verify")
+    data = session.path.read_bytes()
+    session.path.write_bytes(data[:-1])
+    torn = agent_cli("sessions", "verify")
+    session.path.write_bytes(data.replace(b"Done.", b"Gone."))
+
+    damaged = agent_cli("sessions", "verify", session.id)
+
+    assert (whole.code, whole.stdout) == (0, "1 session checked, 0 damaged\n")
+    assert (torn.code, torn.stdout) == (0, whole.stdout)
+    assert f"line {len(data.splitlines())} is torn" in torn.stderr
+    assert (damaged.code, damaged.stdout) == (1, "1 session checked, 1 damaged\n")
+    assert f"{session.path.name}: line {verify(session.path)[0].line} does not match" in (
+        damaged.stderr
+    )

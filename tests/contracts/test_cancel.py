@@ -1,0 +1,33 @@
+"""The flag that stops a run."""
+
+import asyncio
+
+import pytest
+
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import Aborted
+from tests.fakes import LIMIT_S
+
+
+class SetRightAfterTheCheck(CancelToken):
+    """As when another thread sets it at the worst moment."""
+
+    def check(self) -> None:
+        super().check()
+        self.cancel()
+
+
+async def test_a_scope_that_opens_while_the_token_is_set_is_interrupted() -> None:
+    """Looked at before the scope could be found, it left the body running for good."""
+    with pytest.raises(Aborted):
+        async with asyncio.timeout(LIMIT_S), SetRightAfterTheCheck().scope():
+            await asyncio.Event().wait()
+
+
+async def test_a_scope_of_a_token_that_is_set_runs_nothing() -> None:
+    token = CancelToken()
+    token.cancel()
+
+    with pytest.raises(Aborted):
+        async with token.scope():
+            pytest.fail("it ran")

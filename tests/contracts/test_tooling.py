@@ -1,0 +1,105 @@
+"""What a tool shows to whom, and how its input is checked."""
+
+import pytest
+from pydantic import BaseModel, Field
+
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.timeline import Json, text_block
+from agent_cli.contracts.tooling import (
+    Tool,
+    ToolContext,
+    ToolResult,
+    ToolSpec,
+    check_input,
+    input_schema,
+)
+
+
+class Move(BaseModel):
+    """Where to."""
+
+    x: int = Field(description="Columns to the right")
+    title: str = "none"
+
+
+async def execute(
+    tool_call_id: str, params: object, cancel: CancelToken, on_update: ToolContext
+) -> str:
+    return "ok"
+
+
+def move(parameters: type[BaseModel] | dict[str, Json]) -> Tool:
+    return Tool(
+        name="move",
+        label="Move it",
+        description="Move the thing",
+        parameters=parameters,
+        execute=execute,
+    )
+
+
+SCHEMA: dict[str, Json] = {
+    "type": "object",
+    "properties": {"x": {"type": "integer"}},
+    "required": ["x"],
+}
+
+
+def test_the_model_sees_name_description_and_schema_only() -> None:
+    """S0-16, S3-21: neither label nor code."""
+    assert move(SCHEMA).spec == ToolSpec("move", "Move the thing", SCHEMA)
+
+
+def test_a_schema_has_no_titles_but_may_have_a_parameter_of_that_name() -> None:
+    """S0-16: pydantic's titles say nothing the name does not say."""
+    schema = input_schema(Move)
+
+    assert schema["properties"] == {
+        "x": {"description": "Columns to the right", "type": "integer"},
+        "title": {"default": "none", "type": "string"},
+    }
+    assert "title" not in schema
+
+
+@pytest.mark.parametrize("parameters", [Move, SCHEMA])
+@pytest.mark.parametrize("given", [{"x": "far"}, {}, [], None, "x"])
+def test_input_that_does_not_fit_is_named(
+    parameters: type[BaseModel] | dict[str, Json], given: Json
+) -> None:
+    """S2-21: with the way out, for the model."""
+    with pytest.raises(ToolError, match=r"Invalid input for move: .+Correct it and call again"):
+        check_input(move(parameters), given)
+
+
+def test_input_that_fits_is_what_the_parameters_promise() -> None:
+    """S3-21: an instance of the model, or the object as it came."""
+    assert check_input(move(Move), {"x": 1}) == Move(x=1)
+    assert check_input(move(SCHEMA), {"x": 1, "more": 2}) == {"x": 1, "more": 2}
+
+
+def test_every_fault_is_named_with_its_path() -> None:
+    """S2-21: one round trip is enough to correct all of them."""
+
+    class Outer(BaseModel):
+        inner: Move
+        n: int
+
+    with pytest.raises(ToolError, match=r"inner\.x: .*; n: "):
+        check_input(move(Outer), {"inner": {}, "n": "many"})
+
+
+def test_updates_may_be_text_or_results() -> None:
+    """S0-19, S3-22: a context is also the function `on_update`."""
+    seen: list[ToolResult] = []
+    context = ToolContext(update=seen.append)
+
+    context("half")
+    context(ToolResult.of("most", details={"n": 1}))
+
+    assert seen == [ToolResult.of("half"), ToolResult((text_block("most"),), {"n": 1})]
+
+
+def test_a_context_of_ones_own_needs_nothing() -> None:
+    """S1-16: a tool can be called in a test without a run."""
+    ToolContext()("nobody listens")

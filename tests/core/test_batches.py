@@ -1,0 +1,33 @@
+"""Who waits for whom, by the files they touch."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+from agent_cli.core.batches import InOrder
+
+
+@pytest.mark.parametrize(
+    ("later", "waits"),
+    [
+        ("/w/ab", False),
+        ("/w/a", True),
+        ("/w/a/", True),
+        ("/w/a/below", True),
+        ("/w", True),
+        ("/", True),
+    ],
+)
+async def test_a_write_waits_for_what_holds_it_or_lies_in_it(*, later: str, waits: bool) -> None:
+    """A name that only begins like another is another file."""
+    order = InOrder()
+    async with AsyncExitStack() as second:
+        async with order.turn((), ("/w/a",)):
+            entering = asyncio.ensure_future(second.enter_async_context(order.turn((), (later,))))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            waited = not entering.done()
+        await entering
+
+    assert waited is waits

@@ -1,0 +1,281 @@
+"""`-p`: one run on pipes, as scripts use it."""
+
+import asyncio
+import io
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.timeline import Usage
+from agent_cli.headless import run as headless
+from agent_cli.headless.run import read_prompt
+from tests.fakes import says, scripted_agent
+from tests.forked import PipedProgram, start
+from tests.repl.terminal import SCRIPTED
+
+LIMIT_S = 30.0
+USAGE = {
+    "input_tokens": 10,
+    "output_tokens": 2,
+    "cache_read_tokens": 0,
+    "cache_write_5m_tokens": 0,
+    "cache_write_1h_tokens": 0,
+}
+
+
+def started(output_format: str, prompt: str, **environment: str) -> PipedProgram:
+    command = (str(SCRIPTED), "headless", output_format, prompt)
+    return start(*command, environment={**os.environ, **environment})
+
+
+def run(output_format: str, prompt: str, stdin: str = "", **env: str) -> tuple[int, str, str]:
+    """Return exit code, stdout and stderr."""
+    with started(output_format, prompt, **env) as process:
+        out, err = process.communicate(stdin)
+        return process.wait(), out, err
+
+
+def last_line(out: str) -> dict[str, Any]:  # Any: it is JSON
+    shown: dict[str, Any] = json.loads(out.splitlines()[-1])
+    return shown
+
+
+def test_text_is_the_final_answer_and_nothing_else() -> None:
+    """S1-05: what was said on the way to a tool is not the answer."""
+    assert run("text", "notes good") == (0, "The tool said: noted\n", "")
+
+
+def test_what_is_piped_in_is_appended_to_the_prompt() -> None:
+    """`git diff | agent-cli -p review`, and `-p -` for all of it."""
+    _, appended, _ = run("text", "review", "the diff\n")
+    _, alone, _ = run("text", "-", "  the whole prompt\n")
+
+    assert appended == "You said 'review\\n\\nthe diff' to model-1.\n"
+    assert alone == "You said 'the whole prompt' to model-1.\n"
+
+
+def test_a_prompt_that_is_nowhere_is_a_usage_error() -> None:
+    """Exit code 2, and the JSON formats still end with a result."""
+    code, out, err = run("json", "-")
+
+    assert (code, last_line(out)["exit_code"]) == (2, 2)
+    assert err == "there is no prompt: give one to -p, or pipe one to -p -\n"
+
+
+def test_a_terminal_on_stdin_is_not_read() -> None:
+    """Nobody has to press Ctrl-D for `-p`."""
+
+    class Keyboard(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+        def read(self, _size: int | None = -1) -> str:
+            raise AssertionError("this would wait for a person")
+
+    warnings: list[str] = []
+
+    assert read_prompt(" hello ", Keyboard(), warnings.append) == "hello"
+    with pytest.raises(UsageError, match="there is no prompt"):
+        read_prompt("-", Keyboard(), warnings.append)
+    assert warnings == []
+
+
+def test_a_pipe_that_stays_silent_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Supervisors and CI leave stdin open and never write; the run must not wait for ever."""
+    monkeypatch.setattr("agent_cli.headless.run._STDIN_LIMIT_S", 0.05)
+    warnings: list[str] = []
+    reading, writing = os.pipe()
+
+    with os.fdopen(reading) as silent:
+        assert read_prompt("hello", silent, warnings.append) == "hello"
+
+    os.close(writing)
+    assert warnings == ["nothing came from stdin within 0.05 s; it is left out"]
+
+
+def test_json_is_one_object() -> None:
+    """The fields of `app.result`, whole."""
+    code, out, _ = run("json", "hello")
+
+    assert (code, json.loads(out)) == (
+        0,
+        {
+            "type": "app.result",
+            "text": "You said 'hello' to model-1.",
+            "stop_reason": "end_turn",
+            "rounds": 1,
+            "usage": USAGE,
+            "cost_usd": 0.00005,
+            "session_id": "s-1",
+            "exit_code": 0,
+        },
+    )
+
+
+def test_stream_json_tells_every_event_and_ends_with_the_result() -> None:
+    """S4-25: the same events a renderer sees, one a line, `type` first; a run is a bracket."""
+    code, out, _ = run("stream-json", "notes good")
+
+    lines = out.splitlines()
+    types = [json.loads(line)["type"] for line in lines]
+    assert all(line.startswith('{"type":') for line in lines)
+    assert (code, types.index("agent_start") < types.index("turn_start")) == (0, True)
+    assert types[-2:] == ["agent_end", "app.result"]
+    for kind in (
+        *("message_start", "message_update", "message_end", "turn_end"),
+        *("tool_execution_start", "tool_execution_end", "app.tool_calls_announced"),
+    ):
+        assert kind in types
+
+
+def test_stream_json_is_flushed_line_by_line() -> None:
+    """A piece can be read before the next one exists."""
+    with started("stream-json", "gated 2") as process:
+        process.stdin.close()
+        for number in range(2):
+            piece = f'"delta":"piece {number}\\n"'
+            assert any(piece in line for line in iter(process.stdout.readline, ""))
+            Path(f"gate-{number}").touch()
+        assert last_line(process.stdout.read())["exit_code"] == 0
+
+
+@pytest.mark.parametrize(
+    ("prompt", "environment", "code", "stop_reason", "told"),
+    [
+        ("fail", {}, 1, "error", "the API is overloaded (request req_1)"),
+        ("boom", {}, 1, "error", "RuntimeError: a bug"),
+        ("refuse", {}, 1, "refusal", "refused"),
+        ("hello", {"SETTINGS_ERROR": "1"}, 2, "error", "appsettings.toml: model is not set"),
+        ("loop forever", {"MAX_ROUNDS": "3"}, 4, "max_rounds", "stopped after round 3"),
+        ("bash touch made", {}, 3, "end_turn", "bash not run: nobody can be asked here"),
+    ],
+)
+def test_the_exit_code_says_how_it_went(
+    prompt: str, environment: dict[str, str], code: int, stop_reason: str, told: str
+) -> None:
+    """S1-30: the table of interface.md; the last line comes whatever happened."""
+    exit_code, out, err = run("stream-json", prompt, **environment)
+
+    result = last_line(out)
+    assert (exit_code, result["type"], result["stop_reason"]) == (code, "app.result", stop_reason)
+    assert result["exit_code"] == code
+    assert told in err
+    assert "Traceback" not in err
+    assert not Path("made").exists()
+    events = [json.loads(line) for line in out.splitlines()]
+    said = [event for event in events if event["type"] in ("app.error", "app.notice")]
+    assert said[0]["type"] == ("app.error" if stop_reason == "error" else "app.notice")
+    assert told in said[0]["text"]
+
+
+def test_a_refused_call_is_an_answer_to_the_model_and_the_run_goes_on() -> None:
+    """S2-33: it can say what was left out; the exit code tells the script."""
+    code, out, _ = run("text", "bash touch made")
+
+    assert code == 3
+    assert out.startswith("The tool said: This call needs a person's approval")
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+@pytest.mark.parametrize("prompt", ["forever", "loading", "entering"])
+def test_a_signal_ends_the_run_with_its_result(
+    number: signal.Signals, code: int, prompt: str
+) -> None:
+    """C18: aborted, closed, last line written; also while the program still loads."""
+    waits = {"loading": "AWAIT_BUILT", "entering": "AWAIT_ENTERED"}
+    environment = {waits[prompt]: "1"} if prompt in waits else {}
+    with started("stream-json", prompt, **environment) as process:
+        process.stdin.close()
+        if prompt == "forever":
+            assert any("working on it" in line for line in iter(process.stdout.readline, ""))
+        else:
+            wait_for(Path("entering" if prompt == "entering" else "agent.log"))
+        process.send_signal(number)
+        result = last_line(process.stdout.read())
+
+        assert (process.wait(), result["exit_code"]) == (code, code)
+        assert result["stop_reason"] == "aborted"
+        assert Path("closed").exists() == (prompt == "forever")
+
+
+class Program:
+    """The least that a headless run asks of a program."""
+
+    session_id = None
+
+    def __init__(self) -> None:
+        self.agent, self.model, _ = scripted_agent(says("hello"))
+
+    async def written_out(self, prompt: str) -> str:
+        return prompt
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_failure: object) -> None:
+        """Nothing was opened."""
+
+
+def test_a_full_disk_ends_the_run_and_is_told_once(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Nobody gets the events; going on would cost money and change files unseen."""
+    program = Program()
+    with Path(os.devnull).open() as nothing, Path("/dev/full").open("wb", buffering=0) as full:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(full, write_through=True))
+
+        with pytest.raises(OSError, match="No space left on device"):
+            asyncio.run(headless.run("hello", lambda: program, output_format="stream-json"))
+
+    assert program.model.requests == []
+    assert "listener failed" not in caplog.text
+    assert capsys.readouterr().err == ""
+
+
+def test_the_usage_is_that_of_this_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """S2-41: as the rounds are; who adds up the runs of a session would count the first twice."""
+    program = Program()
+    earlier = program.agent.conversation
+    earlier.begin(UserMessage.of("earlier"))
+    earlier.add_reply(says("ok", usage=Usage(7, 7, cost_microdollars=None)))
+    with Path(os.devnull).open() as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+
+        asyncio.run(headless.run("hello", lambda: program, output_format="json"))
+
+    result = last_line(capsys.readouterr().out)
+    assert (result["rounds"], result["usage"]["input_tokens"], result["cost_usd"]) == (1, 10, 0)
+
+
+def wait_for(path: Path) -> None:
+
+    deadline_s = time.monotonic() + LIMIT_S
+    while not path.exists():
+        assert time.monotonic() < deadline_s, f"{path} never appeared"
+
+
+def test_a_reader_that_goes_away_ends_the_run_quietly() -> None:
+    """`agent-cli -p … | head -1`: no traceback, and nobody works on for nobody."""
+    with started("stream-json", "gated 2") as process:
+        process.stdin.close()
+        process.stdout.readline()
+        process.stdout.close()
+        Path("gate-0").touch()
+
+        assert process.wait() == 141
+        assert process.stderr.read() == ""

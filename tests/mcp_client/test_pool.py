@@ -1,0 +1,516 @@
+"""Starting, restarting and closing real servers."""
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_cli.contracts.timeline import Json
+from agent_cli.mcp_client import McpServers, Phase, ServerConfig, ServerState
+from agent_cli.mcp_client.state import RestartPolicy
+
+if TYPE_CHECKING:
+    from tests.mcp_client.conftest import Call, HttpServer, RawServer
+
+Until = Callable[[Callable[[], object]], Awaitable[None]]
+AT_ONCE = RestartPolicy(delays_s=(0, 0, 0))
+LIMIT_S = 40
+
+
+def phases(changes: list[ServerState], name: str = "raw") -> list[Phase]:
+    return [state.phase for state in changes if state.name == name]
+
+
+def test_the_sdk_is_not_loaded_before_a_server_is_started() -> None:
+    """It costs 0.8 s, which a person without MCP servers must not pay."""
+    script = (
+        "import sys, agent_cli.mcp_client\n"
+        "print([name for name in ('mcp', 'mcp_types', 'httpx2', 'anyio') if name in sys.modules])"
+    )
+
+    assert subprocess.check_output([sys.executable, "-c", script], text=True) == "[]\n"
+
+
+async def test_a_stdio_servers_tools_appear_and_can_be_called(
+    sdk_server: ServerConfig, call: "Call"
+) -> None:
+    """S1-42: they look like built-in tools, and a hint that a tool only reads is kept."""
+    changes: list[ServerState] = []
+    async with McpServers(os.environ, on_change=changes.append) as servers:
+        servers.start([sdk_server])
+        assert servers.states() == (ServerState("fixture", Phase.CONNECTING),)
+        assert await servers.wait_started(LIMIT_S)
+
+        tools = {tool.name: tool for tool in servers.tools()}
+        add = tools["mcp__fixture__add"]
+        result = await call(servers, "mcp__fixture__add", {"a": 2, "b": 3})
+
+        assert list(tools) == sorted(tools)
+        assert (add.label, add.description, add.changes) == (
+            "fixture: add",
+            "Add two numbers",
+            False,
+        )
+        assert tools["mcp__fixture__count"].changes
+        assert (result.text, result.is_error) == ("5", False)
+    assert phases(changes, "fixture") == [Phase.CONNECTING, Phase.READY, Phase.CLOSED]
+
+
+async def test_a_server_does_not_see_our_key(sdk_server: ServerConfig, call: "Call") -> None:
+    """It sees the rest of the environment, and what its configuration adds."""
+    environment = os.environ | {"ANTHROPIC_API_KEY": "sk-ours", "PROXY": "http://proxy"}
+    async with McpServers(environment) as servers:
+        servers.start([replace(sdk_server, env={"ADDED": "yes"})])
+        await servers.wait_started(LIMIT_S)
+
+        seen = [
+            (await call(servers, "mcp__fixture__environment", {"name": name})).text
+            for name in ("ANTHROPIC_API_KEY", "PROXY", "ADDED")
+        ]
+
+        assert seen == ["(not set)", "http://proxy", "yes"]
+
+
+async def test_good_servers_are_ready_while_others_hang_or_crash(raw_server: "RawServer") -> None:
+    """S1-42: of 20 servers 5 hang and 5 crash; each bad one costs one sentence and no more."""
+    hanging = [raw_server({"hang": True}, name=f"hang{i}", startup_timeout_s=4) for i in range(5)]
+    crashing = [raw_server({"exit": 1, "stderr": "no key\n"}, name=f"crash{i}") for i in range(5)]
+    good = [raw_server(name=f"good{i}") for i in range(10)]
+    changes: list[ServerState] = []
+    async with McpServers(os.environ, on_change=changes.append) as servers:
+        servers.start([*hanging, *crashing, *good])
+        assert await servers.wait_started(LIMIT_S)
+
+        assert {state.name for state in servers.states() if state.phase == "ready"} == {
+            config.name for config in good
+        }
+        assert len(servers.tools()) == 20
+        ready = [i for i, state in enumerate(changes) if state.phase is Phase.READY]
+        failed = [i for i, state in enumerate(changes) if "no answer" in state.reason]
+        assert max(ready) < min(failed)
+    failures = {state.name: state.reason for state in changes if state.phase is Phase.FAILED}
+    assert failures == {
+        **{c.name: f"MCP server '{c.name}' did not start: no answer within 4 s" for c in hanging},
+        **{
+            c.name: f"MCP server '{c.name}' did not start: it ended before it was ready; "
+            'the end of its stderr: "no key"'
+            for c in crashing
+        },
+    }
+
+
+async def test_the_warning_holds_the_last_lines_of_stderr_only(raw_server: "RawServer") -> None:
+    """Not the whole log, and nothing in it can drive the terminal."""
+    noise = "noise\n" * 10_000 + "Traceback\n\x1b[31mfatal:\x1b[0m missing key\n\n"
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server({"stderr": noise, "exit": 1})])
+        await servers.wait_started(LIMIT_S)
+
+        assert servers.states()[0].reason == (
+            "MCP server 'raw' did not start: it ended before it was ready; the end of its stderr: "
+            '"noise / Traceback / fatal: missing key"'
+        )
+
+
+async def test_a_command_that_does_not_exist_is_named(raw_server: "RawServer") -> None:
+    async with McpServers(os.environ) as servers:
+        servers.start([ServerConfig(name="gone", command="no-such-program")])
+        await servers.wait_started(LIMIT_S)
+
+        assert servers.states()[0].reason == (
+            "MCP server 'gone' did not start: the command 'no-such-program' was not found; "
+            "install it or give its path"
+        )
+
+
+async def test_a_server_starts_in_its_own_directory(
+    raw_server: "RawServer", tmp_path: Path
+) -> None:
+    """Where `./command` is looked for, too; one that does not exist is named, not the command."""
+    (tmp_path / "its").mkdir()
+    (tmp_path / "its" / "python").symlink_to(sys.executable)
+    here = replace(raw_server({"pids": "pids"}, name="here"), command="./python")
+    async with McpServers(os.environ) as servers:
+        servers.start([replace(here, cwd="its"), replace(here, name="gone", cwd="nowhere")])
+        await servers.wait_started(LIMIT_S)
+
+        assert Path("its/pids").exists()
+        assert servers.states()[0].phase is Phase.READY
+        assert servers.states()[1].reason == (
+            "MCP server 'gone' did not start: its directory 'nowhere' does not exist; "
+            "create it or correct cwd"
+        )
+
+
+async def test_disabled_servers_and_second_ones_of_a_name_are_not_started(
+    raw_server: "RawServer",
+) -> None:
+    async with McpServers(os.environ) as servers:
+        servers.start([replace(raw_server(), enabled=False), raw_server()])
+
+        assert await servers.wait_started(0)
+        assert servers.states() == (ServerState("raw", Phase.DISABLED),)
+        assert servers.tools() == ()
+
+
+async def test_waiting_for_the_start_has_a_limit(raw_server: "RawServer") -> None:
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server({"hang": True})])
+
+        assert not await servers.wait_started(0.05)
+
+
+async def test_junk_on_stdout_and_bytes_that_are_not_utf8_do_no_harm(
+    raw_server: "RawServer", call: "Call"
+) -> None:
+    """The SDK alone hangs for good at the byte, and logs a traceback for each line of junk."""
+    logged: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.filter = logged.append  # type: ignore[assignment]  # sees each, passes none on
+    logging.getLogger().addHandler(handler)
+    junk = "Welcome!\n\n{}\n[1, 2]\nnull\n\u00ff\u00fe\n"
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server({"stdout": junk})])
+        await servers.wait_started(LIMIT_S)
+
+        result = await call(servers, "mcp__raw__raw", {"line": "{\u00ff oops"})
+
+        assert result.text == "answered"
+    logging.getLogger().removeHandler(handler)
+    assert logged == []
+
+
+async def test_one_malformed_tool_does_not_cost_the_others(raw_server: "RawServer") -> None:
+    """Left out with a note: what the SDK or the API refuses, and a second tool of one name."""
+    schema: Json = {"type": "object"}
+    tools: list[Json] = [
+        {"name": "good", "description": "first", "inputSchema": schema},
+        {"name": "good", "description": "second", "inputSchema": schema},
+        {"name": "bare"},
+        {"name": "l" * 100_000},
+        "text",
+        {"name": "list", "inputSchema": {"type": "array"}},
+        {"name": "wrong", "inputSchema": {"properties": {"a": {"type": "strin"}}}},
+        {"name": "lax", "inputSchema": {}, "outputSchema": {"type": "string"}},
+        {"name": "task", "inputSchema": schema, "execution": {"taskSupport": "required"}},
+    ]
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server({"tools": tools})])
+        await servers.wait_started(LIMIT_S)
+
+        state = servers.states()[0]
+        assert [(tool.name, tool.description) for tool in servers.tools()] == [
+            ("mcp__raw__good", "first"),
+            ("mcp__raw__lax", "lax"),
+        ]
+        assert (state.tools, state.notes) == (
+            2,
+            (
+                "tool bare is left out: inputSchema: field required",
+                "tool " + "l" * 295,
+                "a tool is left out: it is not an object",
+                "tool list is left out: inputSchema.type: input should be 'object'",
+                "tool wrong is left out: its input schema is not valid: 'strin' is not valid "
+                "under any of the given schemas",
+                "tool task is left out: it only runs as a background task",
+            ),
+        )
+
+
+async def test_all_pages_of_tools_are_read(raw_server: "RawServer") -> None:
+    tools: list[Json] = [{"name": name, "inputSchema": {"type": "object"}} for name in "cab"]
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server({"tools": tools, "pages": True})])
+        await servers.wait_started(LIMIT_S)
+
+        assert [tool.name for tool in servers.tools()] == [f"mcp__raw__{name}" for name in "abc"]
+
+
+async def test_a_server_that_dies_in_a_call_is_restarted(
+    raw_server: "RawServer", call: "Call"
+) -> None:
+    """S1-42: the call gets an error result, and the next call simply works."""
+    changes: list[ServerState] = []
+    async with McpServers(os.environ, on_change=changes.append, restarts=AT_ONCE) as servers:
+        servers.start([raw_server({"stderr": "last words\n"})])
+        await servers.wait_started(LIMIT_S)
+
+        lost = await call(servers, "mcp__raw__reply", {"reply": "die"})
+        tools_meanwhile = len(servers.tools())
+        again = await call(servers, "mcp__raw__reply")
+
+        assert lost.is_error
+        assert lost.text == (
+            "MCP server 'raw' ended during the call. "
+            "The call may have taken effect: check before you repeat it."
+        )
+        assert tools_meanwhile == 2
+        assert (again.text, again.is_error) == ("answered", False)
+    assert [(state.phase, state.restarts, state.reason) for state in changes[2:4]] == [
+        (
+            Phase.LOST,
+            1,
+            "MCP server 'raw' was lost: it ended; the end of its stderr: \"last words\"",
+        ),
+        (Phase.CONNECTING, 1, changes[2].reason),
+    ]
+    assert phases(changes)[4:] == [Phase.READY, Phase.CLOSED]
+
+
+async def test_a_server_that_keeps_dying_is_left_alone_after_three_restarts(
+    raw_server: "RawServer", call: "Call", until: Until
+) -> None:
+    """Its tools stay and say what happened."""
+    changes: list[ServerState] = []
+    async with McpServers(os.environ, on_change=changes.append, restarts=AT_ONCE) as servers:
+        servers.start([raw_server()])
+        await servers.wait_started(LIMIT_S)
+
+        for _ in range(4):
+            await call(servers, "mcp__raw__reply", {"reply": "die"})
+        await until(lambda: servers.states()[0].phase is Phase.FAILED)
+        result = await call(servers, "mcp__raw__reply")
+
+    assert phases(changes).count(Phase.READY) == 4
+    assert phases(changes)[-1] is Phase.FAILED
+    assert (result.text, result.is_error) == (
+        "MCP server 'raw' is not available: MCP server 'raw' was lost: it ended; "
+        "it was restarted 3 times and is now left alone",
+        True,
+    )
+
+
+async def test_a_server_that_ran_for_a_while_gets_its_restarts_back(
+    raw_server: "RawServer", call: "Call"
+) -> None:
+    restarts = RestartPolicy(delays_s=(0,), stable_s=0)
+    async with McpServers(os.environ, restarts=restarts) as servers:
+        servers.start([raw_server()])
+        await servers.wait_started(LIMIT_S)
+
+        for _ in range(3):
+            await call(servers, "mcp__raw__reply", {"reply": "die"})
+
+        assert (await call(servers, "mcp__raw__reply")).text == "answered"
+
+
+@pytest.mark.parametrize("http_server", ["http", "sse"], indirect=True)
+async def test_an_http_servers_tools_appear_and_can_be_called(
+    http_server: "HttpServer", call: "Call"
+) -> None:
+    """S1-42: streamable HTTP, and the older HTTP with SSE."""
+    config = ServerConfig(name="web", transport=http_server.transport, url=http_server.url)
+    async with McpServers(os.environ) as servers:
+        servers.start([config])
+        assert await servers.wait_started(LIMIT_S)
+
+        result = await call(servers, "mcp__web__add", {"a": 2, "b": 3})
+
+        assert (result.text, result.is_error) == ("5", False)
+
+
+@pytest.mark.parametrize("protocol", ["auto", "legacy"])
+async def test_an_http_server_may_go_away_and_come_back(
+    http_server: "HttpServer", call: "Call", protocol: str
+) -> None:
+    """While it is away a call fails with a reason; then the same tool works again."""
+    config = ServerConfig(
+        name="web",
+        transport="http",
+        url=http_server.url,
+        protocol="auto" if protocol == "auto" else "legacy",
+    )
+    async with McpServers(os.environ, restarts=AT_ONCE) as servers:
+        servers.start([config])
+        await servers.wait_started(LIMIT_S)
+        http_server.kill()
+
+        away = await call(servers, "mcp__web__add", {"a": 2, "b": 3})
+        http_server.start()
+        back = await call(servers, "mcp__web__add", {"a": 2, "b": 3})
+
+        assert away.is_error
+        assert away.text.startswith("MCP server 'web' could not be reached (ConnectError: ")
+        assert (back.text, back.is_error) == ("5", False)
+
+
+async def test_nobody_answering_at_a_url_is_one_sentence(http_server: "HttpServer") -> None:
+    """The sentence shows neither password nor query."""
+    http_server.kill()
+    url = http_server.url.replace("http://", "http://user:s3cret@") + "?key=s3cret"
+    async with McpServers(os.environ) as servers:
+        servers.start([ServerConfig(name="web", transport="http", url=url)])
+        await servers.wait_started(LIMIT_S)
+
+        assert servers.states()[0].reason == (
+            f"MCP server 'web' did not start: nothing answers at {http_server.url} "
+            "(All connection attempts failed)"
+        )
+
+
+async def test_a_wrong_address_is_told_with_the_status_it_answered(
+    http_server: "HttpServer",
+) -> None:
+    """Half of all mistakes are a server of the other kind, or one letter."""
+    wrong = http_server.url.replace("/mcp", "/sse")
+    config = ServerConfig(name="web", transport="http", url=wrong)
+    async with McpServers(os.environ) as servers:
+        servers.start([config, replace(config, name="older", transport="sse")])
+        await servers.wait_started(LIMIT_S)
+
+        for state in servers.states():
+            assert f"did not start: {wrong} answered with HTTP 404 (Not Found);" in state.reason
+
+
+@asynccontextmanager
+async def answering(answer: Callable[[bytes], str]) -> AsyncIterator[str]:
+    """Answer every request with status and headers; yield where."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = answer(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(f"HTTP/1.1 {head}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".encode())
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as web:
+        yield f"http://127.0.0.1:{web.sockets[0].getsockname()[1]}"
+
+
+async def test_a_server_that_asks_for_a_sign_in_says_so() -> None:
+    """The SDK reports every refusal alike, without its status."""
+    async with (
+        answering(lambda _request: "401 Unauthorized") as address,
+        McpServers(os.environ) as servers,
+    ):
+        url = f"{address}/mcp"
+        servers.start([ServerConfig(name="web", transport="http", url=url)])
+        await servers.wait_started(LIMIT_S)
+
+        assert servers.states()[0].reason == (
+            f"MCP server 'web' did not start: {url} asks for a sign-in (HTTP 401); set its"
+            " headers, or sign in with /mcp login web (in a shell: agent-cli mcp login web)"
+        )
+
+
+async def test_what_is_sent_to_one_server_is_not_sent_on_to_another() -> None:
+    """A redirect would take the headers, and so the key, wherever it says."""
+    came: list[bytes] = []
+
+    def redirect(request: bytes) -> str:
+        came.append(request)
+        return f"307 Temporary Redirect\r\nLocation: {elsewhere}"
+
+    async with answering(redirect) as address, McpServers(os.environ) as servers:
+        elsewhere = f"{address.replace('127.0.0.1', 'localhost')}/elsewhere"
+        key = {"Authorization": "Bearer s3cret"}
+        config = ServerConfig(name="web", transport="http", url=f"{address}/mcp", headers=key)
+        servers.start([config])
+        await servers.wait_started(LIMIT_S)
+
+        assert f"Redirect to {elsewhere} not followed" in servers.states()[0].reason
+        assert servers.states()[0].phase is Phase.FAILED
+    assert came
+    assert all(request.startswith(b"POST /mcp ") for request in came)
+
+
+async def test_a_missing_sdk_is_a_reason_and_not_a_crash(
+    raw_server: "RawServer", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "agent_cli.mcp_client.connection", None)
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server()])
+        await servers.wait_started(LIMIT_S)
+
+        assert servers.states()[0].phase is Phase.FAILED
+        assert "did not start: the SDK is missing" in servers.states()[0].reason
+
+
+async def test_stubborn_servers_are_closed_together(
+    raw_server: "RawServer", tmp_path: Path, until: Until
+) -> None:
+    """They ignore the end of stdin and SIGTERM, and their children do too; none is left."""
+    files = [tmp_path / f"pids{i}" for i in range(3)]
+    async with McpServers(os.environ) as servers:
+        servers.start(
+            [raw_server({"stubborn": True, "pids": str(file)}, name=file.name) for file in files]
+        )
+        await servers.wait_started(LIMIT_S)
+        pids = [int(pid) for file in files for pid in file.read_text().split()]
+        started = asyncio.get_running_loop().time()
+
+    assert asyncio.get_running_loop().time() - started < 3 * 2.0
+    assert len(pids) == 6
+    await until(lambda: not any(map(is_alive, pids)))
+
+
+async def test_closing_does_not_wait_for_a_server_that_is_still_starting(
+    raw_server: "RawServer", tmp_path: Path, until: Until
+) -> None:
+    pids = tmp_path / "pids"
+    changes: list[ServerState] = []
+    async with McpServers(os.environ, on_change=changes.append) as servers:
+        servers.start([raw_server({"hang": True, "pids": str(pids)})])
+        await until(pids.exists)
+
+    assert phases(changes) == [Phase.CONNECTING, Phase.CLOSED]
+
+
+async def test_an_error_of_the_program_passes_unchanged(raw_server: "RawServer") -> None:
+    """A TaskGroup would wrap it; whoever catches it looks for its type."""
+    with pytest.raises(KeyError):
+        async with McpServers(os.environ) as servers:
+            servers.start([raw_server()])
+            raise KeyError("a bug")
+
+
+HOLDER = """
+import asyncio, json, os, sys
+from agent_cli.mcp_client import McpServers, ServerConfig
+
+async def main():
+    async with McpServers(os.environ) as servers:
+        servers.start([ServerConfig(name="raw", command=sys.argv[1], args=tuple(sys.argv[2:]))])
+        await servers.wait_started(60)
+        print(servers.states()[0].phase, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+async def test_no_server_survives_the_end_of_the_program(
+    raw_server: "RawServer", tmp_path: Path, until: Until, end: signal.Signals
+) -> None:
+    """S1-42: neither a server that ignores every request to end, nor its child, after 2 s."""
+    file = tmp_path / "pids"
+    config = raw_server({"stubborn": True, "pids": str(file)})
+    program = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", HOLDER, config.command, *config.args), stdout=subprocess.PIPE
+    )
+    assert program.stdout is not None
+    assert await program.stdout.readline() == b"ready\n"
+    pids = [int(pid) for pid in file.read_text().split()]
+
+    program.send_signal(end)
+    await program.wait()
+
+    async with asyncio.timeout(2):
+        await until(lambda: not any(map(is_alive, pids)))
+
+
+def is_alive(pid: int) -> bool:
+    """A zombie is dead: only its parent has not looked yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False

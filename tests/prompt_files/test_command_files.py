@@ -1,0 +1,223 @@
+"""Commands somebody wrote, as files in real folders."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_cli.app import parts
+from agent_cli.app.arguments import Arguments
+from agent_cli.app.startup import start
+from agent_cli.contracts.errors import UsageError
+from agent_cli.prompt_files.command_files import (
+    FILE_BYTES_MAX,
+    CommandFiles,
+    CommandFolder,
+    filled,
+    written_out,
+)
+from agent_cli.system import paths
+from agent_cli.trust.store import TrustStore
+
+
+def write(path: str, text: str) -> Path:
+    file = Path(path).absolute()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+def yours() -> CommandFolder:
+    return CommandFolder(Path("commands").absolute(), "yours")
+
+
+async def test_a_file_is_a_command_and_its_folder_stands_before_its_name() -> None:
+    """What is in front of the text describes it; keys nobody knows are passed over."""
+    write(
+        "commands/team/review.md",
+        '---\ndescription: "look at: it"\nargument-hint: [file]\nmodel: x\n---\nReview $1.\n',
+    )
+    write("commands/plain.md", "\n## Say hello\nto all\n")
+    write("commands/notes.txt", "no command")
+
+    plain, review = CommandFiles([yours()]).commands()
+
+    assert (review.name, review.help, review.argument) == ("team:review", "look at: it", "[file]")
+    assert (plain.name, plain.help, plain.argument) == ("plain", "Say hello", "")
+    assert (plain.problem, plain.source) == ("", "yours")
+    assert await review.text("a.py b.py") == "Review a.py."
+    assert await plain.text("and me") == "## Say hello\nto all\n\nand me"
+
+
+def test_only_so_many_folders_are_looked_through() -> None:
+    """Threat 10: a stranger's folder of commands may be a link to a whole disk."""
+    write("commands/first.md", "x")
+    for number in range(300):
+        write(f"commands/{number:03}/notes.txt", "")
+    write("commands/last/last.md", "x")
+
+    assert [command.name for command in CommandFiles([yours()]).commands()] == ["first"]
+
+
+@pytest.mark.parametrize(
+    ("body", "argument", "text"),
+    [
+        ("fix $ARGUMENTS now", "all of it", "fix all of it now"),
+        ("$2 before $1, not $3", "'a b' c", "c before a b, not"),
+        ("$1 costs \\$1, $10 or $1.50", "tea", "tea costs $1, $10 or tea.50"),
+        ("$1!", "don't go", "don't!"),
+        ("say $1", "$ARGUMENTS", "say $ARGUMENTS"),
+        ("$ARGUMENTS_X", "y", "$ARGUMENTS_X\n\ny"),
+        ("nothing", "", "nothing"),
+    ],
+)
+def test_arguments_are_put_in_once(body: str, argument: str, text: str) -> None:
+    """Words as a shell would take them, where a shell could."""
+    assert filled(body, argument) == text
+
+
+async def test_a_prompt_of_a_script_may_begin_with_a_command() -> None:
+    """What is no command stays as it is; one that cannot be used says why."""
+    write("commands/team/review.md", "Review $1 and $ARGUMENTS.")
+    write("commands/empty.md", "")
+    commands = CommandFiles([yours()]).commands()
+
+    assert await written_out("/team:review a\nb", commands) == "Review a and a\nb."
+    for prompt in ("/etc/passwd, what is it?", "see /team:review", "/", "/team"):
+        assert await written_out(prompt, commands) == prompt
+    with pytest.raises(UsageError, match="it says nothing"):
+        await written_out("/empty", commands)
+
+
+async def test_a_file_that_changed_counts_at_once() -> None:
+    """At its use, and in the list; so does one that is new, and one that is gone."""
+    file = write("commands/a.md", "old")
+    files = CommandFiles([yours()])
+    (before,) = files.commands()
+
+    file.write_text("newer")
+    write("commands/b.md", "b")
+
+    assert await before.text("") == "newer"
+    assert [(each.name, each.help) for each in files.commands()] == [("a", "newer"), ("b", "b")]
+    file.unlink()
+    assert [each.name for each in files.commands()] == ["b"]
+    with pytest.raises(UsageError, match=r"a\.md cannot be read: No such file"):
+        await before.text("")
+
+
+def test_what_has_not_changed_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list is asked for at each key."""
+    write("commands/a.md", "a")
+    files = CommandFiles([yours()])
+    before = files.commands()
+
+    def no_more(*_given: object) -> None:
+        raise AssertionError("read again")
+
+    with monkeypatch.context() as patches:
+        patches.setattr(Path, "open", no_more)
+        assert files.commands() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("two words.md", b"x", "is no command: its name may hold letters"),
+        ("-x.md", b"x", "is no command: its name may hold letters"),
+        ("empty.md", b"---\ndescription: a\n---\n \n", "is not used: it says nothing"),
+        ("latin.md", b"gr\xfc\xdfe", "is not used: it is not UTF-8 text"),
+        ("big.md", b"x" * (FILE_BYTES_MAX + 1), "is not used: it has more than 64 KB"),
+    ],
+)
+async def test_a_file_that_cannot_be_used_says_why(name: str, content: bytes, problem: str) -> None:
+    """In the list, where `/help` finds it, and at its use; the others go on working."""
+    write("commands/good.md", "good")
+    Path("commands", name).write_bytes(content)
+
+    commands = CommandFiles([yours()]).commands()
+
+    (bad,) = (each for each in commands if each.problem)
+    assert problem in bad.problem
+    assert name in bad.problem
+    assert [each.name for each in commands if not each.problem] == ["good"]
+
+
+async def test_nothing_of_an_untrusted_folder_is_read() -> None:
+    """A name is all that is known of it; not even a description reaches the screen."""
+    file = write("project/a.md", "---\ndescription: evil\n---\nevil")
+    folder = CommandFolder(file.parent, "project", inside=file.parent, refusal="nobody trusts it")
+
+    (command,) = CommandFiles([folder]).commands()
+
+    assert (command.name, command.help) == ("a", "")
+    assert command.problem == f"{file} is not used: nobody trusts it"
+    with pytest.raises(UsageError, match="nobody trusts it"):
+        await command.text("")
+
+
+async def test_what_changed_after_it_was_trusted_does_not_act() -> None:
+    """Asked after reading, and no longer believed of what was known before."""
+    file = write("project/a.md", "good")
+    objections = [""]
+    folder = CommandFolder(
+        file.parent, "project", inside=file.parent, objection=lambda: objections[0]
+    )
+    files = CommandFiles([folder])
+    (command,) = files.commands()
+    assert await command.text("") == "good"
+
+    file.write_text("evil now")
+    objections[0] = "it changed"
+
+    with pytest.raises(UsageError, match="it changed"):
+        await command.text("")
+    (listed,) = files.commands()
+    assert listed.problem == f"{file} is not used: it changed"
+    objections[0] = ""
+    (listed,) = files.commands()
+    assert (listed.problem, listed.help) == ("", "evil now")
+
+
+async def test_a_link_must_not_lead_out_of_a_project_but_may_out_of_the_users_folder() -> None:
+    """A repository could name any file of the user's; the user keeps dotfiles where they like."""
+    secret = write("elsewhere/secret.md", "secret")
+    for folder in ("project", "commands"):
+        Path(folder).mkdir()
+        Path(folder, "a.md").symlink_to(secret)
+        Path(folder, "loop").symlink_to(Path(folder).absolute())
+    os.mkfifo("commands/pipe.md")
+    project = CommandFolder(Path("project").absolute(), "project", Path("project").absolute())
+
+    stolen, own = CommandFiles([project, yours()]).commands()
+
+    assert "is not used: it leads out of" in stolen.problem
+    assert await own.text("") == "secret"
+
+
+async def test_commands_of_a_workspace_act_once_it_is_trusted_and_until_they_change() -> None:
+    """The user's own are always there, and come first; those of Claude Code are read too."""
+    own = write(str(paths.config_dir() / "commands/a.md"), "mine")
+    project = write(".agent-cli/commands/a.md", "theirs")
+    claude = write(".claude/commands/b.md", "$ARGUMENTS")
+    untrusted = parts.command_files(start(Arguments(), may_ask=False)).commands()
+    TrustStore.of_user().trust(Path.cwd())
+    trusted = parts.command_files(start(Arguments(), may_ask=False)).commands()
+    answer = await trusted[2].text("yes")
+    claude.write_text("changed")
+
+    assert [(each.path, each.source) for each in trusted] == [
+        (own, "yours"),
+        (project, "project"),
+        (claude, "project"),
+    ]
+    assert [bool(each.problem) for each in untrusted] == [False, True, True]
+    assert "this workspace is not trusted" in untrusted[1].problem
+    assert ([each.problem for each in trusted], answer) == (["", "", ""], "yes")
+    for command in trusted[1:]:
+        with pytest.raises(UsageError, match="changed; `agent-cli trust` trusts it as it is now"):
+            await command.text("")
+    paths.trust_file().write_text("damaged")
+    with pytest.raises(UsageError, match=r"a\.md is not used: .*trust\.json is damaged"):
+        await trusted[1].text("")
+    assert await trusted[0].text("") == "mine"

@@ -1,0 +1,142 @@
+"""Questions about tools, asked and answered in a real terminal."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from agent_cli.repl.plain.lines import UNREAD_S
+from tests.repl.terminal import Terminal
+
+
+def ask(terminal: Terminal, prompt: str) -> None:
+    """Send *prompt* and wait until its question may be answered."""
+    terminal.until("logs: agent.log")
+    terminal.until_prompt()
+    asked = terminal.text.count("allow?")
+    terminal.send(f"{prompt}\r")
+    terminal.until(lambda: terminal.text.count("allow?") > asked)
+    shown_at_s = time.monotonic()
+    terminal.until(lambda: time.monotonic() - shown_at_s > UNREAD_S + 0.1)
+
+
+def test_yes_runs_the_call_after_showing_exactly_what_runs() -> None:
+    """One key; the command, why it asks, and the rule are on the screen before."""
+    with Terminal() as terminal:
+        ask(terminal, "bash touch made")
+        before = Path("made").exists()
+        terminal.send("y")
+        terminal.until("The tool said: exit code 0")
+
+        assert (before, Path("made").exists()) == (False, True)
+        assert (
+            f"bash in {Path.cwd()} asks to run:\n"
+            "  $ touch made\n"
+            "  why it asks: commands can change anything\n"
+            "  sandbox: bubblewrap\n"
+            "a = always this session: bash(touch *)\n"
+            "p = always for this project, kept in permissions.toml: bash(touch *)\n"
+            "y = yes · n = no · e = edit it first\n"
+            "any other text = no, and the model reads it\n"
+            "allow? y\n"
+        ) in terminal.text
+
+
+def test_a_command_is_changed_in_the_editor_and_asked_for_anew() -> None:
+    """The model reads what is wanted; what was shown does not run, and nothing else either."""
+    Path("editor").write_text("#!/bin/sh\nprintf 'touch other' > \"$1\"\n")
+    Path("editor").chmod(0o755)
+    with Terminal(EDITOR=str(Path("editor").absolute())) as terminal:
+        ask(terminal, "bash touch made")
+        terminal.send("e")
+        terminal.until("command, everything else unchanged:\n\ntouch other\n")
+        terminal.until_prompt()
+
+        assert not Path("made").exists()
+        assert not Path("other").exists()
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ("n", "The user does not want this call to run. Do not try it again in another form."),
+        ("use make\r", "The user does not want this call to run and says: use make"),
+    ],
+)
+def test_no_and_any_other_text_keep_the_call_from_running(keys: str, told: str) -> None:
+    """S2-33: the model reads the reason and the run goes on."""
+    with Terminal() as terminal:
+        ask(terminal, "bash touch made")
+        terminal.send(keys)
+        terminal.until("The tool said: ")
+        terminal.until_prompt()
+
+        assert told in terminal.text.replace("\n", "")
+        assert not Path("made").exists()
+
+
+def test_always_asks_nothing_the_second_time_and_again_in_a_new_session() -> None:
+    """S4-26."""
+    with Terminal() as terminal:
+        ask(terminal, "bash touch one")
+        terminal.send("a")
+        terminal.until("The tool said: exit code 0")
+        terminal.until_prompt()
+        terminal.send("bash touch two\r")
+        terminal.until(lambda: Path("two").exists())
+
+        assert terminal.text.count("allow?") == 1
+    with Terminal() as terminal:
+        ask(terminal, "bash touch three")
+
+        assert not Path("three").exists()
+
+
+def test_keys_that_were_on_their_way_do_not_answer() -> None:
+    """Threat 20: a sentence being typed when the question pops up must not approve a command."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("bash touch made\ryyyy\r")
+        terminal.until("allow?")
+        shown_at_s = time.monotonic()
+        terminal.until(lambda: time.monotonic() - shown_at_s > UNREAD_S + 0.1)
+
+        assert terminal.last_row == "allow?"
+        terminal.send("n")
+        terminal.until("The tool said: ")
+        assert not Path("made").exists()
+
+
+def test_ctrl_c_at_a_question_says_no_and_gives_the_prompt_back() -> None:
+    """The model is not asked again; the conversation can go on."""
+    with Terminal() as terminal:
+        ask(terminal, "bash touch made")
+        terminal.send("\x03")
+        terminal.until("interrupted")
+        terminal.until_prompt()
+        assert "The tool said" not in terminal.text
+        terminal.send("go on\r")
+        terminal.until("You said 'go on'")
+
+        assert not Path("made").exists()
+
+
+def test_a_request_to_terminate_at_a_question_leaves_it_open() -> None:
+    """C18: nobody has decided, so the call waits for the next session; exit code 143."""
+    with Terminal() as terminal:
+        ask(terminal, "bash touch made")
+        os.kill(terminal.child.pid, signal.SIGTERM)
+
+        assert (terminal.exit_code(), Path("closed").exists()) == (143, True)
+        assert not Path("made").exists()
+
+
+def test_hidden_characters_of_a_command_are_visible() -> None:
+    """What is approved is what runs: no overwriting, no reordering, no invisible text."""
+    with Terminal() as terminal:
+        ask(terminal, "bash true\u202e\u200b #")
+
+        assert "$ true\\u202e\\u200b #" in terminal.text

@@ -1,0 +1,358 @@
+"""The dialogue about calls that wait: what each answer comes to."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import Tool
+from agent_cli.policies.permission_rules import Rule
+from agent_cli.policies.session_rules import Asked
+from agent_cli.repl.approval.ask import Approvals, Approved, Decision, Rejected
+from agent_cli.repl.permissions import Mode
+from agent_cli.terminal.writer import Style
+
+TOUCH = ToolCall("t1", "bash", {"command": "touch made"}, "commands can change anything")
+MOVE = ToolCall("t2", "bash", {"command": "mv a b"}, "commands can change anything")
+NOTE = ToolCall("t3", "note", {"text": "x"})
+REFUSED = Rejected("The user does not want this call to run. Do not try it again in another form.")
+RULES = {"t1": ("bash(touch *)",), "t2": ("bash(mv *)",), "t3": ()}
+
+
+@dataclass
+class Permissions:
+    """Offers the rules above; `kept` and `session` are what somebody allowed."""
+
+    mode: Mode = "ask"
+    project_file: Path | None = None
+    kept: list[str] = field(default_factory=list)
+    session: list[str] = field(default_factory=list)
+    full: bool = False
+
+    def rules(self) -> Iterable[tuple[str, Rule]]:
+        return ()
+
+    def asked_about(self, call: ToolCall) -> Asked:
+        return Asked(RULES[call.id], ("sandbox: none\u202e",) if call.name == "bash" else ())
+
+    async def recall(self, call: ToolCall, tools: Iterable[Tool]) -> None:
+        """Every call was asked about here."""
+
+    def remember(self, call: ToolCall) -> None:
+        self.session += RULES[call.id]
+
+    def remember_for_project(self, call: ToolCall) -> None:
+        if self.full:
+            raise SettingsError("the disk is full")
+        self.kept += RULES[call.id]
+        self.remember(call)
+
+    def is_remembered(self, call: ToolCall) -> bool:
+        return bool(RULES[call.id]) and set(RULES[call.id]) <= set(self.session)
+
+
+class Person:
+    """Gives answers one after the other; keeps what was asked, and with which keys."""
+
+    can_ask = True
+
+    def __init__(self, *answers: str | type[BaseException]) -> None:
+        self._answers = list(answers)
+        self.asked: list[tuple[str, str]] = []
+
+    async def choose(self, message: str, keys: str) -> str:
+        self.asked.append((message, keys))
+        answer = self._answers.pop(0)
+        if isinstance(answer, str):
+            return answer
+        raise answer
+
+
+class Screen:
+    """Keeps what was written."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def aside(self, text: str, style: Style = "plain") -> None:
+        self.text += text + "\n"
+
+    notice = aside
+
+
+class Dialogue:
+    """A dialogue about some calls, with what it wrote and asked."""
+
+    def __init__(
+        self, *answers: str | type[BaseException], permissions: Permissions | None = None
+    ) -> None:
+        self.permissions = permissions or Permissions()
+        self.person = Person(*answers)
+        self.screen = Screen()
+        self.saved: str | None = None
+
+    async def decide(self, *calls: ToolCall) -> Sequence[Decision]:
+        return await Approvals(
+            questions=self.person,
+            writer=self.screen,
+            permissions=self.permissions,
+            tools=(),
+            workspace=Path("/ws"),
+            editor=None if self.saved is None else self.edit,
+        ).decide(calls)
+
+    async def edit(self, text: str, ending: str) -> str:
+        self.opened = text, ending
+        assert self.saved is not None
+        return self.saved
+
+
+async def test_a_question_shows_what_runs_where_why_and_what_each_key_means() -> None:
+    """Nothing of it hidden, and the rules as they would be kept."""
+    it = Dialogue("y", permissions=Permissions(project_file=Path("/home/me/permissions.toml")))
+
+    assert await it.decide(TOUCH) == [Approved()]
+    assert it.screen.text == (
+        "bash in /ws asks to run:\n"
+        "  $ touch made\n"
+        "  why it asks: commands can change anything\n"
+        "  sandbox: none\\u202e\n"
+        "a = always this session: bash(touch *)\n"
+        "p = always for this project, kept in /home/me/permissions.toml: bash(touch *)\n"
+        "y = yes · n = no\n"
+        "any other text = no, and the model reads it\n"
+    )
+    assert it.person.asked == [("allow? ", "apyn")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "decision"),
+    [
+        ("y", Approved()),
+        ("YES", Approved()),
+        ("n", REFUSED),
+        ("no", REFUSED),
+        (
+            " use make ",
+            Rejected("The user does not want this call to run and says: use make"),
+        ),
+        (KeyboardInterrupt, Rejected("The user stopped here instead of answering.", stop=True)),
+    ],
+)
+async def test_an_answer_is_yes_no_or_a_comment(
+    answer: str | type[BaseException], decision: Decision
+) -> None:
+    """S2-32, S2-33: text is a no that says what to do instead."""
+    it = Dialogue("", answer)
+
+    assert await it.decide(TOUCH) == [decision]
+    assert it.permissions == Permissions()
+
+
+@pytest.mark.parametrize("typed", ["/diff", "/mode yolo", "!git diff"])
+async def test_a_command_is_no_comment_for_the_model(typed: str) -> None:
+    """Who wants to look first must not have refused; a comment may begin with a path."""
+    it = Dialogue(typed, "/etc/hosts is not ours")
+
+    [decision] = await it.decide(TOUCH)
+
+    assert it.screen.text.endswith(f"{typed} waits: answer this first\n")
+    assert isinstance(decision, Rejected)
+    assert decision.reason.endswith("says: /etc/hosts is not ours")
+
+
+async def test_a_session_that_ends_decides_nothing() -> None:
+    """S2-32: the call waits for the next session, whatever was answered about others before."""
+    with pytest.raises(EOFError):
+        await Dialogue("1", "y", EOFError).decide(TOUCH, MOVE)
+
+
+async def test_a_letter_that_is_no_key_is_a_slip_and_not_a_comment() -> None:
+    """Keys are not offered where they would do nothing: no rule, no file, no editor."""
+    it = Dialogue("a", "p", "e", "v", "1", "y")
+
+    assert await it.decide(NOTE) == [Approved()]
+    assert it.person.asked == [("allow? ", "yn")] * 6
+
+
+@pytest.mark.parametrize(("key", "kept"), [("a", []), ("p", ["bash(touch *)"])])
+async def test_always_is_remembered_before_the_call_runs(
+    key: Literal["a", "p"], kept: list[str]
+) -> None:
+    """S4-26: for the session, or for the project too."""
+    it = Dialogue(key, permissions=Permissions(project_file=Path("permissions.toml")))
+
+    assert await it.decide(TOUCH) == [Approved()]
+    assert (it.permissions.session, it.permissions.kept) == (["bash(touch *)"], kept)
+
+
+async def test_a_rule_that_cannot_be_kept_is_told_and_asked_about_again() -> None:
+    """Nothing is allowed that the person believes to be kept."""
+    permissions = Permissions(project_file=Path("permissions.toml"), full=True)
+    it = Dialogue("p", "n", permissions=permissions)
+
+    assert await it.decide(TOUCH) == [REFUSED]
+    assert "the disk is full\n" in it.screen.text
+    assert permissions.session == []
+
+
+async def test_all_calls_of_a_batch_are_one_list_with_one_question() -> None:
+    """Numbers for each, one key for all; a rule is offered only if each of them has one."""
+    it = Dialogue("y")
+
+    assert await it.decide(TOUCH, NOTE) == [Approved(), Approved()]
+    assert it.screen.text == (
+        "2 calls ask to run:\n"
+        "1. bash in /ws\n"
+        "  $ touch made\n"
+        "  why it asks: commands can change anything\n"
+        "  sandbox: none\\u202e\n"
+        "2. note\n"
+        "  text: x\n"
+        "y = yes to all · n = no to all · a number = that one alone\n"
+        "any other text = no, and the model reads it\n"
+    )
+    assert it.person.asked == [("allow all 2? ", "yn12")]
+
+
+@pytest.mark.parametrize(
+    ("answers", "decisions"),
+    [
+        (["n"], [REFUSED] * 3),
+        (["2", "n", "y"], [Approved(), REFUSED, Approved()]),
+        (["3", "y", "1", "n", "n"], [REFUSED, REFUSED, Approved()]),
+        (["9", "y"], [Approved()] * 3),
+        (
+            ["not now"],
+            [Rejected("The user does not want this call to run and says: not now")] * 3,
+        ),
+        (
+            ["1", "y", KeyboardInterrupt],
+            [Rejected("The user stopped here instead of answering.", stop=True)] * 3,
+        ),
+    ],
+)
+async def test_a_number_decides_about_one_and_the_rest_is_asked_again(
+    answers: list[str | type[BaseException]], decisions: list[Decision]
+) -> None:
+    """The last one left needs no number; a number nobody has is a slip."""
+    assert await Dialogue(*answers).decide(TOUCH, MOVE, NOTE) == decisions
+
+
+async def test_always_for_one_covers_those_like_it_in_the_batch() -> None:
+    """Nobody answers four times what "always" has answered once."""
+    twin = ToolCall("t1", "bash", {"command": "touch too"})
+    it = Dialogue("1", "a", "n")
+
+    assert await it.decide(TOUCH, MOVE, twin) == [Approved(), REFUSED, Approved()]
+    assert [message for message, _ in it.person.asked] == ["allow all 3? ", "allow? ", "allow? "]
+
+
+async def test_always_for_all_keeps_each_rule_once() -> None:
+    """Those of all calls are shown before."""
+    permissions = Permissions(project_file=Path("permissions.toml"))
+    it = Dialogue("p", permissions=permissions)
+
+    assert await it.decide(TOUCH, MOVE, TOUCH) == [Approved()] * 3
+    assert "a = always this session: bash(touch *), bash(mv *)\n" in it.screen.text
+    assert permissions.kept == ["bash(touch *)", "bash(mv *)"]
+
+
+async def test_more_than_nine_calls_are_named_by_numbers_with_enter() -> None:
+    """1 alone would answer before the 0 of 10 can be typed."""
+    it = Dialogue("10", "n", "y")
+
+    decisions = await it.decide(*[NOTE] * 10)
+
+    assert decisions == [*[Approved()] * 9, REFUSED]
+    assert it.person.asked[0] == ("allow all 10? ", "yn")
+
+
+async def test_a_long_call_is_folded_and_can_be_seen_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What there is to know about it is never folded away."""
+    monkeypatch.setenv("LINES", "24")
+    script = ToolCall("t1", "bash", {"command": "\n".join(map(str, range(50)))}, "why not")
+    it = Dialogue("v", "y")
+
+    assert await it.decide(script) == [Approved()]
+    first, whole = it.screen.text.split("any other text = no, and the model reads it\n")[:2]
+    assert "not shown here\n  > 47\n  > 48\n  > 49\n  why it asks: why not\n" in first
+    assert "  > 30\n" not in first
+    assert "v = view all of it" in first
+    assert all(f"  > {number}\n" in whole for number in range(1, 50))
+
+
+async def test_a_short_call_of_a_batch_leaves_its_room_to_a_long_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Half of the screen stayed empty while the change itself was folded away."""
+    monkeypatch.setenv("LINES", "30")
+    long = ToolCall("t1", "bash", {"command": "\n".join(map(str, range(12)))})
+    it = Dialogue("y")
+
+    await it.decide(long, MOVE)
+
+    assert all(f"  > {number}\n" in it.screen.text for number in range(1, 12))
+
+
+async def test_another_input_is_asked_of_the_model_and_never_run_in_place_of_the_shown() -> None:
+    """S2-32: what is approved is the input that was shown."""
+    it = Dialogue("e")
+    it.saved = "touch other\n"
+
+    [decision] = await it.decide(TOUCH)
+
+    assert it.opened == ("touch made", ".sh")
+    assert decision == Rejected(
+        "The user does not want this call to run as it is. Call bash again with exactly this"
+        " command, everything else unchanged:\n\ntouch other"
+    )
+
+
+@pytest.mark.parametrize("saved", ["touch made\n", "touch made", "", " \n"])
+async def test_an_input_that_was_not_changed_or_emptied_is_asked_about_again(saved: str) -> None:
+    """Leaving the editor is no answer."""
+    it = Dialogue("e", "y")
+    it.saved = saved
+
+    assert await it.decide(TOUCH) == [Approved()]
+
+
+@pytest.mark.parametrize(
+    ("given", "opened"),
+    [
+        ({"path": "a", "content": "x\n"}, ("x\n", ".txt")),
+        ({"path": "a", "edits": []}, ('{\n  "path": "a",\n  "edits": []\n}', ".json")),
+        ("text", ('"text"', ".json")),
+    ],
+)
+async def test_what_is_opened_is_the_part_that_matters(
+    given: Json, opened: tuple[str, str]
+) -> None:
+    """A command or a content as it is, anything else as JSON."""
+    it = Dialogue("e")
+    it.saved = "new\n"
+
+    [decision] = await it.decide(ToolCall("t3", "tool", given))
+
+    assert it.opened == opened
+    assert isinstance(decision, Rejected)
+    assert decision.reason.endswith(":\n\nnew\n" if opened[0].endswith("\n") else ":\n\nnew")
+
+
+async def test_where_nobody_can_be_asked_the_model_reads_so() -> None:
+    """No question, no wait."""
+    it = Dialogue()
+    it.person.can_ask = False
+
+    decisions = await it.decide(TOUCH, NOTE, MOVE)
+
+    assert [isinstance(decision, Rejected) for decision in decisions] == [True] * 3
+    assert it.screen.text == ("bash, note not run: it needs an approval and nobody can be asked\n")

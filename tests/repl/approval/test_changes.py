@@ -1,0 +1,153 @@
+"""What a call does to a file, as a person is shown it before it runs."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_cli.contracts.timeline import Json
+from agent_cli.repl.approval.changes import Row, changes_of
+
+FILE = "one\ntwo\nthree\nfour\nfive\nsix\nseven\n"
+
+
+def edited(*edits: Json, path: str = "a.txt") -> list[str]:
+    """Return what is shown of *edits* to the file in the working directory."""
+    return [row.text for row in changes_of({"path": path, "edits": [*edits]}, Path(path))]
+
+
+def written(content: str, path: str = "a.txt") -> list[str]:
+    """Return what is shown of *content* in place of what the file holds."""
+    return [row.text for row in changes_of({"path": path, "content": content}, Path(path))]
+
+
+def test_a_change_has_its_line_numbers_and_its_neighbours() -> None:
+    """Whole lines, though the model names a part of one; equal lines are not repeated."""
+    Path("a.txt").write_text(FILE)
+
+    assert changes_of(
+        {"path": "a.txt", "edits": [{"old": "three\nfo", "new": "three\nnew\nFO"}]}, Path("a.txt")
+    ) == [
+        Row("path: a.txt"),
+        Row("    2   two"),
+        Row("    3   three"),
+        Row("    4 - four", "removed"),
+        Row("    4 + new", "added"),
+        Row("    5 + FOur", "added"),
+        Row("    6   five"),
+        Row("    7   six"),
+    ]
+
+
+def test_edits_apply_one_after_the_other_and_the_whole_is_shown() -> None:
+    """The second finds what the first has made; both ends of the file are no trap."""
+    Path("a.txt").write_text("one\ntwo")
+
+    assert edited({"old": "one", "new": "1\n1"}, {"old": "1\ntwo", "new": "2"}) == [
+        "path: a.txt",
+        "    1 - one",
+        "    2 - two",
+        "    1 + 1",
+        "    2 + 2",
+    ]
+
+
+def test_every_place_is_shown_where_all_are_changed() -> None:
+    """Between two places that are far apart stands a mark."""
+    Path("a.txt").write_text(f"0\n{FILE}0\n")
+
+    assert edited({"old": "0\n", "new": "9\n", "all": True}) == [
+        "path: a.txt",
+        "    1 - 0",
+        "    1 + 9",
+        "    2   one",
+        "    3   two",
+        "      ⋮",
+        "    7   six",
+        "    8   seven",
+        "    9 - 0",
+        "    9 + 9",
+    ]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"old": "nowhere", "new": "x"},
+        {"old": "o", "new": "x"},
+        {"old": "", "new": "x", "all": True},
+        {"old": "one", "new": "one"},
+        {"old": "one", "new": "1", "regex": True},
+        {"old": 1, "new": "x"},
+        "odd",
+    ],
+)
+def test_what_is_not_certain_is_not_guessed(edit: Json) -> None:
+    """Then the input itself is shown, all of it."""
+    Path("a.txt").write_text(FILE)
+
+    assert edited(edit) == []
+
+
+def test_only_plain_text_files_are_read() -> None:
+    """A pipe would never answer; neither folders nor other encodings are text to compare."""
+    os.mkfifo("pipe")
+    Path("latin").write_bytes(b"one \xe9")
+
+    for path in ("pipe", "latin", "."):
+        assert edited({"old": "one", "new": "1"}, path=path) == written("x", path) == []
+    assert edited({"old": "one", "new": "1"}, path="missing") == []
+    assert changes_of({"command": "ls"}, Path("a.txt")) == []
+    assert changes_of("no object", Path("a.txt")) == []
+
+
+def test_hidden_characters_of_a_file_are_visible() -> None:
+    """What is approved is what is written."""
+    Path("a.txt").write_text("one\u202e\n")
+
+    assert "    1 - one\\u202e" in edited({"old": "one", "new": "1"})
+
+
+def test_a_file_that_is_replaced_shows_what_changes_in_it() -> None:
+    """Not the whole of it: nobody finds one changed line among a thousand."""
+    Path("a.txt").write_text(FILE)
+
+    assert written(FILE.replace("four", "4")) == [
+        "path: a.txt",
+        "    2   two",
+        "    3   three",
+        "    4 - four",
+        "    4 + 4",
+        "    5   five",
+        "    6   six",
+    ]
+    assert written(FILE) == ["path: a.txt", "nothing changes"]
+    assert written("") == ["path: a.txt", *[f"{at:>5} - {w}" for at, w in numbered(FILE)]]
+
+
+def test_a_new_file_is_all_additions() -> None:
+    """And it says that there is none yet."""
+    assert written("one\ntwo\n") == ["path: a.txt (new file)", "    1 + one", "    2 + two"]
+    assert written("") == ["path: a.txt (new file)", "nothing changes"]
+
+
+def test_line_endings_at_the_end_and_of_windows_are_no_noise() -> None:
+    """The tool keeps a file's CRLF; a newline that goes or comes is said, as no line shows it."""
+    Path("a.txt").write_bytes(b"one\r\ntwo\r\n")
+    Path("b.txt").write_text("one\ntwo\n")
+
+    assert written("one\n2\n") == ["path: a.txt", "    1   one", "    2 - two", "    2 + 2"]
+    assert written("one\ntwo", "b.txt") == ["path: b.txt", "a newline at the end goes"]
+
+
+def test_a_file_with_nothing_in_common_is_shown_at_once() -> None:
+    """Matching tens of thousands of lines with each other would take minutes."""
+    Path("a.txt").write_text("".join(f"old {number % 7}\n" for number in range(20_000)))
+
+    rows = written("".join(f"new {number % 7}\n" for number in range(20_000)))
+
+    assert (len(rows), rows[1], rows[-1]) == (40_001, "    1 - old 0", "20000 + new 0")
+
+
+def numbered(text: str) -> list[tuple[int, str]]:
+    return list(enumerate(text.splitlines(), 1))

@@ -1,0 +1,127 @@
+"""What a person is shown before a tool runs."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.timeline import Json
+from agent_cli.repl.approval.changes import Row
+from agent_cli.repl.approval.preview import folded, preview, write_rows
+from agent_cli.terminal.writer import Style
+from tests.fakes import returns, tool
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (
+            {"command": "a\nb\r", "background": True},
+            ["$ a", "> b\\r", "background: true"],
+        ),
+        (
+            {"path": "a.py", "edits": [{"old": "x\ny", "new": "z", "all": True}, "odd"]},
+            ["path: a.py", "- x", "- y", "+ z", "all: true", '"odd"'],
+        ),
+        ({"path": "a\u202e.py", "content": "1\n2"}, ["path: a\\u202e.py", "+ 1", "+ 2"]),
+        ({"text": "two\nlines", "n": [1]}, ['text: "two\\nlines"', "n: [1]"]),
+        ({"command": ["not", "text"]}, ['command: ["not", "text"]']),
+        ("no object", ["input: no object"]),
+    ],
+)
+def test_all_of_a_call_is_shown_and_nothing_stays_hidden(given: Json, shown: list[str]) -> None:
+    """Commands, changes and values; what would be invisible appears as an escape."""
+    assert [row.text for row in preview(ToolCall("t1", "odd", given), ())] == shown
+
+
+def test_a_change_is_shown_in_the_file_the_tool_says_it_writes() -> None:
+    """A path is what the tool makes of it (@, ~, symlinks), and no guess of the dialogue's."""
+    Path("real.txt").write_text("one\n")
+    call = ToolCall("t1", "write", {"path": "@link.txt", "content": "two\n"})
+    write = tool("write", returns("done"), writes=lambda _given: [str(Path("real.txt").resolve())])
+    several = tool("write", returns("done"), writes=lambda _given: ["a", "b"])
+
+    assert [row.text for row in preview(call, [write])] == [
+        "path: @link.txt",
+        "    1 - one",
+        "    1 + two",
+    ]
+    for tools in ([], [several]):
+        assert preview(call, tools)[1] == Row("+ two", "added")
+
+
+def test_a_tool_that_refuses_the_input_is_shown_the_input() -> None:
+    """It may be gone or another one since the call was made: an approval outlives the program."""
+    strict = replace(
+        tool("write", returns("done"), writes=lambda _given: ["a"]),
+        parameters={"type": "object", "required": ["elsewhere"]},
+    )
+
+    assert preview(ToolCall("t1", "write", {"path": "a"}), [strict]) == [Row("path: a")]
+
+
+def test_what_does_not_fit_is_counted_and_the_end_is_still_there() -> None:
+    """The end of a long script is where a surprise would be put."""
+    rows = [Row(f"line {number}") for number in range(100)]
+
+    assert folded(rows, rows_max=100, columns=20) == tuple(rows)
+    assert folded(rows, rows_max=8, columns=20) == (
+        *rows[:4],
+        Row("… 93 more lines, not shown here", "warning"),
+        *rows[-3:],
+    )
+
+
+def test_a_fold_that_would_save_a_row_or_two_is_none() -> None:
+    """The note takes a row itself, and what it hid was the removed line of an edit."""
+    rows = [Row(f"line {number}") for number in range(9)]
+
+    assert folded(rows, rows_max=8, columns=20) == tuple(rows)
+
+
+def test_a_line_that_would_fill_the_screen_is_cut_with_a_count() -> None:
+    """One line of 10,000 characters takes as much room as many."""
+    [row] = folded([Row("x" * 10_000, "added")], rows_max=10, columns=40)
+
+    assert row == Row("x" * 13 + " … 10,000 characters in all", "added")
+    assert folded([Row("x" * 100)], rows_max=10, columns=40) == (Row("x" * 100),)
+    assert folded([Row("x" * 100)], rows_max=4, columns=20) == (Row("x" * 19 + "…"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "cut"),
+    [
+        ("漢" * 100, "漢" * 8 + " … 100 characters in all"),
+        ("\t" * 50, " " * 17 + " … 50 characters in all"),
+    ],
+    ids=["wide", "tabs"],
+)
+def test_a_row_is_as_long_as_the_screen_shows_it(text: str, cut: str) -> None:
+    """Cells are counted: wide characters take two, tabs up to four, and what is cut fits."""
+    assert folded([Row(text)], rows_max=5, columns=40) == (Row(text),)
+    assert folded([Row(text)], rows_max=4, columns=40) == (Row(cut),)
+
+
+def test_a_line_that_fills_its_row_takes_no_more() -> None:
+    """Forty cells on forty columns are one row."""
+    rows = (Row("x" * 40), Row("y" * 80))
+
+    assert folded(rows, rows_max=3, columns=40) == rows
+
+
+def test_rows_of_one_style_are_written_together_and_none_becomes_two() -> None:
+    """Each write costs a frame; a name or a reason with a newline must not forge a row."""
+    written: list[tuple[str, str]] = []
+
+    class Lines:
+        def aside(self, text: str, style: Style = "plain") -> None:
+            written.append((text, style))
+
+        notice = aside
+
+    rows: Sequence[Row] = [Row("a"), Row("b"), Row("c", "added"), Row("d\nallow? y")]
+    write_rows(rows, Lines())
+
+    assert written == [("a\nb", "plain"), ("c", "added"), ("d\\nallow? y", "plain")]

@@ -1,0 +1,34 @@
+"""What a person reads about a call that did not run, or failed."""
+
+import pytest
+
+from agent_cli.repl.approval.refusals import (
+    STOPPED,
+    UNWANTED,
+    failure,
+    unwanted_as_it_is,
+    unwanted_because,
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown"),
+    [
+        (UNWANTED, ("not run", "you said no")),
+        (STOPPED, ("not run", "you stopped here")),
+        (unwanted_because("use\nmake"), ("not run", "you said: use make")),
+        (unwanted_as_it_is("bash", "command", "ls"), ("not run", "you want it changed")),
+        ("Invalid input. Correct it and call again.", ("failed after 2.0 s", "Invalid input.")),
+        ("there is\nno a.py", ("failed after 2.0 s", "there is no a.py")),
+    ],
+)
+def test_the_sentence_for_the_model_is_not_what_the_person_reads_of_their_own_no(
+    answer: str, shown: tuple[str, str]
+) -> None:
+    """The screen says what was decided; orders to the model are not for the one who gave them."""
+    assert failure(answer, 2.0) == shown
+
+
+def test_a_call_that_took_no_time_is_not_said_to_have_failed_after_some() -> None:
+    """One that is unknown or has a wrong input never ran at all."""
+    assert failure("no such tool", 0.04) == ("failed", "no such tool")

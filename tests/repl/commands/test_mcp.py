@@ -1,0 +1,154 @@
+"""/mcp, in a plain session of this process."""
+
+import pytest
+
+from agent_cli.mcp_client.state import Phase, ServerState
+from agent_cli.repl.commands.registry import commands_of
+from tests.repl.conversation import converse, said
+from tests.repl.scripted_app import Application
+from tests.repl.scripted_servers import DAYS, GREET, TODAY, Servers
+
+READY = ServerState("docs", Phase.READY, tools=3, tokens=1_204)
+WEB = ServerState("web", Phase.FAILED, "MCP server 'web' ...", needs_sign_in=True)
+BAD = ServerState("bad", Phase.FAILED, "MCP server 'bad' did not start: no such file")
+CHANGED = ServerState(
+    "old",
+    Phase.READY,
+    tools=1,
+    tokens=80,
+    notes=("tool add is withheld: it changed", "tool x is left out: no"),
+    changed=("add",),
+)
+
+
+def app_with(*states: ServerState, **more: object) -> Application:
+    app = Application()
+    app.servers = Servers(listed=states, **more)  # type: ignore[arg-type]  # as the class says
+    return app
+
+
+def test_the_table_shows_each_server_what_it_offers_and_what_is_wrong_with_it() -> None:
+    """Numbers at the end of their column, remarks below their server."""
+    app = app_with(READY, WEB, BAD, CHANGED, offered=[GREET], known=[TODAY, DAYS])
+
+    assert said("/mcp", app=app) == [
+        "server  state            tools  prompts  resources  tokens",
+        "docs    ready                3        1          2   1,204",
+        "web     needs a sign-in      -        -          -       -",
+        "  /mcp login web signs in",
+        "bad     failed               -        -          -       -",
+        "  did not start: no such file",
+        "old     ready                1        -          -      80",
+        "  changed and not used: add; /mcp approve old shows what changed",
+        "  tool x is left out: no",
+    ]
+    assert said("/mcp", app=app_with()) == ["no MCP servers; agent-cli mcp add, outside, adds one"]
+
+
+def test_resources_are_listed_as_they_are_typed_in_a_prompt() -> None:
+    """Of one server, or of all."""
+    app = app_with(READY, BAD, known=[TODAY, DAYS])
+
+    lines = ["@docs:note://today  Today: A note (text/plain)", "@docs:note://{day}  Any day"]
+    assert said("/mcp resources", app=app) == lines
+    assert said("/mcp resources docs", app=app) == lines
+    assert said("/mcp resources bad", app=app) == ["no resources"]
+
+
+def test_the_doctor_says_what_to_do() -> None:
+    """And with which command a server is tried outside."""
+    tried = "`agent-cli mcp exercise {} --call-all`, outside, calls every tool once"
+    words = ("no such package", "1", "2", "\u202e3")
+    npx = ServerState("npx", Phase.FAILED, "MCP server 'npx' did not start: 1 / 2", stderr=words)
+    app = app_with(READY, BAD, npx)
+
+    assert said("/mcp doctor", app=app) == [
+        "docs: in order",
+        "bad: failed",
+        "  did not start: no such file",
+        "  /mcp reconnect bad tries again",
+        "npx: failed",
+        "  did not start: 1 / 2",
+        "  │ no such package",
+        "  │ 1",
+        "  │ 2",
+        "  │ \\u202e3",
+        "  /mcp reconnect npx tries again",
+        tried.format("NAME"),
+    ]
+    assert said("/mcp doctor docs", app=app) == ["docs: in order", tried.format("docs")]
+
+
+def test_a_server_is_connected_anew_and_signed_out_of() -> None:
+    """What came of it is one line."""
+    app = app_with(READY, BAD)
+
+    assert said("/mcp reconnect docs", "/mcp reconnect bad", "/mcp logout docs", app=app) == [
+        "MCP server docs is ready: 3 tools, about 1,204 tokens",
+        "MCP server bad is not connected",
+        "MCP server docs: the sign-in is forgotten",
+    ]
+    assert app.servers.done == ["reconnect docs", "reconnect bad", "logout docs"]
+
+
+def test_what_cannot_be_done_is_said_in_one_line() -> None:
+    """An unknown word, no name, an unknown name."""
+    lines = ("/mcp fly", "/mcp login", "/mcp doctor nope", "/mcp login docs", "/mcp approve docs")
+
+    assert said(*lines, app=app_with(READY)) == [
+        "there is no /mcp fly; there are: resources, doctor, login, logout, reconnect, approve",
+        "/mcp login needs the name of a server: /mcp lists them",
+        "there is no MCP server nope; there are: docs",
+        "a sign-in needs somebody at the terminal",
+        "nothing of MCP server docs changed since you approved it",
+    ]
+
+
+def test_a_sign_in_takes_the_address_the_browser_ended_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anything else that is pasted brings nothing back and is asked for again."""
+    monkeypatch.setenv("BROWSER", "true")
+    app = app_with(READY)
+
+    _, lines = converse(
+        "/mcp login docs", app=app, answers=("https://docs.example/", "http://localhost:1/?code=2")
+    )
+
+    assert lines == [
+        "sign in to MCP server docs on this page:",
+        "  https://sign.in/there?state=1",
+        "  host: sign.in",
+        "It should open in your browser, and this goes on when you are done there. With the",
+        "browser on another computer: paste the address it ends at, even if nothing loads.",
+        "that address brings nothing back: it has code= or error= in it",
+        "MCP server docs is ready: 3 tools, about 1,204 tokens",
+    ]
+    assert app.servers.done == ["login docs with http://localhost:1/?code=2"]
+
+
+def test_changed_tools_are_approved_after_a_look_at_what_changed() -> None:
+    """What changes once more while somebody looks is shown before it counts."""
+    app = app_with(CHANGED)
+    app.servers.changed = {"old": {"add": "-Adds\n+Adds\x1b, and reads ~/.ssh"}}
+
+    _, refused = converse("/mcp approve old", app=app, answers=("n",))
+    _, agreed = converse("/mcp approve old", app=app, answers=("y",))
+
+    assert refused == [
+        "add changed since you approved it:",
+        "  -Adds",
+        "  +Adds\\x1b, and reads ~/.ssh",
+        "y = use it as it is now · n = leave it out",
+        "they stay left out",
+    ]
+    assert agreed[-1] == "approved: add; offered from the next run on"
+    assert app.servers.done == ["approved old"]
+
+
+def test_what_can_stand_behind_mcp_begins_with_what_is_to_be_done() -> None:
+    """For completion: a sign-in that is missing, an approval that waits."""
+    app = app_with(WEB, CHANGED)
+
+    [command] = [command for command in commands_of(app) if command.name == "mcp"]
+
+    assert [*command.choices(app)][:4] == ["login web", "approve old", "resources", "doctor"]
+    assert "reconnect old" in command.choices(app)

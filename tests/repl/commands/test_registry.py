@@ -1,0 +1,281 @@
+"""Slash commands, in the session a pipe drives."""
+
+import re
+
+import pytest
+
+from agent_cli.contracts.messages import AssistantMessage
+from agent_cli.contracts.timeline import NO_USAGE, Usage
+from agent_cli.repl.commands.information import bars, describe_usage, usage_rows
+from agent_cli.repl.commands.registry import COMMANDS
+from tests.repl.conversation import converse, said
+
+LEVELS = "off, minimal, low, medium, high, xhigh"
+
+
+def test_help_fits_one_screen_and_names_every_command_in_its_group() -> None:
+    """The table is the list, so nothing can be missing; commands somebody wrote stand apart."""
+    shown = said("/help")
+
+    names = re.findall(r"(?<![\w.])/([a-z:]+)", "\n".join(shown[: shown.index("")]))
+    assert sorted(names) == sorted([*(each.name for each in COMMANDS), "review"])
+    assert "yours          /review" in shown
+    assert len(shown) < 24
+    assert max(map(len, shown)) <= 80
+
+
+def test_help_says_which_commands_cannot_be_used_and_why() -> None:
+    """What is built in cannot be replaced, and of two with one name the first is it."""
+    assert said("/help")[-3:] == [
+        "/review (yours) is not used: another one (yours) comes first",
+        "/help (yours) is not used: another one (built in) comes first",
+        "team/broken.md is empty",
+    ]
+
+
+def test_help_tells_everything_about_one_command() -> None:
+    """With the slash or without; a name nobody has is answered as at the prompt."""
+    assert said("/help export") == [
+        "/export [md|html|json]",
+        "  write the session into a file of the workspace",
+        "  md, if nothing else is said. Secrets are left out.",
+        "  one of: md, html, json",
+        "  waits for the end of a run",
+    ]
+    assert said("/help /review") == [
+        "/review [text]",
+        "  say it",
+        "  from: yours",
+        "  waits for the end of a run",
+    ]
+    assert said("/help team:broken")[:2] == ["/team:broken [text]", "  team/broken.md is empty"]
+    assert said("/help revew") == ["there is no command /revew; did you mean /review?"]
+    assert len(said("/help all")) == len(COMMANDS) + 2
+
+
+def test_a_command_somebody_wrote_becomes_a_prompt() -> None:
+    """The first of a name; all that stands behind it is its argument, on any number of lines."""
+    out, shown = converse("/review the\nlast  change", "/team:broken")
+
+    assert out == "You said 'review the\\nlast  change' to model-1.\n"
+    assert shown == ["team/broken.md is empty"]
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("/compact the plan", "compacted 4 messages: about 9,000 → 1,000 tokens"),
+        ("/toosl", "there is no command /toosl; did you mean /tools?"),
+        ("/etc/passwd", "there is no command /etc/passwd; /help lists them"),
+        ("/comp", "there is no command /comp; did you mean /compact?"),
+        ("/exit now", "/exit takes nothing behind it"),
+        ("/model nope", "there is no model nope; there are: normal, high"),
+        ("/model high", "model: model-2"),
+        ("/effort high", "effort: high"),
+        ("/effort huge", f"there is no effort huge; there are: default, {LEVELS}"),
+        ("/mode plan", "mode: plan, only looks around"),
+        ("/mode god", "there is no mode god; there are: ask, auto-edit, plan, yolo"),
+        ("/fork", "session s-2 goes on as a copy; s-1 stays as it is"),
+        ("/export html", "written without secrets: s-1.html"),
+        ("/export pdf", "/export writes md, html or json, not pdf"),
+        ("/uncompact", "nothing is left out"),
+        ("/rewind", "there is no prompt to go back to"),
+        ("/resume zz", "there is no session zz"),
+        ("/resume 3", "3 is not one of the numbers from 1 to 2"),
+        ("/copy", "/copy needs a screen; on a pipe stdout holds the answers"),
+        ("/theme light", "/theme needs a screen"),
+        ("/diff all", "/diff takes run, for the last run only, not all"),
+        ("/undo 2", "/undo takes nothing behind it"),
+    ],
+)
+def test_a_command_answers_in_one_line(line: str, shown: str) -> None:
+    """Whatever begins with a slash is never sent to the model."""
+    assert said(line) == [shown]
+
+
+def test_model_without_a_name_shows_the_choice_and_with_one_changes_it() -> None:
+    """The next call asks the new one."""
+    out, shown = converse("/model", "/model high", "hello")
+
+    assert shown == [
+        "model: model-1",
+        "  normal = model-1",
+        "  high = model-2",
+        "model: model-2",
+    ]
+    assert out == "You said 'hello' to model-2.\n"
+
+
+def test_what_the_agent_changed_is_shown_as_a_diff_that_a_program_could_read() -> None:
+    """On a pipe: names above each file, what is special in brackets, a sum in the end."""
+    assert said("/diff", "/diff run")[:14] == [
+        "--- a/a.txt",
+        "+++ b/a.txt",
+        "@@ -1,1 +1,1 @@",
+        "-one",
+        "+two",
+        "src/new.txt  (changed by somebody else too)",
+        "--- /dev/null",
+        "+++ b/src/new.txt",
+        "@@ -1,1 +1,1 @@",
+        "-one",
+        "+two",
+        "--- /elsewhere/b.png",
+        "+++ /dev/null",
+        "(binary)",
+    ]
+    assert said("/diff", "/diff run")[-1] == "1 file, +1 −1"
+    assert said("/undo", "/diff", "/diff run")[-2:] == [
+        "the agent left no file different in this session",
+        "the agent left no file different in its last run",
+    ]
+
+
+def test_undo_says_what_it_took_back_and_what_it_could_not() -> None:
+    """Named by the prompt that had asked for it."""
+    _, shown = converse("change  it", "/undo", "/undo")
+
+    assert shown == [
+        "taken back: change it",
+        "  restored  a.txt",
+        "  deleted   src/new.txt",
+        "commands ran too, and what they changed besides stays:"
+        " npm install; make; make test and 1 more",
+        "there is nothing to take back",
+    ]
+
+
+def test_a_person_runs_commands_themselves_and_the_model_hears_of_them() -> None:
+    """With its next prompt, and nothing of those with !!; on a pipe it is text like any other."""
+    out, shown = converse("!echo hi; exit 3", "!!echo no", "so", "and", answers=("y",))
+
+    assert shown == ["hi", "[exit code 3]", "no"]
+    assert out == (
+        "You said 'I ran this command:\\n$ echo hi; exit 3\\nhi\\n[exit code 3]\\n\\nso'"
+        " to model-1.\n"
+        "You said 'and' to model-1.\n"
+    )
+    assert converse("!echo hi") == ("You said '!echo hi' to model-1.\n", [])
+
+
+def test_doctor_is_there_from_inside_too() -> None:
+    """S1-27: the same report as `agent-cli doctor`."""
+    assert said("/doctor") == ["looking …", "agent-cli 0", "ok    key  found"]
+
+
+def test_init_asks_the_model_for_instructions_to_keep() -> None:
+    """A run like any other, with what the person wants said last."""
+    out, shown = converse("/init mind the tests")
+
+    assert "write an AGENTS.md at its root" in out
+    assert out.endswith('\\n\\nmind the tests" to model-1.\n')
+    assert shown == []
+
+
+def test_usage_counts_the_conversation_and_clear_forgets_it() -> None:
+    """Two replies of 10 + 2 tokens at 50 microdollars each."""
+    assert said("one", "two", "/usage", "/clear", "/usage") == [
+        "input 20 · cache read 0 · cache write 0 · output 4 tokens · $0.0001",
+        "a new conversation begins",
+        "input 0 · cache read 0 · cache write 0 · output 0 tokens · $0.0000",
+    ]
+
+
+def test_an_unknown_price_is_not_zero() -> None:
+    """A cost nobody knows must not look like none."""
+    usage = Usage(1_000, 2, 3, 4, 5, cost_microdollars=None)
+
+    assert describe_usage(usage) == (
+        "input 1,000 · cache read 3 (0%) · cache write 9 · output 2 tokens · cost unknown"
+    )
+
+
+def test_usage_is_told_by_model_and_with_what_no_reply_shows() -> None:
+    """S1-18: how much of what was read came from the cache; a summary costs too."""
+    small, large = Usage(100, 10, 300, cost_microdollars=1_000), Usage(50, 5)
+    replies = [
+        AssistantMessage((), usage=usage, model=name)
+        for name, usage in (("a", small), ("a", small), ("b", large), ("", NO_USAGE))
+    ]
+
+    shown = usage_rows(replies, small + small + large + Usage(7, 3))
+
+    assert shown == [
+        "input 257 · cache read 600 (70%) · cache write 0 · output 28 tokens · $0.0020",
+        "  a: input 200 · cache read 600 (75%) · cache write 0 · output 20 tokens · $0.0020",
+        "  b: input 50 · cache read 0 · cache write 0 · output 5 tokens · $0.0000",
+        "  of it 10 tokens for summaries, MCP servers' questions to the model,"
+        " replies that broke off and what was gone back from",
+    ]
+    assert usage_rows(replies[:2], small + small) == [
+        "input 200 · cache read 600 (75%) · cache write 0 · output 20 tokens · $0.0020"
+    ]
+
+
+def test_exit_leaves_before_the_next_line() -> None:
+    """S1c-9."""
+    out, _ = converse("/exit", "hello")
+
+    assert out == ""
+
+
+def test_resume_lists_the_other_sessions_and_takes_a_number_or_an_id() -> None:
+    """S2-53: on a pipe nobody is asked; the list shows what `/resume NUMBER` takes."""
+    shown = said("/resume", "/resume 1")
+
+    assert shown == [
+        "  1  An old one · just now · 1 prompt · aa1",
+        "  2  Touch · just now · 1 prompt · waits for a decision · bb2",
+        "session aa1 goes on",
+        "1 prompt so far; the last one:",
+        "you> An old one",
+        "An **old** answer.",
+    ]
+    assert said("/resume aa")[0] == "session aa1 goes on"
+
+
+def test_rewind_counts_from_the_last_prompt() -> None:
+    """S2-53: what came after it is not part of the conversation any more."""
+    shown = said("one", "two", "three", "/rewind", "/rewind 2", "/rewind")
+
+    assert shown == [
+        "  1  three",
+        "  2  two",
+        "  3  one",
+        "back to before: two (files stay as they are)",
+        "  1  one",
+    ]
+
+
+def test_the_mode_and_the_rules_in_force_are_shown() -> None:
+    """S4-26: a rule with where it stands."""
+    assert said("/permissions", "/mode") == [
+        "mode: ask, asks before every change",
+        "  deny read(.env)  (appsettings.toml:3)",
+        "mode: ask, asks before every change",
+        "  ask: asks before every change",
+        "  auto-edit: edits files of the workspace without asking",
+        "  plan: only looks around",
+        "  yolo: asks only what must be asked",
+    ]
+
+
+def test_the_window_is_shown_by_what_fills_it() -> None:
+    """Each part has its share of the whole window; nothing is divided by zero."""
+    shown = bars({"tools": 2_500, "messages": 0}, window=10_000)
+
+    assert shown == [
+        "about 2,500 tokens in the next request (4 characters a token)",
+        f"tools     {'█' * 8}{'░' * 22}      2,500   25%",
+        f"messages  {'░' * 30}          0    0%",
+        f"free      {'█' * 23}{'░' * 7}      7,500   75%",
+    ]
+    assert len(bars({"tools": 0}, window=0)) == 2
+    assert said("/context")[0] == ("about 8,000 tokens in the next request (4 characters a token)")
+
+
+def test_enter_alone_chooses_nothing_from_a_list_with_numbers() -> None:
+    """It was called none of the numbers."""
+    _, shown = converse("/resume", answers=("",))
+
+    assert [row.split(" · ")[0] for row in shown] == ["  1  An old one", "  2  Touch"]

@@ -1,0 +1,123 @@
+"""Commands of the person's own, in real shells."""
+
+import asyncio
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import Aborted, UsageError
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.repl.commands.shell_escape import OwnCommands
+from agent_cli.terminal.writer import Writer
+
+
+async def test_a_stop_ends_what_a_command_left_running_when_its_shell_has_ended(
+    tmp_path: Path,
+) -> None:
+    """The job holds the output open, so that somebody waits for it, and presses Ctrl-C."""
+    fifo, shell = tmp_path / "fifo", tmp_path / "shell"
+    os.mkfifo(fifo)
+    command = f"!sleep 60 > {fifo} & echo $$ > {shell}.new; mv {shell}.new {shell}"
+    cancel = CancelToken()
+
+    async with asyncio.timeout(20):
+        running = asyncio.create_task(OwnCommands(_writer(io.StringIO())).run(command, cancel))
+        job = await asyncio.to_thread(fifo.open, "rb")
+        while not shell.exists() or Path(f"/proc/{shell.read_text().strip()}").exists():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        cancel.cancel()
+        with pytest.raises(Aborted):
+            await running
+        with job:  # at its end once nobody writes to it any more
+            assert await asyncio.to_thread(job.read) == b""
+
+
+async def test_of_endless_output_the_beginning_and_the_end_are_shown() -> None:
+    """Memory and screen hold a megabyte of it, the model gets less."""
+    screen = io.StringIO()
+    commands = OwnCommands(_writer(screen))
+
+    await commands.run(
+        "!echo first; head -c 5000000 /dev/zero | tr '\\0' x; echo; echo last", CancelToken()
+    )
+
+    shown = screen.getvalue()
+    assert shown.lstrip().startswith("first")
+    assert shown.rstrip().endswith("last")
+    assert "first\n[much output: the rest is shown when the command has ended]\nx" in shown
+    assert "[4,000,012 bytes left out here]" in shown
+    assert len(shown) < 1_100_000
+    assert len(commands.offered_with(UserMessage.of("why?")).text) < 21_000
+
+
+async def test_finished_lines_are_shown_as_they_come_and_of_a_progress_bar_its_end(
+    tmp_path: Path,
+) -> None:
+    """What is shown is what the model is offered, also when the command was stopped."""
+    fifo, screen, cancel = tmp_path / "fifo", io.StringIO(), CancelToken()
+    os.mkfifo(fifo)
+    commands = OwnCommands(_writer(screen))
+    command = f"cat {fifo}"
+
+    async with asyncio.timeout(20):
+        running = asyncio.create_task(commands.run(f"!{command}", cancel))
+        job = await asyncio.to_thread(fifo.open, "wb", buffering=0)
+        with job:
+            for written, shown in (
+                (b"one\n\n\x1b[31mtw", "one\n"),
+                (b"o\x1b[m\r\n10%\r20%", "one\n\ntwo\n"),
+                (b"\r\xe2\x88", "one\n\ntwo\n"),
+                (b"\x9e\nlast\n\n", "one\n\ntwo\n∞\nlast\n"),
+                (b"no end", "one\n\ntwo\n∞\nlast\n"),
+                (b" yet\n?", "one\n\ntwo\n∞\nlast\n\nno end yet\n"),
+            ):
+                job.write(written)
+                await _until_shown(screen, shown)
+            cancel.cancel()
+            with pytest.raises(Aborted):
+                await running
+
+    whole = "one\n\ntwo\n∞\nlast\n\nno end yet\n?\n"
+    assert screen.getvalue() == whole
+    offered = commands.offered_with(UserMessage.of("why?")).text
+    assert offered.replace("\x1b[31m", "").replace("\x1b[m", "") == (
+        f"I ran this command:\n$ {command}\n{whole}[interrupted]\n\nwhy?"
+    )
+
+
+async def test_a_command_that_writes_nothing_shows_nothing_and_no_command_is_an_error() -> None:
+    """Not a blank row; and the model is not told about a command that was none."""
+    screen = io.StringIO()
+    commands = OwnCommands(_writer(screen))
+
+    await commands.run("!true", CancelToken())
+    with pytest.raises(UsageError, match="no command behind the !"):
+        await commands.run("!! ", CancelToken())
+
+    assert screen.getvalue() == ""
+    await commands.run("!!exit 3", CancelToken())
+    assert screen.getvalue() == "[exit code 3]\n"
+    assert commands.offered_with(UserMessage.of("hi")).text == "I ran this command:\n$ true\n\n\nhi"
+
+
+@pytest.mark.parametrize("command", ["echo a\0b", f"echo {'x' * 3_000_000}"], ids=["nul", "long"])
+async def test_a_command_no_shell_takes_is_an_error_in_a_sentence(command: str) -> None:
+    """A pasted NUL, or megabytes: it was a traceback in the log."""
+    commands = OwnCommands(_writer(io.StringIO()))
+
+    with pytest.raises(UsageError, match="the command cannot be run: "):
+        await commands.run(f"!{command}", CancelToken())
+
+    assert commands.offered_with(UserMessage.of("hi")).text == "hi"
+
+
+async def _until_shown(screen: io.StringIO, text: str) -> None:
+    while screen.getvalue() != text:  # noqa: ASYNC110 - a stream tells nobody
+        await asyncio.sleep(0.001)
+
+
+def _writer(stream: io.StringIO) -> Writer:
+    return Writer(stream, stream, color=False)

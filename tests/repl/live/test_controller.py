@@ -1,0 +1,159 @@
+"""A whole session on a screen in memory, with the scripted program behind it."""
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from agent_cli.attachments.images import Image
+from agent_cli.repl.live.startup_queue import LiveShells, Waiting
+from agent_cli.repl.look import Look
+from tests.repl.live.test_screen import CTRL_C, ESCAPE, Live, live
+from tests.repl.scripted_app import Application
+
+
+@asynccontextmanager
+async def session(
+    tmp_path: Path, *typed_before: str, app: Application | None = None
+) -> AsyncIterator[Live]:
+    """Run a session; *typed_before* was typed before there was one."""
+    waiting = Waiting()
+    for line in typed_before:
+        waiting.submit(line, follow_up=False)
+    app = app or Application()
+    async with live(tmp_path) as it, LiveShells(it.screen, waiting, Look()).open(app):
+        yield it
+
+
+async def test_lines_typed_before_there_is_a_session_are_all_done_in_order(tmp_path: Path) -> None:
+    """A command behind a prompt waits for the end of its run; it was refused and lost."""
+    async with session(tmp_path, "gated 1", "/clear", "hello\nyou") as it:
+        await it.until(lambda: "piece 0" in it.rows)
+        assert [row for row in it.rows if row.startswith("  next")] == [
+            "  next: /clear",
+            "  next: hello you",
+        ]
+        Path("gate-0").touch()
+        await it.until(lambda: any(row.startswith("You said") for row in it.rows))
+
+        said = ("you> gated", "piece", "you> /clear", "a new", "you> hello", "You said")
+        assert [row for row in it.rows if row.startswith(said)] == [
+            "you> gated 1",
+            "piece 0",
+            "you> /clear",
+            "a new conversation begins",
+            "you> hello",
+            "You said 'hello\\nyou' to model-1.",
+        ]
+
+
+async def test_what_is_typed_behind_a_command_waits_and_a_stop_gives_it_back(
+    tmp_path: Path,
+) -> None:
+    """Nothing is sent that somebody may not want sent any more; it is shown when its turn comes."""
+    async with session(tmp_path) as it:
+        it.type("/compact forever\r")
+        await it.until(Path("compacting").exists)
+        it.type("hello\r")
+        await it.until(lambda: "  next: hello" in it.rows)
+        assert "you> hello" not in it.rows
+        it.type("/clear\r")
+        refusal = "/clear waits for the end of the command before it; Ctrl-C stops it"
+        await it.until(lambda: refusal in " ".join(it.rows))
+        it.type(f"\x15{CTRL_C}")
+        await it.until(lambda: it.rows[-2:-1] == ["you> hello"])
+
+        assert "interrupted" in it.rows
+        assert not Path("prompts.jsonl").exists()
+
+
+async def test_a_picture_typed_during_a_run_steers_it_as_soon_as_it_is_small_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S6: making it smaller takes seconds, in which keys were not read."""
+    small = threading.Event()
+
+    def fitted(image: Image) -> Image:
+        assert small.wait(30)
+        return image
+
+    monkeypatch.setattr("agent_cli.attachments.attachments.fitted", fitted)
+    size = (8).to_bytes(4) + (6).to_bytes(4)
+    Path("pic.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(8) + size)
+    async with session(tmp_path) as it:
+        it.type("gated 1\r")
+        await it.until(lambda: "piece 0" in it.rows)
+        it.type("see @pic.png\rand this\rdraft")
+        await it.until(lambda: it.rows[-2:-1] == ["you> draft"])
+        assert [row for row in it.rows if row.startswith("  next")] == [
+            "  next: see [image 1: pic.png 8×6]",
+            "  next: and this",
+        ]
+        small.set()
+        Path("gate-0").touch()
+        await it.until(lambda: "You said 'and this' to model-1." in it.rows)
+
+    assert [json.loads(line) for line in Path("prompts.jsonl").read_text().splitlines()] == [
+        "gated 1",
+        "see [image 1: pic.png 8×6]",
+        "and this",
+    ]
+
+
+async def test_the_output_of_a_command_keeps_its_own_lines(tmp_path: Path) -> None:
+    """As in a shell: broken where the screen ends and nowhere else, tabs to every eighth column."""
+    async with session(tmp_path) as it:
+        it.type(r"!printf 'a\tb\n%s' 'one  two three  four five six seven eight nine'; false")
+        it.type("\r")
+        await it.until(lambda: "[exit code 1]" in it.rows)
+
+        at = it.rows.index("a       b")
+        assert it.rows[at : at + 4] == [
+            "a       b",
+            "one  two three  four five six seven eigh",
+            "t nine",
+            "[exit code 1]",
+        ]
+
+
+async def test_a_run_nobody_typed_can_be_stopped_when_a_command_has_ended_meanwhile(
+    tmp_path: Path,
+) -> None:
+    """A reminder began it during the command: Ctrl-C left the session instead."""
+    app = Application()
+    async with session(tmp_path, app=app) as it:
+        it.type("!while [ ! -e go ]; do sleep 0.01; done; echo gone\r")
+        await it.until(lambda: "running, Ctrl-C stops" in it.rows[-1])
+        reminded = asyncio.ensure_future(app.agent.prompt("forever"))
+        await it.until(lambda: "working on it" in it.rows)
+        Path("go").touch()
+        await it.until(lambda: "gone" in it.rows)
+        it.type(CTRL_C)
+        await it.until(reminded.done)
+
+        assert reminded.result().stop_reason == "aborted"
+
+
+async def test_a_question_waits_until_a_list_is_closed(tmp_path: Path) -> None:
+    """A server asks while somebody filters: the letters would be an answer nobody meant."""
+    async with session(tmp_path) as it:
+        it.type("/resume\r")
+        await it.until(lambda: "which session?" in it.rows)
+        asking = asyncio.ensure_future(it.screen.asking.choose("allow? ", "yn"))
+        it.type("o")
+        await it.until(lambda: "which session? o" in it.rows)
+        it.now_s += 9
+        it.type("y")
+        await it.until(lambda: asking.done() or "which session? oy" in it.rows)
+        assert not asking.done()
+        it.type(ESCAPE)
+        await it.until(lambda: "you>" in it.rows)
+        it.now_s += 9
+        await it.until(lambda: "allow?" in it.rows)
+        it.type("n")
+
+        assert await asking == "n"

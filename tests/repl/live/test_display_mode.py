@@ -1,0 +1,81 @@
+"""Which events reach the screen, live and sequential."""
+
+import pytest
+
+from agent_cli.contracts import events
+from agent_cli.contracts.events import Event
+from agent_cli.contracts.messages import AssistantMessage
+from agent_cli.contracts.provider import TextDelta, ThinkingDelta
+from agent_cli.contracts.timeline import Block, text_block
+from agent_cli.repl.live.backlog import text_of
+from agent_cli.repl.live.display_mode import Sequence
+
+CALL: Block = {"type": "tool_use", "id": "1", "name": "read", "input": {}}
+
+
+def delta(text: str, kind: type[TextDelta] | type[ThinkingDelta] = TextDelta) -> Event:
+    return events.MessageUpdate(lambda: AssistantMessage(()), kind(0, text))
+
+
+def through(sequence: Sequence, *happened: Event) -> list[Event]:
+    return [shown for event in happened for shown in sequence(event)]
+
+
+def test_live_text_passes_as_it_comes() -> None:
+    """C2: the same object, untouched."""
+    piece = delta("Hel")
+
+    assert through(Sequence("live"), piece) == [piece]
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [],
+        ["one"],
+        [" ", "two  ", "words\n\n\t", "and ", "a ", "tab "],
+        ["\n"],
+        ["naïve ", "漢字 ", "🙂"],
+    ],
+)
+def test_sequential_mode_shows_nothing_while_the_stream_runs_and_then_word_by_word(
+    pieces: list[str],
+) -> None:
+    """S4-03, S4-20, C2: not a character before the reply is complete; then all, to the byte."""
+    sequence, text = Sequence("sequential"), "".join(pieces)
+    end = events.MessageEnd(AssistantMessage((text_block(text),)))
+
+    during = through(sequence, *(delta(character) for character in text), end)
+    after = through(sequence, events.StateChanged("thinking", "responding"))
+
+    assert during == []
+    assert [text_of(event) for event in after[1:-1]] == pieces
+    assert after[-1] is end
+
+
+def test_text_on_the_way_to_a_tool_comes_whole_before_the_tools() -> None:
+    """S4-22, C25: not dropped, not streamed, and in its place."""
+    sequence = Sequence("sequential")
+    end = events.MessageEnd(AssistantMessage((text_block("I look."), CALL)))
+    planning = events.StateChanged("thinking", "planning_tools")
+    announced = events.ToolCallsAnnounced((events.ToolCall("1", "read", {}),))
+
+    shown = through(sequence, delta("I look."), end, planning, announced)
+
+    assert shown == [end, planning, announced]
+
+
+def test_a_reply_that_broke_off_is_never_told() -> None:
+    """C16: the answer appears once, from the attempt that was complete."""
+    sequence = Sequence("sequential")
+    broken = events.MessageEnd(AssistantMessage((text_block("half"),), error="it broke"))
+    turn_end = events.TurnEnd(None, ())
+
+    assert through(sequence, delta("half"), broken, turn_end) == [broken, turn_end]
+
+
+def test_thinking_is_live_even_in_sequential_mode() -> None:
+    """S4-21: it passes as it comes."""
+    thought = delta("why?", ThinkingDelta)
+
+    assert through(Sequence("sequential"), thought) == [thought]

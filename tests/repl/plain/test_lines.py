@@ -1,0 +1,85 @@
+"""Lines of a terminal without a cursor: questions beside a prompt that waits."""
+
+import asyncio
+import os
+import pty
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from io import StringIO
+
+import pytest
+
+from agent_cli.repl.plain import lines
+from agent_cli.repl.plain.lines import PlainPrompt
+
+
+@dataclass
+class Typist:
+    """A terminal somebody types into, and what is written to it."""
+
+    prompt: PlainPrompt
+    shown: StringIO
+    fd: int
+
+    def type(self, text: str) -> None:
+        os.write(self.fd, text.encode())
+
+    async def until(self, shown: str) -> None:
+        async with asyncio.timeout(30):
+            while shown not in self.shown.getvalue():  # noqa: ASYNC110 - a thread writes it
+                await asyncio.sleep(0.001)
+
+
+@asynccontextmanager
+async def typist(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Typist]:
+    monkeypatch.setattr(lines, "UNREAD_S", 0.0)
+    ours, theirs = pty.openpty()
+    shown = StringIO()
+    with os.fdopen(theirs) as source:
+        yield Typist(PlainPrompt(source, shown), shown, ours)
+        os.close(ours)  # ends the thread that reads, which holds the other side
+
+
+async def answer(asking: Coroutine[None, None, str]) -> str:
+    """Return what was answered; an interrupt would end the event loop if it left its task."""
+    try:
+        return await asking
+    except (KeyboardInterrupt, EOFError) as error:
+        return type(error).__name__
+
+
+async def test_a_question_goes_before_the_prompt_that_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server asks while nothing runs: the next line is its answer, the one after it a prompt."""
+    async with typist(monkeypatch) as it:
+        reading = asyncio.ensure_future(it.prompt.read("you> "))
+        first = asyncio.ensure_future(it.prompt.choose("one? ", "yn"))
+        second = asyncio.ensure_future(it.prompt.choose("two? ", "yn"))
+        await it.until("one? ")
+        it.type("y\n")
+        assert await first == "y"
+        await it.until("two? ")
+        it.type("n\n")
+        assert await second == "n"
+        it.type("hello\n")
+
+        assert await reading == "hello"
+        assert it.shown.getvalue() == "you> \none? you> \ntwo? you> "
+
+
+async def test_ctrl_c_ends_the_question_and_the_end_of_the_input_everything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A question that is asked after the end is not answered by anybody."""
+    async with typist(monkeypatch) as it:
+        reading = asyncio.ensure_future(answer(it.prompt.read("you> ")))
+        asking = asyncio.ensure_future(answer(it.prompt.choose("one? ", "yn")))
+        await it.until("one? ")
+        it.prompt.stop(KeyboardInterrupt)
+        assert await asking == "KeyboardInterrupt"
+        it.prompt.stop(EOFError)
+
+        assert await reading == "EOFError"
+        assert await answer(it.prompt.choose("two? ", "yn")) == "EOFError"

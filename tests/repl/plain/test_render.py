@@ -1,0 +1,125 @@
+"""Events onto a screen, without one."""
+
+import io
+
+from agent_cli.contracts import events
+from agent_cli.contracts.messages import AssistantMessage
+from agent_cli.contracts.provider import TextDelta, ThinkingDelta
+from agent_cli.contracts.timeline import Block, FileOutput, WidgetOutput, text_block
+from agent_cli.contracts.tooling import ToolResult
+from agent_cli.repl.plain.render import Renderer
+from agent_cli.terminal.writer import Writer
+
+
+class Screen:
+    """A renderer on two pipes, with a clock that stands where the test puts it."""
+
+    def __init__(self, *, sequential: bool = False, show_thinking: bool = False) -> None:
+        self.out, self.err = io.StringIO(), io.StringIO()
+        self.now_s = 0.0
+        self.show = Renderer(
+            Writer(self.out, self.err, color=False),
+            lambda: (),
+            streaming="sequential" if sequential else "live",
+            show_thinking=show_thinking,
+            clock=lambda: self.now_s,
+        )
+
+
+def delta(text: str) -> events.MessageUpdate:
+    return events.MessageUpdate(AssistantMessage, TextDelta(0, text))  # type: ignore[arg-type]
+
+
+def reply(text: str, *blocks: Block, error: str | None = None) -> events.MessageEnd:
+    return events.MessageEnd(AssistantMessage((text_block(text), *blocks), error=error))
+
+
+def test_parallel_calls_are_told_apart_and_timed_one_by_one() -> None:
+    """S4-19, S4-23: each end names its call, with its own duration."""
+    screen = Screen()
+
+    screen.show(events.ToolExecutionStart("1", "read", {"path": "a.py"}))
+    screen.now_s = 1.0
+    screen.show(events.ToolExecutionStart("2", "read", {"path": "b.py"}))
+    screen.now_s = 3.0
+    screen.show(events.ToolExecutionEnd("2", "read", ToolResult.of("text"), is_error=False))
+    screen.now_s = 15.0
+    gone = ToolResult.error("there is no\na.py")
+    screen.show(events.ToolExecutionEnd("1", "read", gone, is_error=True))
+
+    assert screen.err.getvalue().splitlines() == [
+        "* read a.py",
+        "* read b.py",
+        "  done in 2.0 s: read b.py",
+        "  failed after 15 s: read a.py: there is no a.py",
+    ]
+
+
+def test_live_text_goes_out_as_it_comes_and_the_next_message_begins_a_line() -> None:
+    """S1-05."""
+    screen = Screen()
+
+    screen.show(delta("Hel"))
+    seen = screen.out.getvalue()
+    screen.show(delta("lo"))
+    screen.show(reply("Hello"))
+    screen.show(delta("Again\n"))
+    screen.show(reply("Again\n"))
+
+    assert (seen, screen.out.getvalue()) == ("Hel", "Hello\nAgain\n")
+
+
+def test_thinking_is_shown_apart_from_the_answer_or_not_at_all() -> None:
+    """S4-21: on a pipe stdout holds the answer alone, in both modes."""
+    thought = events.MessageUpdate(AssistantMessage, ThinkingDelta(0, "hm"))  # type: ignore[arg-type]
+    for sequential in (False, True):
+        hidden, shown = (
+            Screen(sequential=sequential),
+            Screen(sequential=sequential, show_thinking=True),
+        )
+        for screen in (hidden, shown):
+            screen.show(thought)
+            screen.show(delta("Yes."))
+            screen.show(reply("Yes."))
+
+        assert (hidden.out.getvalue(), hidden.err.getvalue()) == ("Yes.\n", "")
+        assert (shown.out.getvalue(), shown.err.getvalue()) == ("Yes.\n", "hm\n")
+
+
+def test_sequential_mode_shows_nothing_before_the_reply_is_complete() -> None:
+    """S4-22, C16: neither a delta nor a reply that broke off; then the answer, once."""
+    screen = Screen(sequential=True)
+
+    screen.show(delta("half"))
+    screen.show(reply("half", error="the connection broke"))
+    before = screen.out.getvalue()
+    screen.show(reply("The  whole\n answer."))
+
+    assert (before, screen.out.getvalue()) == ("", "The  whole\n answer.\n")
+
+
+def test_what_tools_hand_over_stands_below_its_own_call() -> None:
+    """S2: as text, although the other call ended first; cleaned like everything."""
+    screen = Screen()
+    widget = WidgetOutput("w", 0, "1", "table", None, "a table\x1b[2J")
+    file = FileOutput("f", 0, "2", "out.pdf", "application/pdf", "the report")
+    for output in (widget, file):
+        screen.show(events.PromptOutput("p", 1, output))
+    for call_id in ("2", "1"):
+        screen.show(events.ToolExecutionEnd(call_id, "t", ToolResult.of("x"), is_error=False))
+
+    assert screen.err.getvalue().splitlines() == [
+        *("  done in 0.0 s: t", "file out.pdf: application/pdf · the report"),
+        *("  done in 0.0 s: t", "a table"),
+    ]
+
+
+def test_a_single_call_is_not_listed_before_it_starts() -> None:
+    """S4-18 is for batches; one call would only be said twice."""
+    screen = Screen()
+    call = events.ToolCall("1", "read", {"path": "a.py"})
+
+    screen.show(events.ToolCallsAnnounced((call,)))
+    assert screen.err.getvalue() == ""
+    screen.show(events.ToolCallsAnnounced((call, call)))
+    assert screen.err.getvalue().splitlines() == ["2 tool calls:", "  - read a.py", "  - read a.py"]

@@ -1,0 +1,185 @@
+"""The REPL without a terminal: pipes, files, dumb terminals."""
+
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+import pexpect
+
+from agent_cli.contracts.events import Notice, SessionOpened
+from agent_cli.repl.interrupts import Interrupts
+from agent_cli.repl.plain.shell import Shell
+from agent_cli.terminal.writer import Writer
+from tests.forked import PipedProgram, start
+from tests.repl.conversation import Nobody
+from tests.repl.scripted_app import Application
+from tests.repl.terminal import LIMIT_S, SCRIPTED
+
+
+def repl(**environment: str) -> PipedProgram:
+    """Start the REPL with all three streams as pipes."""
+    return start(str(SCRIPTED), "repl", environment={**os.environ, **environment})
+
+
+def converse(lines: str, **environment: str) -> tuple[int, str, str]:
+    """Feed *lines* and return exit code, stdout and stderr."""
+    with repl(**environment) as process:
+        out, err = process.communicate(lines)
+        return process.wait(), out, err
+
+
+def test_stdout_holds_only_answers() -> None:
+    """S1-05: no prompt, no tool lines, no warnings, no escapes; all that is on stderr."""
+    code, out, err = converse("hello\n\nnotes good\nretry\n/tools\nfail\n")
+
+    assert (code, out) == (
+        0,
+        "You said 'hello' to model-1.\n"
+        "I take notes.\n"
+        "The tool said: noted\n"
+        "half an ans\n"
+        "The whole answer.\n",
+    )
+    assert "\x1b" not in err
+    assert re.sub(r"\d\.\d s", "n s", err).splitlines()[3:] == [
+        "* Note good",
+        "  done in n s: Note good",
+        "the connection broke: attempt 1/5, waiting 10 s",
+        "[stream restarted]",
+        "bash  Run a command",
+        "note  Write something down.",
+        "the API is overloaded (request req_1)",
+    ]
+
+
+def test_each_delta_is_on_stdout_before_the_next_one_exists() -> None:
+    """S1-05: the model writes piece k+1 only after the test has read piece k."""
+    with repl() as process:
+        process.stdin.write("gated 5\n")
+        process.stdin.flush()
+        for number in range(5):
+            assert process.stdout.readline() == f"piece {number}\n"
+            Path(f"gate-{number}").touch()
+        process.stdin.close()
+        assert process.wait() == 0
+
+
+def test_sequential_mode_shows_the_answer_once_and_complete() -> None:
+    """C16, S4-20, S4-22: a restart leaves no trace on stdout; what comes before tools is aside."""
+    _, out, err = converse("retry\nnotes good\n", SEQUENTIAL="1")
+
+    assert out == "The whole answer.\nThe tool said: noted\n"
+    assert re.sub(r"\d\.\d s", "n s", err).splitlines()[5:] == [
+        "I take notes.",
+        "* Note good",
+        "  done in n s: Note good",
+    ]
+
+
+def test_nobody_to_ask_means_no() -> None:
+    """The call does not run, the model reads why, and the next line is not taken for an answer."""
+    _, out, err = converse("bash touch made\ny\n")
+
+    assert "This call needs a person's approval and nobody can be asked here." in out
+    assert "You said 'y'" in out
+    assert "bash not run: it needs an approval and nobody can be asked" in err
+    assert not Path("made").exists()
+
+
+def test_a_session_that_waits_for_a_decision_says_so() -> None:
+    """Without a line the call goes on waiting, for a terminal or `agent-cli sessions approve`."""
+    _, out, err = converse("/usage\n", WAITING="1")
+
+    assert out == ""
+    assert err.splitlines()[3:6] == [
+        "1 prompt so far; the last one:",
+        "you> Touch",
+        "a tool call waits for a decision: nobody can be asked, the next line is no",
+    ]
+
+
+def test_a_backslash_continues_the_line_in_a_pipe_too() -> None:
+    """C28."""
+    _, out, _ = converse("one\\\ntwo\n")
+
+    assert out == "You said 'one\\ntwo' to model-1.\n"
+
+
+def test_ctrl_c_stops_the_run_and_sigterm_the_program() -> None:
+    """C18, without a terminal."""
+    with repl() as process:
+        process.stdin.write("forever\nhello\nforever\n")
+        process.stdin.flush()
+        assert process.stdout.read(13) == "working on it"
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "\n"
+        assert process.stdout.readline() == "You said 'hello' to model-1.\n"
+        assert process.stdout.read(13) == "working on it"
+        process.send_signal(signal.SIGTERM)
+        assert (process.wait(), Path("closed").exists()) == (143, True)
+
+
+def test_a_reader_that_goes_away_ends_the_session_quietly() -> None:
+    """As with `| head`: no traceback."""
+    with repl() as process:
+        process.stdin.write("gated 2\nhello\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        process.stdout.close()
+        Path("gate-0").touch()
+        Path("gate-1").touch()
+        assert process.wait() == 141
+        assert "Error" not in process.stderr.read()
+
+
+def test_a_dumb_terminal_gets_the_prompt_and_questions_without_one_escape() -> None:
+    """TERM=dumb: whole lines, so the answer to a question needs Enter."""
+    child = pexpect.spawn(
+        sys.executable,
+        [str(SCRIPTED), "repl"],
+        env={**os.environ, "TERM": "dumb", "NO_COLOR": "1"},
+        timeout=LIMIT_S,
+        encoding="utf-8",
+    )
+    try:
+        child.expect_exact("you> ")
+        child.sendline("bash touch made")
+        child.expect_exact("allow? ")
+        before = child.before
+        while not Path("made").exists():
+            child.sendline("y")
+            child.expect_exact(["allow? ", "The tool said: exit code 0"])
+        child.expect_exact("you> ")
+        child.sendeof()
+        child.expect(pexpect.EOF)
+        assert "\x1b" not in before + child.before
+    finally:
+        child.close(force=True)
+
+
+async def test_an_event_that_says_nothing_does_not_repeat_the_prompt() -> None:
+    """A screen reader said `you> ` twice after the start, for the session that was opened."""
+    moved: list[str] = []
+    out, err = StringIO(), StringIO()
+
+    class Waiting(Nobody):
+        def above(self, write: Callable[[], None]) -> None:
+            write()
+            moved.append(err.getvalue())
+
+    app = Application()
+    Shell(
+        app,
+        prompt=Waiting(),
+        writer=Writer(out, err, color=False),
+        interrupts=Interrupts(lambda _stop: None),
+    )
+
+    app.agent.publish(SessionOpened("s-1", "s-1.jsonl", resumed=False))
+    app.agent.publish(Notice("warning", "files is gone"))
+
+    assert moved == ["files is gone\n"]

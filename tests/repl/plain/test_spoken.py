@@ -1,0 +1,93 @@
+"""Answers as a screen reader says them."""
+
+import io
+
+import pytest
+
+from agent_cli.contracts import events
+from agent_cli.contracts.messages import AssistantMessage
+from agent_cli.contracts.provider import TextDelta
+from agent_cli.contracts.timeline import text_block
+from agent_cli.contracts.tooling import ToolResult
+from agent_cli.repl.plain.render import Renderer
+from agent_cli.repl.plain.spoken import SpokenAnswer
+from agent_cli.terminal.writer import Writer
+from tests.repl.terminal import Terminal
+
+ANSWER = """# A **title**
+
+One *paragraph* that is
+long, see [the docs](https://example.com).
+
+- one
+- two
+
+| name | cents |
+|---|---|
+| apple | 120 |
+
+```python
+x = "**kept**"
+```
+
+> quoted
+
+---
+end \x1b[2J"""
+SPOKEN = [
+    "heading 1: A title",
+    "One paragraph that is",
+    "long, see the docs (https://example.com).",
+    "• one",
+    "• two",
+    "name: apple",
+    "cents: 120",
+    "code python",
+    'x = "**kept**"',
+    "end of code",
+    "quote: quoted",
+    "end",
+]
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_an_answer_is_whole_lines_with_words_for_marks(size: int) -> None:
+    """However it arrives: no marks, no lines drawn, no blank lines, no row said twice."""
+    spoken = SpokenAnswer()
+
+    said = [spoken.feed(ANSWER[at : at + size]) for at in range(0, len(ANSWER), size)]
+    said.append(spoken.finish())
+
+    assert "".join(said).split("\n") == [*SPOKEN, ""]
+    assert all(piece.endswith("\n") for piece in said if piece)
+
+
+def test_tools_begin_and_end_in_words() -> None:
+    """No mark that has to be guessed."""
+    out, err = io.StringIO(), io.StringIO()
+    show = Renderer(Writer(out, err, color=False), lambda: (), spoken=True, clock=lambda: 0.0)
+    message = AssistantMessage((text_block("I **look**."),))
+
+    show(events.MessageUpdate(lambda: message, TextDelta(0, "I **look**.")))
+    show(events.MessageEnd(message))
+    show(events.ToolExecutionStart("1", "read", {"path": "a.py"}))
+    show(events.ToolExecutionEnd("1", "read", ToolResult.of("x"), is_error=False))
+
+    assert out.getvalue() == "I look.\n"
+    assert err.getvalue().splitlines() == ["started: read a.py", "  done in 0.0 s: read a.py"]
+
+
+def test_in_a_terminal_nothing_is_ever_painted_over() -> None:
+    """Not one escape, no carriage return but those of line ends, each line once."""
+    with Terminal(SCREEN_READER="1") as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("notes good && bad\r")
+        terminal.until("The tool said")
+        terminal.until_prompt()
+        terminal.send("exit\r")
+
+        assert terminal.exit_code() == 0
+        assert b"\x1b" not in terminal.bytes
+        assert b"\r" not in terminal.bytes.replace(b"\r\n", b"")
+        assert terminal.text.count("started: Note good") == 1

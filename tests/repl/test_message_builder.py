@@ -1,0 +1,53 @@
+"""What is sent of what was said."""
+
+import asyncio
+import io
+import threading
+from pathlib import Path
+
+import pytest
+
+from agent_cli.attachments.attachments import Attachments
+from agent_cli.attachments.images import Image
+from agent_cli.repl.message_builder import meant
+from agent_cli.terminal.writer import Writer
+from tests.repl.scripted_servers import Servers
+
+
+async def test_the_screen_goes_on_while_a_large_image_is_made_smaller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What sets the event is this very loop: it must not be the one that waits."""
+    ready = threading.Event()
+
+    def fitted(image: Image) -> Image:
+        assert ready.wait(10)
+        return image
+
+    monkeypatch.setattr("agent_cli.attachments.attachments.fitted", fitted)
+    attachments = Attachments(Path.cwd())
+    mark = attachments.add(Image("image/png", 8, 6, b"png"), "pic.png")
+    asyncio.get_running_loop().call_soon(ready.set)
+    writer = Writer(io.StringIO(), io.StringIO(), color=False)
+
+    sent = await meant(f"see {mark}", attachments, Servers(), writer)
+
+    assert sent.text == f"see {mark}"
+    assert [block["type"] for block in sent.content] == ["image", "text"]
+
+
+async def test_a_file_that_is_not_there_is_told_and_the_text_sent_as_it_is() -> None:
+    """A slip of the fingers; what only looks like a name of a file is nobody's business."""
+    Path("there.py").write_text("")
+    said = "see @nosuch.png, @there.py. and @lib/gone.py; ask @ann to keep @pytest.fixture @a:b.md"
+    told = io.StringIO()
+
+    sent = await meant(
+        said, Attachments(Path.cwd()), Servers(), Writer(io.StringIO(), told, color=False)
+    )
+
+    assert sent.text == said
+    assert told.getvalue().splitlines() == [
+        "there is no file nosuch.png: the model reads only its name",
+        "there is no file lib/gone.py: the model reads only its name",
+    ]

@@ -1,0 +1,33 @@
+"""Where files live."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.system import paths
+
+
+def test_files_follow_xdg_as_it_is_now(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Asked for anew at every call, so that a changed variable counts."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "c"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "s"))
+
+    config, state = tmp_path / "c" / "agent-cli", tmp_path / "s" / "agent-cli"
+    assert paths.user_settings_file() == config / "appsettings.toml"
+    assert paths.user_env_file() == config / ".env"
+    assert paths.permissions_file() == config / "permissions.toml"
+    assert paths.sessions_dir() == state / "sessions"
+    assert paths.log_file() == state / "logs" / "agent.log"
+    assert paths.history_file() == state / "history"
+    assert paths.trust_file() == state / "trust.json"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_private_directory_is_the_users_alone(tmp_path: Path) -> None:
+    """Every directory that had to be made; one that was there keeps its mode."""
+    (tmp_path / "there").mkdir(mode=0o755)
+
+    made = paths.private_dir(tmp_path / "there" / "a" / "b")
+
+    modes = [folder.stat().st_mode & 0o777 for folder in (made, *list(made.parents)[:2])]
+    assert modes == [0o700, 0o700, 0o755]

@@ -1,0 +1,59 @@
+"""What counts as a secret, and that ordinary text survives."""
+
+import pytest
+
+from agent_cli.system.redaction import Redactor, is_secret_name
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("key sk-ant-api03-abc_DEF-1 end", "key *** end"),
+        ("Authorization: Bearer abc.def-123=", "Authorization: Bearer ***"),
+        ("https://user:pass@host/x", "https://***@host/x"),
+        ("http://h/?a=1&access_token=abc&b=2", "http://h/?a=1&access_token=***&b=2"),
+        ('{"api_key": "abcdefgh"}', '{"api_key": "***"}'),
+        ("password=hunter22 next", "password=*** next"),
+        ("max_tokens=32000 tokens: 123456", "max_tokens=32000 tokens: 123456"),
+        ("the bearer of news, a token of love", "the bearer of news, a token of love"),
+        ("mail me@example.com", "mail me@example.com"),
+    ],
+)
+def test_secrets_are_recognised_by_their_shape(text: str, shown: str) -> None:
+    assert Redactor().text(text) == shown
+
+
+def test_the_environments_secrets_are_known_by_value() -> None:
+    """Longest first: no tail of a longer secret stays behind."""
+    environment = {
+        "MY_TOKEN": "abcdefgh",
+        "OTHER_API_KEY": "abcdefgh-ijkl",
+        "SHORT_KEY": "1",
+        "EDITOR": "emacs-nox",
+    }
+
+    assert Redactor.of(environment).text("1 abcdefgh-ijkl abcdefgh emacs-nox") == (
+        "1 *** *** emacs-nox"
+    )
+
+
+def test_a_commands_secret_arguments_are_masked() -> None:
+    arguments = ("--token", "x", "-y", "name", "--api-key=abcdefgh")
+
+    assert Redactor().arguments(arguments) == ("--token", "***", "-y", "name", "--api-key=***")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_secret"),
+    [
+        ("ANTHROPIC_API_KEY", True),
+        ("x-api-key", True),
+        ("GH_TOKEN", True),
+        ("GOOGLE_CLIENT_SECRET", True),
+        ("max_tokens", False),
+        ("KEYBOARD", False),
+        ("PATH", False),
+    ],
+)
+def test_secret_names_are_told_by_their_words(name: str, is_secret: bool) -> None:
+    assert is_secret_name(name) is is_secret

@@ -1,0 +1,202 @@
+"""The supervisor, with real processes and a real SIGKILL."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent_cli.system.supervisor import gathered, supervised
+
+# Three generations that ignore SIGTERM; the last one leaves the group and the session.
+FAMILY = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+pids, left = sys.argv[1], int(sys.argv[2])
+if left:
+    subprocess.Popen([sys.executable, "-S", "-c", os.environ["FAMILY"], pids, str(left - 1)])
+else:
+    os.setsid()
+with open(pids, "a") as file:
+    print(os.getpid(), file=file)
+time.sleep(600 if len(sys.argv) == 3 else 0)
+"""
+PARENT = """
+import os, subprocess, sys
+from agent_cli.system.supervisor import supervised
+command = supervised(sys.argv[1:])
+if os.environ.get("WITHOUT_PIDFD"):
+    start = "import os, runpy, sys; del os.pidfd_open; sys.argv = sys.argv[1:];"
+    start += "runpy.run_path(sys.argv[0], run_name='__main__')"
+    command[3:3] = ["-c", start]
+subprocess.Popen(command, start_new_session=True).wait()
+"""
+
+
+def family(pids: Path, *more: str) -> list[str]:
+    return [sys.executable, "-S", "-c", FAMILY, str(pids), "2", *more]
+
+
+def is_alive(pid: int) -> bool:
+    """A zombie is dead: only its parent has not looked yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def read_pids(path: Path) -> list[int]:
+    return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+
+def wait_until(condition: Callable[[], bool], limit_s: float = 20.0) -> None:
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true in time"
+        time.sleep(0.01)
+
+
+def run(*command: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        supervised(command),
+        # A pipe would end at once, which is a request to end.
+        stdin=None if text else subprocess.DEVNULL,
+        input=text or None,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("script", "status"), [("exit 0", 0), ("exit 3", 3), ("kill -TERM $$", 143)]
+)
+def test_the_exit_status_is_the_commands(script: str, status: int) -> None:
+    """A signal N becomes 128 + N, as shells report it."""
+    assert run("sh", "-c", script).returncode == status
+
+
+def test_streams_pass_straight_through() -> None:
+    done = run("sh", "-c", "cat; echo aside >&2", text="hello")
+
+    assert (done.stdout, done.stderr) == ("hello", "aside\n")
+
+
+def test_a_command_that_cannot_start_says_so() -> None:
+    done = run("/nowhere/at-all")
+
+    assert done.returncode == 127
+    assert done.stderr == "cannot start /nowhere/at-all: [Errno 2] No such file or directory\n"
+
+
+def test_a_broken_pipe_ends_the_command_as_usual() -> None:
+    """Python ignores SIGPIPE, and without care its children would too."""
+    done = run("sh", "-c", "kill -PIPE $$; echo survived")
+
+    assert (done.returncode, done.stdout) == (128 + signal.SIGPIPE, "")
+
+
+def test_a_request_to_end_is_passed_on() -> None:
+    command = supervised(
+        ["sh", "-c", "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done"]
+    )
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+
+        process.terminate()
+
+        assert process.wait(20) == 7
+
+
+def test_the_end_of_input_is_a_request_to_end_a_moment_later() -> None:
+    """S1-42: servers end with their input; who leaves waits a second for one that does not."""
+    command = supervised(
+        ["sh", "-c", "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done"]
+    )
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        closed_at = time.monotonic()
+
+        process.stdin.close()
+
+        assert process.wait(20) == 7
+        assert time.monotonic() - closed_at >= 1.0
+
+
+def test_a_command_that_ignores_the_request_is_killed_with_all_its_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAMILY", FAMILY)
+    pids = tmp_path / "pids"
+    with subprocess.Popen(supervised(family(pids))) as process:
+        wait_until(lambda: len(read_pids(pids)) == 3)
+
+        process.terminate()
+
+        assert process.wait(20) == 128 + signal.SIGKILL
+        wait_until(lambda: not any(map(is_alive, read_pids(pids))))
+
+
+def test_what_a_finished_command_leaves_behind_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Background jobs of a command do not outlive it, wherever they moved."""
+    monkeypatch.setenv("FAMILY", FAMILY)
+    pids = tmp_path / "pids"
+    script = 'python="$1"; "$python" -S -c "$FAMILY" "$2" 1 & while [ "$(cat "$2" | wc -l)" != 2 ];'
+    pids.touch()
+
+    done = run("sh", "-c", f"{script} do sleep 0.01; done; exit 5", "sh", sys.executable, str(pids))
+
+    assert done.returncode == 5
+    assert [pid for pid in read_pids(pids) if is_alive(pid)] == []
+
+
+@pytest.mark.parametrize("without_pidfd", ["", "1"])
+def test_nothing_survives_the_kill_of_the_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_pidfd: str
+) -> None:
+    """S1-42: a grandchild that ignores SIGTERM and one in another session go too, within 2 s."""
+    monkeypatch.setenv("FAMILY", FAMILY)
+    monkeypatch.setenv("WITHOUT_PIDFD", without_pidfd)
+    pids = tmp_path / "pids"
+    with subprocess.Popen([sys.executable, "-c", PARENT, *family(pids)]) as parent:
+        wait_until(lambda: len(read_pids(pids)) == 3)
+        assert all(map(is_alive, read_pids(pids)))
+
+        parent.kill()
+
+        wait_until(lambda: not any(map(is_alive, read_pids(pids))), limit_s=2)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper")
+def test_who_stays_for_a_job_goes_when_that_has_ended() -> None:
+    """A dead job is still in its group; a process was left for each command with a job."""
+    command = gathered(["sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $PPID $!"])
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=30, process_group=0, check=True
+    )
+    who_stays, job = map(int, done.stdout.split())
+    assert is_alive(who_stays)
+
+    os.kill(job, signal.SIGTERM)
+
+    wait_until(lambda: not is_alive(who_stays))
+
+
+def test_a_supervisor_that_is_already_an_orphan_starts_nothing() -> None:
+    """The parent can die before the supervisor is up; then nobody would ever stop the command."""
+    command = supervised(["echo", "started"])
+    command[4] = "1"
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+
+    assert (done.returncode, done.stdout) == (128 + signal.SIGKILL, "")

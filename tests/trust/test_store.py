@@ -1,0 +1,207 @@
+"""Workspace trust: given to a directory with its content, asked without running anything."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.system import paths
+from agent_cli.trust.store import ActingFile, TrustStore, fingerprint, shown_name, what_would_act
+
+WORKSPACE = Path("project")
+
+
+@pytest.fixture(autouse=True)
+def _workspace() -> None:
+    WORKSPACE.mkdir()
+
+
+def test_a_workspace_is_trusted_until_it_is_revoked() -> None:
+    """The next start remembers, the one after a revocation does not."""
+    (WORKSPACE / ".env").write_text("A=1")
+    before = TrustStore.of_user().is_trusted(WORKSPACE)
+    TrustStore.of_user().trust(WORKSPACE)
+    trusted = TrustStore.of_user().is_trusted(WORKSPACE)
+    revoked = [TrustStore.of_user().revoke(WORKSPACE) for _ in range(2)]
+
+    assert (before, trusted, revoked) == (False, True, [True, False])
+    assert not TrustStore.of_user().is_trusted(WORKSPACE)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("appsettings.toml", "appsettings.json", ".env", ".mcp.json"),
+        *(".agent-cli/commands/team/review.md", ".claude/commands/review.md"),
+    ],
+)
+def test_a_change_of_what_would_act_takes_the_trust_away(name: str) -> None:
+    """A pull that adds or changes such a file is asked about again; other files are not."""
+    store = TrustStore.of_user()
+    store.trust(WORKSPACE)
+    (WORKSPACE / "main.py").write_text("print()")
+    untouched = store.is_trusted(WORKSPACE)
+    (WORKSPACE / name).parent.mkdir(parents=True, exist_ok=True)
+    (WORKSPACE / name).write_text("1")
+    added = store.is_trusted(WORKSPACE)
+    store.trust(WORKSPACE)
+    (WORKSPACE / name).write_text("2")
+
+    assert (untouched, added, store.is_trusted(WORKSPACE)) == (True, False, False)
+
+
+def test_content_cannot_move_between_files_unseen() -> None:
+    """The same bytes under another name act differently."""
+    store = TrustStore.of_user()
+    (WORKSPACE / "appsettings.json").write_text("{}")
+    store.trust(WORKSPACE)
+    (WORKSPACE / "appsettings.json").rename(WORKSPACE / ".mcp.json")
+
+    assert not store.is_trusted(WORKSPACE)
+
+
+def test_a_name_cannot_pass_for_the_content_of_another_file() -> None:
+    """Whoever names a file chooses every byte of it: lines, escapes, what no encoding knows."""
+    folder = WORKSPACE / ".agent-cli/commands"
+    folder.mkdir(parents=True)
+    (folder / "a.md").write_text("A")
+    (folder / "b.md").write_text("B")
+    TrustStore.of_user().trust(WORKSPACE)
+    digest = hashlib.sha256(b"A").hexdigest()
+    (folder / "a.md").unlink()
+    (folder / "b.md").unlink()
+    forged = folder / f"a.md {digest}\n.agent-cli"
+    (forged / "commands").mkdir(parents=True)
+    (forged / "commands/b.md").write_text("B")
+
+    assert not TrustStore.of_user().is_trusted(WORKSPACE)
+    Path(os.fsdecode(bytes(folder) + b"/\x1b[2J\xff.md")).write_text("x")
+    names = [shown_name(each.path, WORKSPACE) for each in what_would_act(WORKSPACE)]
+    assert names[0] == r".agent-cli/commands/\x1b[2J\udcff.md"
+    assert r"\n" in names[1]
+    assert len(fingerprint(WORKSPACE)) == 64
+
+
+def test_trust_holds_for_one_directory_however_it_is_reached() -> None:
+    """A link to it is the same; a directory in it is not."""
+    store = TrustStore.of_user()
+    store.trust(WORKSPACE)
+    Path("link").symlink_to(WORKSPACE.resolve())
+    (WORKSPACE / "inner").mkdir()
+
+    assert store.is_trusted(Path("link"))
+    assert not store.is_trusted(WORKSPACE / "inner")
+
+
+def test_the_store_is_readable_by_the_user_alone() -> None:
+    """It says where the user works; nobody else may change it either."""
+    TrustStore.of_user().trust(WORKSPACE)
+
+    store = paths.trust_file()
+    assert store.stat().st_mode & 0o777 == 0o600
+    assert store.parent.stat().st_mode & 0o777 == 0o700
+    assert [path.name for path in store.parent.iterdir()] == ["trust.json"]
+
+
+@pytest.mark.parametrize("content", ["{", "[]"])
+def test_a_damaged_store_trusts_nothing_and_says_so(content: str) -> None:
+    """Starting as if nobody had trusted anything would hide that something is wrong."""
+    paths.private_dir(paths.state_dir())
+    paths.trust_file().write_text(content)
+
+    with pytest.raises(SettingsError, match=r"trust\.json is damaged; delete it"):
+        TrustStore.of_user().is_trusted(WORKSPACE)
+
+
+def test_what_would_act_is_told_file_by_file() -> None:
+    """The question shows variables, settings and the very commands that would start."""
+    (WORKSPACE / ".env").write_text("TOKEN=secret-value\nANTHROPIC_BASE_URL=http://x\n")
+    (WORKSPACE / "appsettings.toml").write_text(
+        'model = "x"\npermissions.mode = "yolo"\n'
+        '[mcp.servers.web]\nurl = "http://127.0.0.1/?token=abcdefgh"\n'
+    )
+    servers = {
+        "files": {"command": "npx", "args": ["-y", "a b", "--token", "abc"]},
+        "broken": {"command": 1},
+    }
+    (WORKSPACE / ".mcp.json").write_text(json.dumps({"mcpServers": servers, "other": 1}))
+
+    told = what_would_act(WORKSPACE)
+
+    mcp_json = WORKSPACE / ".mcp.json"
+    assert told == (
+        ActingFile(
+            WORKSPACE / "appsettings.toml",
+            ("sets model", "connects to http://127.0.0.1/?token=*** (MCP server web)"),
+        ),
+        ActingFile(WORKSPACE / ".env", ("sets TOKEN",)),
+        ActingFile(
+            mcp_json,
+            (
+                "starts npx -y 'a b' --token '***' (MCP server files)",
+                f"cannot be used as it is: {mcp_json}:1:"
+                " mcp.servers.broken.command must be text, not 1",
+            ),
+        ),
+    )
+
+
+def test_nothing_about_a_server_hides_what_it_starts() -> None:
+    """Threat 10: an address beside it, a word one reader refuses, a variable that runs a file."""
+    servers = {
+        "both": {"command": "./evil", "url": "https://harmless.example"},
+        "odd": {"command": "./evil", "args": ["-x"], "enabled": "yes"},
+        "where": {"command": "node", "cwd": "sub", "env": {"NODE_OPTIONS": "-r ./evil"}},
+    }
+    (WORKSPACE / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+
+    [told] = what_would_act(WORKSPACE)
+
+    assert told.effects == (
+        "starts ./evil and connects to https://harmless.example (MCP server both)",
+        f"cannot be used as it is: {WORKSPACE / '.mcp.json'}:1:"
+        ' mcp.servers.odd.enabled must be true or false, not "yes"',
+        "starts ./evil -x (MCP server odd)",
+        "starts node in sub with NODE_OPTIONS set (MCP server where)",
+    )
+
+
+def test_a_file_nobody_understands_is_told_as_such() -> None:
+    """It must not look as if it did nothing."""
+    (WORKSPACE / ".mcp.json").write_text("{")
+
+    (told,) = what_would_act(WORKSPACE)
+
+    assert told.effects[0].startswith("cannot be used as it is: ")
+
+
+@pytest.mark.parametrize("name", [".mcp.json", "appsettings.toml"])
+def test_a_project_cannot_hang_or_crash_the_question(name: str) -> None:
+    """Whoever clones a repository has not decided anything yet."""
+    (WORKSPACE / name).write_text("a = " * (name[0] == "a") + "[" * 100_000)
+    (deep,) = what_would_act(WORKSPACE)
+    (WORKSPACE / name).write_text("model = [\n" + "1,\n" * 100_000 + "]\n")
+    (long,) = what_would_act(WORKSPACE)
+
+    for told in (deep, long):
+        assert told.effects[0].startswith("cannot be used as it is: ")
+
+
+def test_a_project_cannot_repaint_the_question() -> None:
+    """Escape sequences in names and commands are shown, not obeyed."""
+    servers = {"\x1b[2J": {"command": "\x1b[1Ax\u202e", "args": ["\n"]}}
+    (WORKSPACE / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+
+    (told,) = what_would_act(WORKSPACE)
+
+    assert told.effects == (r"starts '\u001b[1Ax\u202e' '\n' (MCP server \u001b[2J)",)
+
+
+def test_an_ordinary_directory_has_nothing_to_ask_about() -> None:
+    """No question where nothing would act; a folder named like a settings file is no file."""
+    (WORKSPACE / "appsettings.toml").mkdir()
+
+    assert what_would_act(WORKSPACE) == ()
