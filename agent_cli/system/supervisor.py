@@ -175,10 +175,7 @@ def _start(command: list[str]) -> int:
 
 
 def _become(command: list[str], group: int = 0) -> NoReturn:
-    """Turn this fresh process into *command*, in *group* or one of its own.
-
-    Without success, say why on standard error.
-    """
+    """Become *command*, in *group* or a new process group; say on stderr why that fails."""
     try:
         with contextlib.suppress(OSError):
             os.setpgid(0, group)
@@ -199,9 +196,12 @@ def _wait(child: int, parent: int, signals: int) -> int:
     """Wait for *child*, passing on requests to end; return its wait status."""
     ends, idle_ms = _ends(parent, signals)
     ask_at = kill_at = _NEVER
-    while (status := _reap(child)) is None:
-        now = time.monotonic()
+    while True:
+        # Before looking for ended children: a SIGCHLD read after the look wakes nobody any more.
         wanted = _stop_signals(signals)
+        if (status := _reap(child)) is not None:
+            return status
+        now = time.monotonic()
         if kill_at == _NEVER and (os.getppid() != parent or now >= ask_at):
             wanted.append(signal.SIGTERM)
         for number in wanted:
@@ -216,7 +216,6 @@ def _wait(child: int, parent: int, signals: int) -> int:
                 ask_at = time.monotonic() + _STDIN_GRACE_S
             if end != signals:
                 ends.unregister(end)  # it lasts, and once is enough
-    return status
 
 
 def _ends(parent: int, signals: int) -> tuple[select.poll, int | None]:
