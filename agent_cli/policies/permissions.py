@@ -96,7 +96,7 @@ class Permissions:
         if isinstance(decision.verdict, Ask):
             self._asked[call.id] = Asked(
                 session_rules(call, self._place_in(report)) if decision.by_mode else (),
-                facts_about(call, decision.rule, report),
+                facts_about(call, decision.rule, report, self._place),
             )
         return decision.verdict
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent_cli.contracts.events import ToolCall
 from agent_cli.policies.permission_rules import COMMAND_TOOL, Rule, parse_rule
-from agent_cli.policies.shell import Place, session_prefixes
+from agent_cli.policies.shell import Place, programs, session_prefixes
 from agent_cli.sandbox import Report
 
 
@@ -50,11 +50,20 @@ def session_rules(call: ToolCall, place: Place) -> tuple[str, ...]:
     return tuple(f"{COMMAND_TOOL}({prefix})" for prefix in prefixes)
 
 
-def facts_about(call: ToolCall, rule: Rule | None, report: Report | None) -> tuple[str, ...]:
-    """Return what a person should know about *call*: the rule that asks, what holds a command."""
+def facts_about(
+    call: ToolCall, rule: Rule | None, report: Report | None, place: Place
+) -> tuple[str, ...]:
+    """Return what a person should know about *call*.
+
+    That is the rule that asks, what holds a command, and which programs it starts: a long script
+    is not read to its end.
+    """
     facts = [f"rule: {rule}" + (f"  ({rule.origin})" if rule.origin else "")] if rule else []
     if call.name == COMMAND_TOOL:
         given = call.input if isinstance(call.input, dict) else {}
+        started = programs(str(given.get("command", "")), place.search_path)
+        if len(started) > 1:
+            facts.append(f"runs: {', '.join(started)}")
         leaves = given.get("unsandboxed", False) is not False
         outside = "outside, with all of your rights and the network"
         facts.append(f"sandbox: {outside if leaves or not report else report.sentence}")

@@ -26,7 +26,16 @@ _HIDDEN: Final = (
 _REMOVED: Final = re.compile(
     rf"{_STRING}(?:\x07|\x1b\\|\x9c)?|{_CSI}[@-~]?|{_ESCAPE}[0-~]?|{_HIDDEN}"
 )
-_SHOWN: Final = re.compile(_HIDDEN)
+# More that nobody sees, or takes for a space: direction marks, invisible operators, fillers, soft
+# hyphens, odd spaces. Text may need them; a person who judges a text needs to see them. So are the
+# joiners and variation selectors where they join nothing: behind ASCII.
+_INVISIBLE: Final = (
+    r"[\u00a0\u00ad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200a\u200e\u200f"
+    r"\u2028\u2029\u202f\u205f\u2061-\u2065\u206a-\u206f\u2800\u3000\u3164\uffa0\ufff0-\ufffb"
+    r"\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0080-\U000e0fff]"
+    r"|(?<![^\x00-\x7f])[\u200c\u200d\ufe00-\ufe0f]"
+)
+_SHOWN: Final = re.compile(rf"{_HIDDEN}|{_INVISIBLE}")
 _UNFINISHED: Final = re.compile(rf"(?:{_STRING}\x1b?|{_CSI}|{_ESCAPE})\Z")
 _HELD_CHARS_MAX: Final = 256
 
@@ -37,7 +46,7 @@ def clean(text: str) -> str:
 
 
 def reveal(text: str) -> str:
-    r"""Show every character that `clean` would touch as an escape such as `\x1b` or `\u202e`.
+    r"""Show every character that a screen would hide as an escape such as `\x1b` or `\u202e`.
 
     For text a person approves: nothing is dropped, so the screen cannot differ from what runs.
     """

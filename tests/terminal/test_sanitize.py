@@ -78,3 +78,22 @@ def test_what_a_person_approves_shows_every_hidden_character() -> None:
     text = "rm x\r\x1b[2K\u202e\u200b\U000e0041\ttab\nline"
 
     assert reveal(text) == "rm x\\r\\x1b[2K\\u202e\\u200b\\U000e0041\ttab\nline"
+
+
+@pytest.mark.parametrize(
+    "character",
+    [
+        *("\u200e", "\u200f", "\u061c", "\u3164", "\u2061", "\u2064", "\u206a", "\u00ad", "\u115f"),
+        *("\uffa0", "\u180e", "\u034f", "\u00a0", "\u2003", "\u3000", "\u2028", "\u2800", "\u200d"),
+        *("\u200c", "\ufe0f", "\ufe00", "\U000e0100", "\U0001d173", "\ufffa"),
+    ],
+)
+def test_what_a_person_approves_shows_what_looks_like_nothing(character: str) -> None:
+    """Threat 8: a direction mark turns a command round, a filler is a name that nobody sees."""
+    assert reveal(f"rm{character}x") == f"rm{character.encode('unicode_escape').decode()}x"
+
+
+def test_what_a_person_approves_is_readable_in_every_language() -> None:
+    """Joiners between letters and emoji are part of the writing."""
+    for text in ("👨\u200d👩\u200d👧 ❤\ufe0f", "می\u200cخواهم", "日本語 naïve"):
+        assert reveal(text) == text

@@ -12,6 +12,7 @@ from agent_cli.policies.shell.judgement import CommandRules, Judgement, ShellVer
 from agent_cli.policies.shell.place import Place
 from agent_cli.policies.shell.plain import SimpleCommand, Unknown, parse
 from agent_cli.policies.shell.prefixes import session_prefixes
+from agent_cli.policies.shell.readings import programs
 from agent_cli.policies.shell.rules import CommandRule, command_rule
 
 __all__ = [
@@ -25,5 +26,6 @@ __all__ = [
     "command_rule",
     "judge",
     "parse",
+    "programs",
     "session_prefixes",
 ]

@@ -30,12 +30,12 @@ _GIT_PUSH = re.compile(r"-\w*[fd]\w*|--(?:force|mirror|delete|prune).*|[+:].*", 
 _GIT_CLEAN = re.compile(r"-\w*f\w*|--force")
 
 
-def destruction(readings: Iterable[Reading], root: PurePath) -> str | None:
-    """Return what one of *readings* would destroy or publish, in words; None if none would."""
+def destructions(readings: Iterable[Reading], root: PurePath) -> list[str]:
+    """Return what *readings* would destroy or publish, in words."""
     commands = [(base_name(each[0]), each[1:]) for each in readings if each and each[0]]
     moved = any(name in ("cd", "pushd") and _leaves(words, root) for name, words in commands)
     found = (_destruction(name, words, root, moved=moved) for name, words in commands)
-    return next(filter(None, found), None)
+    return list(filter(None, dict.fromkeys(found)))
 
 
 def _leaves(arguments: Reading, root: PurePath) -> bool:

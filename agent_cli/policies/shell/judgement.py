@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from agent_cli.policies.shell.destructive import destruction
+from agent_cli.policies.shell.destructive import destructions
 from agent_cli.policies.shell.place import Place
 from agent_cli.policies.shell.plain import SimpleCommand, Unknown, parse
 from agent_cli.policies.shell.read_only import objections
 from agent_cli.policies.shell.readings import readings, seen_commands
 from agent_cli.policies.shell.rules import CommandRule, strongest
 
+_REASONS_MAX = 6
 # "undecided": no rule and no knowledge of ours speaks; what happens is the mode's business.
 ShellVerdict: TypeAlias = Literal["deny", "ask", "allow", "undecided"]
 
@@ -72,9 +73,10 @@ def _forbidden(script: str, rules: CommandRules, place: Place) -> _Finding | Non
         return "deny", f"the rule {deny.written} forbids it", deny, False
     asked, ask = strongest(rules.ask, seen)
     if ask and asked == "yes":
-        return "ask", f"the rule {ask.written} asks for it", ask, False
-    if found := destruction(seen, place.root):
-        return "ask", found, None, False
+        losses = destructions(seen, place.root)
+        return "ask", _joined([f"the rule {ask.written} asks for it", *losses]), ask, False
+    if losses := destructions(seen, place.root):
+        return "ask", _joined(losses), None, False
     if maybe := deny or ask:
         return "ask", f"it may run what the rule {maybe.written} is about", maybe, False
     return None
@@ -87,12 +89,23 @@ def _permitted(
     if isinstance(commands, Unknown):
         return "undecided", commands.construct, None, False
     used: CommandRule | None = None
+    against: list[str] = []
     for command, objection in zip(commands, objections(commands, place), strict=True):
         if objection is None:
             continue
-        used = next((rule for rule in rules.allow if rule.allows(command)), None)
-        if used is None:
-            return "undecided", objection, None, False
+        rule = next((rule for rule in rules.allow if rule.allows(command)), None)
+        used = used or rule
+        if rule is None:
+            against.append(objection)
+    if against:
+        return "undecided", _joined(against), None, False
     if used:
         return "allow", f"the rule {used.written} allows it", used, False
     return "allow", "it only reads", None, True
+
+
+def _joined(reasons: Sequence[str]) -> str:
+    """Return all *reasons* as one: a person who reads only the first would miss the others."""
+    different = list(dict.fromkeys(reasons))
+    more = len(different) - _REASONS_MAX
+    return "; ".join(different[:_REASONS_MAX]) + (f"; and {more} more reasons" if more > 0 else "")

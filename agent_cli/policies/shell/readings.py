@@ -6,6 +6,7 @@ A word that the text does not tell is None, and a command that it does not tell 
 """
 
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, TypeAlias
@@ -31,6 +32,11 @@ STARTERS = SHELLS | {
 }
 _ADDS_ARGUMENTS = frozenset({"xargs", "parallel", "find", "fd", "entr"})
 _RUNS_TEXT = frozenset({"eval", "trap"})
+# Words of the shell that print or compare; to list them would hide the rest.
+_SHOW_NOTHING = frozenset(
+    {"echo", "printf", "cd", "true", "false", ":", "test", "exit", "set", "pwd"}
+)
+_NAME = re.compile(r"[A-Za-z][\w.+/-]*", re.ASCII)
 _DEPTH_MAX = 4
 _WORDS_MAX = 32  # Longer than any rule.
 
@@ -65,6 +71,29 @@ def seen_commands(script: str) -> list[str]:
         " ".join("?" if word is None else word for word in words)
         for words in _commands(syntax_tree(script))
     ]
+
+
+def programs(script: str, search_path: str, depth: int = 0) -> list[str]:
+    """Return the names of all programs that *script* would start, each once, in order.
+
+    Returns:
+        ? stands for a name that the text does not tell. What a program like sudo or xargs starts
+        is found among its arguments: every one that names a program of *search_path*.
+    """
+    found: dict[str, None] = {}
+    for words in _commands(syntax_tree(script)):
+        head, *arguments = words or (None,)
+        if head is not None and head not in _SHOW_NOTHING:
+            found[head] = None
+        found |= {} if head is not None else {"?": None}
+        if head is None or base_name(head) not in STARTERS:
+            continue
+        for word in filter(None, arguments):
+            if _SCRIPT.search(word) and depth < _DEPTH_MAX:
+                found |= dict.fromkeys(programs(word, search_path, depth + 1))
+            elif _NAME.fullmatch(word) and shutil.which(word, path=search_path):
+                found[word] = None
+    return list(found)
 
 
 def base_name(program: str) -> str:

@@ -37,17 +37,35 @@ def preview(call: ToolCall, tools: Sequence[Tool]) -> list[Row]:
 def folded(rows: Sequence[Row], *, rows_max: int, columns: int) -> tuple[Row, ...]:
     """Return *rows* so that they take about *rows_max* rows of a screen; the end stays visible.
 
-    The same rows when they fit; else what was left out is counted.
+    The same rows when they fit. Else long ones show their beginning and their end in the room
+    there is, and what was left out is counted.
     """
-    if sum(-(-cells(_shown(row)) // columns) or 1 for row in rows) <= rows_max:
+    heights = [_height(row, columns) for row in rows]
+    if sum(heights) <= rows_max:
         return tuple(rows)
-    cut = tuple(_cut(row, columns) for row in rows)
     head = max(rows_max - _TAIL_ROWS - 1, 1)
-    left_out = len(cut) - head - _TAIL_ROWS
-    if left_out < _FOLDED_ROWS_MIN:
-        return cut
-    note = Row(f"… {left_out:,} more line{'' if left_out == 1 else 's'}, not shown here", "warning")
-    return (*cut[:head], note, *cut[-_TAIL_ROWS:])
+    left_out = len(rows) - head - _TAIL_ROWS
+    if left_out >= _FOLDED_ROWS_MIN:
+        note = Row(f"… {left_out:,} more lines, not shown here", "warning")
+        cut = [_cut(row, columns) for row in rows]
+        return (*cut[:head], note, *cut[-_TAIL_ROWS:])
+    shares = _shares(heights, rows_max)
+    return tuple(_cut(row, columns * share) for row, share in zip(rows, shares, strict=True))
+
+
+def _shares(heights: Sequence[int], rows_max: int) -> list[int]:
+    """Return how many rows of the screen each row may take: short ones leave theirs to others."""
+    shares = [1] * len(heights)
+    left = rows_max
+    shortest_first = sorted(range(len(heights)), key=heights.__getitem__)
+    for count, at in zip(range(len(heights), 0, -1), shortest_first, strict=True):
+        shares[at] = max(1, min(heights[at], left // count))
+        left -= shares[at]
+    return shares
+
+
+def _height(row: Row, columns: int) -> int:
+    return -(-cells(_shown(row)) // columns) or 1
 
 
 def write_rows(rows: Sequence[Row], writer: Lines) -> None:
@@ -112,16 +130,19 @@ def _literal(value: Json) -> str:
     return reveal(json.dumps(value, ensure_ascii=False))
 
 
-def _cut(row: Row, columns: int) -> Row:
-    """Return *row* so that it fits into one row of the screen."""
+def _cut(row: Row, cells_max: int) -> Row:
+    """Return *row* so that it takes at most *cells_max* cells: its beginning and its end."""
     text = _shown(row)
-    if cells(text) <= columns:
+    if cells(text) <= cells_max:
         return row
-    note = f" … {len(row.text):,} characters in all"
-    if len(note) >= columns:  # it would be all there is to see
+    note = f" … {len(row.text):,} characters … "
+    if 2 * len(note) > cells_max:  # it would be most of what there is to see
         note = "…"
-    _, end = next(broken(text, max(columns - len(note), 1)))
-    return Row(text[:end] + note, row.style)
+    room = max(cells_max - len(note), 2)
+    _, end = next(broken(text, room - room // 2))
+    # Backwards the same cells fit; no row is cut within one.
+    _, tail = next(broken(text[::-1], max(room // 2, 1)))
+    return Row(text[:end] + note + text[len(text) - tail :], row.style)
 
 
 def _shown(row: Row) -> str:

