@@ -25,6 +25,8 @@ class Arguments(NamedTuple):
     Attributes:
         command: "repl", "print", "version", "help", or the words of a command ("config show").
         operands: What follows the command's words.
+        prompt: The first prompt of a session, or None.
+        prompts_from: The file a session reads its prompts from, a line each; "-" is stdin.
         print_prompt: Text of `-p`; "-" means that all of it is on stdin.
         resume: Id of a session, `CHOOSE_SESSION`, or None.
         overrides: Options that are settings, in the order they were given.
@@ -33,6 +35,8 @@ class Arguments(NamedTuple):
 
     command: str = "repl"
     operands: tuple[str, ...] = ()
+    prompt: str | None = None
+    prompts_from: str | None = None
     print_prompt: str | None = None
     output_format: str = "text"
     settings_file: Path | None = None
@@ -72,6 +76,7 @@ class _Option(NamedTuple):
 
 _OPTIONS = {
     "--print": _Option(_Takes.VALUE, "print_prompt"),
+    "--prompts-from": _Option(_Takes.VALUE, "prompts_from"),
     "--output-format": _Option(_Takes.VALUE, "output_format"),
     "--settings": _Option(_Takes.VALUE, "settings_file", convert=Path),
     "--continue": _Option(_Takes.NOTHING, "continue_session"),
@@ -103,11 +108,12 @@ _OPTIONS = {
     "--screen-reader": _Option(_Takes.NOTHING, setting="ui.screen_reader"),
     "--no-session": _Option(_Takes.NOTHING, setting="session.enabled", constant=False),
 }
-_SHORT = {"-p": "--print", "-h": "--help"}
+_SHORT = {"-p": "--print", "-c": "--continue", "-r": "--resume", "-h": "--help"}
 # Of each group one option at most, and the field it fills.
 _EXCLUSIVE = (
     (("--continue", "continue_session"), ("--resume", "resume"), ("--fork", "fork")),
     (("--record", "record"), ("--replay", "replay")),
+    (("-p", "print_prompt"), ("--prompts-from", "prompts_from"), ("a prompt", "prompt")),
 )
 
 
@@ -121,6 +127,8 @@ class _Command(NamedTuple):
 
 
 _COMMANDS = {
+    "help": _Command(""),
+    "version": _Command(""),
     "demo": _Command(""),
     "doctor": _Command(""),
     "config show": _Command("[--origin]", switches=("origin",)),
@@ -151,7 +159,10 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
     while words:
         word = words.pop(0)
         if word == "--":
-            operands += words
+            if not operands and words:  # a prompt, though it may be called like a command
+                found["prompt"] = _one_prompt(words)
+            else:
+                operands += words
             break
         if word == "-" or not word.startswith("-"):
             operands.append(word)
@@ -204,6 +215,8 @@ def _value(name: str, word: str, option: _Option, words: list[str]) -> object:
         return option.constant
     if option.takes is _Takes.PERHAPS:
         return words.pop(0) if words and not words[0].startswith("-") else option.constant
+    if not words and name == "--print":
+        return "-"
     # The next word is the value even if it starts with "-": prompts and rules may. Only the
     # name of another option means that the value was forgotten.
     if not words or words[0].partition("=")[0] in _OPTIONS:
@@ -227,13 +240,13 @@ def _checked(arguments: Arguments, operands: list[str]) -> Arguments:
             f"--output-format must be one of {', '.join(OUTPUT_FORMATS)},"
             f" not {arguments.output_format!r}"
         )
-    for group in _EXCLUSIVE:
-        chosen = [option for option, name in group if getattr(arguments, name) not in (None, False)]
-        if len(chosen) > 1:
-            raise UsageError(f"{' and '.join(chosen)} exclude each other; give one of them")
     if operands:
         arguments = _with_command(arguments, operands)
-    elif arguments.print_prompt is not None:
+    for group in _EXCLUSIVE:
+        chosen = [o for o, name in group if getattr(arguments, name) not in (None, False)]
+        if len(chosen) > 1:
+            raise UsageError(f"{' and '.join(chosen)} exclude each other; give one of them")
+    if arguments.command == "repl" and arguments.print_prompt is not None:
         arguments = arguments._replace(command="print")
     for switch in ("origin", "revoke"):
         command = _COMMANDS.get(arguments.command)
@@ -252,14 +265,23 @@ def _with_command(arguments: Arguments, operands: list[str]) -> Arguments:
         if second_words:
             raise UsageError(f"agent-cli {name} needs one of: {', '.join(second_words)}")
         hint = _nearest(name, [key.partition(" ")[0] for key in _COMMANDS])
-        raise UsageError(f"there is no command {name!r}{hint}; a prompt goes after -p")
-    if arguments.print_prompt is not None:
-        raise UsageError(f"-p and the command {name} exclude each other")
+        if hint and len(operands) == 1:
+            raise UsageError(f"there is no command {name!r}{hint}; a prompt goes after --")
+        return arguments._replace(prompt=_one_prompt(operands))
+    if arguments.print_prompt is not None or arguments.prompts_from is not None:
+        option = "-p" if arguments.prompts_from is None else "--prompts-from"
+        raise UsageError(f"{option} and the command {name} exclude each other")
     rest = tuple(operands[len(name.split()) :])
     command = _COMMANDS[name]
     if not command.fewest <= len(rest) <= command.most:
         raise UsageError(f"usage: agent-cli {name} {command.operands}".rstrip())
     return arguments._replace(command=name, operands=rest)
+
+
+def _one_prompt(words: Sequence[str]) -> str:
+    if len(words) > 1:
+        raise UsageError(f"put quotes around the prompt: {' '.join(words[:2])!r} ...")
+    return words[0]
 
 
 def _nearest(wrong: str, known: Sequence[str] | dict[str, _Option]) -> str:

@@ -4,26 +4,37 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TextIO, cast
 
 from agent_cli.app.arguments import CHOOSE_SESSION, Arguments
 from agent_cli.app.startup import StartupContext, start
-from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.errors import NoCredentials, UsageError
 
 if TYPE_CHECKING:
     from agent_cli.app.app import App
 
 
 def _repl(arguments: Arguments) -> int:
+    if arguments.prompts_from is None and not sys.stdin.isatty():
+        # Of a log that is piped in every line would be a prompt of its own.
+        return _print(arguments, piped=True)
     from agent_cli.repl import repl  # noqa: PLC0415
     from agent_cli.repl.look import Look  # noqa: PLC0415
     from agent_cli.system import paths  # noqa: PLC0415 - each command pays only for itself
 
-    chooses = arguments.resume == CHOOSE_SESSION and sys.stdin.isatty()
+    is_script = arguments.prompts_from is not None
+    may_ask = not is_script and sys.stderr.isatty()
+    chooses = arguments.resume == CHOOSE_SESSION and not is_script
     if chooses:
         arguments = arguments._replace(resume=None)
-    startup = _ready(arguments, may_ask=sys.stdin.isatty() and sys.stderr.isatty())
+    try:
+        startup = _ready(arguments, may_ask=may_ask)
+    except NoCredentials as error:
+        if may_ask and _wants_demo(error):
+            return _demo(arguments)
+        raise
     settings = startup.loaded.settings
     look = Look(
         color=_may_color(),
@@ -35,17 +46,44 @@ def _repl(arguments: Arguments) -> int:
         vi=settings.ui.vi,
         screen_reader=settings.ui.screen_reader,
     )
-    options = repl.ReplOptions(
-        history=paths.history_file(), look=look, first_line="/resume" if chooses else ""
-    )
-    return asyncio.run(repl.run(options, _builder(startup, one_shot=False)))
+    first_lines = [*(["/resume"] if chooses else []), *filter(None, [arguments.prompt])]
+    with _script(arguments.prompts_from) as script:
+        options = repl.ReplOptions(paths.history_file(), look, first_lines, script=script)
+        return asyncio.run(repl.run(options, _builder(startup, one_shot=False)))
 
 
-def _print(arguments: Arguments) -> int:
+def _wants_demo(error: NoCredentials) -> bool:
+    """Show what is missing and offer the demo, which works without it."""
+    print(f"agent-cli: {error}", file=sys.stderr)
+    print("Play the demo now? [Y/n] ", end="", file=sys.stderr, flush=True)
+    try:
+        return sys.stdin.readline().strip().lower() in ("", "y", "yes")
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return False
+
+
+def _script(name: str | None) -> AbstractContextManager[TextIO | None]:
+    """Open the file of prompts; None stands for the terminal.
+
+    Raises:
+        UsageError: It cannot be read.
+    """
+    if name is None or name == "-":
+        return nullcontext(None if name is None else sys.stdin)
+    try:
+        return Path(name).open(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(f"--prompts-from: {name} cannot be read: {error.strerror}") from error
+
+
+def _print(arguments: Arguments, *, piped: bool = False) -> int:
+    """Answer one prompt; *piped* takes it from stdin, behind what stands on the command line."""
     from agent_cli.headless import run as headless  # noqa: PLC0415
 
+    prompt = arguments.prompt or "-" if piped else arguments.print_prompt or ""
     running = headless.run(
-        arguments.print_prompt or "",
+        prompt,
         _builder(_ready(arguments, may_ask=False), one_shot=True),
         output_format=cast("headless.OutputFormat", arguments.output_format),  # parsed as one
         color=_may_color(),

@@ -3,6 +3,7 @@
     AgentCliError
     ├── UsageError                the command line or a slash command was wrong        exit 2
     ├── SettingsError             a settings file, .env or variable was wrong          exit 2
+    │   └── NoCredentials         no key to ask the model with
     ├── ConversationError         an operation would make the history invalid
     │   ├── AgentBusy             prompt() while a run is going on
     │   └── NothingToContinue     continue_() with nothing to answer
@@ -38,6 +39,10 @@ class UsageError(AgentCliError):
 
 class SettingsError(AgentCliError):
     """A setting has a value that is not allowed; names file, key, value and what is allowed."""
+
+
+class NoCredentials(SettingsError):
+    """There is no key, token or profile; says where to get a key and where to put it."""
 
 
 class ConversationError(AgentCliError):

@@ -134,7 +134,7 @@ def read_prompt(prompt: str, stdin: TextIO, warn: Callable[[str], None]) -> str:
     parts = [piped] if prompt == "-" else [prompt, piped]
     text = "\n\n".join(part.strip() for part in parts if part.strip())
     if not text:
-        raise UsageError("there is no prompt: give one to -p, or pipe one to -p -")
+        raise UsageError("there is no prompt: give one after -p, or pipe one in")
     return text
 
 

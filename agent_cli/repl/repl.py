@@ -7,9 +7,9 @@ needs more is named here for the type checker and imported by the loading thread
 import asyncio
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TextIO, TypeVar
 
 from agent_cli.repl.hosting import Host, Maker
 from agent_cli.repl.interrupts import Interrupts
@@ -28,14 +28,16 @@ class ReplOptions(NamedTuple):
 
     Attributes:
         history: The file earlier prompts are kept in.
-        first_line: Done first, as if somebody had typed it; "" for nothing.
-        stays: On a screen, False leaves as soon as the first line is done.
+        first_lines: Done first, as if they had been typed.
+        stays: On a screen, False leaves as soon as the first lines are done.
+        script: Where lines come from instead of stdin, with nobody there to answer questions.
     """
 
     history: Path
     look: Look = Look()
-    first_line: str = ""
+    first_lines: Sequence[str] = ()
     stays: bool = True
+    script: TextIO | None = None
 
 
 class _Front(Protocol[ShellT]):
@@ -65,7 +67,7 @@ async def run(options: ReplOptions, build: "Callable[[], Application]") -> int:
         Exception: Whatever *build* raised.
     """
     try:
-        if has_screen() and not options.look.screen_reader:
+        if has_screen() and not options.look.screen_reader and options.script is None:
             with typeahead_kept(sys.stdin) as typed:
                 return await _run_live(options, build, typed)
         return await _run_plain(options, build)
@@ -85,7 +87,7 @@ async def _run_live(options: ReplOptions, build: "Callable[[], Application]", ty
     from agent_cli.repl.live.start import open_screen  # noqa: PLC0415
     from agent_cli.repl.live.startup_queue import LiveRepl, LiveShells, Waiting  # noqa: PLC0415
 
-    waiting = Waiting(options.first_line)
+    waiting = Waiting(options.first_lines)
     screen = open_screen(options.history, waiting, look=options.look, typed=typed)
     waiting.leave = screen.leave
     interrupts = Interrupts(
@@ -104,9 +106,9 @@ async def _run_plain(options: ReplOptions, build: "Callable[[], Application]") -
 
     color = options.look.color and not options.look.screen_reader
     writer = Writer(sys.stdout, sys.stderr, color=color)
-    prompt = plain_prompt()
-    if options.first_line:
-        prompt.wake(options.first_line)
+    prompt = plain_prompt(options.script)
+    for line in options.first_lines:
+        prompt.wake(line)
     interrupts = Interrupts(prompt.stop)
     shells = PlainShells(prompt, writer, interrupts, options.look)
     repl = PlainRepl(prompt, writer, interrupts)

@@ -6,9 +6,10 @@ Nothing is written to `os.environ`: tools and MCP servers must not inherit what 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.errors import NoCredentials
 from agent_cli.system import paths
 
+KEYS_URL = "https://platform.claude.com/settings/keys"
 _CREDENTIALS = (
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -80,13 +81,13 @@ def check_credentials(environment: Environment) -> None:
     """Make sure that the model's server can be asked in somebody's name.
 
     Raises:
-        SettingsError: There is no key, token or profile; says where to put one.
+        NoCredentials: There is no key, token or profile; says where to get one and to put it.
     """
     if len(environment.missing(*_CREDENTIALS)) < len(_CREDENTIALS) or _has_profile(environment):
         return
-    raise SettingsError(
-        "ANTHROPIC_API_KEY is not set; export it, or write ANTHROPIC_API_KEY=... into"
-        f" {paths.user_env_file()}"
+    raise NoCredentials(
+        f"ANTHROPIC_API_KEY is not set; get a key at {KEYS_URL}, then export it, or write"
+        f" ANTHROPIC_API_KEY=... into {paths.user_env_file()}; `agent-cli demo` needs none"
     )
 
 

@@ -91,6 +91,7 @@ def test_options_become_settings_that_know_their_flag() -> None:
         (["--print=a=b"], "a=b"),
         (["--print", "a", "--verbose"], "a"),
         (["-p", ""], ""),
+        (["-p"], "-"),
     ],
 )
 def test_a_prompt_may_look_like_anything(words: list[str], prompt: str) -> None:
@@ -123,6 +124,14 @@ def test_resume_takes_an_id_or_lets_the_user_choose(words: list[str], resume: st
         ("--verbose replay f", Arguments("replay", ("f",), verbose=True)),
         ("--fork 3", Arguments(fork="3")),
         ("--continue", Arguments(continue_session=True)),
+        ("-c", Arguments(continue_session=True)),
+        ("-r", Arguments(resume=CHOOSE_SESSION)),
+        ("-r 12 go-on", Arguments(resume="12", prompt="go-on")),
+        ("-- demo", Arguments(prompt="demo")),
+        ("-c fix-it", Arguments(continue_session=True, prompt="fix-it")),
+        ("--prompts-from - --verbose", Arguments(prompts_from="-", verbose=True)),
+        ("help", Arguments("help")),
+        ("version", Arguments("version")),
         ("-h", Arguments("help")),
         ("--help --version nonsense", Arguments("help")),
         ("--version", Arguments("version")),
@@ -143,8 +152,11 @@ SESSIONS = "list, show, export, verify, approve, reject"
         ("--model", "--model needs a value; see agent-cli --help"),
         ("-p --model x", "--print needs a value; see agent-cli --help"),
         ("--trust=yes", "--trust takes no value"),
-        ("trsut", "there is no command 'trsut' (did you mean trust?); a prompt goes after -p"),
-        ("fix", "there is no command 'fix'; a prompt goes after -p"),
+        ("trsut", "there is no command 'trsut' (did you mean trust?); a prompt goes after --"),
+        ("fix the bug", "put quotes around the prompt: 'fix the' ..."),
+        ("-p fix the", "-p and a prompt exclude each other; give one of them"),
+        ("--prompts-from f -p x", "-p and --prompts-from exclude each other; give one of them"),
+        ("--prompts-from f doctor", "--prompts-from and the command doctor exclude each other"),
         ("sessions", f"agent-cli sessions needs one of: {SESSIONS}"),
         ("sessions lost", f"agent-cli sessions needs one of: {SESSIONS}"),
         ("sessions show", "usage: agent-cli sessions show ID"),
@@ -172,6 +184,13 @@ def test_a_mistake_is_one_sentence(line: str, sentence: str) -> None:
         parse_arguments(line.split())
 
     assert str(raised.value) == sentence
+
+
+def test_a_session_can_be_opened_with_a_prompt() -> None:
+    """`agent-cli "fix the bug"`, as users of other agents type it."""
+    assert parse_arguments(["fix the bug", "--vi"]).prompt == "fix the bug"
+    assert parse_arguments(["fix the bug"]).command == "repl"
+    assert parse_arguments(["--", "/review now"]).prompt == "/review now"
 
 
 def test_arguments_cannot_be_changed() -> None:

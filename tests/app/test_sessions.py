@@ -271,7 +271,7 @@ def test_a_folder_that_cannot_be_written_is_told_at_once_and_the_run_goes_on() -
 
 
 @pytest.mark.parametrize("option", ["--resume", "--fork"])
-@pytest.mark.parametrize("more", [(), ("-p", "hello")])
+@pytest.mark.parametrize("more", [("--prompts-from", "-"), ("-p", "hello")])
 def test_a_session_that_is_not_there_is_a_usage_error(option: str, more: tuple[str, ...]) -> None:
     """Also where the input ends before the program has looked for it: that was silent, and 0."""
     run = agent_cli(option, "nosuch", *more)

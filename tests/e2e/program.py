@@ -48,10 +48,23 @@ def environment(api: FakeMessagesApi | None, more: dict[str, str | None]) -> dic
 
 
 def agent_cli(
-    *arguments: str, api: FakeMessagesApi | None = None, stdin: str = "", **more: str | None
+    *arguments: str,
+    api: FakeMessagesApi | None = None,
+    stdin: str = "",
+    script: str = "",
+    **more: str | None,
 ) -> Finished:
-    """Run the program to its end; *more* are variables of its environment, None is not set."""
-    return _run(arguments, environment(api, more), stdin, fresh=False)
+    """Run the program to its end.
+
+    Args:
+        arguments: The command line.
+        api: Who answers.
+        stdin: What is piped in: one prompt.
+        script: What is piped in instead: a prompt a line.
+        more: Variables of its environment; None is not set.
+    """
+    arguments = (*arguments, *(("--prompts-from", "-") if script else ()))
+    return _run(arguments, environment(api, more), stdin or script, fresh=False)
 
 
 def new_agent_cli(

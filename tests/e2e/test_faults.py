@@ -31,7 +31,7 @@ def session(*script: Answer, prompts: list[str]) -> tuple[Finished, FakeMessages
     with serve_in_thread(*script) as api:
         run = agent_cli(
             api=api,
-            stdin="".join(f"{prompt}\n" for prompt in prompts),
+            script="".join(f"{prompt}\n" for prompt in prompts),
             AGENT_CLI_PROVIDER__READ_TIMEOUT_S="1",
         )
     return run, api

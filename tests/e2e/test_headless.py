@@ -236,8 +236,8 @@ def test_no_reader_is_no_disaster() -> None:
     ("arguments", "words"),
     [
         (("--modle", "x"), "--model"),
-        (("-p",), "-p"),
-        (("frobnicate",), "frobnicate"),
+        (("docter",), "doctor"),
+        (("fix", "it"), "quotes"),
         (("-p", "x", "--output-format", "xml"), "text, json, stream-json"),
         (("--max-rounds", "many", "-p", "x"), "max_rounds"),
         (("trust", "/nowhere/at/all"), "/nowhere/at/all"),

@@ -25,7 +25,7 @@ def compacting(
     with serve_in_thread(*script) as api:
         run = agent_cli(
             api=api,
-            stdin="".join(f"{prompt}\n" for prompt in prompts),
+            script="".join(f"{prompt}\n" for prompt in prompts),
             AGENT_CLI_COMPACTION__THRESHOLD_TOKENS=str(THRESHOLD),
             AGENT_CLI_COMPACTION__PROTECTED_TAIL_MESSAGES="2",
             **settings,
@@ -66,7 +66,7 @@ def test_old_messages_are_left_out_by_count_with_a_warning() -> None:
     with serve_in_thread(*[reply(f"To {prompt}.") for prompt in prompts]) as api:
         run = agent_cli(
             api=api,
-            stdin="\n".join(prompts),
+            script="\n".join(prompts),
             AGENT_CLI_HISTORY__MAX_CONVERSATION_MESSAGES="4",
         )
 
@@ -133,7 +133,7 @@ def test_a_huge_result_triggers_compaction_before_the_next_request_then_trimming
         run = agent_cli(
             *YOLO,
             api=api,
-            stdin=f"{LONG}0\n{LONG}1\n{LONG}2\n",
+            script=f"{LONG}0\n{LONG}1\n{LONG}2\n",
             AGENT_CLI_COMPACTION__THRESHOLD_TOKENS=str(THRESHOLD),
             AGENT_CLI_COMPACTION__PROTECTED_TAIL_MESSAGES="2",
             AGENT_CLI_HISTORY__MAX_CONVERSATION_MESSAGES="3",
@@ -162,7 +162,7 @@ def test_a_compaction_that_fails_falls_back_to_trimming_and_stops_trying() -> No
     with serve_in_thread(answer=answer) as api:
         run = agent_cli(
             api=api,
-            stdin="".join(f"{LONG}{number}\n" for number in range(8)),
+            script="".join(f"{LONG}{number}\n" for number in range(8)),
             AGENT_CLI_COMPACTION__THRESHOLD_TOKENS=str(THRESHOLD),
             AGENT_CLI_COMPACTION__PROTECTED_TAIL_MESSAGES="2",
         )

@@ -39,7 +39,7 @@ def test_each_request_begins_with_the_one_before_and_is_read_from_the_cache() ->
             "--permission-mode",
             "yolo",
             api=api,
-            stdin="".join(f"Do step {turn}, please.\n" for turn in range(TURNS)),
+            script="".join(f"Do step {turn}, please.\n" for turn in range(TURNS)),
         )
 
     assert run.code == 0

@@ -22,7 +22,7 @@ def test_a_session_of_several_prompts_and_tools_is_one_valid_history() -> None:
         reply(bash("echo green > notes.txt")),
         reply("Changed."),
     ) as api:
-        run = agent_cli(*YOLO, api=api, stdin="  hi \n\n   \nchange it\nexit\nnever read\n")
+        run = agent_cli(*YOLO, api=api, script="  hi \n\n   \nchange it\nexit\nnever read\n")
 
     assert run.code == 0
     assert run.stdout == "Hello.\nLooking.\nChanged.\n"
@@ -87,7 +87,7 @@ def test_a_prompt_whose_request_failed_stays_in_the_history() -> None:
         error(400, "invalid_request_error", "no such thing", request_id="req_four_hundred"),
         reply("Three."),
     ) as api:
-        run = agent_cli(api=api, stdin="a\nb\nc\n")
+        run = agent_cli(api=api, script="a\nb\nc\n")
 
     complaints = [line for line in run.stderr.splitlines() if "no such thing" in line]
     assert run.code == 0
@@ -101,7 +101,7 @@ def test_a_prompt_whose_request_failed_stays_in_the_history() -> None:
 def test_one_client_serves_the_whole_session() -> None:
     """S1-15: made once; its connection is kept between the prompts."""
     with serve_in_thread(reply("1"), reply("2"), reply("3")) as api:
-        agent_cli(api=api, stdin="a\nb\nc\n")
+        agent_cli(api=api, script="a\nb\nc\n")
 
         assert len(api.requests) == 3
         assert api.connections_made == 1

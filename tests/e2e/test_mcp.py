@@ -61,7 +61,7 @@ def test_a_failing_server_is_one_warning_and_not_the_end() -> None:
     with serve_in_thread(reply("Hi."), reply("Hi.")) as api:
         servers = configured(bad=BAD, raw={"command": sys.executable, "args": [RAW_SERVER, "{}"]})
         print_run = agent_cli("-p", "hi", *servers, api=api)
-        repl_run = agent_cli(*servers, api=api, stdin="/mcp\nhi\n")
+        repl_run = agent_cli(*servers, api=api, script="/mcp\nhi\n")
 
     for run in (print_run, repl_run):
         warnings = [line for line in run.stderr.splitlines() if "'bad' did not start" in line]

@@ -133,7 +133,7 @@ def test_a_session_that_is_left_leaves_nothing(server: str) -> None:
 def test_an_end_of_input_in_mid_session_leaves_nothing(server: str) -> None:
     """A pipe that closes is a person who leaves: exit code 0, no server left."""
     with serve_in_thread(reply("Hi.")) as api:
-        ended = agent_cli(*YOLO, api=api, stdin="hi\n")
+        ended = agent_cli(*YOLO, api=api, script="hi\n")
 
     assert (ended.code, ended.stdout) == (0, "Hi.\n")
     assert not processes_with(server)

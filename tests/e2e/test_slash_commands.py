@@ -11,13 +11,13 @@ from tests.repl.terminal import Terminal
 def test_a_session_is_written_for_others_without_secrets() -> None:
     """S2-53: into the workspace; a link that lies there is replaced, not followed."""
     with serve_in_thread(reply(text(f"Your key is {KEY}."))) as api:
-        first = agent_cli(stdin="hello\n/export\n", api=api)
+        first = agent_cli(script="hello\n/export\n", api=api)
         [written] = Path.cwd().glob("session-*.md")
         session = written.stem.removeprefix("session-")
         Path("elsewhere").touch()
         written.unlink()
         written.symlink_to("elsewhere")
-        again = agent_cli("--resume", session, stdin="/export md\n", api=api)
+        again = agent_cli("--resume", session, script="/export md\n", api=api)
 
     assert f"written without secrets: {written}" in first.stderr
     assert again.code == 0
@@ -34,7 +34,7 @@ def test_a_command_the_user_wrote_is_sent_as_a_prompt_from_scripts_too() -> None
         path.write_text("Say hi to $1.")
     with serve_in_thread(reply(text("A")), reply(text("B"))) as api:
         printed = agent_cli("-p", "/hi you", api=api)
-        typed = agent_cli(stdin="/hi them\n/evil me\n", api=api)
+        typed = agent_cli(script="/hi them\n/evil me\n", api=api)
         refused = agent_cli("-p", "/evil me", api=api)
         sent = [request.body["messages"][-1]["content"] for request in api.requests]
 
@@ -51,7 +51,7 @@ def test_what_fills_the_window_and_the_rules_are_those_of_the_program() -> None:
     """Each part has a size; the mode that was set is the mode that holds."""
     lines = "hello\n/context\n/mode plan\n/permissions\n/effort low\n/uncompact\nagain\n"
     with serve_in_thread(reply(text("A")), reply(text("B"))) as api:
-        ended = agent_cli("--deny", "bash(rm *)", stdin=lines, api=api)
+        ended = agent_cli("--deny", "bash(rm *)", script=lines, api=api)
         names = [[tool["name"] for tool in request.body["tools"]] for request in api.requests]
 
     assert "system prompt  █" in ended.stderr

@@ -19,9 +19,9 @@ def test_what_runs_changed_is_shown_taken_back_and_told_to_the_model() -> None:
         reply(other), ended, reply(edit), reply(make), reply(run), ended, ended, ended
     ) as api:
         options = ("--permission-mode", "yolo")
-        first = agent_cli(*options, stdin="change mine\nchange more\n/diff run\n", api=api)
+        first = agent_cli(*options, script="change mine\nchange more\n/diff run\n", api=api)
         Path("mine.txt").write_text("two, and mine\n")
-        second = agent_cli(*options, "--continue", stdin="/undo\n/undo\nhello\nyou\n", api=api)
+        second = agent_cli(*options, "--continue", script="/undo\n/undo\nhello\nyou\n", api=api)
         told = [str(request.body["messages"]) for request in api.requests[-2:]]
 
     assert (

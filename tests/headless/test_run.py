@@ -67,7 +67,7 @@ def test_a_prompt_that_is_nowhere_is_a_usage_error() -> None:
     code, out, err = run("json", "-")
 
     assert (code, last_line(out)["exit_code"]) == (2, 2)
-    assert err == "there is no prompt: give one to -p, or pipe one to -p -\n"
+    assert err == "there is no prompt: give one after -p, or pipe one in\n"
 
 
 def test_a_terminal_on_stdin_is_not_read() -> None:

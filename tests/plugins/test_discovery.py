@@ -138,7 +138,7 @@ def test_the_start_list_names_what_plugins_offer(installed: Path) -> None:
     """S1-27: with the secrets their tools are in the list the session begins with."""
     with serve_in_thread(reply("one"), reply("two")) as api:
         lists = [
-            agent_cli(stdin="hi\nexit\n", api=api, PYTHONPATH=str(installed), **secrets).stderr
+            agent_cli(script="hi\nexit\n", api=api, PYTHONPATH=str(installed), **secrets).stderr
             for secrets in ({}, SECRETS)
         ]
 

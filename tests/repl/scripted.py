@@ -35,7 +35,7 @@ def main(front_end: str, *arguments: str) -> int:
         screen_reader="SCREEN_READER" in os.environ,
     )
     history = Path(os.environ.get("HISTORY", "state/history"))
-    options = ReplOptions(history, look, first_line=os.environ.get("FIRST_LINE", ""))
+    options = ReplOptions(history, look, first_lines=os.environ.get("FIRST_LINE", "").splitlines())
     return asyncio.run(run(options, build))
 
 

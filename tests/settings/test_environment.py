@@ -120,8 +120,9 @@ def test_a_missing_key_is_one_clear_sentence() -> None:
         check_credentials(Environment({"ANTHROPIC_API_KEY": ""}))
 
     assert str(raised.value) == (
-        "ANTHROPIC_API_KEY is not set; export it, or write ANTHROPIC_API_KEY=... into"
-        f" {paths.user_env_file()}"
+        "ANTHROPIC_API_KEY is not set; get a key at https://platform.claude.com/settings/keys,"
+        f" then export it, or write ANTHROPIC_API_KEY=... into {paths.user_env_file()};"
+        " `agent-cli demo` needs none"
     )
 
 

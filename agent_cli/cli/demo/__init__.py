@@ -57,7 +57,7 @@ async def run_demo() -> int:
 async def _play_on_screen(startup: StartupContext, history: Path, *, color: bool) -> int:
     """Play it as a session looks, and leave at its end; return the session's exit code."""
     look = Look(color=color, show_thinking=True)  # there is nobody who would press Ctrl-T
-    options = repl.ReplOptions(history, look, first_line=PROMPT, stays=False)
+    options = repl.ReplOptions(history, look, first_lines=[PROMPT], stays=False)
     return await repl.run(options, lambda: App(startup, one_shot=True))
 
 

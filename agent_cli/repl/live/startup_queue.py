@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Waiting:
-    """Keeps what is typed until there is somebody to do it; `first_line` comes before all that."""
+    """Keeps what is typed until there is somebody to do it, behind the first lines."""
 
-    def __init__(self, first_line: str = "") -> None:
-        self.lines = [first_line] if first_line else []
+    def __init__(self, first_lines: Sequence[str] = ()) -> None:
+        self.lines = [*first_lines]
         self.leave: Callable[[], None] = lambda: None
 
     @property

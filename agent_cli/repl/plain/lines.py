@@ -142,6 +142,6 @@ class PlainPrompt:
         tell(self._loop, lambda: self._deliver(arrived))
 
 
-def plain_prompt() -> PlainPrompt:
-    """Return the prompt over this process's stdin, on stdout only if that is a terminal."""
-    return PlainPrompt(sys.stdin, sys.stdout if sys.stdout.isatty() else sys.stderr)
+def plain_prompt(script: TextIO | None = None) -> PlainPrompt:
+    """Return the prompt over *script* or this process's stdin, on stdout if it is a terminal."""
+    return PlainPrompt(script or sys.stdin, sys.stdout if sys.stdout.isatty() else sys.stderr)

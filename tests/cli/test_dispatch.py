@@ -1,0 +1,75 @@
+"""From the command line to a session, a script or one run, as somebody types it."""
+
+from pathlib import Path
+
+from tests.e2e.program import AGENT_CLI, agent_cli, environment
+from tests.messages_api import reply, serve_in_thread
+from tests.repl.terminal import Terminal
+
+
+def test_what_is_piped_in_is_one_prompt() -> None:
+    """`cat log | agent-cli`: every line of the log was a prompt of its own, and was paid for."""
+    log = "error: one\n/exit\nerror: two\n"
+    with serve_in_thread(reply("A log."), reply("Two errors.")) as api:
+        alone = agent_cli(api=api, stdin=log)
+        asked = agent_cli("how many errors?", api=api, stdin=log)
+
+        sent = [request.body["messages"][-1]["content"][-1]["text"] for request in api.requests]
+
+    assert (alone.code, alone.stdout) == (0, "A log.\n")
+    assert (asked.code, asked.stdout) == (0, "Two errors.\n")
+    assert sent == [log.strip(), f"how many errors?\n\n{log.strip()}"]
+
+
+def test_nothing_piped_in_is_a_usage_error() -> None:
+    """As for `-p -`: exit code 2, and nobody is asked."""
+    ended = agent_cli(stdin="\n")
+
+    assert ended.code == 2
+    assert ended.stderr.startswith("there is no prompt")
+
+
+def test_a_script_of_prompts_is_asked_for_by_name() -> None:
+    """From a file or from stdin, a prompt or a command a line."""
+    Path("prompts.txt").write_text("one\n/usage\ntwo\\\nlines\n")
+    with serve_in_thread(*[reply("ok")] * 3) as api:
+        from_file = agent_cli("--prompts-from", "prompts.txt", api=api)
+        from_stdin = agent_cli("--prompts-from", "-", api=api, stdin="three\n")
+        missing = agent_cli("--prompts-from", "none.txt", api=api)
+
+        sent = [request.body["messages"][-1]["content"][-1]["text"] for request in api.requests]
+
+    assert sent == ["one", "two\nlines", "three"]
+    assert "input " in from_file.stderr
+    assert (from_file.code, from_stdin.code, missing.code) == (0, 0, 2)
+    assert "--prompts-from: none.txt cannot be read: No such file or directory" in missing.stderr
+
+
+def test_a_prompt_on_the_command_line_opens_a_session() -> None:
+    """It stays open afterwards, and -c goes on with it."""
+    with serve_in_thread(reply("Hello to you."), reply("Again.")) as api:
+        with Terminal(AGENT_CLI, "say hello", **environment(api, {})) as terminal:
+            terminal.until("Hello to you.")
+            terminal.until_prompt()
+            assert "you> say hello" in terminal.text
+            terminal.send("/exit\r")
+            assert terminal.exit_code() == 0
+        with Terminal(AGENT_CLI, "-c", "and again", **environment(api, {})) as terminal:
+            terminal.until("Again.")
+            terminal.until_prompt()
+
+        assert len(api.requests[-1].body["messages"]) == 3
+
+
+def test_without_a_key_the_first_start_offers_the_demo() -> None:
+    """It says where a key is to be had, and a no is the exit code of a missing setting."""
+    nothing = {**environment(None, {}), "ANTHROPIC_API_KEY": ""}
+    with Terminal(AGENT_CLI, **nothing) as terminal:
+        terminal.until("Play the demo now? [Y/n]")
+        assert "platform.claude.com/settings/keys" in terminal.text.replace("\n", "")
+        terminal.send("n\r")
+        assert terminal.exit_code() == 2
+    with Terminal(AGENT_CLI, **nothing) as terminal:
+        terminal.until("Play the demo now? [Y/n]")
+        terminal.send("\r")
+        terminal.until("The tests fail. Find out why, fix it")
