@@ -9,6 +9,8 @@ PYTHON ?= python3
 SEED ?= 1
 # More would make tests that wait for a screen or a process slow on the machine they were made for.
 WORKERS ?= 2
+# How many tests may be skipped; empty for any number.
+SKIPS_MAX ?=
 BIN := .venv/bin
 PINS := pyproject.toml constraints.txt
 
@@ -47,7 +49,7 @@ test: .venv/installed-test
 	@echo '==> lint-imports'
 	@$(BIN)/lint-imports --no-logo
 	@echo '==> pytest'
-	@$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS)
+	@$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) $(if $(SKIPS_MAX),--skips-max $(SKIPS_MAX))
 
 format: .venv/installed-test
 	@echo '==> ruff format, ruff check --fix'

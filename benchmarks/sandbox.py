@@ -51,7 +51,7 @@ def show(name: str, times_ms: list[float]) -> None:
 async def measure(backend: Backend, root: Path, home: Path, *, note: str = "") -> None:
     own = home / ".local" / "state" / "agent-cli"
     policy = Policy((root,), home=home, own=(own,), is_secret=is_secret)
-    sandbox = Sandbox(policy, mode="auto", state_dir=own, find=lambda _outside: [backend])
+    sandbox = Sandbox(policy, mode="auto", state_dir=own, find=lambda *_places: [backend])
     begun = time.perf_counter()
     report = await sandbox.ready()
     probed_ms = (time.perf_counter() - begun) * 1000
@@ -83,7 +83,7 @@ async def main() -> None:
         root.mkdir()
         await asyncio.to_thread(subprocess.run, ["git", "init", "--quiet"], cwd=root, check=True)
         show("no sandbox", [wall_ms(Confinement(), root) for _ in range(RUNS)])
-        found = list(backends(root))
+        found = [each for each in backends([root], home / "state") if isinstance(each, Backend)]
         for backend in found:
             await measure(backend, root, home / backend.state)
         for number in range(SECRETS):

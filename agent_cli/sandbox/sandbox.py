@@ -17,6 +17,7 @@ import structlog
 
 from agent_cli.sandbox import bwrap, denials, landlock_backend, seatbelt
 from agent_cli.sandbox.bwrap import Bubblewrap
+from agent_cli.sandbox.candidate import Candidate
 from agent_cli.sandbox.confinement import Confinement
 from agent_cli.sandbox.placeholders import Placeholders
 from agent_cli.sandbox.places import Places
@@ -32,7 +33,7 @@ Release: TypeAlias = Callable[[], Sequence[str]]
 _log = structlog.wrap_logger(logging.getLogger(__name__))
 _MEMORY = "sandbox.json"
 # To be raised when a sandbox is built differently: what an older one was found to do is void.
-_EDITION = 2
+_EDITION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +54,23 @@ class Backend:
     guards_protected: bool = True
 
 
-def backends(outside: Path) -> Iterator[Backend]:
-    """Yield the sandboxes this machine may have, best first; none is tried yet."""
+def backends(workspace: Sequence[Path], state_dir: Path) -> Iterator[Backend | Candidate]:
+    """Yield the sandboxes this machine may have, best first; none is tried yet.
+
+    A candidate is a program that is not run; its refusal says why.
+    """
     if seatbelt.PROGRAM.exists():
         yield Backend(
             "sandbox-exec",
             lambda rules, places, _cwd, release: seatbelt.confinement(rules, places, release),
             seatbelt.PROGRAM,
         )
-    for program in bwrap.installed(outside):
-        yield Backend("bwrap", partial(bwrap.confinement, Bubblewrap(program)), program)
+    for found in bwrap.installed(workspace, state_dir):
+        if found.refusal:
+            yield found
+        else:
+            build = partial(bwrap.confinement, Bubblewrap(found.program))
+            yield Backend("bwrap", build, found.program)
     if landlock_backend.is_usable():
         yield Backend(
             "landlock",
@@ -85,14 +93,15 @@ class Sandbox:
         *,
         mode: Mode,
         state_dir: Path,
-        find: Callable[[Path], Iterable[Backend]] = backends,
+        find: Callable[[Sequence[Path], Path], Iterable[Backend | Candidate]] = backends,
     ) -> None:
         """Create the sandbox; nothing is looked for before `start`.
 
         Args:
             mode: "auto" goes on without a sandbox where none works; "required" does not.
             state_dir: Where it is remembered, until the next boot, what was found.
-            find: Yields what to try, best first, given a directory nothing may be taken from.
+            find: Yields what to try, best first, given the folders that commands may write and
+                *state_dir*.
         """
         self._policy = policy
         self._mode = mode
@@ -162,7 +171,10 @@ class Sandbox:
         """Find the first sandbox that holds; blocks for as long as that takes."""
         memory = Memory(self._state_dir / _MEMORY)
         reasons: list[str] = []
-        for backend in self._find(self._policy.roots[0]):
+        for backend in self._find(self._policy.roots, self._state_dir):
+            if isinstance(backend, Candidate):
+                reasons.append(f"{backend.program}: {backend.refusal}")
+                continue
             key = self._key(backend)
             known = memory.knows(key)
             reason = "" if known else self._fault(backend)
@@ -170,7 +182,11 @@ class Sandbox:
                 if not known:
                     memory.keep(key)
                 self._backend = backend
-                return Report(backend.state, self._policy.network, "; ".join(reasons))
+                if backend.state == "landlock" and not reasons:
+                    reasons.append("no bubblewrap is installed")
+                return Report(
+                    backend.state, self._policy.network, "; ".join(reasons), backend.program
+                )
             reasons.append(f"{backend.program or backend.state}: {reason}")
         return Report("none", reason="; ".join(reasons) or "no bubblewrap, and no Landlock")
 

@@ -9,11 +9,11 @@ from agent_cli.sandbox.report import Report, State
     ("state", "word"),
     [
         ("bwrap", "bubblewrap"),
-        ("landlock", "Landlock"),
+        ("landlock", "Landlock, .env readable"),
         ("none", "no sandbox"),
-        ("off", "no sandbox"),
+        ("off", "sandbox off"),
     ],
 )
 def test_the_status_line_says_in_a_word_what_holds_commands(state: State, word: str) -> None:
-    """None and switched off are the same for who reads one word."""
+    """The limit of the second choice and a switched-off sandbox are told where it is seen."""
     assert Report(state).word == word

