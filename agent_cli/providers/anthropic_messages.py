@@ -1,7 +1,7 @@
 """The provider for every server that speaks the Messages API.
 
-It knows what a stream of that API is and when a reply is complete. It does not import the SDK: that
-costs over a second, so a thread does it (`preload`), once there is something on the screen.
+It knows what a stream of that API is and when a reply is complete. A thread imports the client
+(`preload`): the small one where the key is known, else the SDK, which costs over a second.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ import structlog
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.provider import ModelRequest, ReplyEnd, StreamEvent
 from agent_cli.contracts.timeline import Json
-from agent_cli.providers.connection import Connection
+from agent_cli.providers.connection import Connection, known_credential
 from agent_cli.providers.failures import (
     CallFailed,
     Refusal,
@@ -36,7 +36,7 @@ from agent_cli.providers.wire import parameters
 from agent_cli.system.importing import load
 
 if TYPE_CHECKING:
-    from agent_cli.providers.client import Client, OpenReply
+    from agent_cli.providers.transport import Client, OpenReply
 
 # What a server may do without; named in its 400, the field is left out and the call made again.
 OPTIONAL_FIELDS = {
@@ -66,7 +66,7 @@ class AnthropicMessages:
         self._unwanted: set[str] = set()
 
     def preload(self) -> None:
-        """Begin to load the SDK in a thread; the first request waits for what is left of it."""
+        """Begin to load the client in a thread; the first request waits for the rest of it."""
         if self._client is not None:
             return
         self._client = Future()
@@ -74,7 +74,7 @@ class AnthropicMessages:
         self._client.set_running_or_notify_cancel()
         # A daemon, so that leaving the program at once does not wait for an import.
         threading.Thread(
-            target=_load, args=(self._connection, self._client), name="load sdk", daemon=True
+            target=_load, args=(self._connection, self._client), name="load client", daemon=True
         ).start()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
@@ -211,15 +211,27 @@ def _error_in_stream(data: str, request_id: str | None) -> CallFailed:
 def _load(connection: Connection, loaded: "Future[Client]") -> None:
     """Build the client; what goes wrong is raised where it is waited for."""
     try:
-        load("agent_cli.providers.client")
-        from agent_cli.providers.client import Client  # noqa: PLC0415 - what the thread is for
-
-        loaded.set_result(Client(connection))
+        loaded.set_result(_client(connection))
     except ImportError as error:
-        loaded.set_exception(ModelError(f"the model's SDK is not installed whole ({error})"))
+        loaded.set_exception(
+            ModelError(f"a package of the model's client is missing ({error}); install again")
+        )
     except ModelError as error:
         loaded.set_exception(error)
     finally:
         if not loaded.done():
             # A bug of ours: the thread's traceback tells more, but nobody may wait for ever.
             loaded.set_exception(ModelError("the connection to the model could not be set up"))
+
+
+def _client(connection: Connection) -> "Client":
+    credential = known_credential(connection)
+    if credential is not None:
+        load("agent_cli.providers.wire_client")
+        from agent_cli.providers.wire_client import WireClient  # noqa: PLC0415 - the thread's work
+
+        return WireClient(connection, credential)
+    load("agent_cli.providers.sdk_client")
+    from agent_cli.providers.sdk_client import SdkClient  # noqa: PLC0415 - the thread's work
+
+    return SdkClient(connection)

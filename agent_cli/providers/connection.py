@@ -1,8 +1,14 @@
-"""Where the API is and how to get in: plain data, so that settings can make it without the SDK."""
+"""Where the API is and how to get in, without the SDK: settings make it, both clients read it."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from agent_cli.contracts.errors import ModelError
+from agent_cli.providers.failures import CallFailed
+
+DEFAULT_BASE_URL = "https://api.anthropic.com"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,7 +18,7 @@ class Connection:
     Attributes:
         base_url: Without a path; a trailing `/v1` is taken off. None means ANTHROPIC_BASE_URL, or
             Anthropic's own.
-        api_key: None means what the SDK finds: environment, then its own profile files.
+        api_key: None means the environment's, then the SDK's own profile files.
         auth_token: Used when there is no `api_key`.
         read_timeout_s: Longest silence in a reply; the server's pings count as signs of life.
         compat: The server is not Anthropic's: send only the core of the API.
@@ -31,3 +37,41 @@ class Connection:
     replay: Path | None = None
     replay_pace: float = 0.0
     redact: Callable[[str], str] = str
+
+
+def base_url(connection: Connection) -> str:
+    """Return the address of the server, without `/v1` and trailing slashes."""
+    given = connection.base_url or os.environ.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL
+    return given.rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+def known_credential(connection: Connection) -> str | None:
+    """Return the key or token to send as bearer, in the SDK's order of sources.
+
+    None means that only the SDK can find one: a credentials profile or workload identity.
+    """
+    given = connection.api_key or connection.auth_token or os.environ.get("ANTHROPIC_API_KEY")
+    if given:
+        return given
+    if connection.replay is not None or connection.compat:
+        return "none"  # a recording has no server, and local servers take any key
+    return os.environ.get("ANTHROPIC_AUTH_TOKEN") or None
+
+
+def checked_key(key: str) -> str:
+    """Return *key* if a header can hold it.
+
+    Raises:
+        CallFailed: It cannot. The HTTP library's own error would print the key.
+    """
+    if key.isascii() and key.isprintable():
+        return key
+    sentence = "the API key holds a line break or a character that is not ASCII; copy it again"
+    raise CallFailed(ModelError(sentence), retryable=False)
+
+
+def custom_headers() -> dict[str, str]:
+    """Return the headers of ANTHROPIC_CUSTOM_HEADERS, one `Name: value` a line."""
+    lines = os.environ.get("ANTHROPIC_CUSTOM_HEADERS", "").split("\n")
+    pairs = (line.partition(":") for line in lines if ":" in line)
+    return {name.strip(): value.strip() for name, _, value in pairs}

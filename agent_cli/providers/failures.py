@@ -123,6 +123,12 @@ def _reason_and_advice(refusal: Refusal) -> tuple[str, str]:
     match refusal.status:
         case 200:
             return f"the API broke the reply off ({said})", "ask again"
+        case status if 300 <= status < 400:
+            target = shorten(refusal.headers.get("location", "another address"), MAX_SAID_CHARS)
+            return (
+                f"the server redirects to {target}",
+                "set ANTHROPIC_BASE_URL to it if you trust it",
+            )
         case 401:
             return f"the API did not accept the key ({said})", "check ANTHROPIC_API_KEY"
         case 402:

@@ -1,4 +1,4 @@
-"""Loading the SDK in a thread, in processes that have not imported it yet."""
+"""Loading the client in a thread, in processes that have not imported it yet."""
 
 import subprocess
 import sys
@@ -11,9 +11,9 @@ from agent_cli.providers.connection import Connection
 provider = AnthropicMessages(Connection(api_key="k"))
 provider.preload()
 provider.preload()
-print("anthropic" in sys.modules and threading.active_count() == 1)
+print("httpx2" in sys.modules and threading.active_count() == 1)
 asyncio.run({then})
-print("anthropic" in sys.modules, gc.isenabled(), gc.get_freeze_count() > 1000)
+print("httpx2" in sys.modules, gc.isenabled(), gc.get_freeze_count() > 1000)
 """
 
 
@@ -35,6 +35,6 @@ def test_loading_does_not_hold_up_the_caller_and_leaves_the_collector_on() -> No
     assert run("provider._loaded()") == "False\nTrue True True\n"
 
 
-def test_the_program_can_end_while_the_sdk_loads() -> None:
+def test_the_program_can_end_while_the_client_loads() -> None:
     """The thread is a daemon, and closing does not wait for it."""
     assert run("provider.aclose()").startswith("False\n")

@@ -1,0 +1,115 @@
+"""The Messages API through the SDK, for credentials that only it can find.
+
+Profiles and workload identity are the SDK's. Importing it costs over a second, so that only
+`anthropic_messages` does, in a thread, when `connection.known_credential` finds nothing.
+"""
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anthropic
+import httpx2
+
+from agent_cli.contracts.errors import ModelError
+from agent_cli.providers.connection import Connection, base_url, checked_key
+from agent_cli.providers.failures import CallFailed, Refusal, refused
+from agent_cli.providers.retry_policy import server_delay_s
+from agent_cli.providers.transport import (
+    OpenReply,
+    broken_reply,
+    connection_failure,
+    http_client,
+)
+from agent_cli.version import __version__
+
+
+class SdkClient:
+    """One SDK client with its retries off."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._sdk = _sdk_client(connection)
+
+    @property
+    def base_url(self) -> str:
+        """Where requests go, for messages."""
+        return str(self._sdk.base_url).rstrip("/")
+
+    @asynccontextmanager
+    async def post(
+        self, parameters: dict[str, Any], *, api_key: str | None
+    ) -> AsyncIterator[OpenReply]:
+        """Send a request; see `transport.Client`."""
+        sdk = self._sdk.with_options(api_key=api_key) if api_key else self._sdk
+        _check_credentials(sdk)
+        create = sdk.beta.messages.with_streaming_response.create
+        request_id: str | None = None
+        try:
+            # Not the SDK's own stream: it skips events without an `event:` line, and it turns each
+            # event into an object that has fields the server never sent.
+            async with create(**parameters, stream=True) as response:
+                request_id = response.request_id
+                content_type = response.headers.get("content-type", "")
+                yield OpenReply(
+                    response.iter_bytes(), content_type, request_id, self._connection.redact
+                )
+        except anthropic.APIStatusError as error:
+            raise _status_failure(
+                error, str(parameters["model"]), self._connection.redact
+            ) from error
+        except anthropic.APIConnectionError as error:
+            raise connection_failure(error.__cause__ or error, self.base_url) from error
+        except httpx2.RequestError as error:
+            raise broken_reply(error, self._connection, request_id) from error
+
+    async def aclose(self) -> None:
+        """Close the connections that are kept for the next request."""
+        await self._sdk.close()
+
+
+def _check_credentials(sdk: anthropic.AsyncAnthropic) -> None:
+    key = sdk.api_key or sdk.auth_token
+    if key is None and sdk.credentials is None:
+        sentence = (
+            "there is no API key; set ANTHROPIC_API_KEY in the environment or in .env "
+            "(`agent-cli doctor` checks it)"
+        )
+        raise CallFailed(ModelError(sentence), retryable=False)
+    if key is not None:
+        checked_key(key)
+
+
+def _sdk_client(connection: Connection) -> anthropic.AsyncAnthropic:
+    http = http_client(connection)
+    try:
+        return anthropic.AsyncAnthropic(
+            api_key=connection.api_key or None,
+            auth_token=(connection.auth_token or None) if not connection.api_key else None,
+            base_url=base_url(connection),
+            timeout=http.timeout,
+            max_retries=0,
+            default_headers={"User-Agent": f"agent-cli/{__version__}"},
+            http_client=http,
+            open_telemetry=False,
+        )
+    except (anthropic.AnthropicError, httpx2.InvalidURL, ValueError) as error:
+        raise ModelError(
+            f"the API client cannot be set up: {error}; check key, base URL and proxies"
+        ) from error
+
+
+def _status_failure(
+    error: anthropic.APIStatusError, model_id: str, redact: Callable[[str], str]
+) -> CallFailed:
+    refusal = Refusal(
+        status=error.status_code,
+        message=redact(error.api_message or error.message),
+        kind=error.type,
+        code=error.error_code,
+        request_id=error.request_id,
+        model_id=model_id,
+        headers=error.response.headers,
+    )
+    return refused(refusal, asked_delay_s=server_delay_s(error.response.headers, now_s=time.time()))

@@ -1,0 +1,138 @@
+"""The HTTP under both clients: one connection pool, its limits, and its failures as sentences."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.request import getproxies
+
+import httpx2
+
+from agent_cli.contracts.errors import ModelError
+from agent_cli.providers.connection import Connection
+from agent_cli.providers.failures import CallFailed, broken_off
+from agent_cli.providers.recording import RecordTransport, ReplayTransport
+
+CONNECT_TIMEOUT_S = 5.0
+WRITE_TIMEOUT_S = 60.0
+# The end of the body comes with the last event; a server that holds it back is not waited for.
+FINISH_LIMIT_S = 0.5
+# A connection on which a router forgot us is noticed within six minutes, not at the next prompt.
+KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 60, "TCP_KEEPCNT": 5}
+
+
+@dataclass(frozen=True, slots=True)
+class OpenReply:
+    """A 200 whose body has not been read yet."""
+
+    chunks: AsyncIterator[bytes]
+    content_type: str
+    request_id: str | None
+    redact: Callable[[str], str] = str
+
+    async def finish(self) -> None:
+        """Read what follows the last event, so that the connection serves the next request too."""
+        with suppress(TimeoutError, httpx2.RequestError):
+            async with asyncio.timeout(FINISH_LIMIT_S):
+                async for _ in self.chunks:
+                    pass
+
+
+class Client(Protocol):
+    """Sends requests to one server. `WireClient` needs a key; `SdkClient` finds credentials."""
+
+    @property
+    def base_url(self) -> str:
+        """The address requests go to, for messages."""
+
+    def post(
+        self, parameters: dict[str, Any], *, api_key: str | None
+    ) -> AbstractAsyncContextManager[OpenReply]:
+        """Send a request and hand over the reply's bytes; leaving the block closes the connection.
+
+        Args:
+            parameters: Arguments of the SDK's `messages.create`, as `wire.parameters` makes them.
+            api_key: Replaces the connection's for this request.
+
+        Raises:
+            CallFailed: No reply, an error status, or the reply broke off.
+        """
+
+    async def aclose(self) -> None:
+        """Close the connections that are kept for the next request."""
+
+
+def http_client(connection: Connection) -> httpx2.AsyncClient:
+    """Return the connection pool for *connection*.
+
+    Redirects are not followed: the conversation would go to a server nobody configured.
+
+    Raises:
+        ModelError: Proxies or certificates from the environment cannot be used.
+    """
+    timeout = httpx2.Timeout(
+        WRITE_TIMEOUT_S, connect=CONNECT_TIMEOUT_S, read=connection.read_timeout_s
+    )
+    try:
+        return httpx2.AsyncClient(timeout=timeout, transport=_transport(connection))
+    except (httpx2.InvalidURL, ValueError) as error:
+        raise ModelError(
+            f"the proxy settings cannot be used: {error}; check HTTPS_PROXY and HTTP_PROXY"
+        ) from error
+    except ImportError as error:  # the one that only a proxy asks for
+        raise ModelError(
+            "a SOCKS proxy needs one more package: pip install socksio, or set another proxy"
+        ) from error
+    except OSError as error:
+        raise ModelError(
+            f"the certificates cannot be read ({error.strerror}); check SSL_CERT_FILE and"
+            " SSL_CERT_DIR"
+        ) from error
+
+
+def _transport(connection: Connection) -> httpx2.AsyncBaseTransport | None:
+    """Return the transport, or None for the HTTP library's own, which knows proxies."""
+    if connection.replay is not None:
+        return ReplayTransport(connection.replay, pace=connection.replay_pace)
+    if connection.record is not None:
+        # A transport of its own bypasses proxies from the environment: recordings are made direct.
+        return RecordTransport(httpx2.AsyncHTTPTransport(), connection.record, connection.redact)
+    if {"http", "https", "all"} & getproxies().keys():
+        return None
+    options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+    for name, value in KEEPALIVE.items():
+        if hasattr(socket, name):
+            options.append((socket.IPPROTO_TCP, getattr(socket, name), value))
+    return httpx2.AsyncHTTPTransport(socket_options=options)
+
+
+def connection_failure(error: BaseException | None, base_url: str) -> CallFailed:
+    """Return the failure that *error*, raised before there was a reply, is."""
+    while isinstance(error, BaseExceptionGroup):  # attempts side by side: one stands for all
+        error = error.exceptions[0]
+    if isinstance(error, ModelError):
+        return CallFailed(error, retryable=False)
+    if isinstance(error, httpx2.UnsupportedProtocol | OverflowError):
+        fault = (
+            "has a port above 65535"
+            if isinstance(error, OverflowError)
+            else "does not begin with http:// or https://"
+        )
+        sentence = f"the base URL {base_url!r} {fault}; check ANTHROPIC_BASE_URL"
+        return CallFailed(ModelError(sentence), retryable=False)
+    if isinstance(error, httpx2.TimeoutException):
+        return broken_off(f"{base_url} did not answer in time")
+    return broken_off(f"{base_url} cannot be reached ({error})")
+
+
+def broken_reply(
+    error: httpx2.RequestError, connection: Connection, request_id: str | None
+) -> CallFailed:
+    """Return the failure of a reply whose connection broke or fell silent."""
+    if isinstance(error, httpx2.TimeoutException):
+        silence = f"the reply stopped: nothing for {connection.read_timeout_s:g} s"
+        return broken_off(silence, request_id)
+    said = str(error) or type(error).__name__
+    return broken_off(f"the connection broke in the reply ({said})", request_id)
