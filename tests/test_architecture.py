@@ -34,10 +34,9 @@ OWNERS = {
     "tree_sitter": ("policies/",),
     "tree_sitter_bash": ("policies/",),
     "PIL": ("attachments/",),
-    "jsonschema": (
-        "contracts/tooling/",
-        "mcp_client/",
-    ),  # what the model sends; what a server declares
+    # What the model sends; what a server declares.
+    "jsonschema": ("contracts/schema_check/", "mcp_client/schemas/"),
+    "referencing": ("contracts/schema_check/", "mcp_client/schemas/"),
 }
 WRITERS_TO_STDOUT = (
     "repl/",
@@ -46,9 +45,11 @@ WRITERS_TO_STDOUT = (
     "app/doctor/",
 )
 CATCHERS_OF_EVERYTHING = {
+    "contracts/schema_check/": "whatever a stranger's schema breaks is told to the model",
     "core/agent/": "a broken listener must not stop the run it listens to",
     "core/preflight/": "a broken permission check becomes a question to the user",
     "core/tool_call/": "a tool's bug becomes an answer the model reads",
+    "mcp_client/tools/": "a definition that breaks a check costs its tool, not the server",
     "plugins/contributor/": "a plugin's bug costs its own part and one warning",
     "plugins/discovery/": "importing a stranger's package can raise anything",
     "plugins/states/": "a plugin that cannot migrate its state gets a fresh one",

@@ -19,12 +19,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
-from jsonschema import ValidationError as SchemaError
-from jsonschema.validators import validator_for
 from pydantic import BaseModel, ValidationError
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.schema_check import UncheckableSchema, schema_faults
 from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, text_block, text_of
 
 CALL_AGAIN: Final = " Correct it and call again."
@@ -223,8 +222,12 @@ def check_input(tool: Tool, given: Json) -> Any:  # Any: what Tool.parameters pr
         ToolError: It does not fit; the text names each fault with its path, for the model.
     """
     if isinstance(tool.parameters, dict):
-        validator = validator_for(tool.parameters)(tool.parameters)
-        faults = [_schema_fault(error) for error in validator.iter_errors(given)]
+        try:
+            faults = schema_faults(tool.parameters, given)
+        except UncheckableSchema as error:
+            raise ToolError(
+                f"{tool.name} cannot be called: {error}. Go on without it, and tell the user."
+            ) from error
     else:
         try:
             return tool.parameters.model_validate(given)
@@ -236,7 +239,3 @@ def check_input(tool: Tool, given: Json) -> Any:  # Any: what Tool.parameters pr
     if faults:
         raise ToolError(f"Invalid input for {tool.name}: {'; '.join(faults)}.{CALL_AGAIN}")
     return given
-
-
-def _schema_fault(error: SchemaError) -> str:
-    return f"{'.'.join(map(str, error.absolute_path)) or 'input'}: {error.message}"

@@ -1,6 +1,7 @@
 """Call a tool of a server: whatever happens becomes a result the model can act on."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Protocol
 
 from mcp import Client, InputRequiredRoundsExceededError, MCPError
@@ -9,6 +10,7 @@ from mcp_types import CallToolResult, Tool
 from pydantic import ValidationError
 
 from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.schema_check import UncheckableSchema, schema_faults
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.mcp_client.callbacks import Callbacks
@@ -53,12 +55,22 @@ class Server(Protocol):
 
 
 async def call_tool(
-    server: Server, tool: str, arguments: dict[str, Json], on_update: ToolContext
+    server: Server,
+    tool: str,
+    arguments: dict[str, Json],
+    on_update: ToolContext,
+    *,
+    output_schema: Mapping[str, Json] | None = None,
 ) -> ToolResult:
     """Call *tool* and return its result, or an error result that says what happened."""
     name = server.config.name
     try:
         result = await _call_or_reconnect(server, tool, arguments, on_update)
+        if fault := _output_fault(result, output_schema):
+            return ToolResult.error(
+                f"MCP server '{name}' answered {tool} with something its own output schema does not"
+                f" allow: {fault}. The call may have taken effect."
+            )
         return await asyncio.to_thread(tool_result, result, server.host.files_dir())
     except ToolError as error:
         return ToolResult.error(str(error))
@@ -81,6 +93,16 @@ async def call_tool(
         return ToolResult.error(f"{tool} of MCP server '{name}' keeps asking questions; stopped.")
     except (RuntimeError, ExceptionGroup) as error:
         return ToolResult.error(f"{tool} of MCP server '{name}' failed: {one_line(error)}")
+
+
+def _output_fault(result: CallToolResult, schema: Mapping[str, Json] | None) -> str:
+    if schema is None or result.is_error or result.structured_content is None:
+        return ""
+    try:
+        return next(iter(schema_faults(schema, result.structured_content)), "")
+    except UncheckableSchema:
+        # The schema is at fault, not the result, which the model can still use.
+        return ""
 
 
 async def _call_or_reconnect(

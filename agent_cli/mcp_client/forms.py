@@ -4,9 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from jsonschema.exceptions import SchemaError
-from jsonschema.validators import validator_for
-
+from agent_cli.contracts.schema_check import UncheckableSchema, schema_faults
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.stderr_tail import printable
 
@@ -62,14 +60,10 @@ def with_defaults(schema: Mapping[str, Json], content: Mapping[str, Json]) -> di
 def form_fault(schema: Mapping[str, Json], content: Mapping[str, Json]) -> str:
     """Return what is wrong with an answer, "" when it fits."""
     try:
-        faults = validator_for(schema)(dict(schema)).iter_errors(dict(content))
-        first = next(iter(faults), None)
-    except (SchemaError, TypeError) as error:
+        faults = schema_faults(schema, dict(content))
+    except UncheckableSchema as error:
         return f"the form itself is not valid: {error}"
-    if first is None:
-        return ""
-    where = ".".join(str(part) for part in first.absolute_path)
-    return f"{where}: {first.message}" if where else str(first.message)
+    return faults[0].removeprefix("input: ") if faults else ""
 
 
 def _properties(schema: Mapping[str, Json]) -> Iterator[tuple[str, dict[str, Json]]]:

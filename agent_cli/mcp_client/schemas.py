@@ -5,18 +5,30 @@ tools are listed, never when they are sent.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 
+from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import SchemaError
 from jsonschema.validators import validator_for
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012, specification_with
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.stderr_tail import printable
 
 _DESCRIPTION_BYTES_MAX = 2048
-_SCHEMA_CHARS_MAX = 64 * 1024
+_FAULT_CHARS_MAX = 200
+_SCHEMA_BYTES_MAX = 64 * 1024
 _DESCRIBING = ("description", "title")
 _COMBINATORS = ("allOf", "anyOf", "oneOf")
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+"""Source: Messages API, the 400 for another name of an argument."""
+_BRANCHES_MAX = 1000
+_NO_FORMATS = FormatChecker(())
+"""Whether a pattern is a regular expression of Python is not asked: most are of JavaScript."""
 
 
 class UnusableSchema(ValueError):
@@ -30,27 +42,81 @@ def api_schema(schema: Mapping[str, Json]) -> dict[str, Json]:
     looser than what the server wants, which checks its input itself.
 
     Raises:
-        UnusableSchema: It is not a valid JSON schema, refers to something outside itself, or is
-            longer than 64 KB even so.
+        UnusableSchema: It is not a valid JSON schema, refers to something outside itself or that is
+            not there, cannot be written as JSON, or is longer than 64 KB even so.
 
     Source: Messages API, `input_schema`: oneOf, anyOf and allOf are refused at the root.
     """
-    root = dict(schema)
     try:
-        validator_for(root).check_schema(root)
+        return _api_schema(dict(schema))
+    except RecursionError:
+        raise UnusableSchema("its input schema is nested too deeply") from None
+
+
+def _api_schema(schema: dict[str, Json]) -> dict[str, Json]:
+    schema = {key: _without_long_texts(key, part) for key, part in schema.items()}
+    # First, because every other check takes longer the longer the schema is.
+    _check_size(schema)
+    try:
+        validator_for(schema, Draft202012Validator).check_schema(schema, format_checker=_NO_FORMATS)
     except SchemaError as error:
-        raise UnusableSchema(f"its input schema is not valid: {error.message}") from error
-    # Following it would mean a network request while a call's input is being checked.
-    outside = [ref for ref in _references(root) if not ref.startswith("#")]
-    if outside:
-        raise UnusableSchema(f"its input schema refers to {outside[0]}, outside of itself")
-    root = _flat(root, root, depth=0)
+        reason = error.message[:_FAULT_CHARS_MAX]
+        raise UnusableSchema(f"its input schema is not valid: {reason}") from error
+    _check_references(schema)
+    root = _Flattening(schema).flat(schema, depth=0)
     if root.setdefault("type", "object") != "object":
         raise UnusableSchema(f"its input schema describes {root['type']}, not an object")
-    root = {key: _without_long_texts(key, part) for key, part in root.items()}
-    if len(json.dumps(root)) > _SCHEMA_CHARS_MAX:
-        raise UnusableSchema(f"its input schema is longer than {_SCHEMA_CHARS_MAX // 1024} KB")
+    _check_size(root)
+    properties = root.get("properties")
+    for name in properties if isinstance(properties, dict) else ():
+        if not _PROPERTY_NAME.fullmatch(name):
+            shown = printable(name)[:_FAULT_CHARS_MAX]
+            raise UnusableSchema(f"the model's API refuses the name of its argument {shown!r}")
     return root
+
+
+def _check_size(schema: Mapping[str, Json]) -> None:
+    """Make sure that *schema* can be sent.
+
+    Raises:
+        UnusableSchema: It cannot, or it is too long.
+    """
+    try:
+        size = len(json.dumps(schema, allow_nan=False, ensure_ascii=False).encode())
+    except ValueError:
+        raise UnusableSchema(
+            "its input schema holds what JSON cannot carry, such as NaN or Infinity"
+        ) from None
+    if size > _SCHEMA_BYTES_MAX:
+        raise UnusableSchema(f"its input schema is longer than {_SCHEMA_BYTES_MAX // 1024} KB")
+
+
+def _check_references(schema: dict[str, Json]) -> None:
+    """Make sure that each reference leads to a place inside *schema* that is no reference back.
+
+    Raises:
+        UnusableSchema: One does not.
+    """
+    dialect = specification_with(str(schema.get("$schema")), default=DRAFT202012)
+    resource = dialect.create_resource(schema)
+    resolver = Registry().with_resource("", resource).resolver()
+    for reference in set(_references(schema)):
+        # Following it would mean a network request while a call's input is being checked.
+        if not reference.startswith("#"):
+            raise UnusableSchema(f"its input schema refers to {reference}, outside of itself")
+        passed: list[str] = []
+        step: Json = reference
+        while isinstance(step, str):
+            if step in passed:
+                raise UnusableSchema(f"its input schema refers to {step} in a circle")
+            passed.append(step)
+            try:
+                target = resolver.lookup(step).contents
+            except (Unresolvable, ValueError, TypeError, LookupError):
+                raise UnusableSchema(
+                    f"its input schema refers to {step}, which is not there"
+                ) from None
+            step = target.get("$ref") if isinstance(target, dict) else None
 
 
 def description(text: str) -> str:
@@ -74,20 +140,29 @@ def _without_long_texts(key: str, part: Json) -> Json:
     return part
 
 
-def _flat(part: dict[str, Json], root: dict[str, Json], *, depth: int) -> dict[str, Json]:
-    """Return *part* with its own reference and combinators merged into it."""
-    if depth > 8:
-        raise UnusableSchema("its input schema is nested too deeply at the root")
-    merged = {k: v for k, v in part.items() if k not in (*_COMBINATORS, "$ref")}
-    if isinstance(reference := part.get("$ref"), str):
-        _merge(merged, _flat(_resolve(reference, root), root, depth=depth + 1), require=True)
-    for combinator in _COMBINATORS:
-        branches = part.get(combinator)
-        for branch in branches if isinstance(branches, list) else []:
-            if isinstance(branch, dict):
-                flat = _flat(branch, root, depth=depth + 1)
-                _merge(merged, flat, require=combinator == "allOf")
-    return merged
+class _Flattening:
+    """Merges references and combinators at the root of one schema into it."""
+
+    def __init__(self, root: dict[str, Json]) -> None:
+        self._root = root
+        self._branches_left = _BRANCHES_MAX
+
+    def flat(self, part: dict[str, Json], *, depth: int) -> dict[str, Json]:
+        """Return *part* with its own reference and combinators merged into it."""
+        self._branches_left -= 1
+        if depth > 8 or self._branches_left < 0:
+            raise UnusableSchema("its input schema is nested too deeply at the root")
+        merged = {k: v for k, v in part.items() if k not in (*_COMBINATORS, "$ref")}
+        if isinstance(reference := part.get("$ref"), str):
+            target = _resolve(reference, self._root)
+            _merge(merged, self.flat(target, depth=depth + 1), require=True)
+        for combinator in _COMBINATORS:
+            branches = part.get(combinator)
+            for branch in branches if isinstance(branches, list) else []:
+                if isinstance(branch, dict):
+                    flat = self.flat(branch, depth=depth + 1)
+                    _merge(merged, flat, require=combinator == "allOf")
+        return merged
 
 
 def _merge(into: dict[str, Json], part: dict[str, Json], *, require: bool) -> None:
@@ -119,7 +194,7 @@ def _resolve(reference: str, root: dict[str, Json]) -> dict[str, Json]:
 def _references(value: Json) -> Iterator[str]:
     if isinstance(value, dict):
         for key, part in value.items():
-            if key == "$ref" and isinstance(part, str):
+            if key in _REFERENCES and isinstance(part, str):
                 yield part
             yield from _references(part)
     elif isinstance(value, list):

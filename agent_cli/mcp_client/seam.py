@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from mcp.client import Transport
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCResponse
+from mcp_types import ContentBlock, JSONRPCResponse
 from mcp_types.methods import validate_server_result
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
+
+from agent_cli.mcp_client.stderr_tail import printable
 
 if TYPE_CHECKING:
     from mcp.client._transport import ReadStream, TransportStreams
 
+OUTPUT_SCHEMA = "agent-cli/output-schema"
+"""Where a tool's output schema stands in its `_meta` instead of where the SDK looks for it."""
 Item: TypeAlias = SessionMessage | Exception
+_BLOCKS: TypeAdapter[ContentBlock] = TypeAdapter(ContentBlock)
+_KIND_CHARS = 40
 
 
 @asynccontextmanager
@@ -84,14 +90,31 @@ class WatchedStream:
 
 
 def repaired(item: Item, on_note: Callable[[str], None]) -> Item:
-    """Return *item* without malformed tools: the SDK refuses a whole list for one of them."""
+    """Return *item* without what the SDK would refuse a whole answer for."""
     if not isinstance(item, SessionMessage) or not isinstance(item.message, JSONRPCResponse):
         return item
-    tools = item.message.result.get("tools")
-    if isinstance(tools, list):
+    result = item.message.result
+    if isinstance(tools := result.get("tools"), list):
         mended = [_mended(tool) for tool in tools]
-        item.message.result["tools"] = [tool for tool in mended if _is_valid(tool, on_note)]
+        result["tools"] = [tool for tool in mended if _is_valid(tool, on_note)]
+    if isinstance(content := result.get("content"), list):
+        result["content"] = [_known_block(block) for block in content]
+    if isinstance(messages := result.get("messages"), list):
+        for message in messages:
+            if isinstance(message, dict) and isinstance(message.get("content"), dict):
+                message["content"] = _known_block(message["content"])
     return item
+
+
+def _known_block(block: object) -> object:
+    """Return a block of content, or a text in place of one that the SDK does not know."""
+    try:
+        _BLOCKS.validate_python(block, by_name=False)
+    except (ValueError, RecursionError):
+        kind = block.get("type") if isinstance(block, dict) else None
+        named = f' of type "{printable(kind)[:_KIND_CHARS]}"' if isinstance(kind, str) else ""
+        return {"type": "text", "text": f"(content{named}, which this program cannot read)"}
+    return block
 
 
 def _mended(tool: object) -> object:
@@ -101,10 +124,10 @@ def _mended(tool: object) -> object:
     mended = dict(tool)
     if isinstance(schema := tool.get("inputSchema"), dict):
         mended["inputSchema"] = {"type": "object"} | schema
-    # Before 2026-07-28 the output had to be an object; without a schema it is just not checked.
-    output = tool.get("outputSchema")
-    if not isinstance(output, dict) or output.get("type") != "object":
-        mended.pop("outputSchema", None)
+    # The SDK would fetch its references and follow its patterns without an end: we check results.
+    output, meta = mended.pop("outputSchema", None), tool.get("_meta")
+    if isinstance(output, dict):
+        mended["_meta"] = {**(meta if isinstance(meta, dict) else {}), OUTPUT_SCHEMA: output}
     return mended
 
 
@@ -112,6 +135,7 @@ def _is_valid(tool: object, on_note: Callable[[str], None]) -> bool:
     if not isinstance(tool, dict):
         on_note("a tool is left out: it is not an object")
         return False
+    name = tool.get("name", "without a name")
     try:
         # The strictest revision's rules; which one was agreed on is not known here.
         validate_server_result("tools/list", "2025-11-25", {"tools": [tool]})
@@ -119,7 +143,9 @@ def _is_valid(tool: object, on_note: Callable[[str], None]) -> bool:
         fault = error.errors()[0]
         # The first two steps of the way to it are our own: tools, 0.
         where = ".".join(str(part) for part in fault["loc"][2:])
-        name = tool.get("name", "without a name")
         on_note(f"tool {name} is left out: {where}: {fault['msg'].lower()}")
+        return False
+    except (ValueError, RecursionError):
+        on_note(f"tool {name} is left out: it is nested too deeply")
         return False
     return True

@@ -1,11 +1,13 @@
 """A server's tools as ours: valid names, valid schemas, harmless descriptions."""
 
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 import mcp_types
+import structlog
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.timeline import Json
@@ -15,6 +17,7 @@ from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.names import public_name
 from agent_cli.mcp_client.pins import difference
 from agent_cli.mcp_client.schemas import UnusableSchema, api_schema, description
+from agent_cli.mcp_client.seam import OUTPUT_SCHEMA
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.mcp_client.tokens import tool_tokens
 from agent_cli.terminal.narration import one_line
@@ -22,6 +25,7 @@ from agent_cli.terminal.narration import one_line
 _SHOWN_WHOLE_CHARS_MAX = 4096
 _LABEL_MAX = 60
 _SUMMARY_MAX = 80
+log = structlog.wrap_logger(logging.getLogger(__name__))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,11 @@ def wrap_tools(server: Server, tools: Iterable[mcp_types.Tool]) -> Wrapped:
         except UnusableSchema as error:
             notes.append(f"tool {tool.name} is left out: {error}")
             continue
+        except Exception as error:
+            log.exception("mcp tool not usable", server=server.config.name)
+            reason = f"{type(error).__name__}: {error}"
+            notes.append(f"tool {tool.name} is left out: it cannot be used ({reason})")
+            continue
         now = definition(tool, ours)
         if approved.get(tool.name, now) == now:
             wrapped.append(ours)
@@ -103,13 +112,16 @@ def wrap_tool(server: Server, tool: mcp_types.Tool) -> Tool:
     """
     hints = tool.annotations or mcp_types.ToolAnnotations()
     title = tool.title or hints.title or tool.name
+    output_schema = (tool.meta or {}).get(OUTPUT_SCHEMA)
 
     async def execute(
         _tool_call_id: str, params: dict[str, Json], cancel: CancelToken, on_update: ToolContext
     ) -> ToolResult:
         await server.approved(tool)
         async with cancel.scope():
-            return await call_tool(server, tool.name, params, on_update)
+            return await call_tool(
+                server, tool.name, params, on_update, output_schema=output_schema
+            )
 
     return Tool(
         name=public_name(server.config.name, tool.name),

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import httpx2
-from mcp import StdioServerParameters, stdio_client
 from mcp.client import Transport
 from mcp.client.auth import OAuthFlowError
 from mcp.client.sse import sse_client
@@ -24,7 +23,7 @@ from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.oauth import authorization
 from agent_cli.mcp_client.patience import Patience
 from agent_cli.mcp_client.reasons import HTTP_FAILED, NO_SIGN_IN, SIGN_IN_FAILED
-from agent_cli.system.supervisor import supervised
+from agent_cli.mcp_client.stdio import StdioProcess
 
 if TYPE_CHECKING:
     from httpx2._client import UseClientDefault  # named in a public signature, not exported
@@ -107,6 +106,15 @@ class Link:
         self._environment = environment
         self._errlog = errlog
         self._http: SafeAsyncClient | None = None
+        self._process: StdioProcess | None = None
+
+    @property
+    def fault(self) -> str:
+        """Why the connection was ended from our side, or how the process ended; "" for neither."""
+        if self._process is None:
+            return ""
+        code = self._process.exit_code
+        return self._process.fault or (f"it ended with exit code {code}" if code else "")
 
     @property
     def refused(self) -> int | None:
@@ -117,6 +125,8 @@ class Link:
         """Note that the handshake is over: from now on failed requests are answers."""
         if self._http:
             self._http.connected = True
+        if self._process:
+            self._process.has_answered = True
 
     def open(self) -> Transport:
         """Return the transport.
@@ -143,16 +153,13 @@ class Link:
         command = Path(config.cwd, config.command) if "/" in config.command else config.command
         if not shutil.which(command, path=environment.get("PATH")):
             raise FileNotFoundError(config.command)
-        program, *arguments = supervised([config.command, *config.args])
-        parameters = StdioServerParameters(
-            command=program,
-            args=arguments,
-            env=environment,
-            cwd=config.cwd or None,
-            # "strict" would hang the connection for good at the first wrong byte.
-            encoding_error_handler="replace",
+        self._process = StdioProcess(
+            command=[config.command, *config.args],
+            environment=environment,
+            folder=config.cwd or None,
+            stderr=self._errlog,
         )
-        return stdio_client(parameters, errlog=self._errlog)
+        return self._process.transport()
 
     @asynccontextmanager
     async def _streamable_http(self) -> AsyncIterator["TransportStreams"]:

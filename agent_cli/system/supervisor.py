@@ -71,6 +71,7 @@ def main(arguments: Sequence[str]) -> int:
     if os.getppid() != parent:
         return 128 + signal.SIGKILL
     child = _start(command)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else our copy would hide that it is closed
     try:
         status = _wait(child, parent, signals)
     finally:

@@ -103,3 +103,44 @@ def test_updates_may_be_text_or_results() -> None:
 def test_a_context_of_ones_own_needs_nothing() -> None:
     """S1-16: a tool can be called in a test without a run."""
     ToolContext()("nobody listens")
+
+
+@pytest.mark.parametrize(
+    ("part", "reason"),
+    [
+        ({"$ref": "#/$defs/none"}, "refers to a part that is not there"),
+        ({"$dynamicRef": "#none"}, "refers to a part that is not there"),
+        ({"$ref": "#/properties/x"}, "refers to itself without an end"),
+        ({"type": "strin"}, "is not valid"),
+    ],
+)
+def test_a_schema_that_cannot_be_checked_costs_the_call(part: dict[str, Json], reason: str) -> None:
+    """The fault is the tool's, so that the model does not correct its input in vain."""
+    tool = move({"type": "object", "properties": {"x": part}})
+
+    with pytest.raises(ToolError, match="move cannot be called: its schema") as caught:
+        check_input(tool, {"x": 1})
+
+    assert reason in str(caught.value)
+
+
+def test_patterns_are_left_to_the_tool() -> None:
+    """JavaScript's are no Python, and one of either may take for ever."""
+    part: Json = {"type": "string", "pattern": r"^(\p{L}+)+$"}
+    schema: dict[str, Json] = {
+        "type": "object",
+        "patternProperties": {r"\p{L}": part},
+        "additionalProperties": False,
+    }
+
+    assert check_input(move(schema), {"x": "a" * 40 + "!"}) == {"x": "a" * 40 + "!"}
+
+
+def test_only_the_first_faults_are_told() -> None:
+    """A thousand sentences would fill the context, and the first are enough to begin with."""
+    tool = move({"type": "object", "additionalProperties": {"type": "null"}})
+
+    with pytest.raises(ToolError) as caught:
+        check_input(tool, {f"key{at}": "x" * 5000 for at in range(1000)})
+
+    assert len(str(caught.value)) < 12_000

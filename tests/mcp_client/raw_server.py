@@ -8,6 +8,7 @@ raw_server.py '{"option": value, ...}':
     hang             read nothing, answer nothing
     stubborn         ignore SIGTERM and the end of stdin
     tools            the tools to list, as they are on the wire
+    tools_file       a file with them, where they are too many for a command line
     describe         file with the description of the tool `reply`
     instruct         file with the instructions
     pages            list one tool a page
@@ -87,6 +88,8 @@ def answer(message: dict[str, Any], options: dict[str, Any]) -> dict[str, Any] |
 
 def list_tools(options: dict[str, Any], start: int) -> dict[str, Any]:
     tools = options.get("tools", TOOLS)
+    if "tools_file" in options:
+        tools = json.loads(Path(options["tools_file"]).read_text())
     if "describe" in options:
         tools = [{**TOOLS[0], "description": Path(options["describe"]).read_text()}, *TOOLS[1:]]
     if not options.get("pages"):

@@ -1,0 +1,112 @@
+"""Check a tool's input against a JSON schema that a stranger may have written.
+
+A schema is data of a server: it may refer to nothing, to itself, or branch without an end. Whatever
+it does, a check ends soon, and with a sentence.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Any
+
+from jsonschema import Draft202012Validator, ValidationError
+from jsonschema.protocols import Validator
+from jsonschema.validators import extend, validator_for
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+from agent_cli.contracts.timeline import Json
+
+_STEPS_MAX = 50_000
+_FAULTS_MAX = 20
+_FAULT_CHARS_MAX = 500
+# The server's to check. Python reads the patterns of JavaScript differently, and one of them can
+# take for ever; what nothing else evaluated cannot be known without them.
+_NOT_CHECKED = ("pattern", "patternProperties", "unevaluatedProperties", "unevaluatedItems")
+
+Check = Callable[[Any, Any, Any, Any], Iterable[ValidationError] | None]
+_steps_left: ContextVar[list[int]] = ContextVar("_steps_left")
+
+
+class UncheckableSchema(Exception):
+    """The schema itself does not allow a check; says why in half a sentence."""
+
+
+class _TooManySteps(Exception):
+    """The schema branches beyond every use."""
+
+
+def schema_faults(schema: Mapping[str, Json], given: Json) -> list[str]:
+    """Return what is wrong with *given*, each fault with its path; at most 20, none over 500 long.
+
+    Regular expressions are not checked, and nothing is fetched from elsewhere.
+
+    Raises:
+        UncheckableSchema: A reference leads nowhere or in a circle, or the check takes too long.
+    """
+    _steps_left.set([_STEPS_MAX])
+    try:
+        dialect = validator_for(dict(schema), Draft202012Validator)
+        validator = _checker_of(dialect)(dict(schema), registry=Registry())
+        found = itertools.islice(validator.iter_errors(given), _FAULTS_MAX)
+        return [_sentence(error) for error in found]
+    except RecursionError:
+        raise UncheckableSchema("its schema refers to itself without an end") from None
+    except Unresolvable:
+        raise UncheckableSchema("its schema refers to a part that is not there") from None
+    except _TooManySteps:
+        raise UncheckableSchema("its schema has too many alternatives") from None
+    except Exception as error:
+        reason = " ".join(str(error).split())[:_FAULT_CHARS_MAX] or type(error).__name__
+        raise UncheckableSchema(f"its schema is not valid ({reason})") from error
+
+
+@lru_cache
+def _checker_of(base: type[Validator]) -> type[Validator]:
+    """Return *base* without what is not checked, counting its steps."""
+    checks: dict[str, Check] = {name: _counted(check) for name, check in _keywords(base)}
+    checks |= dict.fromkeys(_NOT_CHECKED, _no_check)
+    if "additionalProperties" in checks:
+        checks["additionalProperties"] = _without_patterns(checks["additionalProperties"])
+    checker: type[Validator] = extend(base, checks)
+    return checker
+
+
+def _keywords(base: type[Validator]) -> Iterator[tuple[str, Check]]:
+    yield from base.VALIDATORS.items()
+
+
+def _counted(check: Check) -> Check:
+    def counted(
+        validator: Any, value: Any, instance: Any, schema: Any
+    ) -> Iterable[ValidationError] | None:
+        left = _steps_left.get()
+        left[0] -= 1
+        if left[0] < 0:
+            raise _TooManySteps
+        return check(validator, value, instance, schema)
+
+    return counted
+
+
+def _no_check(_validator: Any, _value: Any, _instance: Any, _schema: Any) -> None:
+    """Accept everything."""
+
+
+def _without_patterns(check: Check) -> Check:
+    def unless_patterns(
+        validator: Any, value: Any, instance: Any, schema: Any
+    ) -> Iterable[ValidationError] | None:
+        # Which properties are additional cannot be said without the patterns.
+        if "patternProperties" in schema:
+            return None
+        return check(validator, value, instance, schema)
+
+    return unless_patterns
+
+
+def _sentence(error: ValidationError) -> str:
+    place = ".".join(map(str, error.absolute_path)) or "input"
+    text = f"{place}: {error.message}"
+    return text if len(text) <= _FAULT_CHARS_MAX else f"{text[: _FAULT_CHARS_MAX - 1]}…"

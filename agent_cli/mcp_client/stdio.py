@@ -1,0 +1,212 @@
+"""A server as a child process: one JSON-RPC message a line, over its standard streams.
+
+Replaces the SDK's transport, which hangs at a line it cannot decode, keeps a line without an end in
+memory however long it gets, and does not tell how the process ended.
+"""
+
+import asyncio
+import contextlib
+import json
+import re
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TextIO, TypeAlias
+
+import anyio
+import mcp_types
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+from pydantic_core import PydanticSerializationError
+
+from agent_cli.mcp_client.surrogates import mend_surrogates
+from agent_cli.system.left_behind import kill_left
+from agent_cli.system.supervisor import supervised
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+
+MARK = "AGENT_CLI_MCP_RUN"
+"""A variable in the environment of each server, by which its processes are found."""
+
+LINE_BYTES_MAX = 32 * 1024 * 1024
+_BYTES_A_READ = 65_536
+_FLUSH_S = 0.5
+# The supervisor gives the server a second after the end of its input, then half a second more.
+_END_S = 2.0
+_TERMINATE_S = 1.0
+_POLL_S = 0.01
+_RESPONSE = re.compile(rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(?P<id>\d+)\s*,')
+Item: TypeAlias = SessionMessage | Exception
+
+
+@dataclass(slots=True, kw_only=True)
+class StdioProcess:
+    """One run of a server; `transport()` starts it and is used once.
+
+    Attributes:
+        command: The program and its arguments.
+        folder: Where it starts; None is where we are.
+        stderr: Where its standard error goes.
+        has_answered: Whether the handshake is over: then it may finish its work before it ends.
+        fault: Why we ended the connection, "" when we did not.
+    """
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    folder: str | None
+    stderr: TextIO
+    has_answered: bool = False
+    fault: str = ""
+    _process: asyncio.subprocess.Process | None = field(default=None, init=False)
+    _mark: str = field(default_factory=lambda: uuid.uuid4().hex, init=False)
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended, as a shell counts it; None while it runs or when nobody knows."""
+        code = self._process.returncode if self._process else None
+        return code if code is None or code >= 0 else 128 - code
+
+    @asynccontextmanager
+    async def transport(self) -> AsyncIterator["TransportStreams"]:
+        """Start the process; in the end, end it and everything it started.
+
+        Raises:
+            OSError: It cannot be started.
+        """
+        process = self._process = await asyncio.create_subprocess_exec(
+            *supervised(self.command),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=self.stderr,
+            env={**self.environment, MARK: self._mark},
+            cwd=self.folder,
+            start_new_session=True,
+        )
+        try:
+            to_us, incoming = anyio.create_memory_object_stream[Item](0)
+            outgoing, from_us = anyio.create_memory_object_stream[SessionMessage](0)
+            async with anyio.create_task_group() as tasks:
+                written = anyio.Event()
+                tasks.start_soon(self._read, process, to_us)
+                tasks.start_soon(_write, process, from_us, to_us, written)
+                try:
+                    yield incoming, outgoing
+                finally:
+                    incoming.close()
+                    outgoing.close()
+                    with anyio.move_on_after(_FLUSH_S):
+                        await written.wait()
+                    await self._end(process)
+                    tasks.cancel_scope.cancel()
+        finally:
+            self._kill(process)
+
+    async def _read(
+        self, process: asyncio.subprocess.Process, to_us: MemoryObjectSendStream[Item]
+    ) -> None:
+        assert process.stdout is not None
+        line = bytearray()
+        with to_us:
+            while chunk := await process.stdout.read(_BYTES_A_READ):
+                *ends, rest = chunk.split(b"\n")
+                for end in ends:
+                    line += end
+                    if not await _delivered(bytes(line), to_us):
+                        break
+                    line.clear()
+                line += rest
+                if len(line) > LINE_BYTES_MAX:
+                    limit = LINE_BYTES_MAX // 1024 // 1024
+                    self.fault = f"it sent a line of more than {limit} MB"
+                    break
+        # A server that is still writing would not see that its input ended.
+        while await process.stdout.read(_BYTES_A_READ):
+            pass
+
+    async def _end(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        process.stdin.close()
+        if self.has_answered and not self.fault and await _ended_within(process, _END_S):
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        await _ended_within(process, _TERMINATE_S)
+
+    def _kill(self, process: asyncio.subprocess.Process) -> None:
+        """End at once what is left; nothing is, unless the supervisor itself was killed."""
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+        if process.returncode is None or process.returncode < 0:
+            kill_left(process.pid, f"{MARK}={self._mark}")
+
+
+async def _delivered(line: bytes, to_us: MemoryObjectSendStream[Item]) -> bool:
+    """Pass one line on; return whether somebody is there who takes it."""
+    try:
+        await to_us.send(_parsed(line))
+    except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+        return False
+    return True
+
+
+def _parsed(line: bytes) -> Item:
+    text = mend_surrogates(line.decode(errors="replace").encode())
+    try:
+        return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(text, by_name=False))
+    except ValueError as error:
+        return _parsed_slowly(text) or error
+
+
+def _parsed_slowly(text: bytes) -> SessionMessage | None:
+    """Return a message that is nested deeper than the SDK reads, None for no message.
+
+    Nobody waits in vain for one that cannot be read at all: its request is answered with an error.
+    """
+    if not (start := _RESPONSE.match(text)):
+        return None
+    try:
+        message = mcp_types.jsonrpc_message_adapter.validate_python(json.loads(text), by_name=False)
+    except (ValueError, RecursionError):
+        fault = mcp_types.ErrorData(code=mcp_types.PARSE_ERROR, message="its answer is not JSON")
+        message = mcp_types.JSONRPCError(jsonrpc="2.0", id=int(start["id"]), error=fault)
+    return SessionMessage(message)
+
+
+async def _write(
+    process: asyncio.subprocess.Process,
+    from_us: MemoryObjectReceiveStream[SessionMessage],
+    to_us: MemoryObjectSendStream[Item],
+    written: anyio.Event,
+) -> None:
+    assert process.stdin is not None
+    try:
+        async with from_us:
+            async for item in from_us:
+                process.stdin.write(_line(item) + b"\n")
+                await process.stdin.drain()
+    except OSError:
+        # It takes nothing more: whoever waits for an answer must learn that none will come.
+        to_us.close()
+    finally:
+        written.set()
+
+
+def _line(item: SessionMessage) -> bytes:
+    message = item.message
+    try:
+        return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+    except PydanticSerializationError:
+        # Half a character, out of an argument that a model wrote.
+        text = json.dumps(message.model_dump(by_alias=True, exclude_unset=True))
+        return mend_surrogates(text.encode())
+
+
+async def _ended_within(process: asyncio.subprocess.Process, limit_s: float) -> bool:
+    with anyio.move_on_after(limit_s):
+        # Not `wait()`: it also waits for the end of pipes, which a grandchild may hold open.
+        while process.returncode is None:  # noqa: ASYNC110
+            await anyio.sleep(_POLL_S)
+    return process.returncode is not None

@@ -1,0 +1,59 @@
+"""Replace lone surrogates in JSON text: no UTF-8 can carry them, and the SDK's parser refuses them.
+
+JavaScript servers cut texts in the middle of an emoji and write half of it as `\\ud83d`.
+"""
+
+import re
+
+_ESCAPE = re.compile(
+    rb"\\(?:"
+    rb"u[dD][89aAbB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair: kept
+    rb"|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})"
+    rb"|.)",
+    re.DOTALL,
+)
+_HIGH_AT_END = re.compile(rb"\\u[dD][89aAbB][0-9a-fA-F]{2}\Z")
+_PAIR_BYTES = 12
+_HELD_MAX = 65_536
+
+
+def mend_surrogates(data: bytes) -> bytes:
+    """Return *data*, JSON text, with U+FFFD for each escape that is half a character."""
+    if b"\\ud" not in data and b"\\uD" not in data:
+        return data
+    return _ESCAPE.sub(lambda found: rb"\ufffd" if found["lone"] else found[0], data)
+
+
+class SurrogateMender:
+    """`mend_surrogates` for text that arrives in pieces."""
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Return what of the text so far cannot be changed by what is to come."""
+        data = self._held + chunk
+        end = _end_of_whole_escapes(data)
+        self._held = data[end:]
+        return mend_surrogates(data[:end])
+
+    def flush(self) -> bytes:
+        """Return the rest."""
+        rest, self._held = self._held, b""
+        return mend_surrogates(rest)
+
+
+def _end_of_whole_escapes(data: bytes) -> int:
+    at = data.find(b"\\", max(0, len(data) - _PAIR_BYTES + 1))
+    if at < 0:
+        return len(data)
+    at = _start_of_run(data, at)
+    if _HIGH_AT_END.search(data, max(0, at - 6), at):
+        at = _start_of_run(data, at - 6)
+    # A text of nothing but backslashes is held back no longer than this.
+    return at if len(data) - at <= _HELD_MAX else len(data)
+
+
+def _start_of_run(data: bytes, at: int) -> int:
+    """Return where the backslashes before *at* begin: only from there is it known which escape."""
+    return len(data[:at].rstrip(b"\\"))

@@ -1,0 +1,103 @@
+"""Whatever a server says its tools take: a run goes on, nothing freezes, and the tool is named."""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_cli.contracts.messages import ToolResultMessage
+from agent_cli.contracts.timeline import Json
+from agent_cli.mcp_client import McpServers, Phase
+from tests.fakes import calls, says, scripted_agent, tool_use
+from tests.mcp_client.hostile_schemas import HOSTILE
+
+if TYPE_CHECKING:
+    from tests.mcp_client.conftest import RawServer
+
+LIMIT_S = 60
+FREEZE_MAX_S = 1.0
+# Forty letters that a catastrophic pattern almost matches.
+GIVEN: Json = {"a": "a" * 40 + "!"}
+
+
+@pytest.fixture
+async def servers(raw_server: "RawServer", tmp_path: Path) -> AsyncIterator[McpServers]:
+    """Run one server that lists every hostile tool, and a good one behind them."""
+    tools = [{"name": name, "inputSchema": schema} for name, (_, schema) in HOSTILE.items()]
+    tools.append({"name": "good", "inputSchema": {"type": "object"}})
+    listed = tmp_path / "tools.json"
+    listed.write_text(json.dumps(tools))
+    async with McpServers(os.environ) as running, no_freeze():
+        running.start([raw_server({"tools_file": str(listed)})])
+        assert await running.wait_started(LIMIT_S)
+        yield running
+
+
+@asynccontextmanager
+async def no_freeze() -> AsyncIterator[None]:
+    """Fail when the event loop works for a second without a pause; other processes do not count."""
+    longest_s = 0.0
+
+    async def beat() -> None:
+        nonlocal longest_s
+        while True:
+            before_s = time.thread_time()
+            await asyncio.sleep(0)
+            longest_s = max(longest_s, time.thread_time() - before_s)
+            await asyncio.sleep(0.005)
+
+    async with asyncio.TaskGroup() as tasks:
+        beating = tasks.create_task(beat())
+        yield
+        beating.cancel()
+    assert longest_s < FREEZE_MAX_S
+
+
+def named(fate: str) -> set[str]:
+    return {name for name, (its, _) in HOSTILE.items() if its == fate}
+
+
+def test_there_are_fifty() -> None:
+    assert len(HOSTILE) == 50
+
+
+async def test_what_cannot_be_sent_is_left_out_and_named(servers: McpServers) -> None:
+    """Sent, one such schema would fail every prompt, and nobody would know whose it is."""
+    [state] = servers.states()
+    offered = {tool.name.removeprefix("mcp__raw__") for tool in servers.tools()}
+    noted = {note.split(maxsplit=2)[1] for note in state.notes if " is left out: " in note}
+
+    assert state.phase is Phase.READY
+    assert noted == named("left out")
+    assert offered == {*named("called"), *named("not callable"), "good"}
+    for tool in servers.tools():
+        json.dumps(tool.spec.input_schema, allow_nan=False, ensure_ascii=False).encode()
+
+
+async def test_a_call_is_an_answer_and_the_calls_beside_it_run(servers: McpServers) -> None:
+    """A bad reference or a catastrophic pattern costs its own call, and the model reads why."""
+    names = [tool.name for tool in servers.tools()]
+    uses = [tool_use(name, GIVEN, f"t{at}") for at, name in enumerate(names)]
+    agent, _, events = scripted_agent(calls(*uses), says("done"), tools=servers.tools())
+
+    async with no_freeze():
+        result = await agent.prompt("Call them all.")
+
+    results = {
+        names[int(message.tool_call_id.removeprefix("t"))]: message
+        for message in agent.conversation.messages()
+        if isinstance(message, ToolResultMessage)
+    }
+    assert result.stop_reason == "end_turn", events[-1]
+    assert len(results) == len(names)
+    for name, message in results.items():
+        refused = name.removeprefix("mcp__raw__") in named("not callable")
+        text = str(message.content)
+        assert message.is_error == refused, (name, text)
+        assert (f"{name} cannot be called: its schema" if refused else "answered") in text
