@@ -149,8 +149,12 @@ class Conversation(Record):
         return prompt
 
     def add_user(self, message: UserMessage, *, model: Model | None = None) -> None:
-        """Append a message that was steered into the running prompt, or start a prompt with it."""
-        if not self._prompts or self._prompts[-1].state == "completed":
+        """Append a message that was steered into the running prompt, or start a prompt with it.
+
+        A prompt that was refused takes no message: it would be left out of the context with it.
+        """
+        last = self._prompts[-1] if self._prompts else None
+        if last is None or last.state == "completed" or projection.is_refused(last):
             self.begin(message, model=model)
         else:
             self._append(UserOutput(new_id(), self._now(), message.content))

@@ -123,7 +123,7 @@ def shown(prompts: Sequence[Prompt]) -> list[Output]:
     gone: dict[str, int] = {}
     for prompt in prompts:
         said = [*_with_input(prompt, after=kept), *prompt.output]
-        if _refused(prompt):
+        if is_refused(prompt):
             # A cut made meanwhile still counts, and may begin with what is left out here.
             gone |= {output.id: len(kept) for output in said}
             said = [out for out in said if isinstance(out, CompactionOutput | TrimOutput)]
@@ -131,7 +131,8 @@ def shown(prompts: Sequence[Prompt]) -> list[Output]:
     return list(_fold(_cut(kept, gone)))
 
 
-def _refused(prompt: Prompt) -> bool:
+def is_refused(prompt: Prompt) -> bool:
+    """Return whether the model refused *prompt* at once: all of it is left out of the context."""
     reasons = [out.reason for out in prompt.output if isinstance(out, DiscardedOutput)]
     replied = any(isinstance(out, ReplyOutput) for out in prompt.output)
     return "refusal" in reasons and not replied
@@ -208,7 +209,7 @@ def to_api(llm_messages: Sequence[LlmMessage]) -> list[Block]:
     """Return *llm_messages* as the `messages` of the Messages API.
 
     Neighbours of one role become one message, blank text is left out (the API refuses it), and an
-    empty tool result says so.
+    empty tool result says so. A reply that is to be continued must not end in white space.
     """
     sent: list[Block] = []
     for message in llm_messages:
@@ -221,7 +222,19 @@ def to_api(llm_messages: Sequence[LlmMessage]) -> list[Block]:
             merged.extend(content)
         else:
             sent.append({"role": role, "content": content})
+    if sent and sent[-1]["role"] == "assistant":
+        merged = sent[-1]["content"]
+        assert isinstance(merged, list)
+        sent[-1] = {**sent[-1], "content": _without_space_at_end(merged)}
     return sent
+
+
+def _without_space_at_end(content: list[Json]) -> list[Json]:
+    match content:
+        case [*before, {"type": "text", "text": str(text)} as last]:
+            return [*before, {**last, "text": text.rstrip()}]
+        case _:
+            return content
 
 
 def _role_and_content(message: LlmMessage) -> tuple[str, list[Json]]:

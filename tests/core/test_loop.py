@@ -41,6 +41,7 @@ from agent_cli.contracts.provider import (
     ModelRequest,
     Provider,
     ProviderRegistry,
+    Reply,
     ReplyEnd,
     ReplyStart,
     Retrying,
@@ -434,6 +435,16 @@ async def test_a_paused_reply_is_continued() -> None:
     assert model.sent()[-1] == {"role": "assistant", "content": [text_block("Searching")]}
 
 
+async def test_a_paused_reply_that_ends_in_white_space_is_sent_without_it() -> None:
+    """S0-43: the API refuses a last message that does; the record keeps the text as it came."""
+    agent, model, _ = scripted_agent(says("Searching \n", stop_reason="pause_turn"), says("Found."))
+
+    await agent.prompt("go")
+
+    assert model.sent()[-1] == {"role": "assistant", "content": [text_block("Searching")]}
+    assert [m.text for m in agent.state.messages] == ["go", "Searching \n", "Found."]
+
+
 async def test_a_refused_exchange_is_not_sent_again() -> None:
     """S0-43: neither what the model refused nor the refusal."""
     agent, model, _ = scripted_agent(says("I cannot", stop_reason="refusal"), says("ok"))
@@ -442,6 +453,47 @@ async def test_a_refused_exchange_is_not_sent_again() -> None:
     await agent.prompt("something good")
 
     assert model.sent() == [{"role": "user", "content": [text_block("something good")]}]
+
+
+@pytest.mark.parametrize("before", [[], [says("Hello ")]], ids=["first", "second"])
+@pytest.mark.parametrize("queue", ["steer", "follow_up"])
+async def test_a_message_queued_before_a_refusal_is_the_next_prompt(
+    queue: str, before: list[Reply]
+) -> None:
+    """S0-43, S0-48: the refused prompt is taken out; what was queued meanwhile is asked."""
+    gate = Gate()
+    refused = [gate, *stream_of(says("I cannot", stop_reason="refusal"))]
+    agent, model, events = scripted_agent(*before, refused, says("ok"))
+    for _ in before:
+        await agent.prompt("hi")
+    events.clear()
+    running = asyncio.ensure_future(agent.prompt("something bad"))
+    await asyncio.wait_for(gate.reached.wait(), LIMIT_S)
+
+    getattr(agent, queue)(UserMessage.of("something good"))
+    gate.open()
+    result = await asyncio.wait_for(running, LIMIT_S)
+
+    assert (result.stop_reason, result.error) == ("end_turn", None)
+    assert users(model.requests[-1].messages) == ["hi"] * len(before) + ["something good"]
+    assert [prompt.state for prompt in agent.conversation.prompts[-2:]] == ["completed"] * 2
+    check_run(events)
+
+
+async def test_a_refusal_in_the_middle_of_a_prompt_keeps_what_was_answered_before() -> None:
+    """S0-43: only a prompt without any reply is taken out, so a message steered into it stays."""
+    gate = Gate()
+    refused = [gate, *stream_of(says("I cannot", stop_reason="refusal"))]
+    agent, model, _ = scripted_agent(calls(tool_use("look")), refused, says("ok"), tools=[LOOK])
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(gate.reached.wait(), LIMIT_S)
+
+    agent.steer(UserMessage.of("and now?"))
+    gate.open()
+    await asyncio.wait_for(running, LIMIT_S)
+
+    assert users(model.requests[-1].messages) == ["go", "and now?"]
+    assert len(agent.conversation.prompts) == 1
 
 
 @pytest.mark.parametrize("stop_reason", ["max_tokens", "end_turn", "pause_turn"])

@@ -331,6 +331,34 @@ async def test_no_tool_starts_after_the_run_was_stopped(index: int) -> None:
     assert started_late == []
 
 
+REFUSED = says("I cannot", stop_reason="refusal")
+
+
+@pytest.mark.parametrize("queue", ["steer", "follow_up"])
+@pytest.mark.parametrize("index", range(20))
+@pytest.mark.parametrize("asks_first", [False, True])
+async def test_a_message_queued_at_any_event_around_a_refusal_is_asked(
+    index: int, queue: str, *, asks_first: bool
+) -> None:
+    """S0-43, S0-48: every request is valid, and the last one ends with what was queued."""
+    asks = [calls(tool_use("work", {"do": "return"}))] if asks_first else []
+    agent, model, events = scripted_agent(*asks, REFUSED, says("ok"), says("ok"), tools=TOOLS)
+    message = UserMessage.of("queued")
+
+    def put(_event: Event) -> None:
+        if len(events) == index + 1:
+            getattr(agent, queue)(message)
+
+    agent.subscribe(put)
+    await asyncio.wait_for(agent.prompt("go"), LIMIT_S)
+    check_run(events)
+    if agent.has_queued_messages():  # it came too late for the run
+        await asyncio.wait_for(agent.continue_(), LIMIT_S)
+
+    assert model.sent()[-1]["role"] == "user"
+    assert "queued" in str(model.sent()[-1])
+
+
 @pytest.mark.parametrize("fault", [ModelError("gone"), RuntimeError("a bug")])
 @pytest.mark.parametrize("position", range(5))
 async def test_a_stream_may_break_at_every_event(position: int, fault: Exception) -> None:
