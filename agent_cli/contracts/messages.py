@@ -7,6 +7,13 @@ from typing import ClassVar, TypeAlias
 
 from agent_cli.contracts.timeline import NO_USAGE, Block, Json, Usage, text_block, text_of
 
+_CUT_OFF = frozenset({"max_tokens", "model_context_window_exceeded"})
+
+
+def is_cut_off(stop_reason: str) -> bool:
+    """Return whether a reply that ended so may end in the middle of a tool call."""
+    return stop_reason in _CUT_OFF
+
 
 def now_ms() -> int:
     """Return the Unix time in whole milliseconds."""

@@ -12,7 +12,12 @@ from typing import NoReturn
 from agent_cli.contracts import events
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, ContextOverflow, LimitReached
-from agent_cli.contracts.messages import CustomMessage, ToolResultMessage, UserMessage
+from agent_cli.contracts.messages import (
+    CustomMessage,
+    ToolResultMessage,
+    UserMessage,
+    is_cut_off,
+)
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.executor import Executor
 from agent_cli.core.loop_config import LoopConfig, Turn, queued, settled
@@ -94,7 +99,7 @@ class Run:
             executor = Executor(turn)
             results = await executor.run()
             # Calls that were cut off are asked for once more, smaller; twice in a row is enough.
-            cut_off = stop_reason != "tool_use"
+            cut_off = is_cut_off(stop_reason)
             again, self._cut_off = not (cut_off and self._cut_off), cut_off
             return again, executor.steering
         except ContextOverflow:

@@ -8,6 +8,7 @@ import structlog
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.messages import is_cut_off
 from agent_cli.contracts.timeline import Pending, ToolOutput
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolResult, Verdict, check_input
 from agent_cli.core.loop_config import Turn, settled
@@ -46,12 +47,13 @@ async def check_all(
 ) -> tuple[list[CheckedCall], dict[str, Ask]]:
     """Decide about the calls of a batch: what may run now, and what a person must be asked.
 
-    Nothing runs after a reply that did not end with "tool_use": its last call may be half a call.
+    Nothing runs after a reply that was cut off: its last call may be half a call. Any other stop
+    reason is no reason: some servers say "end_turn" after a complete call.
     One at a time, in call order: two questions on one terminal would overlap. Calls behind the
     first question are in neither (`approval="defer"`), or nothing may run (`"batch"`).
     """
     stop_reason = turn.conversation.last_reply().stop_reason
-    if stop_reason != "tool_use":
+    if is_cut_off(stop_reason):
         return [refuse(call, _CUT_OFF % stop_reason) for call in calls], {}
     ready: list[CheckedCall] = []
     asks: dict[str, Ask] = {}

@@ -143,11 +143,25 @@ def _with_input(prompt: Prompt, *, after: Sequence[Output]) -> list[Output]:
     if prompt.input is not None:
         return [prompt.input]
     asks = prompt.state != "completed" or any(isinstance(o, ReplyOutput) for o in prompt.output)
-    last = next((o for o in reversed(after) if isinstance(o, ReplyOutput | UserOutput)), None)
-    answered = last is None or (isinstance(last, ReplyOutput) and last.stop_reason != "tool_use")
-    if not (asks and answered):
+    if not asks or _awaits_reply(after):
         return []
     return [UserOutput(prompt.id, prompt.at_ms, (text_block(TRIGGER_TEXT),))]
+
+
+def _awaits_reply(outputs: Sequence[Output]) -> bool:
+    """Return whether *outputs* end with a user's message or with the results of calls."""
+    reply_id = None
+    for output in reversed(outputs):
+        match output:
+            case UserOutput():
+                return reply_id is None
+            case ReplyOutput() if reply_id is not None:
+                return False
+            case ReplyOutput():
+                reply_id = output.reply_id
+            case ToolOutput() if output.reply_id == reply_id:
+                return True
+    return False
 
 
 def _cut(shown: list[Output], gone: Mapping[str, int]) -> list[Output]:
@@ -230,11 +244,10 @@ def to_api(llm_messages: Sequence[LlmMessage]) -> list[Block]:
 
 
 def _without_space_at_end(content: list[Json]) -> list[Json]:
-    match content:
-        case [*before, {"type": "text", "text": str(text)} as last]:
-            return [*before, {**last, "text": text.rstrip()}]
-        case _:
-            return content
+    last = content[-1]
+    if not isinstance(last, dict) or last["type"] != "text":
+        return content
+    return [*content[:-1], {**last, "text": str(last["text"]).rstrip()}]
 
 
 def _role_and_content(message: LlmMessage) -> tuple[str, list[Json]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agent_cli.contracts.errors import ModelError
-from agent_cli.contracts.messages import AssistantMessage, now_ms
+from agent_cli.contracts.messages import AssistantMessage, is_cut_off, now_ms
 from agent_cli.contracts.provider import (
     Reply,
     ReplyEnd,
@@ -101,8 +101,8 @@ class StreamProcessor:
 
 
 def digest(reply: Reply) -> StreamResult:
-    """Return what a complete reply says, in S4's terms; calls only if they are meant to run."""
+    """Return what a complete reply says, in S4's terms; calls only if they are complete."""
     message = AssistantMessage(reply.content)
-    calls = message.tool_calls if reply.stop_reason == "tool_use" else ()
-    reason = _FINISH_REASONS.get(reply.stop_reason, "stop")
+    calls = () if is_cut_off(reply.stop_reason) else message.tool_calls
+    reason = "tool_calls" if calls else _FINISH_REASONS.get(reply.stop_reason, "stop")
     return StreamResult(message.thinking, message.text, calls, reason)

@@ -274,3 +274,21 @@ def test_results_are_never_older_than_the_one_before() -> None:
     told = messages([first, second, ReplyOutput("3", 1, "r", "m", "tool_use")])
 
     assert [message.timestamp for message in told] == [1, 9, 9]
+
+
+@pytest.mark.parametrize("stop_reason", ["tool_use", "end_turn", "max_tokens"])
+def test_a_prompt_without_input_goes_on_from_results_whatever_the_stop_reason(
+    stop_reason: str,
+) -> None:
+    """C23: results are the user's message already; a stand-in behind them would be noise."""
+    conversation = Conversation()
+    conversation.begin(UserMessage.of("go"))
+    conversation.add_reply(calls(tool_use("look"), stop_reason=stop_reason))
+    conversation.settle_call("t1", Success((text_block("a tree"),)))
+    conversation.begin()
+
+    assert [message.role for message in conversation.context()] == [
+        "user",
+        "assistant",
+        "toolResult",
+    ]

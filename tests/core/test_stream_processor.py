@@ -72,6 +72,15 @@ async def test_a_call_that_was_cut_off_is_no_call() -> None:
     assert not has_tool_calls(result)
 
 
+async def test_a_complete_call_is_a_call_whatever_the_stop_reason() -> None:
+    """S4-02: some servers end a reply with calls like an answer."""
+    use = tool_use("a")
+
+    result = await processed(calls(use, stop_reason="end_turn"))
+
+    assert (result.tool_calls, result.finish_reason) == ((use,), "tool_calls")
+
+
 async def test_a_stream_without_an_end_is_an_error() -> None:
     """S4-01: half a reply is not a result."""
     with pytest.raises(ModelError, match="complete reply"):
