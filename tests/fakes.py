@@ -42,8 +42,8 @@ from agent_cli.contracts.provider import (
 from agent_cli.contracts.timeline import Block, Json, Usage, text_block
 from agent_cli.contracts.tooling import Execute, Tool, ToolContext, ToolResult
 from agent_cli.core.agent import Agent
+from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.projection import problems, to_api
 
 MODEL = Model("scripted-model", api="scripted", provider="nobody")
 LIMIT_S = 10.0

@@ -7,6 +7,9 @@ from typing import ClassVar, TypeAlias
 
 from agent_cli.contracts.timeline import NO_USAGE, Block, Json, Usage, text_block, text_of
 
+INCOMPLETE = frozenset({"aborted", "error", "refusal", "context_window"})
+"""Stop reasons of replies that are shown and recorded but are not part of the history."""
+
 _CUT_OFF = frozenset({"max_tokens", "model_context_window_exceeded"})
 
 

@@ -40,6 +40,7 @@ from agent_cli.contracts.timeline import (
     text_block,
 )
 from agent_cli.core import projection
+from agent_cli.core.api_messages import not_blank
 from agent_cli.core.recorded_calls import Record, new_id
 
 UNANSWERED = "No result was recorded for this call."
@@ -96,7 +97,7 @@ class Conversation(Record):
 
     def require_ready_for(self, message: UserMessage | None) -> None:
         """Raise `ConversationError` if *message* is empty, or while a call waits for a decision."""
-        if message and not projection.not_blank(message.content):
+        if message and not not_blank(message.content):
             raise ConversationError("there is nothing to send: a message needs text or an image")
         if self.waiting:
             waiting = ", ".join(call.tool_call_id for call in self.questions())

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from agent_cli.contracts.errors import ConversationError
 from agent_cli.contracts.messages import (
+    INCOMPLETE,
     AssistantMessage,
     CustomMessage,
     Message,
@@ -13,7 +14,6 @@ from agent_cli.contracts.messages import (
 from agent_cli.contracts.provider import Reply
 from agent_cli.contracts.timeline import Error, Success
 from agent_cli.core.conversation import UNANSWERED, Conversation
-from agent_cli.core.projection import INCOMPLETE
 
 
 def conversation_of(messages: Iterable[Message], *, user_id: str = "local") -> Conversation:

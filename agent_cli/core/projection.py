@@ -1,4 +1,4 @@
-"""From the timeline to what others read: messages for people, context for the model, API dicts.
+"""From the timeline to what others read: messages for people, context for the model.
 
 Pure and stable: the same timeline gives the same bytes, and appending to it never changes what an
 earlier request held (prompt caches and signed thinking depend on it). Lossy on purpose: widgets,
@@ -11,7 +11,6 @@ from dataclasses import replace
 from agent_cli.contracts.messages import (
     AssistantMessage,
     CustomMessage,
-    LlmMessage,
     Message,
     ToolResultMessage,
     UserMessage,
@@ -24,7 +23,6 @@ from agent_cli.contracts.timeline import (
     DiscardedOutput,
     Error,
     FileOutput,
-    Json,
     Output,
     Pending,
     Prompt,
@@ -34,9 +32,6 @@ from agent_cli.contracts.timeline import (
     UserOutput,
     text_block,
 )
-
-INCOMPLETE = frozenset({"aborted", "error", "refusal", "context_window"})
-"""Stop reasons of replies that are shown and recorded but are not part of the history."""
 
 TRIGGER_TEXT = "(no input: go on)"
 INTERRUPTED_TEXT = "[The user interrupted the reply here.]"
@@ -217,89 +212,3 @@ def _with_notes(call: ToolOutput, notes: Sequence[Block]) -> ToolOutput:
         return call
     result = type(call.result)((*call.result.content, *notes), call.result.details)
     return replace(call, result=result)
-
-
-def to_api(llm_messages: Sequence[LlmMessage]) -> list[Block]:
-    """Return *llm_messages* as the `messages` of the Messages API.
-
-    Neighbours of one role become one message, blank text is left out (the API refuses it), and an
-    empty tool result says so. A reply that is to be continued must not end in white space.
-    """
-    sent: list[Block] = []
-    for message in llm_messages:
-        role, content = _role_and_content(message)
-        if not content:
-            continue
-        if sent and sent[-1]["role"] == role:
-            merged = sent[-1]["content"]
-            assert isinstance(merged, list)
-            merged.extend(content)
-        else:
-            sent.append({"role": role, "content": content})
-    if sent and sent[-1]["role"] == "assistant":
-        merged = sent[-1]["content"]
-        assert isinstance(merged, list)
-        sent[-1] = {**sent[-1], "content": _without_space_at_end(merged)}
-    return sent
-
-
-def _without_space_at_end(content: list[Json]) -> list[Json]:
-    last = content[-1]
-    if not isinstance(last, dict) or last["type"] != "text":
-        return content
-    return [*content[:-1], {**last, "text": str(last["text"]).rstrip()}]
-
-
-def _role_and_content(message: LlmMessage) -> tuple[str, list[Json]]:
-    match message:
-        case UserMessage():
-            return "user", [*not_blank(message.content)]
-        case ToolResultMessage():
-            content = not_blank(message.content) or [text_block("(no output)")]
-            block: Block = {
-                "type": "tool_result",
-                "tool_use_id": message.tool_call_id,
-                "content": [*content],
-            }
-            return "user", [block | {"is_error": True} if message.is_error else block]
-        case AssistantMessage():
-            complete = message.stop_reason not in INCOMPLETE
-            return "assistant", [*not_blank(message.content)] if complete else []
-
-
-def not_blank(content: Iterable[Block]) -> list[Block]:
-    """Return *content* without text blocks that hold nothing but white space."""
-    # Not strip: it would copy all the text there is, for every request.
-    return [
-        b for b in content if b["type"] != "text" or not (str(b.get("text", "")) or " ").isspace()
-    ]
-
-
-def problems(api_messages: Sequence[Block]) -> list[str]:
-    """Return why the API would refuse *api_messages*, a sentence each; empty when it takes them."""
-    found: list[str] = []
-    seen: set[str] = set()
-    open_ids: list[str] = []
-    for index, message in enumerate(api_messages):
-        content = message["content"]
-        blocks = [b for b in content if isinstance(b, dict)] if isinstance(content, list) else []
-        role = message["role"]
-        if not blocks:
-            found.append(f"message {index} is empty")
-        if index == 0 and role != "user":
-            found.append("the first message is not the user's")
-        if index and role == api_messages[index - 1]["role"]:
-            found.append(f"messages {index - 1} and {index} have the same role")
-        results = [str(b["tool_use_id"]) for b in blocks if b["type"] == "tool_result"]
-        if sorted(results) != sorted(open_ids):
-            found.append(f"message {index} answers {results}, open are {open_ids}")
-        if any(b["type"] != "tool_result" for b in blocks[: len(results)]):
-            found.append(f"message {index} has something before its tool results")
-        open_ids = [str(b["id"]) for b in blocks if b["type"] == "tool_use"]
-        found += [f"tool use id {use!r} is not unique" for use in open_ids if use in seen]
-        seen.update(open_ids)
-    if open_ids:
-        found.append(f"tool uses {open_ids} have no results")
-    if api_messages and api_messages[-1]["role"] != "user":
-        found.append("the last message is not the user's")
-    return found

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Block, Json
-from agent_cli.core.projection import to_api
+from agent_cli.core.api_messages import to_api
 from agent_cli.providers.thinking import BINDING_BETA, thinking_parameters
 
 HOUR: Json = {"type": "ephemeral", "ttl": "1h"}

@@ -11,8 +11,8 @@ from agent_cli.attachments.images import read_image
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import text_block
+from agent_cli.core.api_messages import to_api
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.projection import to_api
 from agent_cli.policies.estimate import IMAGE_TOKENS, estimate_tokens
 
 

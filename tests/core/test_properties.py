@@ -17,8 +17,8 @@ from agent_cli.contracts.provider import Reply, ReplyStart, Retrying, TextDelta
 from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolContext, ToolResult, Verdict
 from agent_cli.core.agent import Agent
+from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.projection import problems, to_api
 from agent_cli.core.run_result import RunResult
 from tests.fakes import (
     LIMIT_S,

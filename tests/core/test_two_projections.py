@@ -14,9 +14,9 @@ from agent_cli.contracts.timeline import (
     text_block,
 )
 from agent_cli.core.agent import Agent
+from agent_cli.core.api_messages import to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.projection import to_api
 from tests.core.chat_projection import ChatModel, to_chat
 from tests.fakes import MODEL, ScriptedModel, calls, returns, says, tool, tool_use
 

@@ -10,9 +10,9 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Reply
 from agent_cli.contracts.timeline import Usage, text_block
 from agent_cli.contracts.tooling import Approval
+from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.projection import problems, to_api
 from agent_cli.policies.budget import Budget
 from tests.fakes import MODEL, returns, scripted_agent, tool, tool_use
 from tests.policies.histories import Listener, llm, turn_of

@@ -11,9 +11,9 @@ from agent_cli.contracts.events import Compacted, Event, MessageStart, PromptOut
 from agent_cli.contracts.messages import AssistantMessage, UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import TrimOutput, Usage
+from agent_cli.core.api_messages import problems
 from agent_cli.core.history_repair import conversation_of
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.projection import problems
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.estimate import estimate_tokens
 from agent_cli.policies.summarizer import Summarizer

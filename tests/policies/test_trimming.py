@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from agent_cli.contracts.messages import Message, ToolResultMessage
 from agent_cli.contracts.timeline import Prompt
+from agent_cli.core.api_messages import problems
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.projection import problems
 from agent_cli.policies.trimming import Trimming, trim_history
 from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use
 from tests.policies.histories import (

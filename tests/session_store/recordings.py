@@ -32,9 +32,9 @@ from agent_cli.contracts.timeline import (
 )
 from agent_cli.contracts.tooling import Allow, Ask, Tool, ToolContext, ToolResult, Verdict
 from agent_cli.core.agent import Agent
+from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.projection import problems, to_api
 from agent_cli.core.recorded_calls import Record
 from agent_cli.session_store.session import Session
 from agent_cli.session_store.store import SessionStore

@@ -1,0 +1,77 @@
+"""What is sent is what the API accepts, and what it would refuse is named."""
+
+import pytest
+
+from agent_cli.contracts.messages import (
+    AssistantMessage,
+    LlmMessage,
+    ToolResultMessage,
+    UserMessage,
+)
+from agent_cli.contracts.timeline import text_block
+from agent_cli.core.api_messages import problems, to_api
+from tests.fakes import tool_use
+
+USER = UserMessage.of("a")
+ASKS = AssistantMessage((tool_use("look", {}, "t1"),), "tool_use")
+RESULT = ToolResultMessage("t1", "look", (text_block("ok"),))
+ANSWER = AssistantMessage((text_block("b"),))
+
+
+@pytest.mark.parametrize(
+    ("messages", "fault"),
+    [
+        ([USER], None),
+        ([USER, USER], None),
+        ([USER, ANSWER, USER], None),
+        ([USER, ASKS, RESULT], None),
+        ([USER, ASKS, RESULT, USER], None),
+        ([USER, ANSWER], "the last message is not the user's"),
+        ([ANSWER, USER], "the first message is not the user's"),
+        ([USER, ASKS, USER], "answers"),
+        ([USER, ASKS], "no results"),
+        ([USER, RESULT], "answers"),
+        ([USER, ASKS, RESULT, RESULT], "answers"),
+        ([USER, ASKS, USER, RESULT], "before its tool results"),
+        ([USER, ASKS, RESULT, ASKS, RESULT], "not unique"),
+    ],
+)
+def test_what_the_api_would_refuse_is_named(messages: list[LlmMessage], fault: str | None) -> None:
+    """S1-31: first is the user's, ids are paired and unique, results come first."""
+    found = problems(to_api(messages))
+
+    assert found == [] if fault is None else fault in "; ".join(found)
+
+
+def test_roles_alternate_and_no_message_is_empty() -> None:
+    """S1-31: the validator checks what `to_api` already takes care of."""
+    found = problems(
+        [
+            {"role": "user", "content": [text_block("a")]},
+            {"role": "user", "content": []},
+        ]
+    )
+
+    assert found == ["message 1 is empty", "messages 0 and 1 have the same role"]
+
+
+def test_errors_are_marked_and_blank_text_is_left_out() -> None:
+    """S1-31, S0-46: the API refuses blank text, and wants to be told of errors."""
+    failed = ToolResultMessage("t1", "look", (), is_error=True)
+    blank = AssistantMessage((text_block("  "), tool_use("look", {}, "t1")), "tool_use")
+
+    assert to_api([USER, blank, failed, UserMessage.of("")]) == [
+        {"role": "user", "content": [text_block("a")]},
+        {"role": "assistant", "content": [tool_use("look", {}, "t1")]},
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "t1",
+                    "content": [text_block("(no output)")],
+                    "is_error": True,
+                }
+            ],
+        },
+    ]
