@@ -124,12 +124,7 @@ class Run:
         raise LimitReached(limit, limit="max_rounds")
 
     def _end(self, stop_reason: str, error: str | None = None) -> RunResult:
-        # A limit may end a run before it has left idle.
-        if stop_reason in ("error", "aborted") or self._phase.phase is Phase.IDLE:
-            self._phase.go(Phase.ERROR)
-        else:
-            self._phase.finish()
-        self._phase.go(Phase.IDLE)
+        self._phase.end(failed=stop_reason in ("error", "aborted"))
         self._conversation.complete()
         self._tally(events.AgentEnd(tuple(self._tally.messages), stop_reason, error))
         return self._tally.result(stop_reason, error)

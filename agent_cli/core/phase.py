@@ -62,11 +62,16 @@ class ChatStateMachine:
         if self._on_change:
             self._on_change(before, target)
 
-    def finish(self) -> None:
-        """Move to done along the table."""
-        if not self.can_go(Phase.DONE):
-            self.go(Phase.RESPONDING)
-        self.go(Phase.DONE)
+    def end(self, *, failed: bool) -> None:
+        """Move to idle along the table, through done or through error."""
+        # A limit may end a run before it has left idle.
+        if failed or self.phase is Phase.IDLE:
+            self.go(Phase.ERROR)
+        else:
+            if not self.can_go(Phase.DONE):
+                self.go(Phase.RESPONDING)
+            self.go(Phase.DONE)
+        self.go(Phase.IDLE)
 
     @property
     def can_stream_content(self) -> bool:

@@ -75,12 +75,30 @@ def test_guards_say_what_a_phase_allows(phase: Phase) -> None:
     assert machine.can_show_thinking == (phase in ("thinking", "planning_tools"))
 
 
-@pytest.mark.parametrize("phase", ["thinking", "executing_tools", "responding"])
-def test_a_run_finishes_along_the_table(phase: str) -> None:
-    """S4-10, S4-11: also one that ends with its tools, at a limit."""
+@pytest.mark.parametrize(
+    ("phase", "through"),
+    [
+        ("idle", ["error", "idle"]),  # a limit, before anything was asked
+        ("thinking", ["responding", "done", "idle"]),
+        ("executing_tools", ["responding", "done", "idle"]),
+        ("responding", ["done", "idle"]),
+    ],
+)
+def test_a_run_ends_along_the_table(phase: str, through: list[str]) -> None:
+    """S4-10, S4-11, C13: also one that ends with its tools, at a limit; idle comes last."""
     machine, changes = machine_in(Phase(phase))
 
-    machine.finish()
+    machine.end(failed=False)
 
-    assert machine.phase is Phase.DONE
-    assert set(changes) <= DOCUMENTED
+    assert changes == list(zip([phase, *through], through, strict=False))
+    assert machine.phase is Phase.IDLE
+
+
+@pytest.mark.parametrize("phase", [phase for phase in Phase if phase != "error"])
+def test_a_failed_run_ends_through_error_from_every_phase(phase: Phase) -> None:
+    """S4-12, C13: error leads back to idle, so that the next prompt can run."""
+    machine, changes = machine_in(phase)
+
+    machine.end(failed=True)
+
+    assert changes == [(phase, "error"), ("error", "idle")]
