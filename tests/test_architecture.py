@@ -60,6 +60,7 @@ CATCHERS_OF_EVERYTHING = {
 }
 STARTERS_OF_BARE_TASKS = {
     "core/event_stream/": "a task group around a yield cancels whoever iterates (PEP 789)",
+    "core/deadline/": "a task group waits for a task that swallows its cancellation",
 }
 SKIPPED_FOLDERS = {"__pycache__", "build", "dist", "node_modules"}
 

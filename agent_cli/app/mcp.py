@@ -10,7 +10,7 @@ from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.events import AgentStart, Event, EventSink, Notice
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
-from agent_cli.core.loop_config import Turn
+from agent_cli.core.turn import Turn
 from agent_cli.mcp_client import McpServers, Phase, ServerConfig, ServerState
 from agent_cli.mcp_client.deferral import Deferral
 from agent_cli.repl.mcp.questions import ServerDialogs

@@ -1,12 +1,9 @@
 """The stateful level: one conversation, two queues, listeners, and one run at a time."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
-
-import structlog
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentBusy, NothingToContinue
@@ -24,8 +21,9 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.message_queue import MessageQueue, QueueMode
 from agent_cli.core.model_call import stream_fn_of
 from agent_cli.core.run_result import RunResult
+from agent_cli.system.logger import logger, traceback_of
 
-_log = structlog.wrap_logger(logging.getLogger(__name__))
+_log = logger(__name__)
 
 
 class Agent:
@@ -291,9 +289,10 @@ class Agent:
         for listener in tuple(self._listeners):
             try:
                 listener(event)
-            except Exception:
+            except Exception as error:
                 # A broken renderer must not stop the agent's work or its record.
-                _log.exception("listener failed", event_type=event.type)
+                told = traceback_of(error)
+                _log.error("listener failed", event_type=event.type, exception=told)
 
 
 def _without_custom(messages: Sequence[Message]) -> list[Message]:

@@ -73,11 +73,13 @@ async def side_by_side(
 
     The first that fails cancels the others, and its error is raised.
     """
+    tasks: list[asyncio.Task[None]] = []
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(each) for each in work]
-            if interrupt:
-                watcher = group.create_task(_cancel_when(interrupt, tasks))
+            # The watcher first: whatever happens once the first of them runs, it sees.
+            watcher = group.create_task(_cancel_when(interrupt, tasks)) if interrupt else None
+            tasks += [group.create_task(each) for each in work]
+            if watcher:
                 await asyncio.wait(tasks)
                 watcher.cancel()
     except ExceptionGroup as failures:

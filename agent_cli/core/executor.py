@@ -6,76 +6,87 @@ comes after it stay open, and the same code goes on with them when the decision 
 """
 
 import asyncio
+from collections.abc import Mapping
 
 from agent_cli.contracts import events
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
-from agent_cli.contracts.tooling import ToolResult
+from agent_cli.contracts.tooling import Ask
 from agent_cli.core.batches import InOrder, side_by_side
-from agent_cli.core.loop_config import Turn, queued
+from agent_cli.core.loop_config import queued
 from agent_cli.core.phase import Phase
 from agent_cli.core.preflight import CheckedCall, announced, check_all, in_waves
-from agent_cli.core.tool_call import ToolCallRun
-
-_SKIPPED = ToolResult.error("Skipped: the user sent a message first. Read it before going on.")
-_CANCELLED = ToolResult.error("Stopped: the user sent a message first. Its effect may be partial.")
-_ABORTED = ToolResult.error("Stopped with the whole run. Its effect may be partial.")
-_NOT_RUN = ToolResult.error("Not run: the run was stopped before its turn.")
+from agent_cli.core.tool_call import SKIPPED, ToolCallRun
+from agent_cli.core.turn import Turn
 
 
 class Executor:
-    """One batch. `steering` holds what the user said meanwhile, for the next request."""
+    """One batch.
+
+    Attributes:
+        steering: What the user said meanwhile, for the next request.
+        results: Those of the whole reply, in call order; empty while a person must decide.
+    """
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
         self._conversation = turn.conversation
         self._paths = InOrder()
+        self._begun = False
         self.steering: list[UserMessage] = []
+        self.results: list[ToolResultMessage] = []
 
     async def run(self) -> list[ToolResultMessage]:
-        """Run the open calls; return all results of the reply, or [] while a person must decide."""
-        calls = self._conversation.open_calls()
-        self._turn.phase.go(Phase.PLANNING_TOOLS)
-        self._turn.emit(events.ToolCallsAnnounced(tuple(announced(call) for call in calls)))
+        """Run the open calls until all have results or a person must decide; return `results`."""
+        turn, calls = self._turn, self._conversation.open_calls()
+        turn.phase.go(Phase.PLANNING_TOOLS)
+        turn.emit(events.ToolCallsAnnounced(tuple(announced(call) for call in calls)))
         try:
-            ready, asks = await check_all(self._turn, calls)
-            self._turn.phase.go(Phase.EXECUTING_TOOLS)
-            for wave in in_waves(self._turn, ready):
-                await self._run_wave(wave)
+            ready, asks = await check_all(turn, calls)
+            turn.phase.go(Phase.EXECUTING_TOOLS)
+            await self._run_waves(ready)
+            while asks and self._begun and await self._steered():
+                self._skip_undecided()
+                ready, asks = await check_all(turn, self._conversation.open_calls())
+                await self._run_waves(ready)
         except BaseException:
             for call in self._conversation.open_calls():
-                ToolCallRun(self._turn, call).finish(_NOT_RUN)
+                ToolCallRun(turn, call).finish_stopped()
             self._report()
             raise
-        if not asks:
-            return self._report()
-        # Recorded before anybody is asked: a crash in between must find the question.
-        self._conversation.pause({id: ask.reason for id, ask in asks.items()})
-        for call in self._conversation.questions():
-            self._turn.emit(events.ApprovalRequested(announced(call)))
-        return []
+        if asks:
+            self._ask(asks)
+        else:
+            self._report()
+        return self.results
 
-    async def _run_wave(self, wave: list[CheckedCall]) -> None:
+    async def _run_waves(self, ready: list[CheckedCall]) -> None:
         config = self._turn.config
-        places = asyncio.Semaphore(config.concurrency)
-        interrupt = config.wait_for_steering if config.steering == "cancel_running" else None
-        await side_by_side([self._run_one(item, places) for item in wave], interrupt)
+        for wave in in_waves(self._turn, ready):
+            places = asyncio.Semaphore(config.concurrency)
+            interrupt = config.wait_for_steering if config.steering == "cancel_running" else None
+            await side_by_side([self._run_one(item, places) for item in wave], interrupt)
 
     async def _run_one(self, item: CheckedCall, places: asyncio.Semaphore) -> None:
         assert self._turn.phase.can_execute_tools
-        turn, call = self._turn, ToolCallRun(self._turn, item.call)
+        call = ToolCallRun(self._turn, item.call)
         try:
             # Files before a place: one that waits for its files takes no place from the others.
             async with self._paths.turn(item.reads, item.writes), places:
-                if item.tool is None or await self._steered():
-                    result = item.refusal or _SKIPPED
+                if item.tool is None or await self._is_skipped(item):
+                    result = item.refusal or SKIPPED
                 else:
                     result = await call.run(item.tool, item.params)
         except BaseException:
-            steered = turn.config.steering == "cancel_running" and not turn.cancel.cancelled
-            stopped, unstarted = (_CANCELLED, _SKIPPED) if steered else (_ABORTED, _NOT_RUN)
-            call.finish(stopped if call.is_running else unstarted)
+            call.finish_stopped()
             raise
         call.finish(result)
+
+    async def _is_skipped(self, item: CheckedCall) -> bool:
+        """Return whether the user's message comes first; never before what a person approved."""
+        # One after another, the document looks after each tool: the first one runs in any case.
+        looks = self._begun or self._turn.config.tool_execution == "parallel"
+        self._begun = True
+        return looks and item.call.decision != "approved" and await self._steered()
 
     async def _steered(self) -> bool:
         config = self._turn.config
@@ -83,10 +94,20 @@ class Executor:
             self.steering += await queued(config.get_steering_messages)
         return bool(self.steering)
 
-    def _report(self) -> list[ToolResultMessage]:
+    def _skip_undecided(self) -> None:
+        for call in self._conversation.open_calls():
+            if call.decision is None:
+                ToolCallRun(self._turn, call).finish(SKIPPED)
+
+    def _ask(self, asks: Mapping[str, Ask]) -> None:
+        # Recorded before anybody is asked: a crash in between must find the question.
+        self._conversation.pause({id: ask.reason for id, ask in asks.items()})
+        for call in self._conversation.questions():
+            self._turn.emit(events.ApprovalRequested(announced(call)))
+
+    def _report(self) -> None:
         """Tell the results of the whole reply, in call order."""
-        results = self._conversation.results_of_last_reply()
-        for result in results:
+        self.results = self._conversation.results_of_last_reply()
+        for result in self.results:
             self._turn.emit(events.MessageStart(result))
             self._turn.emit(events.MessageEnd(result))
-        return results

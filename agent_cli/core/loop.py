@@ -14,16 +14,16 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, ContextOverflow, LimitReached
 from agent_cli.contracts.messages import (
     CustomMessage,
-    ToolResultMessage,
     UserMessage,
     is_cut_off,
 )
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.executor import Executor
-from agent_cli.core.loop_config import LoopConfig, Turn, queued, settled
+from agent_cli.core.loop_config import LoopConfig, queued, settled
 from agent_cli.core.model_call import ask
 from agent_cli.core.phase import ChatStateMachine, Phase
 from agent_cli.core.run_result import RunResult, Tally
+from agent_cli.core.turn import Turn
 
 
 class Run:
@@ -80,7 +80,7 @@ class Run:
         self, config: LoopConfig, incoming: Sequence[UserMessage]
     ) -> tuple[bool, Sequence[UserMessage]]:
         """Do one turn; return whether to ask the model again, and what the user steered."""
-        results = list[ToolResultMessage]()
+        executor: Executor | None = None
         self._tally(events.TurnStart())
         try:
             for message in incoming:
@@ -97,7 +97,7 @@ class Run:
                 self._phase.go(Phase.RESPONDING)
                 return stop_reason == "pause_turn", ()
             executor = Executor(turn)
-            results = await executor.run()
+            await executor.run()
             # Calls that were cut off are asked for once more, smaller; twice in a row is enough.
             cut_off = is_cut_off(stop_reason)
             again, self._cut_off = not (cut_off and self._cut_off), cut_off
@@ -108,7 +108,8 @@ class Run:
             self._overflow = True
             return True, ()
         finally:
-            self._tally(events.TurnEnd(self._tally.message, tuple(results)))
+            results = tuple(executor.results) if executor else ()
+            self._tally(events.TurnEnd(self._tally.message, results))
 
     async def _prepare(self, config: LoopConfig) -> Turn:
         turn = Turn(

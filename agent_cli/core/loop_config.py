@@ -8,17 +8,17 @@ with that sentence, anything else is a bug and is reported as one.
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import AgentCliError
-from agent_cli.contracts.events import EventSink, ToolCall
+from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import Message, UserMessage
 from agent_cli.contracts.provider import Model, ProviderRegistry, StreamFn, ThinkingLevel
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolResult, Verdict
-from agent_cli.core.conversation import Conversation
-from agent_cli.core.phase import ChatStateMachine
+
+if TYPE_CHECKING:
+    from agent_cli.core.turn import Turn
 
 T = TypeVar("T")
 
@@ -54,6 +54,8 @@ class LoopConfig:
         max_rounds: Turns per run; 0 is no limit.
         concurrency: Tools running at once.
         tool_timeout_s: Seconds a tool may take unless it says otherwise; 0 is no limit.
+        tool_stop_timeout_s: Seconds a tool may take to end once it was told to stop; then the run
+            goes on without it and says so.
         steering: What happens to a batch when the user steers: calls that have not started are
             skipped, running ones cancelled too, or the whole batch finishes first.
         approval: "defer": calls before the first one that needs a person run, the rest waits.
@@ -66,7 +68,8 @@ class LoopConfig:
         finish_result: (call, result) -> result; last chance to cap it. Must not raise.
         get_steering_messages: Taken between tools and after a turn; None and [] mean none.
         get_follow_up_messages: Taken only when the run would end.
-        wait_for_steering: Returns when steering is queued; only for `steering="cancel_running"`.
+        wait_for_steering: Returns when steering is queued from then on; only for
+            `steering="cancel_running"`.
         get_api_key: provider name -> key, before every model call; never stored.
     """
 
@@ -85,6 +88,7 @@ class LoopConfig:
     tool_execution: Literal["parallel", "sequential"] = "parallel"
     concurrency: int = 8
     tool_timeout_s: float = 120.0
+    tool_stop_timeout_s: float = 5.0
     steering: Literal["skip_unstarted", "cancel_running", "after_batch"] = "skip_unstarted"
     approval: Literal["defer", "batch"] = "defer"
     user_id: str = "local"
@@ -102,32 +106,3 @@ class LoopConfig:
     get_follow_up_messages: TakeMessages | None = None
     wait_for_steering: Callable[[], Awaitable[None]] | None = None
     get_api_key: Callable[[str], Maybe[str | None]] | None = None
-
-
-@dataclass(slots=True)
-class Turn:
-    """What one turn works with, rebuilt before every model call; `prepare` contributors change it.
-
-    `system[0]` is the stable part; what is appended comes after the cached prefix. `overflow` is
-    True when the last call did not fit into the model's window.
-    """
-
-    config: LoopConfig
-    conversation: Conversation
-    emit: EventSink
-    cancel: CancelToken
-    phase: ChatStateMachine
-    overflow: bool
-    tools: list[Tool] = field(init=False)
-    system: list[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.tools = list(self.config.tools)
-        self.system = [self.config.system_prompt] if self.config.system_prompt else []
-
-    @property
-    def model(self) -> Model:
-        """The model to ask."""
-        if self.config.model is None:
-            raise AgentCliError("no model is set: give the agent one")
-        return self.config.model

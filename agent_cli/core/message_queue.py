@@ -16,8 +16,7 @@ class MessageQueue:
         self.mode: QueueMode = mode
         self._messages: deque[UserMessage] = deque()
         self._taken: list[UserMessage] = []
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._arrived = asyncio.Event()
+        self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
     def __bool__(self) -> bool:
         return bool(self._messages)
@@ -25,8 +24,8 @@ class MessageQueue:
     def put(self, message: UserMessage) -> None:
         """Queue *message*."""
         self._messages.append(message)
-        if self._loop:
-            self._loop.call_soon_threadsafe(self._arrived.set)
+        for loop, arrived in tuple(self._waiters):
+            loop.call_soon_threadsafe(arrived.set)
 
     def take(self) -> list[UserMessage]:
         """Take what is to be delivered now."""
@@ -51,8 +50,11 @@ class MessageQueue:
         return taken
 
     async def wait(self) -> None:
-        """Return when a message is queued."""
-        self._loop = asyncio.get_running_loop()
-        while not self._messages:
-            self._arrived.clear()
-            await self._arrived.wait()
+        """Return when a message arrives; those that are queued already do not count."""
+        # An event of its own for each wait: an event belongs to one event loop for good.
+        waiter = (asyncio.get_running_loop(), asyncio.Event())
+        self._waiters.append(waiter)
+        try:
+            await waiter[1].wait()
+        finally:
+            self._waiters.remove(waiter)

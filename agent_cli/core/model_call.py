@@ -37,9 +37,10 @@ from agent_cli.contracts.provider import (
 )
 from agent_cli.contracts.timeline import text_of
 from agent_cli.contracts.tooling import Tool, ToolSpec
-from agent_cli.core.loop_config import LoopConfig, Turn, settled
+from agent_cli.core.loop_config import LoopConfig, settled
 from agent_cli.core.phase import Phase
 from agent_cli.core.stream_processor import StreamProcessor
+from agent_cli.core.turn import Turn
 
 _DISCARDED = {"refusal": "refusal", "model_context_window_exceeded": "context_window"}
 _STOP_NOTICES = {

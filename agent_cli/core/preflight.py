@@ -1,22 +1,21 @@
 """Before tools run: does each exist, does its input fit, may it run, and beside which others?"""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import structlog
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import is_cut_off
 from agent_cli.contracts.timeline import Pending, ToolOutput
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolResult, Verdict, check_input
-from agent_cli.core.loop_config import Turn, settled
+from agent_cli.core.loop_config import settled
+from agent_cli.core.turn import Turn
+from agent_cli.system.logger import logger, traceback_of
 
 _CUT_OFF = (
     "Not run: the reply ended with %s before this call was complete. Call again with less in it."
 )
-_log = structlog.wrap_logger(logging.getLogger(__name__))
+_log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,7 @@ async def check(turn: Turn, call: ToolOutput) -> CheckedCall | Ask:
         gone = "is no longer available" if call.decision == "approved" else "does not exist"
         return refuse(call, f"The tool {call.name!r} {gone}; there are: {known}.")
     try:
-        params = check_input(tool, call.input)
+        params = _params(tool, call)
         reads, writes = _paths(tool, params)
     except ToolError as error:
         return refuse(call, str(error))
@@ -108,11 +107,21 @@ async def check(turn: Turn, call: ToolOutput) -> CheckedCall | Ask:
             return CheckedCall(call, tool, params, reads, writes)
 
 
+def _params(tool: Tool, call: ToolOutput) -> object:
+    try:
+        return check_input(tool, call.input)
+    except ToolError:
+        raise
+    except (Exception, SystemExit) as error:
+        _log.error("input not checked", tool=tool.name, exception=traceback_of(error))
+        raise ToolError(f"{tool.name} could not check its input: {error!r}") from error
+
+
 def _paths(tool: Tool, params: object) -> tuple[Sequence[str], Sequence[str]]:
     try:
         return tool.reads(params), tool.writes(params)
-    except Exception as error:
-        _log.exception("paths of a call are unknown", tool=tool.name)
+    except (Exception, SystemExit) as error:
+        _log.error("paths of a call are unknown", tool=tool.name, exception=traceback_of(error))
         raise ToolError(f"{tool.name} cannot tell which files it would touch: {error}") from error
 
 
@@ -128,8 +137,8 @@ async def _verdict(turn: Turn, call: ToolOutput, tool: Tool, params: object) -> 
             if approval.required:
                 policy = verdict.reason if isinstance(verdict, Ask) else ""
                 verdict = Ask(_both(approval.reason, policy))
-    except Exception as error:
-        _log.exception("authorization failed", tool=tool.name)
+    except (Exception, SystemExit) as error:
+        _log.error("authorization failed", tool=tool.name, exception=traceback_of(error))
         verdict = Ask(f"the permission check failed: {error}")
     return verdict
 

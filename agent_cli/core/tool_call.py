@@ -1,18 +1,36 @@
 """One call, from its start event to its end event; whatever the tool does becomes a result."""
 
 import asyncio
-import logging
-
-import structlog
+from dataclasses import replace
 
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.events import ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate
-from agent_cli.contracts.timeline import Error, Success, ToolOutput
+from agent_cli.contracts.events import (
+    Notice,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    ToolExecutionUpdate,
+)
+from agent_cli.contracts.timeline import (
+    Error,
+    FileOutput,
+    Success,
+    ToolOutput,
+    WidgetOutput,
+    text_block,
+)
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
-from agent_cli.core.loop_config import Turn, settled
+from agent_cli.core.deadline import Bounded, Overran
+from agent_cli.core.loop_config import settled
 from agent_cli.core.preflight import announced
+from agent_cli.core.turn import Turn
+from agent_cli.system.logger import logger, traceback_of
 
-_log = structlog.wrap_logger(logging.getLogger(__name__))
+SKIPPED = ToolResult.error("Skipped: the user sent a message first. Read it before going on.")
+_STOPPED_BY_STEERING = "Stopped: the user sent a message first. Its effect may be partial."
+_STOPPED_WITH_RUN = "Stopped with the whole run. Its effect may be partial."
+_NOT_RUN = "Not run: the run was stopped before its turn."
+_LEFT_BEHIND = " It did not end when it was told to and may still be running."
+_log = logger(__name__)
 
 
 class ToolCallRun:
@@ -21,15 +39,12 @@ class ToolCallRun:
     def __init__(self, turn: Turn, call: ToolOutput) -> None:
         self._turn = turn
         self._call = call
+        self._work: Bounded[ToolResult] | None = None
         self.is_running = False
         turn.emit(ToolExecutionStart(call.tool_call_id, call.name, call.input))
 
     async def run(self, tool: Tool, params: object) -> ToolResult:
         """Return the tool's result as the model will read it; raises only CancelledError."""
-        self._turn.conversation.start_call(self._call.tool_call_id)
-        if self._turn.cancel.cancelled:  # it came while nothing was awaited
-            raise asyncio.CancelledError
-        self.is_running = True
         result = await self._within_limit(tool, params)
         if self._turn.config.finish_result:
             finishing = self._turn.config.finish_result(announced(self._call), result)
@@ -38,23 +53,48 @@ class ToolCallRun:
 
     def finish(self, result: ToolResult) -> None:
         """Record the result and tell it."""
-        call = self._call
+        call, self.is_running = self._call, False
+        if self._work and self._work.left_behind:
+            result = replace(result, content=(*result.content, text_block(_LEFT_BEHIND)))
+            told = f"{call.name} did not end when it was told to; it may still be running"
+            self._turn.emit(Notice("warning", told))
         outcome = Error if result.is_error else Success
         self._turn.conversation.settle_call(
             call.tool_call_id, outcome(result.content, result.details)
         )
-        self.is_running = False
         self._turn.emit(ToolExecutionEnd(call.tool_call_id, call.name, result, result.is_error))
 
+    def finish_stopped(self) -> None:
+        """Record that the call was interrupted, by steering or with the whole run."""
+        config = self._turn.config
+        steered = config.steering == "cancel_running" and not self._turn.cancel.cancelled
+        if self.is_running:
+            reason = _STOPPED_BY_STEERING if steered else _STOPPED_WITH_RUN
+            self.finish(ToolResult.error(reason))
+        else:
+            self.finish(SKIPPED if steered else ToolResult.error(_NOT_RUN))
+
     async def _within_limit(self, tool: Tool, params: object) -> ToolResult:
-        config, call = self._turn.config, self._call
+        config, name = self._turn.config, self._call.name
         limit_s = config.tool_timeout_s if tool.timeout_s is None else tool.timeout_s
-        limit = asyncio.timeout(limit_s or None)
+        self._work = Bounded(self._result(tool, params), stop_limit_s=config.tool_stop_timeout_s)
         try:
-            async with limit:
-                result = await tool.execute(
-                    call.tool_call_id, params, self._turn.cancel, self._context()
-                )
+            return await self._work.run(limit_s or None)
+        except Overran:
+            return ToolResult.error(
+                f"{name} took longer than {limit_s:g} s and was stopped."
+                " Do less in one call, or give it more time if it has a timeout."
+            )
+
+    async def _result(self, tool: Tool, params: object) -> ToolResult:
+        """Run the tool; raises only CancelledError, and only if the call was cancelled."""
+        call, turn = self._call, self._turn
+        turn.conversation.start_call(call.tool_call_id)
+        if turn.cancel.cancelled:  # it came while nothing was awaited
+            raise asyncio.CancelledError
+        self.is_running = True
+        try:
+            result = await tool.execute(call.tool_call_id, params, turn.cancel, self._context())
         except ToolError as error:
             return ToolResult.error(str(error))
         except asyncio.CancelledError:
@@ -62,13 +102,16 @@ class ToolCallRun:
             if task is None or task.cancelling():
                 raise
             return ToolResult.error(f"{call.name} was cancelled from within.")
+        except SystemExit as ending:
+            told = f"{call.name} tried to end the program with sys.exit({ending.code!r})."
+            return ToolResult.error(told)
         except Exception as error:
-            if isinstance(error, TimeoutError) and limit.expired():
-                return ToolResult.error(
-                    f"{call.name} took longer than {limit_s:g} s and was stopped."
-                    " Do less in one call, or give it more time if it has a timeout."
-                )
-            _log.exception("tool failed", tool=call.name, tool_call_id=call.tool_call_id)
+            _log.error(
+                "tool failed",
+                tool=call.name,
+                tool_call_id=call.tool_call_id,
+                exception=traceback_of(error),
+            )
             return ToolResult.error(str(error) or type(error).__name__)
         return _as_result(call, result)
 
@@ -81,7 +124,7 @@ class ToolCallRun:
             config.state,
             config.services,
             self._update,
-            self._turn.conversation.attach,
+            self._attach,
         )
 
     def _update(self, partial: ToolResult) -> None:
@@ -90,6 +133,12 @@ class ToolCallRun:
             self._turn.emit(ToolExecutionUpdate(call.tool_call_id, call.name, partial))
         else:
             _log.warning("tool update after its end", tool=self._call.name)
+
+    def _attach(self, output: FileOutput | WidgetOutput) -> None:
+        if self.is_running:
+            self._turn.conversation.attach(output)
+        else:
+            _log.warning("tool output after its end", tool=self._call.name)
 
 
 def _as_result(call: ToolOutput, returned: object) -> ToolResult:

@@ -8,7 +8,7 @@ import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from agent_cli.core.loop_config import Turn
+from agent_cli.core.turn import Turn
 
 
 def workspace_facts(root: Path, extra_dirs: Sequence[Path] = ()) -> Callable[[Turn], None]:

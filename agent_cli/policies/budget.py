@@ -5,7 +5,7 @@ from agent_cli.contracts.errors import LimitReached
 from agent_cli.contracts.events import Notice
 from agent_cli.contracts.timeline import Usage
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.loop_config import Turn
+from agent_cli.core.turn import Turn
 
 MICRODOLLARS = 1_000_000
 

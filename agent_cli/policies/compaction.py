@@ -15,7 +15,7 @@ from agent_cli.contracts.messages import Message, UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Usage
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.loop_config import Turn
+from agent_cli.core.turn import Turn
 from agent_cli.policies.estimate import estimate_fixed, estimate_tokens, measured_tokens
 from agent_cli.policies.rounds import History, history_of
 

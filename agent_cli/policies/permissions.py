@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.tooling import Ask, Tool, Verdict, check_input
-from agent_cli.core.loop_config import Turn
+from agent_cli.core.turn import Turn
 from agent_cli.policies.decision import Decision, allowed, asked, denied, denied_by
 from agent_cli.policies.permission_rules import (
     COMMAND_TOOL,

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from agent_cli.contracts.events import Notice
 from agent_cli.contracts.timeline import Usage
 from agent_cli.contracts.tooling import Tool
-from agent_cli.core.loop_config import Turn
+from agent_cli.core.turn import Turn
 from agent_cli.policies.budget import MICRODOLLARS
 from agent_cli.policies.estimate import estimate_fixed, estimate_tokens
 

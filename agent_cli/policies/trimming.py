@@ -4,7 +4,7 @@ from itertools import accumulate
 
 from agent_cli.contracts.events import Notice
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.loop_config import Turn
+from agent_cli.core.turn import Turn
 from agent_cli.policies.rounds import history_of
 
 

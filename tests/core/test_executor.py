@@ -15,8 +15,9 @@ from agent_cli.contracts.timeline import FileOutput, Json, ToolOutput, WidgetOut
 from agent_cli.contracts.tooling import Execute, Tool, ToolContext, ToolResult
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.executor import Executor
-from agent_cli.core.loop_config import LoopConfig, Turn
+from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.phase import ChatStateMachine
+from agent_cli.core.turn import Turn
 from tests.fakes import (
     LIMIT_S,
     Held,
@@ -300,7 +301,9 @@ async def test_an_exception_is_its_message(logged: list[dict[str, object]]) -> N
     message, _ = await result_of(raises(RuntimeError("the disk is full")))
 
     assert (message.text, message.is_error) == ("the disk is full", True)
-    assert [(entry["event"], entry["exc_info"]) for entry in logged] == [("tool failed", True)]
+    [entry] = logged
+    assert (entry["event"], entry["tool"], entry["tool_call_id"]) == ("tool failed", "work", "t1")
+    assert str(entry["exception"]).endswith("RuntimeError: the disk is full")
 
 
 async def test_an_exception_without_words_is_named() -> None:

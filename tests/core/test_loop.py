@@ -20,6 +20,7 @@ from agent_cli.contracts.events import (
     AgentEnd,
     AppEvent,
     CoreEvent,
+    Event,
     MessageEnd,
     MessageUpdate,
     Retry,
@@ -50,10 +51,11 @@ from agent_cli.contracts.provider import (
     ToolCallStart,
 )
 from agent_cli.contracts.timeline import Json, Usage, text_block
-from agent_cli.contracts.tooling import ToolContext
+from agent_cli.contracts.tooling import Approval, ToolContext
 from agent_cli.core.agent import Agent
 from agent_cli.core.event_stream import AgentContext, agent_loop
-from agent_cli.core.loop_config import LoopConfig, Turn
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.turn import Turn
 from tests.fakes import (
     LIMIT_S,
     MODEL,
@@ -213,18 +215,58 @@ async def test_agent_end_carries_the_new_messages_only() -> None:
     ]
 
 
+def turns_of(events: Sequence[Event]) -> list[tuple[str | None, list[str]]]:
+    """Return the reply's text and the ids of the results of each turn that ended."""
+    return [
+        (
+            event.message.text if event.message else None,
+            [each.tool_call_id for each in event.tool_results],
+        )
+        for event in events
+        if isinstance(event, TurnEnd)
+    ]
+
+
 async def test_turn_end_carries_the_reply_and_a_result_for_each_call() -> None:
-    """S0-10: none after a plain answer, one for each call otherwise."""
-    asks = calls(tool_use("look", {}, "t1"), tool_use("missing", {}, "t2"))
+    """S0-10: none after a plain answer, one for each call otherwise; the same as were announced."""
+    asks = calls(tool_use("look", {}, "t1"), tool_use("missing", {}, "t2"), text="I look.")
     agent, _, events = scripted_agent(asks, says("ok"), tools=[LOOK])
 
-    await agent.prompt("go")
+    result = await agent.prompt("go")
 
     first, second = (event for event in events if isinstance(event, TurnEnd))
-    assert first.message is not None and first.message.tool_calls == asks.content
-    assert [result.tool_call_id for result in first.tool_results] == ["t1", "t2"]
-    assert second.message is not None and second.message.text == "ok"
+    assert first.tool_results == result.messages[2:4]
+    assert (first.message, second.message) == (result.messages[1], result.messages[4])
     assert second.tool_results == ()
+    assert turns_of(events) == [("I look.", ["t1", "t2"]), ("ok", [])]
+
+
+async def test_turn_end_of_an_aborted_batch_carries_its_results() -> None:
+    """S0-10, G4: they were announced, so they are in the turn's end as well."""
+    held = Held()
+    asks = calls(tool_use("look", {}, "t1"), tool_use("held", {}, "t2"), text="I look.")
+    agent, _, events = scripted_agent(asks, tools=[LOOK, tool("held", held)])
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(held.gate("t2").reached.wait(), LIMIT_S)
+
+    agent.abort()
+    await asyncio.wait_for(running, LIMIT_S)
+
+    assert turns_of(events) == [("I look.", ["t1", "t2"])]
+
+
+async def test_turn_end_of_a_resumed_batch_carries_all_results_of_the_reply() -> None:
+    """S0-10: none while a person must decide, then those of calls that ran before as well."""
+    danger = replace(tool("danger", returns("boom")), require_approval=Approval(required=True))
+    asks = calls(tool_use("look", {}, "t1"), tool_use("danger", {}, "t2"), text="I look.")
+    agent, _, events = scripted_agent(asks, says("ok"), tools=[LOOK, danger])
+    await agent.prompt("go")
+    assert turns_of(events) == [("I look.", [])]
+    events.clear()
+
+    await agent.approve("t2")
+
+    assert turns_of(events) == [(None, ["t1", "t2"]), ("ok", [])]
 
 
 async def test_each_reply_tells_what_it_used_and_what_all_did() -> None:

@@ -22,7 +22,7 @@ from agent_cli.contracts.events import (
     ToolExecutionEnd,
 )
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.core.loop_config import Turn
+from agent_cli.core.turn import Turn
 from agent_cli.sandbox.own_folder import OwnFolder
 from agent_cli.terminal.narration import one_line
 from agent_cli_tools.snapshots.contents import TOTAL_BYTES_MAX, Digests, content_of, digest

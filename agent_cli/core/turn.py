@@ -1,0 +1,41 @@
+"""What one turn works with: rebuilt from the options before every model call."""
+
+from dataclasses import dataclass, field
+
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.events import EventSink
+from agent_cli.contracts.provider import Model
+from agent_cli.contracts.tooling import Tool
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.phase import ChatStateMachine
+
+
+@dataclass(slots=True)
+class Turn:
+    """What one turn works with, rebuilt before every model call; `prepare` contributors change it.
+
+    `system[0]` is the stable part; what is appended comes after the cached prefix. `overflow` is
+    True when the last call did not fit into the model's window.
+    """
+
+    config: LoopConfig
+    conversation: Conversation
+    emit: EventSink
+    cancel: CancelToken
+    phase: ChatStateMachine
+    overflow: bool
+    tools: list[Tool] = field(init=False)
+    system: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tools = list(self.config.tools)
+        self.system = [self.config.system_prompt] if self.config.system_prompt else []
+
+    @property
+    def model(self) -> Model:
+        """The model to ask."""
+        if self.config.model is None:
+            raise AgentCliError("no model is set: give the agent one")
+        return self.config.model

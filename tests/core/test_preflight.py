@@ -1,0 +1,117 @@
+"""Before a call runs: a tool's own checks may fail in any way without ending the run."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NoReturn
+
+import pytest
+from pydantic import BaseModel, field_validator
+
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.tooling import Allow, Approval, Deny, Tool, Verdict
+from agent_cli.core.loop_config import LoopConfig
+from tests.fakes import calls, check_run, returns, says, scripted_agent, texts, tool, tool_use
+
+
+class Strange(BaseModel):
+    """Parameters whose validator does what no validator should."""
+
+    how: str
+
+    @field_validator("how")
+    @classmethod
+    def _fail(cls, how: str) -> str:
+        if how == "exit":
+            sys.exit(3)
+        raise LookupError("no such thing")
+
+
+LOOK = tool("look", returns("a tree"))
+
+
+def leave(_params: object) -> NoReturn:
+    sys.exit(4)
+
+
+@pytest.mark.parametrize("how", ["exit", "raise"])
+async def test_a_validator_that_fails_strangely_is_an_answer(
+    how: str, logged: list[dict[str, object]]
+) -> None:
+    """S1-13, S0-53: only the tool's author can mend it; the run goes on."""
+    strange = replace(LOOK, parameters=Strange)
+    agent, _, events = scripted_agent(
+        calls(tool_use("look", {"how": how})), says("ok"), tools=[strange]
+    )
+
+    result = await agent.prompt("go")
+
+    assert texts(result.messages)["t1"].startswith("look could not check its input: ")
+    assert result.stop_reason == "end_turn"
+    assert [entry["event"] for entry in logged] == ["input not checked"]
+    check_run(events)
+
+
+@pytest.mark.parametrize("field", ["reads", "writes"])
+async def test_a_tool_that_exits_while_it_names_its_paths_is_answered(field: str) -> None:
+    """S0-53: its functions are as much a stranger's code as its body."""
+    agent, _, _ = scripted_agent(
+        calls(tool_use("look")),
+        says("ok"),
+        tools=[replace(LOOK, **{field: leave})],  # type: ignore[arg-type]  # either of the two
+    )
+
+    result = await agent.prompt("go")
+
+    assert texts(result.messages)["t1"] == "look cannot tell which files it would touch: 4"
+
+
+async def test_a_permission_check_that_exits_has_asked_for_a_person() -> None:
+    """S2-22: it fails closed."""
+    agent, _, _ = scripted_agent(
+        calls(tool_use("look")), tools=[replace(LOOK, require_approval=leave)]
+    )
+
+    result = await agent.prompt("go")
+
+    assert result.stop_reason == "waiting_for_approval"
+    assert agent.conversation.questions()[0].asked_reason == "the permission check failed: 4"
+
+
+def policy(verdict: Verdict) -> Callable[[ToolCall, Tool, object], Verdict]:
+    return lambda _call, _tool, _params: verdict
+
+
+@pytest.mark.parametrize(
+    ("verdict", "approval", "answer"),
+    [
+        (Deny("never"), Approval(required=True, reason="it may hurt"), "never"),
+        (Allow(), Approval(required=False, reason="unused"), "a tree"),
+    ],
+)
+async def test_a_denial_asks_nobody_and_an_approval_that_is_not_required_runs(
+    verdict: Verdict, approval: Approval, answer: str
+) -> None:
+    """S2-22, C19: the tool's own rule is not even looked at when the policy says no."""
+    agent, _, _ = scripted_agent(
+        calls(tool_use("look")),
+        says("ok"),
+        tools=[replace(LOOK, require_approval=approval)],
+        options=LoopConfig(authorize_tool=policy(verdict)),
+    )
+
+    result = await agent.prompt("go")
+
+    assert texts(result.messages) == {"t1": answer}
+
+
+async def test_the_answer_about_a_missing_tool_names_those_there_are() -> None:
+    """S0-52, S1-12: sorted, or "none"."""
+    asks = calls(tool_use("lok"))
+    agent, _, _ = scripted_agent(asks, says("ok"), tools=[replace(LOOK, name="b"), LOOK])
+    bare, _, _ = scripted_agent(asks, says("ok"))
+
+    with_tools, without = await agent.prompt("go"), await bare.prompt("go")
+
+    assert texts(with_tools.messages)["t1"] == "The tool 'lok' does not exist; there are: b, look."
+    assert texts(without.messages)["t1"] == "The tool 'lok' does not exist; there are: none."

@@ -1,0 +1,273 @@
+"""One call: nothing a tool does ends the run, outlasts its limit or holds an abort."""
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from agent_cli.contracts.events import Event, Notice, ToolExecutionEnd
+from agent_cli.contracts.messages import ToolResultMessage
+from agent_cli.contracts.timeline import FileOutput
+from agent_cli.contracts.tooling import ToolContext, ToolResult
+from agent_cli.core.loop_config import LoopConfig
+from tests.fakes import (
+    LIMIT_S,
+    Gate,
+    calls,
+    check_run,
+    does,
+    raises,
+    returns,
+    says,
+    scripted_agent,
+    texts,
+    tool,
+    tool_use,
+)
+
+LOOK = tool("look", returns("a tree"))
+SOON = LoopConfig(tool_timeout_s=0.01, tool_stop_timeout_s=0.01)
+
+
+class Stubborn:
+    """A tool's body that goes on whatever it is told, until the test lets it end."""
+
+    def __init__(self) -> None:
+        self.gate = Gate()
+        self.ended = asyncio.Event()
+
+    async def __call__(self, on_update: ToolContext) -> str:
+        while not self.ended.is_set():
+            try:
+                await self.gate.pass_through()
+            except asyncio.CancelledError:
+                continue
+            on_update("late")
+            on_update.add_file_output("late.txt", "text/plain", "late")
+            self.ended.set()
+        return "late"
+
+
+def notices(events: list[Event]) -> list[str]:
+    return [event.text for event in events if isinstance(event, Notice)]
+
+
+@pytest.mark.parametrize("code", [0, 3, "bye", None])
+async def test_a_tool_that_exits_the_program_is_answered(code: int | str | None) -> None:
+    """S0-53: `sys.exit` in a tool ended the event loop, and the program with it."""
+    agent, _, events = scripted_agent(
+        calls(tool_use("leave")),
+        says("ok"),
+        tools=[tool("leave", raises(SystemExit(code)))],  # type: ignore[arg-type]  # no Exception
+    )
+
+    result = await asyncio.wait_for(agent.prompt("go"), LIMIT_S)
+
+    assert texts(result.messages) == {
+        "t1": f"leave tried to end the program with sys.exit({code!r})."
+    }
+    assert result.stop_reason == "end_turn"
+    check_run(events)
+
+
+async def test_a_tool_that_swallows_its_cancellation_does_not_beat_the_limit(
+    logged: list[dict[str, object]],
+) -> None:
+    """S0-18, G5: the run goes on without it and says so; what it does later reaches nobody."""
+    stubborn = Stubborn()
+    tools = [tool("stubborn", does(stubborn)), LOOK]
+    asks = calls(tool_use("stubborn", {}, "t1"), tool_use("look", {}, "t2"))
+    agent, _, events = scripted_agent(asks, says("ok"), tools=tools, options=SOON)
+
+    result = await asyncio.wait_for(agent.prompt("go"), LIMIT_S)
+
+    assert texts(result.messages)["t2"] == "a tree"
+    answer = texts(result.messages)["t1"]
+    assert answer.startswith("stubborn took longer than 0.01 s and was stopped.")
+    assert answer.endswith(" It did not end when it was told to and may still be running.")
+    assert notices(events) == ["stubborn did not end when it was told to; it may still be running"]
+    check_run(events)
+    told, outputs = len(events), len(agent.conversation.prompts[0].output)
+    stubborn.gate.open()
+    await asyncio.wait_for(stubborn.ended.wait(), LIMIT_S)
+    assert (len(events), len(agent.conversation.prompts[0].output)) == (told, outputs)
+    assert [entry["event"] for entry in logged] == [
+        "tool update after its end",
+        "tool output after its end",
+    ]
+
+
+async def test_a_tool_that_swallows_its_cancellation_does_not_hold_an_abort() -> None:
+    """S0-18, S0-64: the run ends, the next one works, the model reads what may go on."""
+    stubborn = Stubborn()
+    options = LoopConfig(tool_stop_timeout_s=0.01)
+    agent, model, events = scripted_agent(
+        calls(tool_use("stubborn")),
+        says("ok"),
+        tools=[tool("stubborn", does(stubborn))],
+        options=options,
+    )
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(stubborn.gate.reached.wait(), LIMIT_S)
+
+    agent.abort()
+    result = await asyncio.wait_for(running, LIMIT_S)
+
+    assert result.stop_reason == "aborted"
+    assert texts(result.messages)["t1"].endswith("may still be running.")
+    assert len(notices(events)) == 1
+    check_run(events)
+    assert (await agent.prompt("again")).stop_reason == "end_turn"
+    assert "may still be running" in str(model.sent())
+    stubborn.gate.open()
+    await asyncio.wait_for(stubborn.ended.wait(), LIMIT_S)
+
+
+async def test_a_tool_may_clean_up_when_it_is_stopped() -> None:
+    """S0-18: within its time it ends as it should, and nobody is told that it goes on."""
+    cleaned: list[str] = []
+
+    async def body(on_update: ToolContext) -> str:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            cleaned.append(on_update.tool_call_id)
+        return "never"
+
+    options = LoopConfig(tool_timeout_s=0.01, tool_stop_timeout_s=LIMIT_S)
+    agent, _, events = scripted_agent(
+        calls(tool_use("work")), says("ok"), tools=[tool("work", does(body))], options=options
+    )
+
+    result = await asyncio.wait_for(agent.prompt("go"), LIMIT_S)
+
+    assert cleaned == ["t1"]
+    assert "still be running" not in texts(result.messages)["t1"]
+    assert notices(events) == []
+
+
+async def test_a_result_that_comes_after_the_limit_is_not_used() -> None:
+    """G5: the limit was passed; the model must not read that all went well."""
+
+    async def body(on_update: ToolContext) -> str:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return "all went well"
+
+    options = LoopConfig(tool_timeout_s=0.01)
+    agent, _, _ = scripted_agent(
+        calls(tool_use("work")), says("ok"), tools=[tool("work", does(body))], options=options
+    )
+
+    result = await asyncio.wait_for(agent.prompt("go"), LIMIT_S)
+
+    [message] = [m for m in result.messages if isinstance(m, ToolResultMessage)]
+    assert message.is_error
+    assert message.text.startswith("work took longer than 0.01 s")
+
+
+async def test_an_error_after_the_end_is_logged(logged: list[dict[str, object]]) -> None:
+    """Nobody waits for it any more, and the garbage collector must not be the one who tells."""
+
+    async def body(on_update: ToolContext) -> str:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise GeneratorExit("the clean-up failed")
+
+    agent, _, _ = scripted_agent(
+        calls(tool_use("work")), says("ok"), tools=[tool("work", does(body))], options=SOON
+    )
+
+    await asyncio.wait_for(agent.prompt("go"), LIMIT_S)
+
+    [entry] = logged
+    assert entry["event"] == "work failed after it was told to stop"
+    assert str(entry["exception"]).endswith("GeneratorExit: the clean-up failed")
+
+
+async def test_the_event_of_an_end_carries_what_the_model_reads() -> None:
+    """S0-15: for a call that was left behind too."""
+    stubborn = Stubborn()
+    agent, _, events = scripted_agent(
+        calls(tool_use("stubborn")),
+        says("ok"),
+        tools=[tool("stubborn", does(stubborn))],
+        options=SOON,
+    )
+
+    result = await asyncio.wait_for(agent.prompt("go"), LIMIT_S)
+
+    [end] = [event for event in events if isinstance(event, ToolExecutionEnd)]
+    assert (end.result.text, end.is_error) == (texts(result.messages)["t1"], True)
+    stubborn.gate.open()
+    await asyncio.wait_for(stubborn.ended.wait(), LIMIT_S)
+
+
+async def test_side_outputs_of_a_running_call_are_kept() -> None:
+    """S2-39: only those that come after the end are dropped."""
+
+    async def body(on_update: ToolContext) -> ToolResult:
+        on_update.add_file_output("plot.png", "image/png", "a plot")
+        return ToolResult.of("ok")
+
+    agent, _, _ = scripted_agent(
+        calls(tool_use("work")), says("ok"), tools=[replace(tool("work", does(body)))]
+    )
+
+    await agent.prompt("go")
+
+    outputs = agent.conversation.prompts[0].output
+    assert [output.path for output in outputs if isinstance(output, FileOutput)] == ["plot.png"]
+
+
+HOST = """
+import asyncio
+from agent_cli import Agent, LoopConfig, UserMessage
+from agent_cli.contracts.tooling import Tool
+from tests.fakes import MODEL, ScriptedModel, calls, says, tool, tool_use
+{configure}
+
+async def body(tool_call_id, params, cancel, on_update):
+    secret = "hunter2" * 3
+    raise ValueError("the disk is full")
+
+model = ScriptedModel(calls(tool_use("work")), says("ok"))
+agent = Agent(LoopConfig(model=MODEL, stream_fn=model, tools=[tool("work", body)]))
+ends = []
+agent.subscribe(lambda event: ends.append(event) if event.type == "tool_execution_end" else None)
+result = asyncio.run(agent.prompt("go"))
+assert result.stop_reason == "end_turn" and len(ends) == 1, result
+"""
+
+
+def test_a_tool_that_raises_prints_nothing_in_a_host_program() -> None:
+    """A library is silent until its host configures logging."""
+    run = _host(configure="")
+
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
+def test_a_tool_that_raises_logs_one_entry_without_local_variables() -> None:
+    """Locals hold keys and file contents; structlog's own default prints all of them."""
+    run = _host(configure="import logging; logging.basicConfig(format='ENTRY %(message)s')")
+
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == ""
+    assert run.stderr.count("ENTRY") == 1
+    assert "the disk is full" in run.stderr
+    assert "hunter2hunter2" not in run.stderr
+
+
+def _host(*, configure: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", HOST.format(configure=configure)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
