@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from agent_cli.attachments.attachments import Attachments
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.repl.commands.registry import run_command
+from agent_cli.repl.commands.registry import is_command, run_command
 from agent_cli.repl.commands.shell_escape import OwnCommands
 from agent_cli.repl.commands.spec import Context, Controls
 from agent_cli.repl.dialogue import Dialogue
@@ -38,6 +38,12 @@ class LineWork:
         self._controls = controls
         self._own_commands = OwnCommands(lines)
 
+    def is_prompt(self, line: str) -> bool:
+        """Return whether *line* is for the model, and neither a command nor a shell escape."""
+        # Not from a pipe: what is fed to us may be text that only looks like that.
+        is_own = line.startswith("!") and self._questions.can_ask
+        return not is_own and not is_command(line, self._app)
+
     async def do(self, line: str, cancel: CancelToken) -> Sequence[UserMessage]:
         """Do what *line* says and return what it says to the model.
 
@@ -47,13 +53,13 @@ class LineWork:
             AgentCliError: It cannot be done.
             Aborted: *cancel* came.
         """
-        # Not from a pipe: what is fed to us may be text that only looks like that.
-        if line.startswith("!") and self._questions.can_ask:
+        is_prompt = self.is_prompt(line)
+        if not is_prompt and line.startswith("!"):
             await self._own_commands.run(line, cancel)
             return ()
         said: list[str | UserMessage] = []
         async with cancel.scope():
-            if line.startswith("/"):
+            if not is_prompt:
                 await run_command(line, self.context(said.append))
             elif line:
                 said.append(line)

@@ -5,6 +5,7 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.errors import UsageError
@@ -33,8 +34,24 @@ def commands_of(app: Application) -> Sequence[Command]:
     return list(found.values())
 
 
+def is_command(line: str, app: Application) -> bool:
+    """Return whether *line* is for a command, and not a prompt that begins with a path."""
+    if not line.startswith("/"):
+        return False
+    name = re.split(r"\s", line[1:], maxsplit=1)[0]
+    if "/" in name:
+        return False
+    try:
+        is_path = bool(name) and Path("/", name).exists()
+    except (OSError, ValueError):  # too long for a name, or a NUL in it
+        is_path = False
+    return not is_path or any(command.name.startswith(name) for command in commands_of(app))
+
+
 def find_command(line: str, app: Application) -> tuple[Command, str]:
     """Return the command *line* names, and what stands behind the name, trimmed.
+
+    The beginning of a name is enough where it is the beginning of one name only.
 
     Raises:
         UsageError: There is no such command, or it takes no argument.
@@ -44,9 +61,12 @@ def find_command(line: str, app: Application) -> tuple[Command, str]:
     commands = commands_of(app)
     command = next((command for command in commands if command.name == name), None)
     if command is None:
+        begun = [each for each in commands if name and each.name.startswith(name)]
+        command = begun[0] if len(begun) == 1 else None
+    if command is None:
         raise UsageError(f"there is no command /{one_line(name)}{_suggestion(name, commands)}")
     if argument and not command.argument:
-        raise UsageError(f"/{name} takes nothing behind it")
+        raise UsageError(f"/{command.name} takes nothing behind it")
     return command, argument
 
 

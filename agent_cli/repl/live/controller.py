@@ -64,8 +64,9 @@ class LiveShell:
         self._idle.set()
         self._status = Status(app.agent)
         screen.status = self._status_text
-        renew = partial(asyncio.get_running_loop().call_soon_threadsafe, screen.complete_again)
-        screen.buffer.completer = ThreadedCompleter(Completions(sources_of(app, renew)))
+        renew = partial(asyncio.get_running_loop().call_soon_threadsafe, screen.menu.show_again)
+        completions = Completions(sources_of(app, renew))
+        screen.menu.use(ThreadedCompleter(completions), completions.only)
         self.display, results = open_display(app, screen, look)
         self._controls = ScreenControls(screen, self.display, results)
         self._line_work = LineWork(
@@ -141,12 +142,12 @@ class LiveShell:
         return True
 
     def _take(self, text: str, *, follow_up: bool) -> None:
-        if not text.startswith(("/", "!")):
+        if is_prompt := self._line_work.is_prompt(text):
             text = self._line_work.attachments.marked(text)
         if text in _LEAVING:
             self._say(text)
             self._screen.leave()
-        elif text.startswith(("/", "!")) and self.is_busy:
+        elif not is_prompt and self.is_busy:
             self._command_meanwhile(text)
         elif text and self._agent_runs and not named_in(text, self._app.servers):
             self._outbox.put(text, follow_up=follow_up)
@@ -246,7 +247,7 @@ class LiveShell:
         except AgentCliError as error:
             if isinstance(error, Aborted):
                 self._give_back()
-            if not line.startswith(("/", "!")):
+            if self._line_work.is_prompt(line):
                 self._screen.put_back(line)
             raise
         finally:

@@ -3,7 +3,7 @@
 from functools import partial
 from string import ascii_lowercase, digits
 
-from prompt_toolkit.filters import Condition, is_searching, vi_mode
+from prompt_toolkit.filters import Condition, is_searching, vi_mode, vi_navigation_mode
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
@@ -44,7 +44,7 @@ def _bind_sending(keys: KeyBindings, screen: LiveScreen) -> None:
             buffer.insert_text("\n")
         elif screen.asking.is_open:
             _answer_with_line(screen)
-        else:
+        elif not screen.menu.take():
             _send(screen, follow_up=False)
 
     # In vi mode Escape and Enter are two keys, and Escape must not wait for the other one.
@@ -75,6 +75,11 @@ def _bind_stopping(keys: KeyBindings, screen: LiveScreen) -> None:
     @keys.add("escape", filter=stoppable & ~is_searching & ~vi_mode)
     def stop(_event: KeyPressEvent) -> None:
         screen.interrupt()
+
+    # Bound after the other Escape, so that the menu is closed first.
+    @keys.add("escape", filter=Condition(lambda: screen.menu.is_open) & ~is_searching & ~vi_mode)
+    def close_menu(_event: KeyPressEvent) -> None:
+        screen.menu.close()
 
     @keys.add("c-d", filter=empty)
     def leave(_event: KeyPressEvent) -> None:
@@ -110,6 +115,12 @@ def _bind_display(keys: KeyBindings, screen: LiveScreen) -> None:
     @keys.add("c-l")
     def repaint(_event: KeyPressEvent) -> None:
         screen.painter.repaint()
+
+    idle = Condition(lambda: screen.draft.is_empty and not screen.asking.question)
+
+    @keys.add("?", filter=idle & ~is_searching & ~screen.picker.is_open & ~vi_navigation_mode)
+    def show_help(_event: KeyPressEvent) -> None:
+        screen.listener.submit("/help", follow_up=False)
 
     # What is being typed stays where it is.
     @keys.add("c-o")

@@ -17,6 +17,7 @@ from prompt_toolkit.input import Input, create_input
 
 from agent_cli.repl.live.asking import Asking
 from agent_cli.repl.live.input.draft import Draft
+from agent_cli.repl.live.input.menu import Menu
 from agent_cli.repl.live.layout import CONTINUATION, PROMPT, layout_of, style_of
 from agent_cli.repl.live.listener import Listener
 from agent_cli.repl.live.output import FrameOutput
@@ -78,6 +79,7 @@ class LiveScreen:
         warnings: list[str] = []
         self.draft = Draft(history, warn=warnings.append)
         self.buffer = self.draft.buffer
+        self.menu = Menu(self.buffer, lambda: self.app)
         self.asking = Asking(self.buffer, clock, self.refresh, take_draft=self.draft.take)
         self.picker = Picker(lambda: self.rows_max, lambda: self.columns)
         self.app = LiveApplication(
@@ -200,12 +202,6 @@ class LiveScreen:
         """Put *text* into the input, before what stands there."""
         self.draft.put_back(text)
         self.refresh()
-
-    def complete_again(self) -> None:
-        """Look for completions once more if some are shown and none is chosen yet."""
-        state = self.buffer.complete_state
-        if state is not None and state.complete_index is None:
-            self.buffer.start_completion()
 
     def _key_pressed(self, _keys: object) -> None:
         self.draft.key_pressed()

@@ -61,13 +61,33 @@ def test_a_command_somebody_wrote_becomes_a_prompt() -> None:
     assert shown == ["team/broken.md is empty"]
 
 
+def test_a_prompt_may_begin_with_a_path() -> None:
+    """`/abs/path …` was "no command"; a folder of the root is one where no command is called so."""
+    out, shown = converse("/etc/passwd is what?", "//a comment", "/tmp is full")
+
+    assert out.splitlines() == [
+        "You said '/etc/passwd is what?' to model-1.",
+        "You said '//a comment' to model-1.",
+        "You said '/tmp is full' to model-1.",
+    ]
+    assert shown == []
+
+
+def test_the_beginning_of_one_name_is_enough() -> None:
+    """Where it begins several, they are not guessed at."""
+    _, shown = converse("/usa", "/un")
+
+    assert shown[0].startswith("input ")
+    assert shown[-1] == "there is no command /un; did you mean /uncompact?"
+
+
 @pytest.mark.parametrize(
     ("line", "shown"),
     [
         ("/compact the plan", "compacted 4 messages: about 9,000 → 1,000 tokens"),
         ("/toosl", "there is no command /toosl; did you mean /tools?"),
-        ("/etc/passwd", "there is no command /etc/passwd; /help lists them"),
-        ("/comp", "there is no command /comp; did you mean /compact?"),
+        ("/ nothing", "there is no command /; /help lists them"),
+        ("/kompact", "there is no command /kompact; did you mean /compact?"),
         ("/exit now", "/exit takes nothing behind it"),
         ("/model nope", "there is no model nope; there are: normal, high"),
         ("/model high", "model: model-2"),

@@ -9,7 +9,12 @@ from prompt_toolkit.document import Document
 
 from agent_cli.repl.commands.registry import commands_of
 from agent_cli.repl.commands.spec import Command
-from agent_cli.repl.live.input.file_completion import FileChoices, workspace_paths
+from agent_cli.repl.live.input.certain import Certain
+from agent_cli.repl.live.input.file_completion import (
+    FileChoices,
+    outside_choices,
+    workspace_paths,
+)
 from agent_cli.repl.live.input.server_choices import PromptChoices, ResourceChoices, asking
 from agent_cli.repl.ports import Application
 
@@ -31,6 +36,7 @@ def sources_of(app: Application, on_change: Callable[[], object]) -> Sequence[So
         PromptChoices(app.servers, ask),
         ResourceChoices(app.servers, ask),
         FileChoices(workspace_paths, on_change),
+        outside_choices,
     )
 
 
@@ -39,11 +45,25 @@ class Completions(Completer):
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = sources
+        self._answered: tuple[str, Completion | None] = ("", None)
 
     def get_completions(self, document: Document, _event: CompleteEvent) -> Iterable[Completion]:
         """Yield what could stand at the cursor."""
+        before, found = document.text_before_cursor, 0
+        completion: Completion | None = None
         for source in self._sources:
-            yield from source(document.text_before_cursor)
+            for completion in source(before):
+                found += 1
+                yield completion
+        self._answered = before, completion if found == 1 else None
+
+    def only(self, before: str) -> Completion | None:
+        """Return the one completion of the text *before* the cursor that Enter may take.
+
+        None until every source has answered: what comes first need not be all there is.
+        """
+        answered, completion = self._answered
+        return completion if answered == before and isinstance(completion, Certain) else None
 
 
 def command_choices(commands: Callable[[], Sequence[Command]]) -> Source:
@@ -54,7 +74,7 @@ def command_choices(commands: Callable[[], Sequence[Command]]) -> Source:
             return
         for command in commands():
             if command.name.startswith(before[1:]):
-                yield Completion(command.name, 1 - len(before), f"/{command.name}", command.help)
+                yield Certain(command.name, 1 - len(before), f"/{command.name}", command.help)
 
     return choices
 
@@ -70,6 +90,6 @@ def argument_choices(app: Application) -> Source:
             if command.name == name[1:]:
                 for choice, what in command.choices(app).items():
                     if choice.startswith(typed) and choice != typed:
-                        yield Completion(choice, -len(typed), display_meta=what)
+                        yield Certain(choice, -len(typed), display_meta=what)
 
     return choices

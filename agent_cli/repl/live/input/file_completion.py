@@ -13,18 +13,24 @@ from typing import Final
 import structlog
 from prompt_toolkit.completion import Completion
 
-from agent_cli.repl.live.input.path_search import PathSearch
+from agent_cli.repl.live.input.certain import Certain
+from agent_cli.repl.live.input.path_search import FOUND_MAX, PathSearch
 from agent_cli.system.programs import find_program
 from agent_cli.terminal.narration import one_line
-from agent_cli.terminal.references import reference_before, reference_to
+from agent_cli.terminal.references import Reference, reference_before, reference_to
 from agent_cli.terminal.sanitize import reveal
 
 _log = structlog.wrap_logger(logging.getLogger(__name__))
 _PATHS_MAX: Final = 200_000
 _SHOWN_CHARS_MAX: Final = 200
 _GIT_LIMIT_S: Final = 10
-# Typing goes on with the list as it is; one that is older is renewed meanwhile.
+# Typing goes on with the list as it is; one that is older is renewed meanwhile, sooner when
+# nothing in it fits: the file may be new. But listing takes a small part of the time only.
 _FRESH_S: Final = 2.0
+_FRESH_WHEN_MISSING_S: Final = 0.3
+_SHARE_MAX: Final = 0.25
+_ENTRIES_MAX: Final = 5_000
+_OUTSIDE: Final = ("/", "~/", "./", "../")
 _FIRST_LIMIT_S: Final = 30.0
 _SKIPPED: Final = {"node_modules", "__pycache__", "dist", "build", ".git"}
 
@@ -47,6 +53,7 @@ class FileChoices:
         self._clock = clock
         self._search: PathSearch | None = None
         self._listed_at_s = float("-inf")
+        self._took_s = 0.0
         self._listing = threading.Lock()
         self._listed = threading.Event()
 
@@ -55,21 +62,42 @@ class FileChoices:
         reference = reference_before(before)
         if reference is None:
             return
-        if self._clock() - self._listed_at_s > _FRESH_S and self._listing.acquire(blocking=False):
-            threading.Thread(target=self._list, name="list files", daemon=True).start()
+        if reference.path.startswith(_OUTSIDE):
+            return
+        if self._age_s() > self._fresh_s(_FRESH_S):
+            self._renew()
         if self._search is None and not self._listed.wait(_FIRST_LIMIT_S):
             return
         assert self._search is not None
-        for path in self._search.best(reference.path):
-            shown = one_line(reveal(path), _SHOWN_CHARS_MAX)
-            yield Completion(reference_to(path), -reference.length, shown)
+        paths = self._search.best(reference.path)
+        if not paths:
+            self._renew(after_s=self._fresh_s(_FRESH_WHEN_MISSING_S) - self._age_s())
+        for path in paths:
+            yield _choice(path, reference)
 
-    def _list(self) -> None:
+    def _age_s(self) -> float:
+        return self._clock() - self._listed_at_s
+
+    def _fresh_s(self, fresh_s: float) -> float:
+        return max(fresh_s, self._took_s / _SHARE_MAX)
+
+    def _renew(self, *, after_s: float = 0) -> None:
+        """List again in *after_s*, beside what goes on, unless that happens already."""
+        if self._listing.acquire(blocking=False):
+            wait_s = max(after_s, 0)
+            threading.Thread(
+                target=self._list, args=[wait_s], name="list files", daemon=True
+            ).start()
+
+    def _list(self, wait_s: float) -> None:
         """Renew the list; one that cannot be made is empty."""
+        time.sleep(wait_s)
+        began_s = self._clock()
         try:
             before, self._search = self._search, self._renewed()
         finally:
             self._listed_at_s = self._clock()
+            self._took_s = self._listed_at_s - began_s
             self._listing.release()
             self._listed.set()
         if before is not None and before is not self._search:
@@ -83,6 +111,44 @@ class FileChoices:
             paths = PathSearch(())
         # The old one remembers what was searched.
         return self._search if self._search and self._search.paths == paths.paths else paths
+
+
+def outside_choices(before: str) -> Iterator[Completion]:
+    """Yield what lies in the folder that is named behind the @: `@~/`, `@../`, `@/etc/`."""
+    reference = reference_before(before)
+    if reference is None or not reference.path.startswith(_OUTSIDE):
+        return
+    folder, _, typed = reference.path.rpartition("/")
+    try:
+        place = Path(f"{folder}/").expanduser()
+        with os.scandir(place) as found:
+            entries = [
+                f"{each.name}/" if each.is_dir() else each.name
+                for each in islice(found, _ENTRIES_MAX)
+            ]
+    except (OSError, RuntimeError, ValueError):  # no such folder, no such user, a NUL in it
+        return
+    for name in islice(_fitting(sorted(entries), typed), FOUND_MAX):
+        yield _choice(f"{folder}/{name}", reference)
+
+
+def _fitting(names: Iterable[str], typed: str) -> Iterator[str]:
+    """Yield the *names* that begin as *typed*; hidden ones only once a dot is typed."""
+    wanted = typed.lower()
+    return (
+        name
+        for name in names
+        if name.lower().startswith(wanted) and (not name.startswith(".") or typed.startswith("."))
+    )
+
+
+def _choice(path: str, reference: Reference) -> Completion:
+    shown = one_line(reveal(path), _SHOWN_CHARS_MAX)
+    typed, folded = reference.path.lower(), path.lower()
+    name = folded.rstrip("/").rpartition("/")[2]
+    begins = bool(typed) and (folded.startswith(typed) or name.startswith(typed))
+    kind = Certain if begins else Completion
+    return kind(reference_to(path), -reference.length, shown)
 
 
 def workspace_paths() -> set[str]:

@@ -1,0 +1,73 @@
+"""The completions below the input: when they are shown, and which one Enter takes.
+
+Imported on the way to the first prompt: standard library and prompt_toolkit only.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.application.current import set_app
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import Completer, Completion
+
+
+class Menu:
+    """Shows what completes the text of a buffer, as soon as that is known."""
+
+    def __init__(self, buffer: Buffer, app: Callable[[], Application[Any]]) -> None:
+        """Show nothing before `use`; *app* returns the application that draws the buffer."""
+        self._buffer = buffer
+        self._app = app
+        self._only: Callable[[str], Completion | None] = lambda _before: None
+        self._closed_at: str | None = None
+
+    def use(self, completer: Completer, only: Callable[[str], Completion | None]) -> None:
+        """Offer what *completer* finds, for what is typed already too.
+
+        Args:
+            completer: Finds completions.
+            only: Returns the one completion that Enter may take of a text before the cursor.
+        """
+        self._buffer.completer = completer
+        self._only = only
+        self.show_again()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether completions are shown."""
+        state = self._buffer.complete_state
+        return state is not None and bool(state.completions)
+
+    def show_again(self) -> None:
+        """Look for completions once more, unless one is chosen or the menu was closed here."""
+        state = self._buffer.complete_state
+        chosen = state is not None and state.complete_index is not None
+        if chosen or not self._buffer.text or self._buffer.text == self._closed_at:
+            return
+        with set_app(self._app()):
+            self._buffer.start_completion()
+
+    def close(self) -> None:
+        """Leave the text as it was typed, and show nothing until it changes."""
+        self._buffer.cancel_completion()
+        self._closed_at = self._buffer.text
+
+    def take(self) -> bool:
+        """Take the chosen completion, or the only one.
+
+        Returns:
+            Whether the text is to be typed on: behind an @, where a command is complete.
+        """
+        state = self._buffer.complete_state
+        if state is None or not state.completions:
+            return False
+        before = state.original_document.text_before_cursor
+        if state.current_completion is None:
+            completion = self._only(before)
+            if completion is None:
+                return False
+            self._buffer.apply_completion(completion)
+        else:
+            self._buffer.complete_state = None  # the text holds it already
+        return not before.startswith("/")

@@ -1,0 +1,107 @@
+"""The menu of completions, in a real terminal."""
+
+from pathlib import Path
+
+from tests.repl.terminal import Terminal
+
+
+def ready(terminal: Terminal) -> None:
+    """Wait until the program behind the prompt is there."""
+    terminal.until("logs: agent.log")
+    terminal.until_prompt()
+
+
+def test_what_was_typed_before_the_program_was_there_is_completed_too() -> None:
+    """A slash or an @ typed at once showed no menu until the next key."""
+    with Terminal(AWAIT_BUILT="1") as terminal:
+        terminal.until_prompt()
+        terminal.send("/")
+        terminal.until(lambda: terminal.last_row == "you> /")
+        Path("built").touch()
+        terminal.until("/clear ")
+
+
+def test_enter_takes_the_only_completion_of_a_command_and_runs_it() -> None:
+    """`/con` with one entry shown was "there is no command /con"."""
+    with Terminal() as terminal:
+        ready(terminal)
+        terminal.send("/con")
+        terminal.until("/context")
+        terminal.send("\r")
+        terminal.until("tokens in the next request")
+        terminal.until_prompt()
+        terminal.send("/mode pl")
+        terminal.until("only looks around")
+        terminal.send("\r")
+        terminal.until("mode: plan")
+
+        assert "there is no command" not in terminal.text
+
+
+def test_enter_takes_the_only_file_and_what_is_written_goes_on() -> None:
+    """It is not sent yet; a path that only holds the characters is not taken for a name."""
+    Path("src").mkdir()
+    Path("src/application.py").touch()
+    with Terminal() as terminal:
+        ready(terminal)
+        terminal.send("look at @appl")
+        terminal.until("src/application.py")
+        terminal.send("\r")
+        terminal.until(lambda: terminal.last_row == "you> look at @src/application.py")
+        terminal.send(" please\r")
+        terminal.until("You said 'look at @src/application.py please'")
+        terminal.until_prompt()
+        terminal.send("ask @sppy")
+        terminal.until("     src/application.py")
+        terminal.send("\r")
+        terminal.until("You said 'ask @sppy'")
+
+
+def test_escape_closes_the_menu_and_leaves_the_text() -> None:
+    """The next key opens it again."""
+    with Terminal() as terminal:
+        ready(terminal)
+        terminal.send("/con")
+        terminal.until("/context")
+        terminal.send("\x1b")
+        terminal.until(lambda: "/context" not in terminal.text)
+        assert terminal.last_row == "you> /con"
+        terminal.send("t")
+        terminal.until("/context")
+
+
+def test_a_new_file_is_found_while_its_name_is_typed() -> None:
+    """The list is renewed when nothing in it fits, and the menu opens by itself."""
+    Path("old.py").touch()
+    with Terminal() as terminal:
+        ready(terminal)
+        terminal.send("see @old")
+        terminal.until("     old.py")
+        Path("brand_new.py").touch()
+        terminal.send("\x15see @brand")
+        terminal.until("     brand_new.py")
+
+
+def test_folders_outside_the_workspace_are_completed() -> None:
+    """`@../` and `@~/`, by the beginning of a name."""
+    Path.home().mkdir(exist_ok=True)
+    (Path.home() / "notes.md").touch()
+    (Path.home() / ".hidden").touch()
+    with Terminal() as terminal:
+        ready(terminal)
+        terminal.send("see @~/no")
+        terminal.until("     ~/notes.md")
+        terminal.send(f"\x15see @../{Path.cwd().name[:-1]}")
+        terminal.until(f"     ../{Path.cwd().name}/")
+        assert ".hidden" not in terminal.text
+
+
+def test_a_question_mark_opens_the_help_where_nothing_is_typed() -> None:
+    """Anywhere else it is a question mark."""
+    with Terminal() as terminal:
+        ready(terminal)
+        terminal.send("?")
+        terminal.until("Ctrl-J")
+        terminal.until_prompt()
+        terminal.send("why?\r")
+        terminal.until("You said 'why?'")
