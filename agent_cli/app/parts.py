@@ -226,6 +226,7 @@ def _place(startup: StartupContext, is_kept_back: Callable[[PurePath], bool]) ->
         extra_dirs=tuple(map(_real, startup.arguments.add_dirs)),
         is_secret=is_kept_back,
         search_path=os.environ.get("PATH", os.defpath),
+        home=os.environ.get("HOME", ""),
     )
 
 

@@ -46,7 +46,16 @@ def denied(
 def denied_by(rule: Rule, commands: tuple[str, ...] = ()) -> Decision:
     """Return that *rule* forbids the call."""
     told = (
-        f"The rule {rule} forbids this call. Do not try it in another form; go on without it, or"
+        f"The rule {rule} denies this call. Do not try it in another form: continue without it, or"
         " ask the user to change the rule."
     )
-    return denied(f"the rule {rule} forbids it", told, rule=rule, commands=commands)
+    return denied(f"denied by the rule {rule}", told, rule=rule, commands=commands)
+
+
+def denied_by_plan(commands: tuple[str, ...] = ()) -> Decision:
+    """Return that the call must not run in the mode that changes nothing."""
+    told = (
+        "Plan mode: only reading is allowed. Look around with the tools and the commands that only"
+        " read, then describe the changes you would make."
+    )
+    return denied("plan mode allows only reading", told, commands=commands)

@@ -184,7 +184,7 @@ def _command_rule(rule: Rule) -> CommandRule:
 
 def _no_rule(written: str, origin: str) -> SettingsError:
     return SettingsError(
-        f"{origin or 'permissions'}: {written!r} is not a rule: write a tool's name, or the name"
-        " and what it is called with, like bash(npm test *) or edit(src/**); in a command a * is"
-        " the last word, and a path has no .."
+        f"{origin or 'permissions'}: {written!r} is not a rule: write a tool name, or a tool name"
+        " with a pattern like bash(npm test *) or edit(src/**); in a command, * may only be the"
+        " last word; a path must not contain .."
     )

@@ -13,7 +13,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.tooling import Ask, Tool, Verdict, check_input
 from agent_cli.core.turn import Turn
-from agent_cli.policies.decision import Decision, allowed, asked, denied, denied_by
+from agent_cli.policies.decision import Decision, allowed, asked, denied, denied_by, denied_by_plan
 from agent_cli.policies.permission_rules import (
     COMMAND_TOOL,
     Kind,
@@ -27,17 +27,14 @@ from agent_cli.policies.permission_rules import (
 from agent_cli.policies.session_rules import Asked, ProjectRules, facts_about, session_rules
 from agent_cli.policies.shell import Judgement, Place, judge
 from agent_cli.policies.shell.place import Objection
+from agent_cli.policies.shell.repository import names_no_program
 from agent_cli.sandbox import Report
 from agent_cli.sandbox.protected import why_protected
 
 Mode: TypeAlias = Literal["ask", "auto-edit", "plan", "yolo"]
 AutoAllow: TypeAlias = Literal["never", "auto-edit", "always"]
 
-_PLAN = (
-    "Plan mode: nothing that changes anything runs. Look around with the tools and the commands"
-    " that only read, and describe what you would do."
-)
-_UNSANDBOXED = "it would run outside the sandbox, with all of your rights and the network"
+_UNSANDBOXED = "runs outside the sandbox, with all your rights and the network"
 _FILE_TOOLS = frozenset({"edit", "write"})
 _THIS_SESSION = "this session"
 _NO_RULES = RuleSet()
@@ -170,7 +167,7 @@ class Permissions:
         if judged.verdict == "deny" and rule:
             return denied_by(rule, judged.commands)
         if self.mode == "plan" and not judged.read_only:
-            return denied("plan mode runs only what reads", _PLAN, commands=judged.commands)
+            return denied_by_plan(judged.commands)
         if judged.verdict == "ask":
             return asked(judged.reason, rule=rule, commands=judged.commands)
         if unsandboxed:
@@ -178,18 +175,19 @@ class Permissions:
         if judged.verdict == "allow":
             return allowed(judged.reason, rule=rule, commands=judged.commands)
         if every := self._rule_for_every_command():
-            return allowed(f"the rule {every} allows it", rule=every, commands=judged.commands)
+            return allowed(f"allowed by the rule {every}", rule=every, commands=judged.commands)
         if self.mode == "yolo":
-            return allowed("mode yolo asks for nothing else", commands=judged.commands)
+            return allowed("allowed by the mode yolo", commands=judged.commands)
         if report and self._is_held(report, place):
-            return allowed("the sandbox holds it", commands=judged.commands)
+            return allowed("contained by the sandbox", commands=judged.commands)
         return asked(judged.reason, commands=judged.commands, by_mode=True)
 
     def _place_in(self, report: Report | None) -> Place:
         """Return the place as a command finds it in the sandbox *report* speaks of."""
         # Landlock cannot hide files in a folder that may be written.
         hides = report is not None and report.holds and report.state != "landlock"
-        return replace(self._place, secrets_are_masked=hides, git_is_safe=hides and self._trusted)
+        is_safe = hides and (self._trusted or names_no_program(self._place.root))
+        return replace(self._place, secrets_are_masked=hides, git_is_safe=is_safe)
 
     def _is_held(self, report: Report, place: Place) -> bool:
         """Return whether a command that runs can neither leave the workspace nor read a secret."""
@@ -243,22 +241,23 @@ class Permissions:
         if rule := first("deny"):
             return denied_by(rule)
         if self.mode == "plan" and tool.changes:
-            return denied("plan mode runs only what reads", _PLAN)
+            return denied_by_plan()
         if tool.changes and (why := self._protection(paths)):
             return _protected(tool, why)
         if rule := first("ask"):
-            return asked(f"the rule {rule} asks for it", rule=rule)
+            return asked(f"the rule {rule} asks", rule=rule)
         if objection := self._hidden_below(call, paths):
             return asked(objection)
         if rule := first("allow"):
-            return allowed(f"the rule {rule} allows it", rule=rule)
+            return allowed(f"allowed by the rule {rule}", rule=rule)
         if not tool.changes:
-            return allowed("it only reads")
+            return allowed("only reads")
         if self.mode == "yolo":
-            return allowed("mode yolo asks for nothing else")
+            return allowed("allowed by the mode yolo")
         if self.mode == "auto-edit" and writes and all(map(self._place_holds, paths)):
-            return allowed("mode auto-edit lets tools write the files they name")
-        return asked(f"{call.name} can change things, and no rule allows this call", by_mode=True)
+            return allowed("allowed by the mode auto-edit")
+        effect = "changes files" if tool.name in _FILE_TOOLS else "may have side effects"
+        return asked(effect, by_mode=True)
 
     def _protection(self, paths: Sequence[str]) -> str | None:
         """Return why one of *paths* is never written unasked, if one is not."""

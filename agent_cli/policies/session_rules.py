@@ -65,6 +65,6 @@ def facts_about(
         if len(started) > 1:
             facts.append(f"runs: {', '.join(started)}")
         leaves = given.get("unsandboxed", False) is not False
-        outside = "outside, with all of your rights and the network"
+        outside = "none: runs with all your rights and the network"
         facts.append(f"sandbox: {outside if leaves or not report else report.sentence}")
     return tuple(facts)

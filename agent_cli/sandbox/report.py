@@ -45,9 +45,9 @@ class Report:
     def sentence(self) -> str:
         """For the status line and `doctor`."""
         if self.state == "off":
-            return "off: commands run with all of the user's rights (sandbox.mode)"
+            return "off (sandbox.mode): commands run with all your rights"
         if self.state == "none":
-            return f"none works here, so every command that may change something asks{self._why()}"
+            return f"none available: every command that may change something asks{self._why()}"
         network = "network allowed" if self.network else "no network"
         limits = "" if self.state != "landlock" else ", .env files in the workspace readable"
         program = f" ({self.program})" if self.program else ""

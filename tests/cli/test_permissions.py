@@ -31,7 +31,7 @@ def test_the_verdict_names_the_rule_with_its_line_and_every_command() -> None:
     assert sandbox
     assert told == {
         "verdict": "deny",
-        "why": "the rule bash(git push *) forbids it",
+        "why": "denied by the rule bash(git push *)",
         "rule": f"bash(git push *)  ({rules}:2)",
         "command": "cd src | sudo git push origin",
         "mode": "ask",
@@ -42,18 +42,18 @@ def test_the_verdict_names_the_rule_with_its_line_and_every_command() -> None:
 @pytest.mark.parametrize(
     ("words", "verdict", "why"),
     [
-        (("bash", "ls | sort"), "allow", "it only reads"),
+        (("bash", "ls | sort"), "allow", "only reads"),
         (("bash", "echo x > out.txt"), "ask", "redirect"),
         (("bash", '{"command": "ls", "unsandboxed": true}'), "ask", "outside the sandbox"),
-        (("read", "a.txt"), "allow", "it only reads"),
-        (("grep", "src"), "allow", "it only reads"),
-        (("glob", "src"), "allow", "it only reads"),
-        (("edit", "a.txt"), "ask", "no rule allows this call"),
+        (("read", "a.txt"), "allow", "only reads"),
+        (("grep", "src"), "allow", "only reads"),
+        (("glob", "src"), "allow", "only reads"),
+        (("edit", "a.txt"), "ask", "changes files"),
         (("edit", "a.txt", "--permission-mode", "auto-edit"), "allow", "mode auto-edit"),
         (("edit", "a.txt", "--permission-mode", "plan"), "deny", "plan mode"),
         (("write", ".git/config", "--permission-mode", "yolo"), "deny", "git's own data"),
         (("bash", "cat notes.txt"), "ask", "notes.txt may hold secrets"),
-        (("mcp__web__search", "{}"), "ask", "no rule allows this call"),
+        (("mcp__web__search", "{}"), "ask", "may have side effects"),
         (("mcp__web__search", "{}", "--allow", "mcp__web__*"), "allow", "the rule mcp__web__*"),
     ],
 )

@@ -90,7 +90,7 @@ def test_deny_wins_over_everything_in_every_mode(mode: Mode) -> None:
     verdict = permissions.decide(call_of(BASH, {"command": "rm -rf x"}), BASH, {}).verdict
 
     assert isinstance(verdict, Deny)
-    assert "The rule bash(rm *) forbids this call." in verdict.reason
+    assert "The rule bash(rm *) denies this call." in verdict.reason
     assert decide(permissions, READ, path=".env") is Deny
 
 
@@ -110,7 +110,7 @@ def test_in_plan_mode_no_rule_lets_a_change_through() -> None:
     verdict = permissions.decide(call_of(EDIT, {"path": "a"}), EDIT, {"path": "a"}).verdict
 
     assert isinstance(verdict, Deny)
-    assert "describe what you would do" in verdict.reason
+    assert "describe the changes you would make" in verdict.reason
     assert runs(permissions, "touch x") is Deny
     assert runs(permissions, "touch x", BWRAP) is Deny
 
@@ -444,7 +444,7 @@ async def test_a_question_says_which_rule_asks_and_what_holds_a_command() -> Non
             "rule: bash(git push *)  (appsettings.toml:3)",
             "sandbox: bubblewrap, no network",
         ),
-        ("sandbox: outside, with all of your rights and the network",),
+        ("sandbox: none: runs with all your rights and the network",),
         ("rule: edit",),
     ]
 

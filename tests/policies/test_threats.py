@@ -96,8 +96,13 @@ def test_what_cannot_be_undone_is_asked_in_every_mode(
 @pytest.mark.parametrize("mode", ["ask", "plan"])
 def test_nothing_dangerous_runs_unasked_without_a_rule(mode: Mode, tmp_path: Path) -> None:
     """Threat 5: a model that follows an injection finds every command that harms gated."""
-    permissions = Permissions(make_workspace(tmp_path).place(), mode=mode)
-    commands = [command for each in DANGEROUS.values() for command in each]
+    tree = make_workspace(tmp_path)
+    permissions = Permissions(tree.place(), mode=mode)
+    commands = [
+        command.replace("{outside}", str(tree.outside))
+        for each in DANGEROUS.values()
+        for command in each
+    ]
 
     verdicts = {runs(permissions, command) for command in commands}
 

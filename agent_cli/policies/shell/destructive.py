@@ -55,11 +55,11 @@ def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) 
         return _deletion(arguments, root)
     for loss in _LOSSES.get(name, ()):
         if _in_order(loss, words):
-            return f"{name} {' '.join(loss)} cannot be taken back"
+            return f"{name} {' '.join(loss)} cannot be undone"
     if name == "git":
         return _git_loss(words)
     if name in _DISK or name.startswith("mkfs"):
-        return f"{name} overwrites disks or files for good"
+        return f"{name} permanently overwrites disks or files"
     if name == "dd" and any(word.startswith("of=/dev/") for word in words):
         return "dd writes to a device"
     if name in _POWER:
@@ -76,14 +76,14 @@ def _removal(arguments: Reading, root: PurePath, *, moved: bool) -> str | None:
     )
     targets = [word for word in arguments if word is None or not word.startswith("-")]
     if recursive and any(each is None or moved or _is_vital(each, root) for each in targets):
-        return "rm -r of more than one folder of the workspace, or of what the text does not tell"
+        return "deletes folders recursively; targets unclear or outside the workspace"
     return None
 
 
 def _deletion(arguments: Reading, root: PurePath) -> str | None:
     # Mostly `find . -name '*.pyc' -delete`, which is as harmless as the names it is about.
     if any(word is None or (word != "." and _is_vital(word, root)) for word in arguments):
-        return "find -delete outside the workspace, or of what the text does not tell"
+        return "find deletes files; targets unclear or outside the workspace"
     return None
 
 
@@ -102,7 +102,7 @@ def _in_order(wanted: Sequence[str], words: Sequence[str]) -> bool:
 
 def _git_loss(words: Sequence[str]) -> str | None:
     if "push" in words and any(map(_GIT_PUSH.fullmatch, words)):
-        return "git push would overwrite or delete what others have"
+        return "git push can overwrite or delete remote commits"
     if "clean" in words and any(map(_GIT_CLEAN.fullmatch, words)):
-        return "git clean deletes files for good"
+        return "git clean permanently deletes files"
     return None

@@ -1,16 +1,20 @@
-"""Programs whose arguments are a small language: find, sed, test, printf and their like.
+"""Programs whose arguments are a small language: find, jq, printf and their like.
 
 Each function raises `Objection` unless the arguments it gets can only read.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from types import MappingProxyType
 from typing import TypeAlias
 
+from agent_cli.policies.shell.awk import check_awk
+from agent_cli.policies.shell.feeding import check_fed
+from agent_cli.policies.shell.operands import check_readable
 from agent_cli.policies.shell.options import known_options
 from agent_cli.policies.shell.place import Objection, Place
+from agent_cli.policies.shell.sed import check_sed
 from agent_cli.policies.shell.words import Word
 
 Check: TypeAlias = Callable[[Sequence[Word], Place, str], None]
@@ -30,71 +34,100 @@ _FIND_WITH_VALUE = frozenset(
         *("-mtime", "-ctime", "-atime", "-mmin", "-cmin", "-amin"),
     }
 )
-_SED_OPTIONS = known_options("-nErsuz --quiet --silent --regexp-extended --posix")
-_SED_ADDRESS = r"(?:\d+|\$|/[^/\\\n]*/)"
-_SED_COMMAND = rf"\s*(?:{_SED_ADDRESS}(?:,(?:{_SED_ADDRESS}|\+\d+))?)?\s*[pdq=]\s*"
-_SED_SCRIPT = re.compile(rf"{_SED_COMMAND}(?:;{_SED_COMMAND})*")
 _DATE_OPTIONS = known_options("-uRI -d= --utc --universal --date= --iso-8601[=] --rfc-3339=")
 _PRINTF_FORMAT = re.compile(r"(?!-)(?:[^%]|%%|%[-+ 0#]*\d*(?:\.\d+)?[sbcdiouxXeEfgG])*", re.DOTALL)
-_TEST_UNARY = frozenset({"-e", "-f", "-d", "-r", "-w", "-x", "-s", "-L", "-h", "-z", "-n"})
-_TEST_BINARY = frozenset({"=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+_JQ_OPTIONS = known_options(
+    "-rcnsSCMaje --raw-output --compact-output --null-input --slurp --sort-keys --join-output"
+    " --color-output --monochrome-output --ascii-output --tab --indent= --exit-status --raw-input"
+)
+# What reads other files, or the environment.
+_JQ_NO = re.compile(
+    r"\b(?:env|input_filename|import|include|modulemeta|get_search_list)\b|\$ENV|\$__"
+)
+_SET = frozenset(
+    {"-e", "-u", "-eu", "-ue", "-euo", "-eo", "-uo", "-o", "pipefail", "errexit", "nounset"}
+)
 
 
 def _check_find(arguments: Sequence[Word], place: Place, folder: str) -> None:
     rest = arguments[1:] if arguments and arguments[0].text == "-P" else arguments
     starts = list(takewhile(lambda word: not _begins_expression(word.text), rest))
-    for start in starts:
-        for path in place.expand(start, folder):
-            place.check_path(path, folder)
+    tops = [path for start in starts or [Word(".")] for path in place.expand(start, folder)]
+    for path in tops:
+        place.check_path(path, folder)
     expression = iter(rest[len(starts) :])
     for word in expression:
+        if word.text == "-exec":
+            _check_exec(expression, tops, place, folder)
+            continue
         value = next(expression, None) if word.text in _FIND_WITH_VALUE else word
         if value is None or value.glob or word.text not in _FIND_ALONE | _FIND_WITH_VALUE:
-            raise Objection(f"find {word.text} is not among the tests known to only read")
+            raise Objection(f"find {word.text} is not a known read-only test")
+
+
+def _check_exec(expression: Iterator[Word], tops: Sequence[str], place: Place, folder: str) -> None:
+    """Accept the command behind -exec, up to its end, if it only reads what find names."""
+    words: list[Word] = []
+    for word in expression:
+        if word.text == ";" or (word.text == "+" and words and words[-1].text == "{}"):
+            break
+        words.append(word)
+    else:
+        raise Objection("find -exec without an end")
+    if "{}" not in [word.text for word in words] or any(word.glob for word in words):
+        raise Objection("find -exec with a command that is not certain")
+    for top in tops:
+        place.check_found(top, folder, separable=False, lines=False)
+    check_fed(words, tops[0], "{}", place, folder)
 
 
 def _begins_expression(text: str) -> bool:
     return text.startswith("-") or text in ("!", "(", ")", ",")
 
 
-def _check_sed(arguments: Sequence[Word], place: Place, folder: str) -> None:
-    line = _SED_OPTIONS.sort("sed", arguments)
-    if not line.operands or line.operands[0].glob:
-        raise Objection("sed without a script")
-    script, *paths = line.operands
-    if not _SED_SCRIPT.fullmatch(script.text):
-        raise Objection(f"sed {script.text!r} does more than choose lines by number or pattern")
-    for word in paths:
-        for path in place.expand(word, folder):
-            place.check_path(path, folder)
-
-
 def _check_date(arguments: Sequence[Word], _place: Place, _folder: str) -> None:
     for word in _DATE_OPTIONS.sort("date", arguments).operands:
         if word.glob or not word.text.startswith("+"):
-            raise Objection("date would set the clock")
+            raise Objection("date sets the clock")
 
 
 def _check_printf(arguments: Sequence[Word], _place: Place, _folder: str) -> None:
     # -v sets a variable, and so does %n.
     if not arguments or arguments[0].glob or not _PRINTF_FORMAT.fullmatch(arguments[0].text):
-        raise Objection("printf with an option, or a format that does more than print")
+        raise Objection("printf with an option or format that may set variables")
 
 
-def _check_test(arguments: Sequence[Word], _place: Place, _folder: str) -> None:
-    # -v evaluates the subscript of an array, and a subscript may hold a command.
+def _check_exit(arguments: Sequence[Word], _place: Place, _folder: str) -> None:
+    if len(arguments) > 1 or any(word.glob for word in arguments):
+        raise Objection("exit with more than a number")
+
+
+def _check_set(arguments: Sequence[Word], _place: Place, _folder: str) -> None:
     texts = [word.text for word in arguments]
-    texts = texts[1:] if texts[:1] == ["!"] else texts
-    known = (len(texts) == 2 and texts[0] in _TEST_UNARY) or (
-        len(texts) == 3 and texts[1] in _TEST_BINARY
-    )
-    if not known or any(word.glob for word in arguments):
-        raise Objection("test with more than one comparison, or one unknown here")
+    if not texts or texts == ["-o"] or not _SET.issuperset(texts):
+        raise Objection("set shows or changes the environment")
+
+
+def _check_jq(arguments: Sequence[Word], place: Place, folder: str) -> None:
+    words, given = list(arguments), []
+    while words:
+        word = words.pop(0)
+        if word.text in ("--arg", "--argjson") and len(words) > 1:
+            del words[:2]
+        else:
+            given.append(word)
+    line = _JQ_OPTIONS.sort("jq", given)
+    if not line.operands or line.operands[0].glob:
+        raise Objection("jq without a filter")
+    program, *files = line.operands
+    if _JQ_NO.search(program.text):
+        raise Objection("jq with a filter that reads other files or the environment")
+    check_readable(files, place, folder)
 
 
 def _check_command(arguments: Sequence[Word], _place: Place, _folder: str) -> None:
     if not arguments or arguments[0].text not in ("-v", "-V"):
-        raise Objection("command would run what follows")
+        raise Objection("command runs another command")
 
 
 def _check_nothing(_arguments: Sequence[Word], _place: Place, _folder: str) -> None:
@@ -107,7 +140,7 @@ def _only_options(written: str, *, operands: bool) -> Check:
     def check(arguments: Sequence[Word], _place: Place, _folder: str) -> None:
         found = known.sort("this command", arguments).operands
         if any(word.glob for word in found) or (found and not operands):
-            raise Objection("operands where none are known, or a pattern among them")
+            raise Objection("arguments that are not checked")
 
     return check
 
@@ -120,7 +153,8 @@ BUILTINS: Mapping[str, Check] = MappingProxyType(
         "true": _check_nothing,
         "false": _check_nothing,
         "printf": _check_printf,
-        "test": _check_test,
+        "exit": _check_exit,
+        "set": _check_set,
         "command": _check_command,
         "pwd": _only_options("-LP", operands=False),
         "type": _only_options("-aftpP", operands=True),
@@ -129,7 +163,9 @@ BUILTINS: Mapping[str, Check] = MappingProxyType(
 EXPRESSIONS: Mapping[str, Check] = MappingProxyType(
     {
         "find": _check_find,
-        "sed": _check_sed,
+        "sed": check_sed,
+        **dict.fromkeys(("awk", "gawk", "mawk"), check_awk),
+        "jq": _check_jq,
         "date": _check_date,
         "sleep": _only_options("", operands=True),
     }

@@ -1,11 +1,14 @@
 """The forms of git that only read. What its configuration names, git runs even in those."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 
 from agent_cli.policies.shell.options import KnownOptions, known_options
 from agent_cli.policies.shell.place import Objection, Place
+from agent_cli.policies.shell.repository import is_same_repository
 from agent_cli.policies.shell.words import Word
 
 _GLOBAL_OPTIONS = frozenset({"--no-pager", "--no-optional-locks", "-P"})
@@ -14,7 +17,7 @@ _DIFF = (
     " -p -u -s -w -b -z -U= --patch --no-patch --unified= --stat --numstat --shortstat --summary"
     " --name-only --name-status --color[=] --no-color --word-diff[=] --minimal --raw --full-index"
     " --ignore-all-space --ignore-space-change --diff-filter= --no-renames --no-ext-diff"
-    " --no-textconv --relative --exit-code --quiet --abbrev[=]"
+    " --no-textconv --relative --exit-code --quiet --abbrev[=] -M -a --text --find-renames[=]"
 )
 _LOG = (
     _DIFF + " -n= -i -E -F -g -m -c -S= -G= -NUMBER --oneline --graph --all --decorate[=]"
@@ -40,12 +43,15 @@ def _form(options: str, *, operands: bool = True) -> _Form:
 # branch, tag, remote, reflog and stash change something when they get a name.
 _FORMS: Mapping[str, _Form] = MappingProxyType(
     {
-        "status": _form("-s -b -z -v -u[=] --short --branch --porcelain[=] --long --ignored[=]"),
+        "status": _form(
+            "-s -b -v -z -u[=] --untracked-files[=] --short --branch --porcelain[=] --long"
+            " --ignored[=]"
+        ),
         "diff": _form(_DIFF + " --cached --staged --merge-base --check"),
         "log": _form(_LOG),
         "show": _form(_LOG),
         "shortlog": _form("-s -n -e --summary --numbered --email --since= --until="),
-        "blame": _form("-w -e -l -s -t -f -n -p --porcelain --date= --show-email"),
+        "blame": _form("-w -e -l -s -t -f -n -p -L= --porcelain --date= --show-email"),
         "rev-parse": _form(
             "--short[=] --abbrev-ref[=] --verify --quiet --show-toplevel --git-dir"
             " --is-inside-work-tree --symbolic-full-name --show-prefix"
@@ -57,12 +63,40 @@ _FORMS: Mapping[str, _Form] = MappingProxyType(
         "ls-tree": _form("-r -t -d -l -z --name-only --long --full-tree"),
         "merge-base": _form("-a --all --is-ancestor --fork-point"),
         "describe": _form("--tags --all --always --long --dirty[=] --abbrev[=] --match="),
+        "rev-list": _form(_LOG + " --count --objects"),
+        "name-rev": _form("--name-only --tags --always"),
+        "cat-file": _form("-p -t -s -e"),
+        "check-ignore": _form("-v -q -n --verbose --quiet --non-matching"),
+        "count-objects": _form("-v -H --verbose --human-readable", operands=False),
+        "show-ref": _form("--heads --tags --head -s -d --hash[=] --verify --dereference -q"),
+        "for-each-ref": _form("--format= --sort= --count= --contains= --merged="),
+        "diff-tree": _form(_DIFF + " -r --root --no-commit-id"),
         "reflog": _form(_LOG, operands=False),
-        "branch": _form("-a -r -v --all --remotes --verbose --show-current --list", operands=False),
-        "tag": _form("-l --list", operands=False),
+        "branch": _form(
+            "-a -r -v --all --remotes --verbose --show-current --list --no-color --sort="
+            " --format= --contains= --merged[=] --no-merged[=]",
+            operands=False,
+        ),
+        "tag": _form("-l -n --list --sort= --format= --contains= --points-at=", operands=False),
         "remote": _form("-v --verbose", operands=False),
+        "stash list": _form(_LOG, operands=False),
+        "stash show": _form(_DIFF),
+        "worktree list": _form("-v --verbose --porcelain", operands=False),
+        "remote get-url": _form("--all --push"),
+        "reflog show": _form(_LOG),
+        "config --get": _form("--global --local --show-origin"),
+        "config --get-all": _form("--global --local --show-origin"),
+        "grep": _form(
+            "-n -i -l -L -w -c -h -H -E -F -P -G -I -p -W -o -q -A= -B= -C= -e= --line-number"
+            " --ignore-case --name-only --files-with-matches --files-without-match --count"
+            " --word-regexp --extended-regexp --fixed-strings --perl-regexp --show-function"
+            " --function-context --only-matching --heading --break --no-color --color[=] --cached"
+            " --max-depth= --quiet --invert-match -v --and --or --not"
+        ),
     }
 )
+_NAMES = frozenset({"config --get", "config --get-all", "remote get-url"})
+_CONFIG_NAME = re.compile(r"[\w.-]+", re.ASCII)
 
 
 def check_git(arguments: Sequence[Word], place: Place, folder: str) -> None:
@@ -72,20 +106,40 @@ def check_git(arguments: Sequence[Word], place: Place, folder: str) -> None:
         Objection: It may do more; a file system monitor and clean filters run on `git status`.
     """
     if not place.git_is_safe:
-        raise Objection("git runs what the repository's configuration names")
+        raise Objection("git can run programs set in this repository's config")
+    if not is_same_repository(place.root, Path(folder)):
+        raise Objection("git in another repository")
     words = list(arguments)
     while words and words[0].text in _GLOBAL_OPTIONS:
         words.pop(0)
-    form = _FORMS.get(words[0].text) if words else None
-    if form is None:
-        raise Objection(f"git {words[0].text if words else ''} is not known to only read")
-    name = f"git {words[0].text}"
-    line = form.options.sort(name, words[1:])
+    name = " ".join(word.text for word in words[:2])
+    if name in _FORMS:
+        form, rest = _FORMS[name], words[2:]
+    elif words and words[0].text in _FORMS:
+        name, rest = words[0].text, words[1:]
+        form = _FORMS[name]
+    else:
+        raise Objection(f"git {words[0].text if words else ''} may change the repository")
+    line = form.options.sort(f"git {name}", rest)
+    if name in _NAMES:
+        if len(line.operands) != 1 or not _CONFIG_NAME.fullmatch(line.operands[0].text):
+            raise Objection(f"git {name} with more than one name")
+        return
     if line.operands and not form.operands:
-        raise Objection(f"{name} with a name may change something")
-    for operand in line.operands:
+        raise Objection(f"git {name} with a name may change the repository")
+    operands = line.operands
+    if name == "grep" and "-e" not in line.options:
+        if operands[:1] and operands[0].glob:
+            raise Objection("git grep: the search text is a pattern of file names; quote it")
+        operands = operands[1:]
+    _check_named(f"git {name}", operands, place, folder)
+
+
+def _check_named(name: str, operands: Sequence[Word], place: Place, folder: str) -> None:
+    """Accept revisions, paths or both, as in HEAD:path."""
+    for operand in operands:
         if operand.text.startswith(":") or not _GIT_PATTERN.isdisjoint(operand.text):
-            raise Objection(f"{name} with a pattern, which git expands itself")
-        # A revision, a path or both, as in HEAD:path; outside the work tree diff reads any file.
+            raise Objection(f"{name} with a pattern that git expands itself")
+        # Outside the work tree diff reads any file.
         for part in {operand.text, operand.text.rpartition(":")[2] or "."}:
             place.check_path(part, folder)

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from agent_cli.policies.shell.destructive import destructions
 from agent_cli.policies.shell.place import Place
-from agent_cli.policies.shell.plain import SimpleCommand, Unknown, parse
+from agent_cli.policies.shell.plain import Part, Unknown, parse
 from agent_cli.policies.shell.read_only import objections
 from agent_cli.policies.shell.readings import readings, seen_commands
 from agent_cli.policies.shell.rules import CommandRule, strongest
@@ -47,7 +47,7 @@ class CommandRules:
 
 def judge(script: str, rules: CommandRules, place: Place) -> Judgement:
     """Return what *rules*, and our own knowledge of commands, say about *script* at *place*."""
-    commands = parse(script)
+    commands = parse(script, place.variables)
     construct = commands.construct if isinstance(commands, Unknown) else None
     verdict, reason, rule, read_only = _forbidden(script, rules, place) or _permitted(
         commands, rules, place
@@ -70,27 +70,25 @@ def _forbidden(script: str, rules: CommandRules, place: Place) -> _Finding | Non
     seen = list(readings(script))
     denied, deny = strongest(rules.deny, seen)
     if deny and denied == "yes":
-        return "deny", f"the rule {deny.written} forbids it", deny, False
+        return "deny", f"denied by the rule {deny.written}", deny, False
     asked, ask = strongest(rules.ask, seen)
     if ask and asked == "yes":
         losses = destructions(seen, place.root)
-        return "ask", _joined([f"the rule {ask.written} asks for it", *losses]), ask, False
+        return "ask", _joined([f"the rule {ask.written} asks", *losses]), ask, False
     if losses := destructions(seen, place.root):
         return "ask", _joined(losses), None, False
     if maybe := deny or ask:
-        return "ask", f"it may run what the rule {maybe.written} is about", maybe, False
+        return "ask", f"may run a command that the rule {maybe.written} covers", maybe, False
     return None
 
 
-def _permitted(
-    commands: Sequence[SimpleCommand] | Unknown, rules: CommandRules, place: Place
-) -> _Finding:
+def _permitted(commands: Sequence[Part] | Unknown, rules: CommandRules, place: Place) -> _Finding:
     """Return "allow" if each command only reads or is allowed by a rule."""
     if isinstance(commands, Unknown):
         return "undecided", commands.construct, None, False
     used: CommandRule | None = None
     against: list[str] = []
-    for command, objection in zip(commands, objections(commands, place), strict=True):
+    for command, objection in objections(commands, place):
         if objection is None:
             continue
         rule = next((rule for rule in rules.allow if rule.allows(command)), None)
@@ -100,8 +98,8 @@ def _permitted(
     if against:
         return "undecided", _joined(against), None, False
     if used:
-        return "allow", f"the rule {used.written} allows it", used, False
-    return "allow", "it only reads", None, True
+        return "allow", f"allowed by the rule {used.written}", used, False
+    return "allow", "only reads", None, True
 
 
 def _joined(reasons: Sequence[str]) -> str:

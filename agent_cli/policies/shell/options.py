@@ -73,6 +73,8 @@ class KnownOptions:
             name = f"-{letter}"
             takes = self._known(program, name)
             yield name
+            if takes is None:
+                return  # What is joined to it is its value.
             if takes:
                 if self.values_apart and len(word.text) > len(name):
                     raise Objection(f"{program} {name} is joined to something else")
@@ -82,7 +84,7 @@ class KnownOptions:
 
     def _known(self, program: str, name: str) -> bool | None:
         if name not in self.takes_value:
-            raise Objection(f"{program} {name} is not among the options known to only read")
+            raise Objection(f"{program} {name} is not a known read-only option")
         return self.takes_value[name]
 
 

@@ -7,7 +7,7 @@ folders that a program would search are searched for secrets first.
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
@@ -18,6 +18,8 @@ SEARCHED_ENTRIES_MAX = 20_000
 
 _IGNORE_FILES = ("/.gitignore", "/.ignore", "/.rgignore")
 _ALWAYS_READABLE = "/dev/null"
+_ONE_WORD = re.compile(r"(?!-)[^\s'\"\\]+")
+_ONE_LINE = re.compile(r"(?!-)[^\n]+")
 
 
 class Objection(Exception):
@@ -37,9 +39,10 @@ class Place:
         extra_dirs: More folders that may be read; absolute, links resolved.
         is_secret: Whether a path names what must not be read, judged by the path alone.
         secrets_are_masked: The sandbox hides secrets, so folders need not be searched for them.
-        git_is_safe: Git runs in the sandbox and the workspace is trusted: its configuration, its
-            hooks and its filters are programs.
+        git_is_safe: Git runs in the sandbox, and the programs that the repository's configuration
+            names are trusted, or there are none.
         search_path: The PATH the shell will have.
+        home: What $HOME stands for; "" where nobody knows.
     """
 
     root: Path
@@ -48,6 +51,12 @@ class Place:
     secrets_are_masked: bool = False
     git_is_safe: bool = False
     search_path: str = os.defpath
+    home: str = ""
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The variables whose values are known."""
+        return {"HOME": self.home} if self.home else {}
 
     def check_program(self, name: str) -> None:
         """Accept a program that is found by its name alone, and outside the workspace.
@@ -56,16 +65,16 @@ class Place:
             Objection: It is not, or PATH depends on where the shell stands.
         """
         if "/" in name:
-            raise Objection(f"{name} is named by a path, so it may be any program")
+            raise Objection(f"{name} is run by its path, so it may be any program")
         if not all(folder.startswith("/") for folder in self.search_path.split(os.pathsep)):
-            raise Objection("PATH holds a folder that is not absolute")
+            raise Objection("PATH contains a relative folder")
         found = shutil.which(name, path=self.search_path)
         if found and (self._holds(found) or self._holds(os.path.realpath(found))):
-            raise Objection(f"{name} is a program of the workspace: {found}")
+            raise Objection(f"{name} is found in the workspace: {found}")
         if found and Path(found).parent.name == "shims":
             # Of a version manager (asdf, pyenv, mise): a file here names the program it runs.
             raise Objection(
-                f"{name} may be any program that a file of the workspace names: {found}"
+                f"{name} is a version manager's shim, which project files can redirect: {found}"
             )
 
     def check_path(self, text: str, folder: str) -> str:
@@ -105,7 +114,29 @@ class Place:
                     f"{text} holds {os.path.relpath(path, real)}, which may hold secrets"
                 )
             if count >= SEARCHED_ENTRIES_MAX:
-                raise Objection(f"{text} holds too many files to look for secrets among them")
+                raise Objection(f"{text} holds too many files to check for secrets")
+
+    def check_found(self, text: str, folder: str, *, separable: bool, lines: bool) -> None:
+        """Accept *text* if a program may read all that a search finds below it.
+
+        Args:
+            separable: The names are joined by blanks or newlines and taken apart again, so none
+                may hold what ends one or begins an option.
+            lines: They are taken apart at newlines only.
+
+        Raises:
+            Objection: A name leads elsewhere or would be read as another, or there are too many.
+        """
+        self.check_tree(text, folder)
+        allowed = _ONE_LINE if lines else _ONE_WORD
+        for count, path in enumerate(_entries(self.check_path(text, folder))):
+            name = path.rpartition("/")[2]
+            if separable and not allowed.fullmatch(name):
+                raise Objection(f"{text} holds {name!a}, which would be read as something else")
+            if Path(path).is_symlink():
+                self.check_path(path, folder)
+            if count >= SEARCHED_ENTRIES_MAX:
+                raise Objection(f"{text} holds too many files to check")
 
     def expand(self, word: Word, folder: str) -> Sequence[str]:
         """Return what may stand in the place of *word*: the names a pattern matches, and itself.

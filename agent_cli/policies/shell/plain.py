@@ -1,35 +1,52 @@
-"""Scripts that say all they do: simple commands of literal words, joined by && || ; | and newline.
+"""Scripts that say all they do: commands of literal words, and what the shell makes of several.
 
 The tree must consist of known parts only, and every character of the script must belong to one of
 them or be a blank between two: what the parser passes over in silence is never run unread.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
 
-from agent_cli.policies.shell.syntax import descendants, is_descriptor, source, syntax_tree
-from agent_cli.policies.shell.words import NotLiteral, Word, literal_word, odd_character
+from agent_cli.policies.shell.conditions import bracket_words
+from agent_cli.policies.shell.known_syntax import (
+    BLANKS,
+    CLAUSES,
+    COMPOUNDS,
+    KEYWORDS,
+    SEPARATORS,
+    SPACE,
+    WORDS,
+    NotPlain,
+    check_known,
+    check_passed_over,
+    children,
+    readable,
+)
+from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
+from agent_cli.policies.shell.words import (
+    NotLiteral,
+    Word,
+    literal_word,
+    literal_words,
+    odd_character,
+)
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 SCRIPT_CHARS_MAX = 10_000
 JOINED_MAX = 50
-_SHOWN_MAX = 40
+_NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
-_WORDS = frozenset({"word", "number", "string", "raw_string", "concatenation"})
-_NAMED = _WORDS | {
-    *("program", "list", "pipeline", "redirected_statement", "command", "command_name"),
-    *("string_content", "file_redirect", "file_descriptor", "comment"),
-}
-_SEPARATORS = frozenset({"&&", "||", ";", "\n", "|", "|&"})
-_FILE_OPERATORS = frozenset({">", ">>", "&>", "&>>", "<"})
-_ANONYMOUS = _SEPARATORS | _FILE_OPERATORS | {'"', ">&"}
-_BLANKS = re.compile(r"[ \t]+")
-_SPACE = re.compile(r"[ \t\n]*")
+# No setting of bash, and of no program, has such a name.
+_LOOP_VARIABLE = re.compile(
+    r"(?!\w*proxy$)(?!histchars$)(?!auto_resume$)[a-z][a-z0-9_]{0,19}", re.ASCII
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +56,46 @@ class SimpleCommand:
     Attributes:
         words: At least one; the first is the program's name as written.
         after: "" at the beginning, else one of && || ; | |& or a newline.
+        reads: Files that its input comes from.
+        tells_errors: What it complains about goes where its output goes.
     """
 
     words: tuple[Word, ...]
     after: str = ""
+    reads: tuple[Word, ...] = ()
+    tells_errors: bool = False
 
     @property
     def text(self) -> str:
         """The words, for people; not to be run."""
         return " ".join(word.text for word in self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Compound:
+    """Commands in parentheses, in braces or of an `if`, of which any may run.
+
+    With an `own_shell`, a `cd` among them ends with them.
+    """
+
+    parts: "tuple[Part, ...]"
+    after: str = ""
+    own_shell: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A `for`: `body` returns the commands for one value of the variable, which may be a pattern.
+
+    `body` raises `NotLiteral` for a value that would not stay one word.
+    """
+
+    values: tuple[Word, ...]
+    body: "Callable[[str], tuple[Part, ...]]" = field(compare=False)
+    after: str = ""
+
+
+Part: TypeAlias = SimpleCommand | Compound | Loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,113 +105,173 @@ class Unknown:
     construct: str
 
 
-class _NotPlain(Exception):
-    """The message names the construct."""
+def parse(script: str, variables: Mapping[str, str] = _NO_VARIABLES) -> tuple[Part, ...] | Unknown:
+    """Return the commands of *script* in order, or why they cannot be told.
 
-
-def parse(script: str) -> tuple[SimpleCommand, ...] | Unknown:
-    """Return the simple commands of *script* in order, or why they cannot be told."""
+    Args:
+        variables: Those whose values are known.
+    """
     if len(script) > SCRIPT_CHARS_MAX:
-        return Unknown(f"more than {SCRIPT_CHARS_MAX:,} characters")
+        return Unknown(f"is longer than {SCRIPT_CHARS_MAX:,} characters")
     if odd := odd_character(script):
-        return Unknown(odd)
+        return Unknown(f"contains {odd}")
     root = syntax_tree(script)
     text = script.encode()
     try:
-        _check_passed_over(text[: root.start_byte] + text[root.end_byte :], _SPACE)
-        for node in descendants(root):
-            _check_known(node, text)
-        commands = tuple(_commands(root))
-    except (_NotPlain, NotLiteral) as found:
-        return Unknown(str(found))
-    return commands or Unknown("no command at all")
+        check_passed_over(text[: root.start_byte] + text[root.end_byte :], SPACE)
+        for node in descendants(root, leaves=frozenset({"test_command"})):
+            check_known(node, text)
+        parts = tuple(_parts(root, variables))
+    except (NotPlain, NotLiteral) as found:
+        return Unknown(f"contains {found}")
+    return parts or Unknown("contains no command")
 
 
-def _check_known(node: "Node", text: bytes) -> None:
-    if node.type == "ERROR" or node.is_missing:
-        raise _NotPlain("a syntax error, or syntax unknown here")
-    if node.type not in (_NAMED if node.is_named else _ANONYMOUS):
-        raise _NotPlain(_readable(node))
-    if node.type == "file_descriptor" and not is_descriptor(node):
-        raise _NotPlain(f"an option before a redirect: {source(node)}")
-    if node.type == "comment" and text[: node.start_byte][-1:] not in (b"", b" ", b"\t", b"\n"):
-        raise _NotPlain("a number sign that may not begin a comment")
+def simple_commands(parts: Sequence[Part]) -> Iterator[SimpleCommand]:
+    """Yield every command in *parts*, those of a loop once for each of its values."""
+    for part in parts:
+        match part:
+            case SimpleCommand():
+                yield part
+            case Compound():
+                yield from simple_commands(part.parts)
+            case Loop():
+                for value in part.values:
+                    yield from simple_commands(part.body(value.text))
 
 
-def _readable(node: "Node") -> str:
-    name = node.type.replace("_", " ")
-    shown = " ".join(source(node).split())
-    if not node.is_named:
-        return f"operator {shown}"
-    # The command itself stands on the screen already; half of it again explains nothing.
-    return f"{name}: {shown}" if len(shown) <= _SHOWN_MAX else f"{name}, which no rule can judge"
-
-
-def _commands(node: "Node", after: str = "", depth: int = 0) -> Iterator[SimpleCommand]:
-    """Yield the commands below *node*, a program, a list, a pipeline or one command."""
+def _parts(
+    node: "Node", variables: Mapping[str, str], after: str = "", depth: int = 0
+) -> Iterator[Part]:
+    """Yield the commands below *node*, a statement of any kind."""
     if depth > JOINED_MAX:
-        raise _NotPlain(f"more than {JOINED_MAX} commands joined")
-    if node.type == "command":
-        yield SimpleCommand(_words(node), after)
-    elif node.type == "redirected_statement":
-        # It may belong to the last of several commands only; the redirects accepted do not care.
-        body, *redirects = _children(node, _BLANKS)
-        for redirect in redirects:
-            _check_redirect(redirect)
-        yield from _commands(body, after, depth)
-    else:
-        yield from _joined(node, after, depth)
+        raise NotPlain(f"more than {JOINED_MAX} commands joined")
+    match node.type:
+        case "command":
+            yield SimpleCommand(_words(node, variables), after)
+        case "test_command":
+            yield SimpleCommand(bracket_words(source(node), variables), after)
+        case "redirected_statement":
+            yield from _redirected(node, variables, after, depth)
+        case "negated_command":
+            _mark, command = _two(node)
+            yield from _parts(command, variables, after, depth + 1)
+        case "for_statement":
+            yield _loop(node, variables, after, depth)
+        case kind if kind in COMPOUNDS:
+            inside = tuple(_joined(node, variables, "", depth))
+            yield Compound(inside, after, own_shell=kind == "subshell")
+        case "program" | "list" | "pipeline":
+            yield from _joined(node, variables, after, depth)
+        case _:
+            raise NotPlain(readable(node))
 
 
-def _joined(node: "Node", after: str, depth: int) -> Iterator[SimpleCommand]:
-    if node.type not in ("program", "list", "pipeline"):
-        raise _NotPlain(_readable(node))
+def _two(negated: "Node") -> Sequence["Node"]:
+    parts = children(negated, BLANKS)
+    if len(parts) != 2:
+        raise NotPlain(readable(negated))
+    return parts
+
+
+def _redirected(
+    node: "Node", variables: Mapping[str, str], after: str, depth: int
+) -> Iterator[Part]:
+    body, *redirects = children(node, BLANKS)
+    *before, last = _parts(body, variables, after, depth + 1)
+    yield from before
+    for redirect in redirects:
+        # Of several commands it belongs to the last.
+        last = _with_redirect(last, redirect, variables)
+    yield last
+
+
+def _joined(node: "Node", variables: Mapping[str, str], after: str, depth: int) -> Iterator[Part]:
     if not node.children:
-        raise _NotPlain("no command at all")
-    for child in _children(node, _SPACE):
-        if child.type in _SEPARATORS:
+        raise NotPlain("no command")
+    for child in children(node, SPACE):
+        if child.type in SEPARATORS:
             after = child.type
+        elif child.type in CLAUSES:
+            yield from _joined(child, variables, "\n", depth + 1)
+        elif child.type in KEYWORDS:
+            after = "\n"
         elif child.type != "comment":
-            yield from _commands(child, after, depth + 1)
+            yield from _parts(child, variables, after, depth + 1)
             after = "\n"
 
 
-def _children(node: "Node", gap: re.Pattern[str]) -> Sequence["Node"]:
-    """Return the children of *node*; between two, nothing but *gap* may have been passed over."""
-    text, begin = node.text or b"", node.start_byte
-    for before, child in pairwise(node.children):
-        _check_passed_over(text[before.end_byte - begin : child.start_byte - begin], gap)
-    _check_passed_over(text[: node.children[0].start_byte - begin], _SPACE)
-    _check_passed_over(text[node.children[-1].end_byte - begin :], _SPACE)
-    return node.children
+def _loop(node: "Node", variables: Mapping[str, str], after: str, depth: int) -> Loop:
+    """Return a `for NAME in WORDS; do COMMANDS; done`."""
+    keyword, name, within, *rest = children(node, SPACE)
+    kinds = [child.type for child in rest]
+    if keyword.type != "for" or within.type != "in" or kinds[-1:] != ["do_group"]:
+        raise NotPlain("a loop over unknown words")
+    if not _LOOP_VARIABLE.fullmatch(source(name)):
+        raise NotPlain(f"a loop that sets {source(name)}")
+    words = [child for child in rest[:-1] if child.type not in (";", "\n")]
+    if not WORDS.issuperset(word.type for word in words):
+        raise NotPlain("a loop over unknown words")
+    values = tuple(chain.from_iterable(literal_words(source(word), variables) for word in words))
+    body = partial(_body, rest[-1], variables, source(name), depth + 1)
+    body("x")  # Whatever the value, the rest must be plain.
+    return Loop(values, body, after)
 
 
-def _check_passed_over(text: bytes, known: re.Pattern[str]) -> None:
-    if not known.fullmatch(text.decode()):
-        raise _NotPlain("text the parser passes over")
+def _body(
+    group: "Node", variables: Mapping[str, str], name: str, depth: int, value: str
+) -> tuple[Part, ...]:
+    inside = children(group, SPACE)
+    if [inside[0].type, inside[-1].type] != ["do", "done"]:
+        raise NotPlain("a loop without a body")
+    known = {**variables, name: value}
+    found: list[Part] = []
+    after = "\n"
+    for child in inside[1:-1]:
+        if child.type in SEPARATORS:
+            after = child.type
+        elif child.type != "comment":
+            found += _parts(child, known, after, depth + 1)
+            after = "\n"
+    return tuple(found)
 
 
-def _words(command: "Node") -> tuple[Word, ...]:
-    parts = _children(command, _BLANKS)
+def _words(command: "Node", variables: Mapping[str, str]) -> tuple[Word, ...]:
+    parts = children(command, BLANKS)
     names = [part.type for part in parts]
-    if names[0] != "command_name" or not _WORDS.issuperset(names[1:]):
+    if names[0] != "command_name" or not WORDS.issuperset(names[1:]):
         # Bash reads `> file ls` as a redirect, and so must we.
-        raise _NotPlain("a redirect before the end of a command")
-    words = tuple(literal_word(source(part)) for part in parts)
-    if words[0].glob:
-        raise _NotPlain("a pattern for a program's name")
+        raise NotPlain("a redirect before the end of a command")
+    words = tuple(chain.from_iterable(literal_words(source(part), variables) for part in parts))
+    if not words or words[0].glob or words[0].untold:
+        raise NotPlain("a program whose name is not certain")
     return words
 
 
-def _check_redirect(redirect: "Node") -> None:
-    """Accept /dev/null, &1 and &2; the parser takes words behind a destination for more of them."""
+def _with_redirect(part: Part, redirect: "Node", variables: Mapping[str, str]) -> Part:
+    """Return *part* with a redirect to /dev/null, &1 or &2, or from a file.
+
+    The parser takes words behind a destination for more of them.
+    """
     if redirect.type != "file_redirect":
-        raise _NotPlain(_readable(redirect))
-    parts = [part for part in redirect.children if part.type != "file_descriptor"]
+        raise NotPlain(readable(redirect))
+    parts = [each for each in redirect.children if each.type != "file_descriptor"]
     operator, *destinations = parts
     if len(destinations) != 1:
-        raise _NotPlain(f"words behind a redirect: {source(redirect)[:60]}")
-    target = literal_word(source(destinations[0]))
+        raise NotPlain(f"words behind a redirect: {source(redirect)[:60]}")
+    target = literal_word(source(destinations[0]), variables)
     known = ("1", "2") if operator.type == ">&" else ("/dev/null",)
-    if target.text not in known:
-        raise _NotPlain(f"redirect {source(redirect)[:60]}")
+    if target.text in known:
+        is_told = operator.type == ">&" or operator.type.startswith("&")
+        return (
+            replace(part, tells_errors=True)
+            if is_told and isinstance(part, SimpleCommand)
+            else part
+        )
+    if (
+        operator.type == "<"
+        and len(parts) == len(redirect.children)
+        and isinstance(part, SimpleCommand)
+    ):
+        return replace(part, reads=(*part.reads, target))
+    raise NotPlain(f"a redirect: {source(redirect)[:60]}")

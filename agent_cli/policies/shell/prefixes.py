@@ -52,14 +52,10 @@ def session_prefixes(script: str, place: Place) -> tuple[str, ...]:
         One for each command that does more than read; none at all when one of them cannot be
         overseen, or there are more than a person would read.
     """
-    commands = parse(script)
+    commands = parse(script, place.variables)
     if isinstance(commands, Unknown):
         return ()
-    asking = [
-        command
-        for command, objection in zip(commands, objections(commands, place), strict=True)
-        if objection
-    ]
+    asking = [command for command, objection in objections(commands, place) if objection]
     prefixes = [_prefix(command) for command in asking]
     known = dict.fromkeys(prefix for prefix in prefixes if prefix)
     if None in prefixes or len(known) > PREFIXES_MAX:
@@ -68,6 +64,8 @@ def session_prefixes(script: str, place: Place) -> tuple[str, ...]:
 
 
 def _prefix(command: SimpleCommand) -> str | None:
+    if command.reads or any(word.untold for word in command.words):
+        return None
     words = [word.text for word in command.words]
     count = _ARITY.get(" ".join(words[:2]), _ARITY.get(words[0], 1))
     program, *subcommands = beginning = words[:count]

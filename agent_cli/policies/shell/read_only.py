@@ -1,73 +1,176 @@
-"""Which simple commands only read, and only what the workspace shows."""
+"""Which commands of a script only read, and only what the workspace shows."""
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
+from agent_cli.policies.shell.conditions import only_compares
 from agent_cli.policies.shell.expressions import BUILTINS, EXPRESSIONS
+from agent_cli.policies.shell.feeding import check_xargs
 from agent_cli.policies.shell.git import check_git
-from agent_cli.policies.shell.options import CommandLine
+from agent_cli.policies.shell.information import tells_about_itself
+from agent_cli.policies.shell.operands import check_names, check_operands
 from agent_cli.policies.shell.place import Objection, Place
-from agent_cli.policies.shell.plain import SimpleCommand
-from agent_cli.policies.shell.programs import PROGRAMS, Program
-from agent_cli.policies.shell.words import Word
+from agent_cli.policies.shell.plain import Compound, Loop, Part, SimpleCommand
+from agent_cli.policies.shell.programs import PROGRAMS
+from agent_cli.policies.shell.words import NotLiteral, Word
 
+JUDGED_MAX = 2_000
 _DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?")
+_PATTERN = re.compile(r"[*?\[\]]")
+_CONDITIONS = frozenset({"test", "[", "[["})
+# A value that only the shell knows is nothing to them.
+_TAKES_ANY_TEXT = frozenset({"echo", "printf", "exit"}) | _CONDITIONS
+_LOOP = SimpleCommand((Word("for"),))
 
 
-def objections(commands: Sequence[SimpleCommand], place: Place) -> list[str | None]:
-    """Return for each command why it may do more than read; None where it only reads.
+@dataclass(slots=True)
+class _Shell:
+    """Where a shell stands; None when that is not certain. Whether `cd` may be followed in it."""
 
-    A `cd` is followed while nothing but `cd` ran before it; with it the folder of the rest is
-    known for certain, because the folders were there when this was asked.
+    folder: str | None
+    may_move: bool = True
+
+
+def objections(parts: Sequence[Part], place: Place) -> list[tuple[SimpleCommand, str | None]]:
+    """Return each command with why it may do more than read; None where it only reads.
+
+    Those of a loop are returned once for each value. A `cd` is followed while nothing but `cd` ran
+    before it in its shell; with it the folder of the rest is known for certain, because the
+    folders were there when this was asked.
     """
-    found: list[str | None] = []
-    folder: str | None = str(place.root)
-    for at, command in enumerate(commands):
-        try:
-            if command.words[0].text == "cd":
-                folder = _entered(commands, at, place, folder)
-            else:
-                _check(command.words, place, folder, moved=folder != str(place.root))
-            found.append(None)
-        except (Objection, OSError) as objection:
-            # An OSError is a path that no program could open either: a name too long, a loop.
-            found.append(str(objection))
-            if command.words[0].text == "cd":
-                folder = None
+    shell = _Shell(str(place.root))
+    found = list(islice(_judged(parts, place, shell), JUDGED_MAX))
+    if len(found) == JUDGED_MAX:
+        found.append((_LOOP, "a loop with too many values to check"))
     return found
 
 
-def _entered(commands: Sequence[SimpleCommand], at: int, place: Place, folder: str | None) -> str:
+def _judged(
+    parts: Sequence[Part], place: Place, shell: _Shell
+) -> Iterator[tuple[SimpleCommand, str | None]]:
+    for at, part in enumerate(parts):
+        match part:
+            case SimpleCommand() if part.words[0].text == "cd":
+                yield part, _moved(parts, at, place, shell)
+            case SimpleCommand():
+                yield part, _objection(part, parts[:at], place, shell.folder)
+            case Compound():
+                inner = _Shell(shell.folder, may_move=part.own_shell)
+                yield from _judged(part.parts, place, inner)
+                if not part.own_shell and inner.folder is None:
+                    shell.folder = None
+            case Loop():
+                yield from _looped(part, place, shell)
+
+
+def _looped(loop: Loop, place: Place, shell: _Shell) -> Iterator[tuple[SimpleCommand, str | None]]:
+    inner = _Shell(shell.folder, may_move=False)
+    try:
+        if inner.folder is None:
+            raise Objection("runs in a folder that is not certain")
+        check_names(loop.values, place, inner.folder)
+        values = [text for word in loop.values for text in place.expand(word, inner.folder)]
+        patterns = {word.text for word in loop.values if word.glob}
+        for value in dict.fromkeys(values):
+            # A pattern that matches nothing is a name of its own.
+            value = _PATTERN.sub("_", value) if value in patterns else value
+            yield from _judged(loop.body(value), place, inner)
+    except (Objection, NotLiteral, OSError) as objection:
+        yield _LOOP, str(objection)
+    if inner.folder is None:
+        shell.folder = None
+
+
+def _moved(parts: Sequence[Part], at: int, place: Place, shell: _Shell) -> str | None:
+    """Follow a `cd`; return what speaks against it."""
+    try:
+        shell.folder = _entered(parts, at, place, shell)
+    except (Objection, OSError) as objection:
+        # An OSError is a path that no program could open either: a name too long, a loop.
+        shell.folder = None
+        return str(objection)
+    return None
+
+
+def _entered(parts: Sequence[Part], at: int, place: Place, shell: _Shell) -> str:
     """Return the folder in which a `cd` leaves the shell."""
-    words = commands[at].words
-    first = all(command.words[0].text == "cd" for command in commands[:at])
-    joins = {command.after for command in commands[1 : at + 2]}
-    if folder is None or not first or not joins <= {"&&", ";", "\n"}:
-        raise Objection("cd where its effect is not certain")
-    if len(words) != 2 or words[1].glob or words[1].text[:1] in ("-", ""):
+    command = parts[at]
+    assert isinstance(command, SimpleCommand)
+    words = command.words
+    first = all(
+        isinstance(each, SimpleCommand) and each.words[0].text == "cd" for each in parts[:at]
+    )
+    joins = {part.after for part in parts[1 : at + 2]}
+    if shell.folder is None or not (shell.may_move and first and joins <= {"&&", ";", "\n"}):
+        raise Objection("cd whose effect is not certain")
+    if len(words) != 2 or words[1].glob or words[1].untold or words[1].text[:1] in ("-", ""):
         raise Objection("cd without exactly one folder")
     # Bash takes .. away from the text before it looks for links.
-    logical = os.path.normpath(Path(folder) / words[1].text)
-    place.check_path(logical, folder)
+    logical = os.path.normpath(Path(shell.folder) / words[1].text)
+    place.check_path(logical, shell.folder)
     if not (Path(logical).is_dir() and os.access(logical, os.X_OK)):
-        raise Objection(f"cd {words[1].text}: there is no such folder")
+        raise Objection(f"cd {words[1].text}: no such folder")
     return logical
 
 
-def _check(words: Sequence[Word], place: Place, folder: str | None, *, moved: bool) -> None:
-    if folder is None:
-        raise Objection("it runs in a folder that is not known")
+def _objection(
+    command: SimpleCommand, before: Sequence[Part], place: Place, folder: str | None
+) -> str | None:
+    try:
+        if folder is None:
+            raise Objection("runs in a folder that is not certain")
+        for word in command.reads:
+            if word.glob or word.untold:
+                raise Objection("a redirect from a file whose name is not certain")
+            place.check_path(word.text, folder)
+        _check(command, _pipeline(command, before), place, folder)
+    except (Objection, OSError) as objection:
+        return str(objection)
+    return None
+
+
+def _pipeline(command: SimpleCommand, before: Sequence[Part]) -> tuple[SimpleCommand, ...] | None:
+    """Return the commands whose output *command* reads; None when they are not simple ones."""
+    found: list[SimpleCommand] = []
+    joined = command.after
+    for part in reversed(before):
+        if joined not in ("|", "|&"):
+            break
+        if joined == "|&" or not isinstance(part, SimpleCommand) or part.tells_errors:
+            return None
+        found.insert(0, part)
+        joined = part.after
+    return tuple(found)
+
+
+def _check(
+    command: SimpleCommand,
+    upstream: tuple[SimpleCommand, ...] | None,
+    place: Place,
+    folder: str,
+) -> None:
+    words = command.words
     name, arguments = words[0].text, words[1:]
+    if name not in _TAKES_ANY_TEXT and any(word.untold for word in words):
+        raise Objection(f"{name} with a variable whose value is not known")
     inner = _wrapped(words)
     if inner and name != "command":
         place.check_program(name)
-    if not inner and name in BUILTINS:
+    if not inner and name in _CONDITIONS:
+        if not only_compares(name, arguments):
+            raise Objection(f"{name} with a condition that is not checked")
+    elif not inner and name in BUILTINS:
         BUILTINS[name](arguments, place, folder)
-        _check_names(arguments, place, folder)
+        check_names(arguments, place, folder)
+    elif not inner and name == "xargs":
+        place.check_program(name)
+        check_xargs(arguments, upstream, place, folder)
     else:
-        _check_program(inner or words, place, folder, moved=moved)
+        _check_program(inner or words, place, folder)
 
 
 def _wrapped(words: Sequence[Word]) -> Sequence[Word]:
@@ -80,60 +183,40 @@ def _wrapped(words: Sequence[Word]) -> Sequence[Word]:
     return ()
 
 
-def _check_program(words: Sequence[Word], place: Place, folder: str, *, moved: bool) -> None:
+def _check_program(words: Sequence[Word], place: Place, folder: str) -> None:
     name, arguments = words[0].text, words[1:]
     place.check_program(name)
+    if tells_about_itself(name, arguments, place):
+        return
     if name == "git":
-        if moved:
-            raise Objection("git behind a cd, which may enter another repository")
         check_git(arguments, place, folder)
     elif name in EXPRESSIONS:
         EXPRESSIONS[name](arguments, place, folder)
     elif name in PROGRAMS:
-        _check_operands(name, PROGRAMS[name], arguments, place, folder)
+        check_operands(name, PROGRAMS[name], arguments, place, folder)
     else:
-        raise Objection(f"{name} is not known to only read")
+        raise Objection(why_unknown(name))
 
 
-def _check_operands(
-    name: str, program: Program, arguments: Sequence[Word], place: Place, folder: str
-) -> None:
-    line = program.options.sort(name, arguments)
-    if program.can_write and any(word.glob for word in arguments):
-        raise Objection(f"{name} can write, and a pattern may give it an option")
-    if program.operands == "none" and line.operands:
-        raise Objection(f"{name} with operands")
-    if program.operands_max is not None and len(line.operands) > program.operands_max:
-        raise Objection(f"{name} with more than {program.operands_max} operand writes")
-    if program.operands in ("paths", "pattern"):
-        _check_paths(name, program, line, place, folder)
-    else:
-        _check_names(arguments, place, folder)
+_RUNS_CODE = {
+    **dict.fromkeys(("bash", "sh", "zsh", "dash", "fish"), "runs a shell script"),
+    **dict.fromkeys(("node", "deno", "bun"), "runs a JavaScript program"),
+    **dict.fromkeys(("perl", "ruby", "php", "lua"), "runs a script"),
+    **dict.fromkeys(
+        ("make", "ninja", "just", "cmake", "gradle", "mvn"), "runs the project's build"
+    ),
+    **dict.fromkeys(
+        ("npm", "npx", "yarn", "pnpm", "uv", "poetry", "cargo"), "may run project code"
+    ),
+    **dict.fromkeys(("pytest", "tox", "nox", "jest", "go", "dotnet"), "runs project code"),
+    **dict.fromkeys(("curl", "wget", "ssh", "scp", "nc", "ftp", "rsync"), "uses the network"),
+    **dict.fromkeys(("rm", "rmdir", "unlink", "shred"), "deletes files"),
+    **dict.fromkeys(("sudo", "doas", "su", "pkexec"), "runs with other rights"),
+    **dict.fromkeys(("kill", "pkill", "killall"), "ends processes"),
+    **dict.fromkeys(("env", "printenv", "set", "export"), "shows or changes the environment"),
+}
 
 
-def _check_names(words: Sequence[Word], place: Place, folder: str) -> None:
-    """Accept words that are mere text; a pattern among them shows names, and of what folder."""
-    for word in words:
-        if word.glob:
-            for name in place.expand(word, folder):
-                place.check_path(name, folder)
-
-
-def _check_paths(name: str, program: Program, line: CommandLine, place: Place, folder: str) -> None:
-    searches = "" in program.searches or not program.searches.isdisjoint(line.options)
-    words = line.operands
-    if program.operands == "pattern" and program.instead_of_pattern.isdisjoint(line.options):
-        if words and words[0].glob:
-            raise Objection(f"{name}: what to look for is a pattern of file names")
-        words = words[1:]
-    if searches and not words:
-        words = (Word("."),)
-    for word in words:
-        for path in place.expand(word, folder):
-            if path == "-":
-                continue
-            real = place.check_path(path, folder)
-            if searches:
-                place.check_tree(path, folder)
-            if program.no_folders and Path(real).is_dir():
-                raise Objection(f"{name} would choose files in {path} itself")
+def why_unknown(name: str) -> str:
+    """Return why a person is asked about a program whose effects its arguments do not tell."""
+    return f"{name} {_RUNS_CODE.get(name, 'may change files')}"

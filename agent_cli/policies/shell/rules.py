@@ -24,6 +24,10 @@ class CommandRule:
         """Return whether *command* is what this rule means, named exactly so."""
         given = command.words
         count = len(self.words)
+        if command.reads or any(word.untold for word in given[:count]):
+            return (
+                False  # A file it reads is not part of the words; $? is not the text it looks like.
+            )
         fits = len(given) >= count if self.open_ended else len(given) == count
         return fits and tuple(word.text for word in given[:count]) == self.words
 
@@ -63,8 +67,8 @@ def command_rule(written: str | None) -> CommandRule:
         words.pop()
     if "*" in words or not (words or open_ended):
         raise SettingsError(
-            f"permissions: bash({written}) is not a rule: write the words a command begins with,"
-            " quotes closed, and a * only behind the last of them"
+            f"permissions: bash({written}) is not a rule: write the first words of a command, close"
+            " all quotes, and use * only as the last word"
         )
     return CommandRule(text, tuple(words), open_ended)
 

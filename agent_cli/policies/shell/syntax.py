@@ -1,6 +1,6 @@
 """The only place that knows the parser: text of a bash script in, its syntax tree out."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
@@ -26,13 +26,14 @@ def is_descriptor(node: "Node") -> bool:
     return node.type == "file_descriptor" and source(node).isdecimal()
 
 
-def descendants(node: "Node") -> Iterator["Node"]:
-    """Yield *node* and everything below it, in the order of the text."""
+def descendants(node: "Node", *, leaves: Collection[str] = frozenset()) -> Iterator["Node"]:
+    """Yield *node* and all below it, in the order of the text; nothing below *leaves*."""
     waiting = [node]
     while waiting:
         node = waiting.pop()
         yield node
-        waiting.extend(reversed(node.children))
+        if node.type not in leaves:
+            waiting.extend(reversed(node.children))
 
 
 @cache

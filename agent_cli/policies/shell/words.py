@@ -7,7 +7,10 @@ question: it reads the source itself, so that a mistake of the parser inside a w
 
 import re
 import unicodedata
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
+from types import MappingProxyType
 
 _SAFE_ASCII = frozenset(
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:=,@%+-^~*?[]"
@@ -24,6 +27,24 @@ _NAMES = {
     "#": "a number sign",
 }
 _ESCAPE = re.compile(r'\\([$`"\\\n])')
+_NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
+_VARIABLE = re.compile(r"\$(?:\{(?P<braced>[A-Za-z_]\w*)\}|(?P<bare>[A-Za-z_]\w*|[?#$]))", re.ASCII)
+# Variables that hold no secret; their values are the shell's business.
+_HARMLESS_VARIABLES = frozenset(
+    {
+        *("?", "#", "$", "PATH", "PWD", "OLDPWD", "USER", "LOGNAME", "SHELL", "LANG", "TERM"),
+        *("HOSTNAME", "UID", "EUID", "SECONDS", "RANDOM", "LINENO", "BASH_VERSION", "OSTYPE"),
+        *("VIRTUAL_ENV", "TMPDIR", "COLUMNS", "LINES", "HOME"),
+    }
+)
+_ONE_WORD = re.compile(r"[\w./+,:@%=-]+", re.ASCII)
+# A dollar sign before anything else, inside double quotes, stands for itself: "end$".
+_DOLLAR = re.compile(r"\$(?![\w{(\[@*#?$!-])", re.ASCII)
+_ESCAPED_WORDS = frozenset({"\\;", "\\(", "\\)", "\\!", "\\{", "\\}", "\\{\\}"})
+_BRACES = re.compile(r"\{([\w./+,:@%=*?-]*)\}", re.ASCII)
+_WITH_BRACES = re.compile(rf"(?:[\w./+,:@%=*?-]|{_BRACES.pattern})+", re.ASCII)
+_RANGE = re.compile(r"(-?[1-9]\d{0,3}|0)\.\.(-?[1-9]\d{0,3}|0)")
+_EXPANSIONS_MAX = 100
 _EXPANDED = re.compile(r'(?:[^$`"\\]|\\.)*', re.DOTALL)
 _QUOTED = re.compile(r"'(?P<single>[^']*)'|\"(?P<double>(?:[^\"\\]|\\.)*)\"", re.DOTALL)
 _PIECE = re.compile(rf"{_QUOTED.pattern}|\\(?P<escaped>.?)|(?P<plain>.)", re.DOTALL)
@@ -32,40 +53,112 @@ _EXPANDING = frozenset("*?[{$`")
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word as the program will get it; with `glob`, a pattern of which names take the place."""
+    """A word as the program will get it.
+
+    Attributes:
+        glob: A pattern; the names it matches take its place.
+        untold: It holds a value that only the shell knows, such as $?; `text` is an example.
+    """
 
     text: str
     glob: bool = False
+    untold: bool = False
 
 
 class NotLiteral(Exception):
     """A word means more than its text; the message names what makes it so."""
 
 
-def literal_word(source: str) -> Word:
+def literal_words(source: str, variables: Mapping[str, str] = _NO_VARIABLES) -> tuple[Word, ...]:
+    """Return the words that *source* becomes: one, or as many as its braces stand for.
+
+    Raises:
+        NotLiteral: Bash would expand something else in it, or might.
+    """
+    if source in _ESCAPED_WORDS:
+        return (Word(source.replace("\\", "")),)
+    if source == "{}" or "{" not in source or not _WITH_BRACES.fullmatch(source):
+        return (Word(source),) if source == "{}" else (literal_word(source, variables),)
+    # Braces come first in bash, before anything else is looked at.
+    words = [literal_word(each, braces=True) for each in _unbraced(source) if each]
+    if len(words) > _EXPANSIONS_MAX:
+        raise NotLiteral("braces that stand for too many words")
+    return tuple(words)
+
+
+def _unbraced(source: str) -> Iterator[str]:
+    """Yield what bash makes of the braces in *source*."""
+    pieces = [
+        _alternatives(piece) if at % 2 else [piece]
+        for at, piece in enumerate(_BRACES.split(source))
+    ]
+    if any(len(piece) > _EXPANSIONS_MAX for piece in pieces):
+        raise NotLiteral("braces that stand for too many words")
+    for count, chosen in enumerate(product(*pieces)):
+        if count > _EXPANSIONS_MAX:
+            return
+        yield "".join(chosen)
+
+
+def _alternatives(inside: str) -> list[str]:
+    if "," in inside:
+        return inside.split(",")
+    if found := _RANGE.fullmatch(inside):
+        first, last = int(found[1]), int(found[2])
+        step = 1 if last >= first else -1
+        return [str(number) for number in range(first, last + step, step)]
+    if ".." in inside:
+        raise NotLiteral("a brace")
+    return [f"{{{inside}}}"]  # Braces around one thing stand for themselves: HEAD@{1}.
+
+
+def literal_word(
+    source: str, variables: Mapping[str, str] = _NO_VARIABLES, *, braces: bool = False
+) -> Word:
     """Return the word that *source* is, quotes taken away as bash does.
+
+    Args:
+        variables: Those whose values are known.
+        braces: Those left in it stand for themselves.
 
     Raises:
         NotLiteral: Bash would expand something in it, or might.
     """
     if source == "!":
         return Word(source)
-    text, at, glob = "", 0, False
+    text, at, glob, untold = "", 0, False, False
     while at < len(source):
         if source[at] in "'\"":
             quoted = _QUOTED.match(source, at)
             if quoted is None:
                 raise NotLiteral("a quotation without an end")
-            text += _quoted_text(quoted)
-            at = quoted.end()
+            piece = _quoted(quoted, variables)
+            text, untold, at = text + piece.text, untold or piece.untold, quoted.end()
             continue
-        _check_unquoted(source, at)
+        if found := _VARIABLE.match(source, at):
+            piece = _value(found, variables, quoted=False)
+            text, untold, at = text + piece.text, untold or piece.untold, found.end()
+            continue
+        if not (braces and source[at] in "{}"):
+            _check_unquoted(source, at)
         glob = glob or source[at] in _GLOB
         text += source[at]
         at += 1
-    if glob and text != source:
+    if glob and (text != source or untold):
         raise NotLiteral("a pattern with quotes in it")
-    return Word(text, glob)
+    return Word(text, glob, untold)
+
+
+def _value(found: re.Match[str], variables: Mapping[str, str], *, quoted: bool) -> Word:
+    """Return what the variable *found* stands for."""
+    name = found["braced"] or found["bare"]
+    if (value := variables.get(name)) is not None:
+        if quoted or _ONE_WORD.fullmatch(value):
+            return Word(value)
+        raise NotLiteral(f"${name} without quotes, which may become several words")
+    if name in _HARMLESS_VARIABLES:
+        return Word("0", untold=True)
+    raise NotLiteral(f"${name}, whose value is not known")
 
 
 def _check_unquoted(source: str, at: int) -> None:
@@ -83,13 +176,23 @@ def _check_unquoted(source: str, at: int) -> None:
         raise NotLiteral(_NAMES.get(character, f"the character {character!r}"))
 
 
-def _quoted_text(quoted: re.Match[str]) -> str:
+def _quoted(quoted: re.Match[str], variables: Mapping[str, str]) -> Word:
+    """Return what stands between quotes."""
     if quoted["single"] is not None:
-        return quoted["single"]
-    text = quoted["double"]
-    if not _EXPANDED.fullmatch(text):
-        raise NotLiteral("an expansion in double quotes")
-    return _unquoted(text)
+        return Word(quoted["single"])
+    source = quoted["double"]
+    text, at, untold = "", 0, False
+    while at < len(source):
+        if found := _VARIABLE.match(source, at):
+            piece = _value(found, variables, quoted=True)
+            text, untold, at = text + piece.text, untold or piece.untold, found.end()
+            continue
+        if source[at] == "`" or (source[at] == "$" and not _DOLLAR.match(source, at)):
+            raise NotLiteral("an expansion in double quotes")
+        width = 2 if source[at] == "\\" else 1
+        text += _unquoted(source[at : at + width])
+        at += width
+    return Word(text, untold=untold)
 
 
 def _unquoted(text: str) -> str:

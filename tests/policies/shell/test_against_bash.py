@@ -9,7 +9,8 @@ from random import Random
 
 import pytest
 
-from agent_cli.policies.shell import SimpleCommand, Unknown, parse
+from agent_cli.policies.shell import SimpleCommand, Unknown, parse, simple_commands
+from agent_cli.policies.shell.words import NotLiteral
 
 # Pieces that can change what the pieces beside them mean.
 _PIECES = (
@@ -38,9 +39,13 @@ def plain_scripts(seed: int) -> Iterator[tuple[str, tuple[SimpleCommand, ...]]]:
             for _ in range(random.randint(2, 8))
         )
         script = random.choice(("", "cmd ")) + "".join(pieces)
-        commands = parse(script)
-        if isinstance(commands, Unknown):
+        parts = parse(script)
+        if isinstance(parts, Unknown):
             continue
+        try:
+            commands = tuple(simple_commands(parts))
+        except NotLiteral:
+            continue  # A loop over what would not stay one word.
         if _KEYWORDS.isdisjoint(command.words[0].text for command in commands):
             yield script, commands
 

@@ -6,7 +6,7 @@ import pytest
 
 from agent_cli.policies.shell import CommandRules, judge
 from tests.policies.shell.corpus import BENIGN, DANGEROUS
-from tests.policies.shell.fuzzing import compose, compose_known
+from tests.policies.shell.fuzzing import compose, compose_form, compose_known
 from tests.policies.shell.oracle import can_observe, effects
 from tests.policies.shell.workspaces import Workspace, make_workspace
 
@@ -19,6 +19,11 @@ observed = pytest.mark.skipif(not can_observe(), reason="needs bubblewrap and st
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     return make_workspace(tmp_path_factory.mktemp("tree"))
+
+
+@pytest.fixture(scope="module")
+def plain_workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    return make_workspace(tmp_path_factory.mktemp("plain"), plain_git=True)
 
 
 def allowed(script: str, workspace: Workspace) -> bool:
@@ -71,6 +76,37 @@ def test_known_options_do_what_the_table_says(workspace: Workspace, tmp_path: Pa
 
     assert len(scripts) >= 20
     assert surprises(scripts, workspace, tmp_path / "log") == {}
+
+
+@observed
+def test_forms_that_are_taken_apart_only_read(plain_workspace: Workspace, tmp_path: Path) -> None:
+    """Loops, conditions, awk, sed, jq, git, `find -exec`, `xargs`, with tricks in each."""
+    place = plain_workspace.place(git_is_safe=True)
+    scripts = [
+        script
+        for script in map(compose_form, range(300))
+        if judge(script, CommandRules(), place).verdict == "allow"
+    ]
+
+    assert len(scripts) >= 60
+    assert surprises(scripts, plain_workspace, tmp_path / "log") == {}
+
+
+@pytest.mark.slow
+@observed
+def test_all_forms_that_are_taken_apart_only_read(
+    plain_workspace: Workspace, tmp_path: Path
+) -> None:
+    """5,000 composed scripts; `campaign` runs as many as one has time for."""
+    place = plain_workspace.place(git_is_safe=True)
+    scripts = [
+        script
+        for script in map(compose_form, range(5_000))
+        if judge(script, CommandRules(), place).verdict == "allow"
+    ]
+
+    assert len(scripts) >= 1_000
+    assert surprises(scripts, plain_workspace, tmp_path / "log") == {}
 
 
 @pytest.mark.slow

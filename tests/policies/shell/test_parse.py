@@ -2,13 +2,14 @@
 
 import pytest
 
-from agent_cli.policies.shell import SimpleCommand, Unknown, parse
+from agent_cli.policies.shell import SimpleCommand, Unknown, parse, simple_commands
+from agent_cli.policies.shell.words import NotLiteral
 
 
 def words(script: str) -> list[list[str]]:
     commands = parse(script)
     assert not isinstance(commands, Unknown), commands
-    return [[word.text for word in command.words] for command in commands]
+    return [[word.text for word in command.words] for command in simple_commands(commands)]
 
 
 def construct(script: str) -> str:
@@ -36,6 +37,46 @@ def test_quotes_are_read_as_bash_reads_them(script: str, expected: list[list[str
     assert words(script) == expected
 
 
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("ls {a,b}.py x{1..3} {}", [["ls", "a.py", "b.py", "x1", "x2", "x3", "{}"]]),
+        ("ls {a,}{b,c} HEAD@{1}", [["ls", "ab", "ac", "b", "c", "HEAD@{1}"]]),
+        ("ls {,} '{a,b}'", [["ls", "{a,b}"]]),
+        ("a && (b; c) | { d; e; }", [["a"], ["b"], ["c"], ["d"], ["e"]]),
+        ("if a; then b; elif c; then d; else e; fi", [["a"], ["b"], ["c"], ["d"], ["e"]]),
+        ('for f in x "y z"; do a "$f.py"; done', [["a", "x.py"], ["a", "y z.py"]]),
+        ("for f in x y\ndo\n a $f # c\n b\ndone", [["a", "x"], ["b"], ["a", "y"], ["b"]]),
+        ("! a | b", [["a"], ["b"]]),
+        ("[ -f a ] && [[ b == c* && ! -d d ]]", None),
+        (r"find . \( -name a \) -exec b {} \;", None),
+        ('grep "a$" b', [["grep", "a$", "b"]]),
+        ("a < b | c", [["a"], ["c"]]),
+    ],
+)
+def test_commands_are_found_in_what_the_shell_builds_of_them(
+    script: str, expected: list[list[str]] | None
+) -> None:
+    """Braces, loops, conditions, groups: each command with the words it will get."""
+    others = {
+        "[ -": [["[", "-f", "a", "]"], ["[[", "b", "==", "c*", "&&", "!", "-d", "d", "]]"]],
+        "fin": [["find", ".", "(", "-name", "a", ")", "-exec", "b", "{}", ";"]],
+    }
+    assert words(script) == (expected or others[script[:3]])
+
+
+def test_a_value_that_would_not_stay_one_word_is_not_put_in() -> None:
+    """Without quotes bash splits it, and takes what it finds for a pattern."""
+    with pytest.raises(NotLiteral, match="several words"):
+        words('for f in "y z"; do a ${f}; done')
+
+
+@pytest.mark.parametrize("name", ["PATH", "IFS", "http_proxy", "histchars", "BASH_ENV", "F"])
+def test_a_loop_sets_no_variable_that_acts(name: str) -> None:
+    """`for PATH in bin` would choose the programs of its own body."""
+    assert construct(f"for {name} in a; do ls; done") == f"contains a loop that sets {name}"
+
+
 def test_a_command_knows_what_joins_it_to_the_one_before() -> None:
     """A `cd` in a pipeline changes another shell's folder than one behind &&."""
     commands = parse("a | b && c\nd")
@@ -48,31 +89,33 @@ def test_a_command_knows_what_joins_it_to_the_one_before() -> None:
 @pytest.mark.parametrize(
     ("script", "expected"),
     [
-        ("echo x > out.txt", "redirect > out.txt"),
-        ("cat 2>/dev/null .env", "words behind a redirect: 2>/dev/null .env"),
-        ("> out.txt ls", "a redirect before the end of a command"),
-        ("echo $(ls)", "command substitution: $(ls)"),
-        ("for i in $(seq 60); do echo line $i; done", "for statement, which no rule can judge"),
-        ("ls $x", "simple expansion: $x"),
-        ("ls ~", "a tilde"),
-        ("ls x=~", "a tilde"),
-        ("ls {a,b}", "a brace"),
-        (r"ls a\ b", "a backslash"),
-        ("ls \\\n a", "text the parser passes over"),
-        ("\\\nls", "text the parser passes over"),
-        ("ls a;#b", "a number sign that may not begin a comment"),
-        ("ls 'a'*", "a pattern with quotes in it"),
-        ("l? a", "a pattern for a program's name"),
-        ("ls &", "operator &"),
-        ("ls 'a", "a syntax error, or syntax unknown here"),
-        ("ls\ra", "the character U+000D"),
-        ("ls \u202ea", "the character U+202E"),
-        ("ls\u00a0a", "the character U+00A0"),
-        ("ls \udcff", "the character U+DCFF"),
-        ("ls " + "a" * 10_000, "more than 10,000 characters"),
-        ("ls && " * 100 + "ls", "more than 50 commands joined"),
-        ("", "no command at all"),
-        ("# only a comment", "no command at all"),
+        ("echo x > out.txt", "contains a redirect: > out.txt"),
+        ("cat 2>/dev/null .env", "contains words behind a redirect: 2>/dev/null .env"),
+        ("> out.txt ls", "contains a redirect before the end of a command"),
+        ("echo $(ls)", "contains a command substitution: $(ls)"),
+        ("for i in $(seq 60); do echo line $i; done", "contains a command substitution: $(seq 60)"),
+        ("ls $x", "contains $x, whose value is not known"),
+        ("ls ~", "contains a tilde"),
+        ("ls x=~", "contains a tilde"),
+        ("ls {a,{b,c}}", "contains a brace"),
+        ("ls {1..1000}", "contains braces that stand for too many words"),
+        ("ls {a..c}", "contains a brace"),
+        (r"ls a\ b", "contains a backslash"),
+        ("ls \\\n a", "contains text that the parser skips"),
+        ("\\\nls", "contains text that the parser skips"),
+        ("ls a;#b", "contains a # that may not begin a comment"),
+        ("ls 'a'*", "contains a pattern with quotes in it"),
+        ("l? a", "contains a program whose name is not certain"),
+        ("ls &", "contains the operator &"),
+        ("ls 'a", "contains syntax that cannot be parsed"),
+        ("ls\ra", "contains the character U+000D"),
+        ("ls \u202ea", "contains the character U+202E"),
+        ("ls\u00a0a", "contains the character U+00A0"),
+        ("ls \udcff", "contains the character U+DCFF"),
+        ("ls " + "a" * 10_000, "is longer than 10,000 characters"),
+        ("ls && " * 100 + "ls", "contains more than 50 commands joined"),
+        ("", "contains no command"),
+        ("# only a comment", "contains no command"),
     ],
 )
 def test_what_makes_a_script_unreadable_is_named(script: str, expected: str) -> None:

@@ -39,5 +39,5 @@ def test_every_objection_is_said(tmp_path: Path) -> None:
     assert one.count("; ") == 1
     assert "touch" in one
     assert "/etc/passwd" in one
-    assert "rm" in lost
+    assert "deletes folders" in lost
     assert "git reset --hard" in lost

@@ -176,9 +176,9 @@ def test_the_judgement_names_rule_construct_and_commands() -> None:
 
     assert judgement == Judgement(
         verdict="ask",
-        reason="the rule npm * asks for it",
+        reason="the rule npm * asks",
         rule="npm *",
-        construct="simple expansion: $out",
+        construct="contains $out, whose value is not known",
         commands=("npm run x", "echo ?"),
     )
 

@@ -1,12 +1,19 @@
 """A workspace with everything in it that a command must not reach, in a folder to throw away."""
 
 import os
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from agent_cli.policies.shell import Place
 
 CANARY = "CANARY-4711"
+_HOSTILE_GIT = {
+    ".git/HEAD": "ref: refs/heads/main\n",
+    ".git/config": "[core]\n\tfsmonitor = ./hook.sh\n\tpager = ./hook.sh\n",
+    ".git/objects/info/packs": "",
+    ".git/refs/heads/.keep": "",
+}
 _SECRETS = (".env", ".key", "id_rsa")
 
 
@@ -43,8 +50,8 @@ def is_secret(path: PurePath) -> bool:
     return name.endswith(_SECRETS) or ".ssh" in path.parts
 
 
-def make_workspace(folder: Path) -> Workspace:
-    """Create the tree below *folder*."""
+def make_workspace(folder: Path, *, plain_git: bool = False) -> Workspace:
+    """Create the tree below *folder*; with *plain_git*, its repository names no program."""
     folder = Path(os.path.realpath(folder))
     workspace = Workspace(folder / "workspace", folder / "workspace-evil", folder / "home")
     files = {
@@ -59,10 +66,7 @@ def make_workspace(folder: Path) -> Workspace:
         "hook.sh": "touch hooked.txt\n",
         "hook.py": "open('hooked.txt', 'w')\n",
         "bin/ls": "#!/bin/sh\ntouch hooked.txt\n",
-        ".git/HEAD": "ref: refs/heads/main\n",
-        ".git/config": "[core]\n\tfsmonitor = ./hook.sh\n\tpager = ./hook.sh\n",
-        ".git/objects/info/packs": "",
-        ".git/refs/heads/.keep": "",
+        **({} if plain_git else _HOSTILE_GIT),
     }
     for name, text in files.items():
         _write(workspace.root / name, text)
@@ -75,6 +79,10 @@ def make_workspace(folder: Path) -> Workspace:
     (links / "passwd").symlink_to("/etc/passwd")
     (links / "environment").symlink_to("../.env")
     (links / "outside").symlink_to(workspace.outside)
+    if plain_git:
+        identity = ("-c", "user.name=A", "-c", "user.email=a@b")
+        for command in (("init", "-q"), ("add", "data.txt", "src"), ("commit", "-qm", "first")):
+            subprocess.run(["git", *identity, *command], cwd=workspace.root, check=True)
     return workspace
 
 

@@ -1,0 +1,220 @@
+"""Programs that get the names of files from another: `find -exec`, and `xargs` behind a search.
+
+What they get is not in the text. It is known all the same: names that the search finds below the
+folders it is given, each of which is looked at when the decision is made.
+"""
+
+import re
+from collections.abc import Sequence
+
+from agent_cli.policies.shell.operands import check_operands
+from agent_cli.policies.shell.options import CommandLine
+from agent_cli.policies.shell.place import Objection, Place
+from agent_cli.policies.shell.plain import SimpleCommand
+from agent_cli.policies.shell.programs import PROGRAMS
+from agent_cli.policies.shell.sed import check_sed
+from agent_cli.policies.shell.words import Word
+
+_LIMITS = re.compile(r"-[nLP]\d{1,5}")
+_ALONE = frozenset({"-0", "-r", "--null", "--no-run-if-empty"})
+_NAMES_ONLY = {
+    "rg": frozenset(
+        [
+            "-l",
+            "-i",
+            "-S",
+            "-s",
+            "-w",
+            "-F",
+            "-g",
+            "-t",
+            "-T",
+            "-e",
+            "-u",
+            "-0",
+            "--files",
+            "--files-with-matches",
+            "--files-without-match",
+            "--glob",
+            "--type",
+            "--type-not",
+            "--hidden",
+            "--ignore-case",
+            "--smart-case",
+            "--fixed-strings",
+            "--word-regexp",
+            "--regexp",
+            "--null",
+        ]
+    ),
+    "grep": frozenset(
+        [
+            "-l",
+            "-L",
+            "-r",
+            "-i",
+            "-E",
+            "-F",
+            "-P",
+            "-w",
+            "-s",
+            "-e",
+            "-I",
+            "-Z",
+            "--include",
+            "--exclude",
+            "--exclude-dir",
+            "--recursive",
+            "--files-with-matches",
+            "--ignore-case",
+            "--null",
+        ]
+    ),
+}
+_LISTS = {
+    "rg": frozenset({"-l", "--files", "--files-with-matches", "--files-without-match"}),
+    "grep": frozenset({"-l", "-L", "--files-with-matches"}),
+}
+_GREP_FILTER = frozenset({"-v", "-i", "-E", "-F", "-w", "-e", "--invert-match", "--ignore-case"})
+
+
+def check_fed(words: Sequence[Word], sample: str, mark: str, place: Place, folder: str) -> None:
+    """Accept a command that gets names in the place of *mark*, or at its end without one.
+
+    Args:
+        sample: What stands for the names: a path that may be read.
+
+    Raises:
+        Objection: It may do more than read what the names stand for.
+    """
+    if not words:
+        return  # xargs runs echo
+    name = words[0].text
+    place.check_program(name)
+    if any(mark in word.text and word.text != mark for word in words):
+        raise Objection(f"{name} with names that are part of other words")
+    arguments = [Word(sample) if word.text == mark else word for word in words[1:]]
+    if mark not in [word.text for word in words]:
+        arguments.append(Word(sample))
+    if name == "echo":
+        return
+    if name == "sed":
+        check_sed(arguments, place, folder)
+        return
+    program = PROGRAMS.get(name)
+    if program is None or program.no_folders or program.operands == "none":
+        raise Objection(f"{name} may change the files it is given")
+    if program.can_write or program.operands_max is not None:
+        raise Objection(f"{name} can write to the files it is given")
+    check_operands(name, program, arguments, place, folder)
+
+
+def check_xargs(
+    arguments: Sequence[Word],
+    upstream: Sequence[SimpleCommand] | None,
+    place: Place,
+    folder: str,
+) -> None:
+    """Accept `xargs` behind a search, with a command that only reads what the search finds.
+
+    Raises:
+        Objection: It may do more, or its names come from elsewhere.
+    """
+    words, mark, nul, lines = _options(arguments)
+    if not upstream:
+        raise Objection("xargs gets names from an unknown source")
+    found, ends_in_nul = _search(upstream, place, folder)
+    if nul != ends_in_nul:
+        raise Objection("xargs splits names in another way than they are written")
+    for top in found:
+        place.check_found(top, folder, separable=not nul, lines=lines)
+    check_fed(words, found[0], mark, place, folder)
+
+
+def _options(arguments: Sequence[Word]) -> tuple[Sequence[Word], str, bool, bool]:
+    """Return the command, the mark for names, and whether names end in NUL or in a newline."""
+    words, mark, nul, lines = list(arguments), "{}", False, False
+    while words and words[0].text.startswith("-"):
+        option = words.pop(0).text
+        nul = nul or option in ("-0", "--null")
+        if option in _ALONE or _LIMITS.fullmatch(option):
+            continue
+        if option.startswith("-I") and len(option) > 2:
+            words.insert(0, Word(option[2:]))
+            option = "-I"
+        value = words.pop(0).text if words else ""
+        if option in ("-n", "-L", "-P") and value.isdecimal():
+            continue
+        if option == "-I" and value in ("{}", "%", "@"):
+            mark, lines = value, True
+        elif option == "-d" and value == "\\n":
+            lines = True
+        else:
+            raise Objection(f"xargs {option} is not a known read-only option")
+    return words, mark, nul, lines
+
+
+def _search(upstream: Sequence[SimpleCommand], place: Place, folder: str) -> tuple[list[str], bool]:
+    """Return the folders whose files a pipeline names, and whether a NUL ends each name."""
+    search, *filters = upstream
+    for each in filters:
+        if not _only_chooses(each):
+            raise Objection(f"xargs gets names that {each.words[0].text} may have changed")
+    name, arguments = search.words[0].text, search.words[1:]
+    tops, nul = _searched(name, arguments)
+    if nul and filters:
+        raise Objection("xargs gets names that are cut apart")
+    return [path for top in tops for path in place.expand(top, folder)], nul
+
+
+def _searched(name: str, arguments: Sequence[Word]) -> tuple[Sequence[Word], bool]:
+    here = (Word("."),)
+    if name == "find":
+        return _found_by_find(arguments)
+    if name == "git" and [word.text for word in arguments] in (["ls-files"], ["ls-files", "-z"]):
+        return here, len(arguments) == 2
+    if name in _NAMES_ONLY:
+        line = PROGRAMS[name].options.sort(name, arguments)
+        if line.options <= _NAMES_ONLY[name] and _LISTS[name] & line.options:
+            nul = not line.options.isdisjoint({"-0", "-Z", "--null"})
+            return _paths(name, line) or here, nul
+    raise Objection("xargs gets names from something other than a search")
+
+
+def _paths(name: str, line: CommandLine) -> Sequence[Word]:
+    program = PROGRAMS[name]
+    has_pattern = program.instead_of_pattern.isdisjoint(line.options)
+    return line.operands[1:] if has_pattern else line.operands
+
+
+def _found_by_find(arguments: Sequence[Word]) -> tuple[Sequence[Word], bool]:
+    texts = [word.text for word in arguments]
+    if any(text in ("-ls", "-exec", "-printf", "-print") for text in texts) or "," in texts:
+        raise Objection("xargs gets more than names from find")
+    expression = next(
+        (at for at, text in enumerate(texts) if text.startswith("-") or text in ("!", "(")),
+        len(texts),
+    )
+    nul = "-print0" in texts
+    if nul and texts[-1] != "-print0":
+        raise Objection("xargs gets more than names from find")
+    return arguments[:expression] or (Word("."),), nul
+
+
+def _only_chooses(command: SimpleCommand) -> bool:
+    """Return whether *command* passes on some of its lines, unchanged."""
+    name, *texts = [word.text for word in command.words]
+    if command.reads or any(word.glob for word in command.words):
+        return False
+    match name:
+        case "head" | "tail":
+            return bool(re.fullmatch(r"(?:-n ?)?-?\d*", " ".join(texts)))
+        case "sort":
+            return set(texts) <= {"-u", "-r", "-ru", "-V"}
+        case "uniq":
+            return not texts
+        case "grep":
+            line = PROGRAMS["grep"].options.sort("grep", command.words[1:])
+            has_pattern = "-e" not in line.options
+            return line.options <= _GREP_FILTER and len(line.operands) == int(has_pattern)
+    return False

@@ -1,0 +1,67 @@
+"""The options and operands of a program that is known to only read, checked against its table."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent_cli.policies.shell.options import CommandLine
+from agent_cli.policies.shell.place import Objection, Place
+from agent_cli.policies.shell.programs import Program
+from agent_cli.policies.shell.words import Word
+
+
+def check_operands(
+    name: str, program: Program, arguments: Sequence[Word], place: Place, folder: str
+) -> None:
+    """Accept *arguments* with which *program* only reads what the workspace shows.
+
+    Raises:
+        Objection: They may do more.
+    """
+    line = program.options.sort(name, arguments)
+    if program.can_write and any(word.glob for word in arguments):
+        raise Objection(f"{name} can write files, and a pattern may give it an option")
+    if program.operands == "none" and line.operands:
+        is_python = name.startswith("python")
+        raise Objection("runs a Python script" if is_python else f"{name} may change files")
+    if program.operands_max is not None and len(line.operands) > program.operands_max:
+        raise Objection(f"{name} writes to its last argument")
+    if program.operands in ("paths", "pattern"):
+        _check_paths(name, program, line, place, folder)
+    else:
+        check_names(arguments, place, folder)
+
+
+def check_names(words: Sequence[Word], place: Place, folder: str) -> None:
+    """Accept words that are mere text; a pattern among them shows names, and of what folder."""
+    for word in words:
+        if word.glob:
+            for name in place.expand(word, folder):
+                place.check_path(name, folder)
+
+
+def check_readable(words: Sequence[Word], place: Place, folder: str) -> None:
+    """Accept words that name files to read."""
+    for word in words:
+        for path in place.expand(word, folder):
+            if path != "-":
+                place.check_path(path, folder)
+
+
+def _check_paths(name: str, program: Program, line: CommandLine, place: Place, folder: str) -> None:
+    searches = "" in program.searches or not program.searches.isdisjoint(line.options)
+    words = line.operands
+    if program.operands == "pattern" and program.instead_of_pattern.isdisjoint(line.options):
+        if words and words[0].glob:
+            raise Objection(f"{name}: the search text is a pattern of file names; quote it")
+        words = words[1:]
+    if searches and not words:
+        words = (Word("."),)
+    for word in words:
+        for path in place.expand(word, folder):
+            if path == "-":
+                continue
+            real = place.check_path(path, folder)
+            if searches:
+                place.check_tree(path, folder)
+            if program.no_folders and Path(real).is_dir():
+                raise Objection(f"{name} on a folder reads files that it chooses itself: {path}")

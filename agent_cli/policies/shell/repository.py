@@ -1,0 +1,89 @@
+"""Whether a repository names programs that git would run even to read it.
+
+Read here instead of asked from git, which would run them. What is not known to be harmless counts
+as a program: tomorrow's key may name one.
+"""
+
+import os
+import re
+from pathlib import Path
+
+_CONFIG_BYTES_MAX = 64 * 1024
+_INDEX_BYTES_MAX = 64 * 1024 * 1024
+# The mode of a submodule: `git status` enters it, and reads its configuration.
+_SUBMODULE = b"\x00\x00\xe0\x00"
+_HARMLESS = re.compile(
+    r"core\.(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|symlinks|autocrlf"
+    r"|precomposeunicode|eol|quotepath|longpaths|safecrlf|abbrev|compression)"
+    r"|remote\..+\.(?:url|pushurl|fetch|tagopt|prune)|remote\.pushdefault"
+    r"|branch\..+\.(?:remote|merge|rebase|pushremote|description)|branch\.autosetup\w+"
+    r"|user\.(?:name|email)|init\.defaultbranch|pull\.(?:rebase|ff)|push\.\w+|fetch\.prune"
+    r"|color\..+|advice\..+|merge\.conflictstyle|rerere\.enabled|rebase\.auto\w+"
+    r"|diff\.(?:renames|algorithm|mnemonicprefix|colormoved)|log\.(?:date|decorate)"
+)
+_ELSEWHERE = ("commondir", "config.worktree", "objects/info/alternates", "modules", "worktrees")
+
+
+def names_no_program(root: Path) -> bool:
+    """Return whether git, run in *root* to read, starts no program that the repository names.
+
+    The repository must lie in *root* itself, without submodules, hooks or a second configuration.
+    """
+    git = root / ".git"
+    try:
+        return (
+            git.is_dir()
+            and not git.is_symlink()
+            and not any(os.path.lexists(git / name) for name in _ELSEWHERE)
+            and not any(git.glob("sharedindex.*"))
+            and _has_no_hooks(git / "hooks")
+            and _has_no_submodules(git / "index")
+            and _is_harmless(git / "config")
+        )
+    except OSError:
+        return False
+
+
+def is_same_repository(root: Path, folder: Path) -> bool:
+    """Return whether git, run in *folder* below *root*, finds the repository of *root*."""
+    between = [each for each in (folder, *folder.parents) if each.is_relative_to(root)]
+    return not any(
+        os.path.lexists(each / name)
+        for each in between
+        if each != root
+        for name in (".git", "HEAD")
+    )
+
+
+def _has_no_hooks(hooks: Path) -> bool:
+    return not hooks.exists() or all(path.name.endswith(".sample") for path in hooks.iterdir())
+
+
+def _has_no_submodules(index: Path) -> bool:
+    if not index.exists():
+        return True
+    if index.stat().st_size > _INDEX_BYTES_MAX:
+        return False
+    return _SUBMODULE not in index.read_bytes()
+
+
+def _is_harmless(config: Path) -> bool:
+    """Return whether every key is known; what another reader than git's cannot read is not."""
+    with config.open("rb") as stream:
+        written = stream.read(_CONFIG_BYTES_MAX + 1)
+    try:
+        text = written.decode("ascii")
+    except UnicodeDecodeError:
+        return False
+    section = ""
+    for line in map(str.strip, text.splitlines()):
+        if not line or line[0] in "#;":
+            continue
+        if found := re.fullmatch(r'\[([\w.-]+)(?: "([^"\\]*)")?\]', line):
+            section = ".".join(filter(None, (found[1].lower(), found[2])))
+        elif found := re.fullmatch(r"([A-Za-z][\w-]*)(?:\s*=\s*([^\\]*))?", line):
+            if not section or not _HARMLESS.fullmatch(f"{section}.{found[1].lower()}"):
+                return False
+        else:
+            return False
+    return len(written) <= _CONFIG_BYTES_MAX

@@ -1,0 +1,65 @@
+"""How much of an ordinary day runs without a question: who is asked about all says yes to all."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_cli.policies.shell import CommandRules, Place, judge
+from agent_cli.policies.shell.repository import names_no_program
+from agent_cli_tools.secret_files import is_secret
+from tests.policies.shell.everyday import EVERYDAY, make_project
+
+COMMANDS = [command for family in EVERYDAY.values() for command in family]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_project(tmp_path_factory.mktemp("project"))
+
+
+def asked(root: Path, *, masked: bool, git_is_safe: bool) -> list[str]:
+    """Return which commands of the list ask, in the mode that asks before every change."""
+    place = Place(
+        root=root,
+        is_secret=is_secret,
+        secrets_are_masked=masked,
+        git_is_safe=git_is_safe,
+        search_path=os.defpath,
+        home="/home/somebody",
+    )
+    return [each for each in COMMANDS if judge(each, CommandRules(), place).verdict != "allow"]
+
+
+def test_the_list_is_as_long_as_promised() -> None:
+    assert len(set(COMMANDS)) == len(COMMANDS) >= 258
+
+
+def test_nearly_all_run_unasked_in_the_sandbox_of_a_trusted_folder(project: Path) -> None:
+    """At least 230 of 258."""
+    ask = asked(project, masked=True, git_is_safe=True)
+
+    assert len(COMMANDS) - len(ask) >= len(COMMANDS) * 230 / 258, ask
+
+
+def test_most_run_unasked_in_the_sandbox_of_a_folder_nobody_trusts(project: Path) -> None:
+    """At least 200 of 258: git too, where the repository names no program."""
+    ask = asked(project, masked=True, git_is_safe=names_no_program(project))
+
+    assert len(COMMANDS) - len(ask) >= len(COMMANDS) * 200 / 258, ask
+
+
+def test_without_a_sandbox_git_and_other_programs_of_the_user_ask(project: Path) -> None:
+    """Nothing holds them there."""
+    ask = asked(project, masked=False, git_is_safe=False)
+
+    assert {"git status", "ps aux"} <= set(ask)
+    assert len(COMMANDS) - len(ask) >= len(COMMANDS) * 2 / 3
+
+
+@pytest.mark.parametrize("command", [each for each in COMMANDS if "data.csv" in each][:3])
+def test_none_of_them_would_be_allowed_to_read_a_secret(project: Path, command: str) -> None:
+    """The same command on a file of keys."""
+    place = Place(root=project, is_secret=is_secret, secrets_are_masked=True)
+
+    assert judge(command.replace("data.csv", ".env"), CommandRules(), place).verdict != "allow"

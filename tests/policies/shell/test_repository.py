@@ -1,0 +1,116 @@
+"""Which repositories name programs that git would run: nobody asks git, which would run them."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.policies.shell.repository import is_same_repository, names_no_program
+from tests.policies.shell.everyday import make_project
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return make_project(tmp_path)
+
+
+def add(root: Path, text: str) -> None:
+    with (root / ".git/config").open("a") as stream:
+        stream.write(text)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        '[remote "origin"]\n\turl = https://host/x.git\n\tfetch = +refs/heads/*:refs/remotes/o/*\n',
+        '[branch "main"]\n\tremote = origin\n\tmerge = refs/heads/main\n',
+        "[user]\n\tname = A B\n\temail = a@b\n# a comment\n[pull]\nrebase = true\n",
+    ],
+)
+def test_what_a_clone_writes_names_no_program(root: Path, config: str) -> None:
+    """Else an ordinary repository would ask about every `git status`."""
+    assert names_no_program(root)
+
+    add(root, config)
+
+    assert names_no_program(root)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "[core]\n\tfsmonitor = ./hook.sh\n",
+        "[core]\n\tFsMonitor=true\n",
+        "[core]\n\tpager = ./hook.sh\n",
+        "[core]\n\thooksPath = hooks\n",
+        "[core]\n\tsshCommand = x\n",
+        "[core]\n\tworktree = /\n",
+        "[pager]\n\tlog = x\n",
+        "[diff]\n\texternal = ./hook.sh\n",
+        '[diff "x"]\n\ttextconv = ./hook.sh\n',
+        '[filter "x"]\n\tclean = ./hook.sh\n',
+        "[filter.x]\n\tclean = ./hook.sh\n",
+        "[include]\n\tpath = ../evil\n",
+        '[includeIf "gitdir:/"]\n\tpath = ../evil\n',
+        "[alias]\n\tstatus = !x\n",
+        "[extensions]\n\tworktreeConfig = true\n",
+        '[remote "o"]\n\tpromisor = true\n',
+        "[core] fsmonitor = ./hook.sh\n",
+        '[user]\n\tname = "a\\\n[core]\\\nfsmonitor = x\n',
+        '[user "\\"]\nx = y\n',
+        "[core]\n\tfilemode = false ; \\\n\tfsmonitor = x\n",
+        "\ufeff[core]\n\tbare = false\n",
+        "garbage\n",
+    ],
+)
+def test_every_other_key_may_name_one(root: Path, config: str) -> None:
+    """Threat 11: tomorrow's key as well, and what another reader would read differently."""
+    add(root, config)
+
+    assert not names_no_program(root)
+
+
+def test_hooks_submodules_and_second_configurations_may_name_one(root: Path) -> None:
+    """`git status` runs a hook when it writes its index, and enters submodules."""
+    places = ("hooks/post-index-change", "commondir", "config.worktree", "modules/x/config")
+    for name in (*places, "objects/info/alternates", "sharedindex.1"):
+        path = root / ".git" / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text("x")
+        assert not names_no_program(root), name
+        path.unlink()
+        if name.startswith("modules"):
+            path.parent.rmdir()
+            path.parent.parent.rmdir()
+    assert names_no_program(root)
+
+    index = root / ".git/index"
+    index.write_bytes(index.read_bytes() + b"\x00\x00\xe0\x00")
+
+    assert not names_no_program(root)
+
+
+def test_a_repository_that_lies_elsewhere_is_not_looked_into(tmp_path: Path) -> None:
+    """A file or a link in its place, none at all, or one in a folder between."""
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked/.git").symlink_to(tmp_path)
+    (tmp_path / "file").mkdir()
+    (tmp_path / "file/.git").write_text("gitdir: /x")
+
+    for name in ("bare", "linked", "file", "missing"):
+        assert not names_no_program(tmp_path / name)
+
+
+def test_a_folder_below_belongs_to_the_repository_unless_it_is_one(tmp_path: Path) -> None:
+    """Git takes the nearest, a bare one too."""
+    for name in ("a/b", "own/b", "bare/b"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "own/.git").touch()
+    (tmp_path / "bare/HEAD").touch()
+
+    found = {
+        name: is_same_repository(tmp_path, tmp_path / name) for name in ("a/b", "own/b", "bare")
+    }
+
+    assert found == {"a/b": True, "own/b": False, "bare": False}
+    assert is_same_repository(tmp_path, tmp_path)
