@@ -5,12 +5,20 @@ import sys
 
 def main() -> int:
     """Run the program and return its exit code."""
-    try:
-        from agent_cli.cli.main import run  # noqa: PLC0415 - sys.path has to be safe before this
+    # Here, because sys.path has to be safe before anything of ours is imported.
+    from agent_cli.system import stop_signals  # noqa: PLC0415
 
-        return run(sys.argv[1:])
+    try:
+        stop_signals.raise_stopped()
+        from agent_cli.cli.main import run  # noqa: PLC0415
+
+        exit_code = run(sys.argv[1:])
     except KeyboardInterrupt:  # while modules were imported
-        return 130
+        exit_code = 130
+    except stop_signals.Stopped as stopped:
+        exit_code = stopped.code
+    stop_signals.end_with(exit_code)
+    return exit_code
 
 
 def _forget_working_directory() -> None:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from agent_cli.system.stop_signals import STOP_SIGNALS
 from tests.forked import server_pids
 
 # Change what the program or its libraries do, so that a test would differ from desk to desk.
@@ -65,6 +66,15 @@ def _signals_have_their_defaults() -> None:
     """Whoever starts us in the background ignores these, and children inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture(autouse=True)
+def _signals_are_given_back() -> Iterator[None]:
+    """A run that ended keeps the signals for the rest of its process, which here is ours."""
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ from typing import Final
 
 from agent_cli.app.arguments import Arguments, asks_for_json, help_text, parse_arguments
 from agent_cli.contracts.errors import AgentCliError, SettingsError, UsageError
+from agent_cli.system.stop_signals import Stopped, exit_code_of
 from agent_cli.version import __version__
 
 _STDERR: Final = 2
@@ -26,8 +27,9 @@ def run(argv: Sequence[str]) -> int:
     except AgentCliError as error:
         exit_code = 2 if isinstance(error, UsageError | SettingsError) else 1
         return _ended(argv, _complain(error, exit_code))
-    except KeyboardInterrupt:
-        return 130
+    except (KeyboardInterrupt, Stopped) as stop:
+        exit_code = stop.code if isinstance(stop, Stopped) else exit_code_of(signal.SIGINT)
+        return _ended(argv, exit_code, "aborted")
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EPIPE):
             return _unwritten(error)
@@ -41,13 +43,13 @@ def run(argv: Sequence[str]) -> int:
     return exit_code
 
 
-def _ended(argv: Sequence[str], exit_code: int) -> int:
+def _ended(argv: Sequence[str], exit_code: int, stop_reason: str = "error") -> int:
     """Return *exit_code*; whoever reads JSON waits for a result, whatever happened."""
     if asks_for_json(argv):
         from agent_cli.headless.run import Outcome  # noqa: PLC0415 - rare
         from agent_cli.headless.stream_json import to_line  # noqa: PLC0415
 
-        print(to_line(Outcome(exit_code=exit_code).to_json()))
+        print(to_line(Outcome(stop_reason=stop_reason, exit_code=exit_code).to_json()), flush=True)
     return exit_code
 
 
@@ -80,10 +82,6 @@ def _run(arguments: Arguments) -> int:
             print(help_text(), end="")
             return 0
         case _:
-            if arguments.output_format != "text":
-                # A signal waits until there is a run, which can end with a result.
-                stops = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-                signal.pthread_sigmask(signal.SIG_BLOCK, stops)
             from agent_cli.cli.dispatch import COMMANDS  # noqa: PLC0415 - half of the start-up time
 
             return COMMANDS[arguments.command](arguments)

@@ -1,17 +1,11 @@
 """One run without a REPL: `agent-cli -p`, or `agent-cli sessions approve`."""
 
-import asyncio
 import logging
 import select
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    asynccontextmanager,
-    contextmanager,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final, Literal, Protocol, TextIO, TypeAlias
@@ -27,6 +21,7 @@ from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.core.agent import Agent
 from agent_cli.core.run_result import RunResult
 from agent_cli.headless.stream_json import to_json, to_line
+from agent_cli.system import stop_signals
 from agent_cli.terminal.background import in_background
 from agent_cli.terminal.narration import narrate, narrate_end
 from agent_cli.terminal.writer import STDOUT_CLOSED_EXIT_CODE, Writer
@@ -153,7 +148,7 @@ class _HeadlessRun:
 
     async def run(self, task: str | Decide, build: Callable[[], Application]) -> int:
         outcome = self._outcome
-        with self._signals_taken():
+        with stop_signals.taken(self._interrupt):
             try:
                 await self._load_and_answer(task, build)
                 outcome.exit_code = self._exit_code()
@@ -164,10 +159,12 @@ class _HeadlessRun:
                 outcome.exit_code = 2 if isinstance(error, UsageError | SettingsError) else 1
             except Exception as error:
                 self._tell(ErrorShown(f"{type(error).__name__}: {error}"))
-        self._print_result()
+            self._print_result()
+            exit_code = STDOUT_CLOSED_EXIT_CODE if self._writer.stdout_closed else outcome.exit_code
+            stop_signals.end_with(1 if self._unwritable else exit_code)
         if self._unwritable:
             raise self._unwritable
-        return STDOUT_CLOSED_EXIT_CODE if self._writer.stdout_closed else outcome.exit_code
+        return exit_code
 
     async def _load_and_answer(self, task: str | Decide, build: Callable[[], Application]) -> None:
         async with AsyncExitStack() as stack:
@@ -238,7 +235,7 @@ class _HeadlessRun:
 
     def _exit_code(self) -> int:
         if self._signal is not None:
-            return 128 + self._signal
+            return stop_signals.exit_code_of(self._signal)
         match self._outcome.stop_reason:
             case "error" | "refusal" | "context_window" | "model_context_window_exceeded":
                 return 1
@@ -247,7 +244,7 @@ class _HeadlessRun:
             case "waiting_for_approval":
                 return 3
             case "aborted":
-                return 128 + signal.SIGINT
+                return stop_signals.exit_code_of(signal.SIGINT)
             case _:
                 return 3 if self._refusals else 0
 
@@ -274,19 +271,6 @@ class _HeadlessRun:
         if self._unwritable or self._writer.stdout_closed:
             self._stop()  # nobody reads any more
 
-    @contextmanager
-    def _signals_taken(self) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        for number in numbers:
-            loop.add_signal_handler(number, self._interrupt, number)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
-        try:
-            yield
-        finally:
-            for number in numbers:
-                loop.remove_signal_handler(number)
-
     def _interrupt(self, number: signal.Signals) -> None:
-        self._signal = number
+        self._signal = self._signal or number
         self._stop()

@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
+from agent_cli.system.stop_signals import taken
+
 Stop: TypeAlias = Callable[[type[KeyboardInterrupt] | type[EOFError]], None]
 
 
 class Interrupts:
     """While something runs, both signals stop it; otherwise they end the pending question.
 
-    `signal` is the one that asks the program to leave, once it came. A second one is not held
-    back any more and kills.
+    `signal` is the one that asks the program to leave, once it came. Another one a second later
+    ends the process at once.
     """
 
     def __init__(self, stop_asking: Stop) -> None:
@@ -25,15 +27,12 @@ class Interrupts:
     def installed(self) -> Iterator[None]:
         """Take SIGINT, SIGTERM and SIGHUP for as long as the body runs."""
         loop = asyncio.get_running_loop()
-        leaving = (signal.SIGTERM, signal.SIGHUP)
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
-        for number in leaving:
-            loop.add_signal_handler(number, self._terminate, number)
         try:
-            yield
+            with taken(self._terminate, numbers=(signal.SIGTERM, signal.SIGHUP)):
+                yield
         finally:
-            for number in (signal.SIGINT, *leaving):
-                loop.remove_signal_handler(number)
+            loop.remove_signal_handler(signal.SIGINT)
 
     @contextmanager
     def stopping(self, stop: Callable[[], None]) -> Iterator[None]:
@@ -60,8 +59,7 @@ class Interrupts:
             self._stop_asking(KeyboardInterrupt)
 
     def _terminate(self, number: signal.Signals) -> None:
-        self.signal = number
-        asyncio.get_running_loop().remove_signal_handler(number)
+        self.signal = self.signal or number
         if self._stop_running:
             self._stop_running()
         else:

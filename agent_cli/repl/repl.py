@@ -15,6 +15,7 @@ from agent_cli.repl.hosting import Host, Maker
 from agent_cli.repl.interrupts import Interrupts
 from agent_cli.repl.look import Look
 from agent_cli.repl.typeahead import typeahead_kept
+from agent_cli.system.stop_signals import exit_code_of
 from agent_cli.terminal.writer import Writer, flush_or_silence
 
 if TYPE_CHECKING:
@@ -137,4 +138,4 @@ async def _host(
             raise failed.exceptions[0] from failed
     if host.ready.done():
         host.ready.result()
-    return front.exit_code if interrupts.signal is None else 128 + interrupts.signal
+    return front.exit_code if interrupts.signal is None else exit_code_of(interrupts.signal)

@@ -1,12 +1,10 @@
 """The command line's outermost frame: what comes of a world that refuses."""
 
-import asyncio
 import io
 import json
 import os
 import signal
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -14,9 +12,7 @@ import pytest
 from agent_cli.app.arguments import Arguments
 from agent_cli.cli import dispatch
 from agent_cli.cli.main import run
-from agent_cli.headless import run as headless
-
-LIMIT_S = 30.0
+from agent_cli.system import stop_signals
 
 
 def test_a_reader_that_went_away_is_no_error(
@@ -54,31 +50,33 @@ def test_a_home_directory_out_of_reach_is_a_sentence(
     assert said.count("\n") == 1
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("output_format", ["text", "json", "stream-json"])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_a_signal_before_there_is_a_run_ends_with_a_result(
-    monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int
+    monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int, output_format: str
 ) -> None:
-    """S1-30: on a busy machine the start takes seconds, and whoever reads JSON waits."""
+    """S1-30: on a busy machine the start takes seconds, and a reader of JSON waits for its end."""
 
-    stopped = threading.Event()
-
-    def built() -> headless.Application:
-        assert stopped.wait(LIMIT_S)
-        raise AssertionError("nobody waits for this any more")
-
-    def raising(_arguments: Arguments) -> int:
+    def starting(_arguments: Arguments) -> int:
         signal.raise_signal(number)
-        return asyncio.run(headless.run("hi", built, output_format="json"))
+        raise AssertionError("the program went on")
 
     stdout = io.TextIOWrapper(io.BytesIO())
     monkeypatch.setattr(sys, "stdout", stdout)
-    monkeypatch.setitem(dispatch.COMMANDS, "print", raising)
+    monkeypatch.setitem(dispatch.COMMANDS, "print", starting)
+    stop_signals.raise_stopped()
     with open(os.devnull) as stdin:  # noqa: PTH123 - as above
         monkeypatch.setattr(sys, "stdin", stdin)
-        exit_code = run(["-p", "hi", "--output-format", "json"])
-    stopped.set()
+        exit_code = run(["-p", "hi", "--output-format", output_format])
 
     stdout.seek(0)
-    result = json.loads(stdout.read())
-    assert (exit_code, result["type"], result["exit_code"]) == (code, "app.result", code)
-    assert result["stop_reason"] == "aborted"
+    printed = stdout.read()
+    assert exit_code == code
+    if output_format == "text":
+        assert printed == ""
+    else:
+        result = json.loads(printed)
+        told = (result["type"], result["exit_code"], result["stop_reason"])
+        assert told == ("app.result", code, "aborted")

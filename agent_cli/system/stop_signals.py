@@ -1,0 +1,91 @@
+"""SIGINT, SIGTERM and SIGHUP: whenever one comes, the program ends the same way.
+
+    before a run    `raise_stopped`   the signal is raised as an exception: nothing began
+    during a run    `taken`           the run is stopped, and its result is written
+    after it        `end_with`        what is left is closing; the exit code is known already
+
+The exit code is 128 + the signal's number, never the signal itself, which would tell a script that
+the program crashed. SIGINT before a run stays Python's KeyboardInterrupt.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final, TypeAlias
+
+STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Service managers send SIGTERM and SIGHUP together; that is one request to end.
+_AGAIN_AFTER_S: Final = 1.0
+
+_Handler: TypeAlias = Callable[[int, FrameType | None], None]
+
+
+class Stopped(SystemExit):
+    """A signal came before there was a run; `code` is the exit code."""
+
+    code: int
+
+
+def raise_stopped() -> None:
+    """Raise `Stopped` in the main thread when SIGTERM or SIGHUP comes."""
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        raise Stopped(exit_code_of(number))
+
+    _install((signal.SIGTERM, signal.SIGHUP), stop)
+
+
+@contextmanager
+def taken(
+    stop: Callable[[signal.Signals], None],
+    *,
+    numbers: tuple[signal.Signals, ...] = STOP_SIGNALS,
+) -> Iterator[None]:
+    """Call *stop* in the running event loop when one of *numbers* comes while the body runs.
+
+    The event loop does not get there while a write to a full pipe blocks it, and stopping may take
+    long. So a signal that comes a second after the first one, or later, ends the process at once.
+    """
+    import asyncio  # noqa: PLC0415 - `--version` needs everything else here
+
+    loop = asyncio.get_running_loop()
+    first_at_s: list[float] = []
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        first_at_s.append(time.monotonic())
+        if first_at_s[-1] - first_at_s[0] >= _AGAIN_AFTER_S:
+            os._exit(exit_code_of(number))
+        loop.call_soon_threadsafe(stop, signal.Signals(number))
+
+    before = {number: signal.getsignal(number) for number in numbers}
+    _install(numbers, pass_on)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if signal.getsignal(number) is pass_on:  # not if the body called `end_with`
+                signal.signal(number, handler)
+
+
+def end_with(code: int) -> None:
+    """End the process at once with *code*, which was told already, when a signal comes."""
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        os._exit(code)
+
+    _install(STOP_SIGNALS, end)
+
+
+def exit_code_of(number: int) -> int:
+    """Return the exit code of a program that the signal *number* stopped."""
+    return 128 + number
+
+
+def _install(numbers: tuple[signal.Signals, ...], handler: _Handler) -> None:
+    for number in numbers:
+        # `nohup` ignores SIGHUP for us: closing the terminal must not end the run.
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)

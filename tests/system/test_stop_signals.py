@@ -1,0 +1,133 @@
+"""The signals that end a run, sent to real processes at each stage of their lives."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LIMIT_S = 30
+NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ROOT = Path(__file__).parents[2]
+
+
+def started(script: str, *, prefix: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
+    """Run *script* with `asyncio`, `os`, `sys`, `time` and `stop_signals` at hand."""
+    imports = "import asyncio, os, sys, time\nfrom agent_cli.system import stop_signals\n"
+    return subprocess.Popen(
+        [*prefix, sys.executable, "-c", imports + script],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+def ready(process: "subprocess.Popen[str]") -> None:
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_before_a_run_is_an_exception(number: signal.Signals) -> None:
+    """Uncaught, it ends the program with 128 + its number, and `finally` blocks are run."""
+    script = """
+stop_signals.raise_stopped()
+try:
+    print("ready", flush=True)
+    time.sleep(60)
+finally:
+    print("closed", flush=True)
+"""
+    with started(script) as process:
+        ready(process)
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=LIMIT_S)
+
+    assert (process.returncode, out) == (128 + number, "closed\n")
+
+
+TAKEN = """
+async def main():
+    stopped = asyncio.Event()
+    heard = []
+    def stop(number):
+        heard.append(int(number))
+        if len(heard) >= {wanted}:
+            stopped.set()
+    with stop_signals.taken(stop):
+        print("ready", flush=True)
+        await stopped.wait()
+    print(heard, flush=True)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_signal_during_a_run_stops_the_run(number: signal.Signals) -> None:
+    with started(TAKEN.format(wanted=1)) as process:
+        ready(process)
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=LIMIT_S)
+
+    assert (process.returncode, out) == (0, f"[{int(number)}]\n")
+
+
+def test_two_signals_at_once_are_one_request() -> None:
+    """Service managers send SIGTERM and SIGHUP together; the result still has to be written."""
+    with started(TAKEN.format(wanted=2)) as process:
+        ready(process)
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGHUP)
+        out, _ = process.communicate(timeout=LIMIT_S)
+
+    assert process.returncode == 0
+    assert sorted(out.strip("[]\n").split(", ")) == ["1", "15"]
+
+
+def test_a_later_signal_ends_a_process_that_is_blocked() -> None:
+    """Nobody reads stdout: the event loop stands in a write and can stop nothing."""
+    script = """
+async def main():
+    with stop_signals.taken(lambda number: None):
+        print("ready", flush=True)
+        while True:
+            os.write(1, b"x" * 4096)
+asyncio.run(main())
+"""
+    with started(script) as process:
+        ready(process)
+        process.send_signal(signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1.1)
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(LIMIT_S) == 143
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_signal_after_the_result_changes_nothing(number: signal.Signals) -> None:
+    """The JSON said 0, so the process ends with 0, however long the rest would take."""
+    script = """
+stop_signals.end_with(0)
+print("ready", flush=True)
+time.sleep(60)
+"""
+    with started(script) as process:
+        ready(process)
+        process.send_signal(number)
+
+        assert process.wait(LIMIT_S) == 0
+
+
+def test_a_run_that_ignores_hang_ups_goes_on() -> None:
+    """`nohup agent-cli -p …`: closing the terminal is not the end."""
+    ignoring = ("/bin/sh", "-c", 'trap "" HUP; exec "$@"', "sh")
+    with started(TAKEN.format(wanted=1), prefix=ignoring) as process:
+        ready(process)
+        process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=LIMIT_S)
+
+    assert out == f"[{int(signal.SIGTERM)}]\n"
