@@ -51,10 +51,10 @@ def read_env_file(path: Path, *, from_project: bool) -> EnvFile:
     for binding in parse_stream(StringIO(text_of(path))):
         place = f"{path}:{binding.original.line}"
         if binding.error:
-            found.notices.append(f"{place}: this line is not NAME=value and is left out")
+            found.notices.append(f"{place}: this line is not NAME=value; ignored")
         elif binding.key and from_project and _is_user_only(binding.key):
             found.notices.append(
-                f"{place}: {binding.key} is never taken from a project;"
+                f"{place}: {binding.key} cannot be set by a project;"
                 f" set it in {paths.user_env_file()}"
             )
         elif binding.key and binding.value:

@@ -51,7 +51,7 @@ class Layers:
                 self._reject(entry)
             elif entry.from_project and self._rules[key].user_only:
                 self.notices.append(
-                    f"{entry.origin}: {key} is never taken from a project;"
+                    f"{entry.origin}: {key} cannot be set by a project;"
                     f" set it in {paths.user_settings_file()}"
                 )
             elif rest:
@@ -87,7 +87,7 @@ class Layers:
         if fold(written) in sections():
             raise SettingsError(f"{entry.origin}: {written} must be a table, [{fold(written)}]")
         hint = _nearest(written, self._keys)
-        self.notices.append(f"{entry.origin}: there is no setting {written}{hint}")
+        self.notices.append(f"{entry.origin}: unknown setting {written}{hint}")
 
     def _put(self, key: str, entry: Entry) -> None:
         rule = self._rules[key]
@@ -137,7 +137,7 @@ class Layers:
                 values[name] = _checked(f"{table}.{name}", rules[name], found, value)
             else:
                 hint = _nearest(written, names)
-                self.notices.append(f"{entry.origin}: there is no setting {table}.{written}{hint}")
+                self.notices.append(f"{entry.origin}: unknown setting {table}.{written}{hint}")
         if "name" in rules and not called:
             raise SettingsError(f"{entry.origin}: every entry of {key} must have a name")
         record: tuple[object, ...] = rule.item(**values)

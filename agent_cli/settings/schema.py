@@ -192,7 +192,7 @@ class Logging(NamedTuple):
     """Sinks and the level of those that name none."""
 
     level: Annotated[str, choice(*LEVELS, also=_LEVEL_WORDS)] = "info"
-    sinks: Annotated[tuple[LogSink, ...], records(LogSink)] = (
+    sinks: Annotated[tuple[LogSink, ...], records(LogSink)._replace(user_only=True)] = (
         LogSink("file", "info"),
         LogSink("console", "warning"),
     )
@@ -217,7 +217,9 @@ class Settings(NamedTuple):
     approval: Annotated[ApprovalOrder, choice(*get_args(ApprovalOrder))] = "batch"
     max_rounds: Annotated[int, whole(0, 100_000, "rounds")] = 100
     max_cost_usd: Annotated[float, number(0, 1_000_000, "USD")] = 0
-    working_directory: Annotated[str | None, optional(text("a path"))] = None
+    working_directory: Annotated[str | None, optional(text("a path"))._replace(user_only=True)] = (
+        None
+    )
     models: Annotated[Mapping[str, str], text_map()] = MappingProxyType(
         {
             "normal": "claude-sonnet-5-5",

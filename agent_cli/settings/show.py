@@ -33,6 +33,11 @@ def show_settings(loaded: Loaded, environment: Environment, *, with_origin: bool
     return "\n".join(lines) + "\n"
 
 
+def shown_value(value: object, redactor: Redactor) -> str:
+    """Return a setting's value as TOML, without secrets."""
+    return _toml(value, redactor) or "nothing"
+
+
 def _origin(key: str, origins: Mapping[str, str]) -> str:
     """Return where a value came from; of tables, where each part that was set came from."""
     if key in origins:

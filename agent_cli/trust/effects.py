@@ -12,12 +12,14 @@ from pathlib import Path
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.settings.env_file import read_env_file
 from agent_cli.settings.layers import Layers
-from agent_cli.settings.schema import McpServer
+from agent_cli.settings.schema import McpServer, Settings, value_of
+from agent_cli.settings.show import shown_value
 from agent_cli.settings.sources import Entry
 from agent_cli.settings.toml_json import file_entries
-from agent_cli.system.redaction import Redactor
+from agent_cli.system.redaction import MASK, Redactor, is_secret_name
 
 _SERVER_PREFIX = "mcp.servers."
+_VALUE_CHARS_MAX = 200
 
 
 def effects_of(path: Path) -> tuple[str, ...]:
@@ -38,18 +40,29 @@ def effects_of(path: Path) -> tuple[str, ...]:
 
 def _variables(path: Path) -> Iterator[str]:
     variables, _ = read_env_file(path, from_project=True)
-    if variables:
-        yield _plain("sets " + ", ".join(variables))
+    redactor = Redactor()
+    for name, value in variables.items():
+        shown = MASK if is_secret_name(name) else _short(redactor.text(value))
+        yield _plain(f"sets {name} = {shown}")
 
 
 def _settings(path: Path) -> Iterator[str]:
     layers = Layers()
     layers.take(file_entries(path, from_project=True))
     settings = layers.settings()
-    changed = [key for key in layers.origins if not key.startswith(_SERVER_PREFIX)]
-    if changed:
-        yield _plain("sets " + ", ".join(changed))
+    for key in layers.origins:
+        if not key.startswith(_SERVER_PREFIX):
+            yield _plain(f"sets {key} = {_short(shown_value(_value(settings, key), Redactor()))}")
     yield from map(_server, settings.mcp.servers)
+
+
+def _value(settings: Settings, key: str) -> object:
+    alias = key.removeprefix("models.")
+    return settings.models[alias] if alias != key else value_of(settings, key)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _VALUE_CHARS_MAX else f"{text[:_VALUE_CHARS_MAX]}…"
 
 
 def _mcp_json(path: Path) -> Iterator[str]:

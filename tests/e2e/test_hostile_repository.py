@@ -133,7 +133,7 @@ def test_what_is_unsafe_never_comes_from_a_project_not_even_a_trusted_one() -> N
     ):
         assert line in shown.stdout
     for name in ("ANTHROPIC_BASE_URL", "HTTPS_PROXY", "SHELL", "PATH", "PYTHONPATH"):
-        assert f"{name} is never taken from a project" in run.stderr
+        assert f"{name} cannot be set by a project" in run.stderr
 
 
 def test_a_server_file_that_only_settings_name_is_not_covered_by_trust() -> None:

@@ -76,7 +76,7 @@ def test_where_requests_go_and_what_runs_never_comes_from_a_project(name: str) -
 
     assert dict(project) == {"X": "1"}
     assert project.notices == (
-        f"{path}:2: {name} is never taken from a project; set it in {paths.user_env_file()}",
+        f"{path}:2: {name} cannot be set by a project; set it in {paths.user_env_file()}",
     )
     assert both[name] == "http://mine.example"
 
@@ -100,7 +100,7 @@ def test_a_line_that_is_no_variable_is_named_but_not_quoted(
     environment = load_environment({}, workspace=WORKSPACE, trusted=False)
 
     assert dict(environment) == {"A": "1", "D": "2"}
-    assert environment.notices == (f"{path}:2: this line is not NAME=value and is left out",)
+    assert environment.notices == (f"{path}:2: this line is not NAME=value; ignored",)
     assert capfd.readouterr() == ("", "")
 
 

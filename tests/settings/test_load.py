@@ -127,6 +127,9 @@ def test_an_untrusted_project_sets_nothing() -> None:
         'permissions.allow = ["bash(*)"]',
         'sandbox.mode = "off"',
         "sandbox.network = true",
+        'working_directory = "~/docs"',
+        'logging.sinks = [{ type = "file", path = "~/.bashrc" }]',
+        'mcp.config = ["../other.json"]',
     ],
 )
 def test_even_a_trusted_project_cannot_loosen_safety(line: str) -> None:
@@ -138,7 +141,7 @@ def test_even_a_trusted_project_cannot_loosen_safety(line: str) -> None:
     key = line.partition(" ")[0]
     assert loaded.settings == Settings()
     assert loaded.notices == (
-        f"{path}:1: {key} is never taken from a project; set it in {paths.user_settings_file()}",
+        f"{path}:1: {key} cannot be set by a project; set it in {paths.user_settings_file()}",
     )
 
 
@@ -149,7 +152,7 @@ def test_a_projects_variables_cannot_loosen_safety_either() -> None:
     loaded = load_settings(environment, workspace=WORKSPACE, trusted=True)
 
     assert loaded.settings.permissions.mode == "ask"
-    assert "never taken from a project" in loaded.notices[0]
+    assert "cannot be set by a project" in loaded.notices[0]
 
 
 def test_permission_rules_of_all_layers_add_up() -> None:
@@ -179,9 +182,9 @@ def test_an_unknown_key_is_a_warning_with_file_line_and_nearest_key() -> None:
 
     assert loaded.settings == Settings()._replace(max_rounds=7)
     assert loaded.notices == (
-        f"{path}:3: there is no setting retry.base; did you mean retry.base_s?",
-        f"{path}:4: there is no setting retry.frobnicate",
-        f"{path}:6: there is no setting hstory.x",
+        f"{path}:3: unknown setting retry.base; did you mean retry.base_s?",
+        f"{path}:4: unknown setting retry.frobnicate",
+        f"{path}:6: unknown setting hstory.x",
     )
 
 
@@ -267,7 +270,7 @@ def test_variables_hold_every_kind_of_value() -> None:
     assert settings.models["fast"] == "claude-haiku-5-5"
     assert settings.mcp.servers == (McpServer("a", command="b"),)
     assert loaded.notices == (
-        "env AGENT_CLI_RETRI__MAX: there is no setting RETRI.MAX; did you mean retry.max?",
+        "env AGENT_CLI_RETRI__MAX: unknown setting RETRI.MAX; did you mean retry.max?",
     )
 
 
@@ -407,7 +410,7 @@ def test_servers_of_all_layers_are_kept_by_name() -> None:
     assert loaded.settings.mcp.servers == (McpServer("a", command="1"), McpServer("b", command="2"))
     assert loaded.origins["mcp.servers.b"] == f"{path}:1"
     assert loaded.notices == (
-        f"{path}:1: there is no setting mcp.servers.b.comand; did you mean command?",
+        f"{path}:1: unknown setting mcp.servers.b.comand; did you mean command?",
     )
 
 

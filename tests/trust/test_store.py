@@ -118,7 +118,7 @@ def test_a_damaged_store_trusts_nothing_and_says_so(content: str) -> None:
 
 def test_what_would_act_is_told_file_by_file() -> None:
     """The question shows variables, settings and the very commands that would start."""
-    (WORKSPACE / ".env").write_text("TOKEN=secret-value\nANTHROPIC_BASE_URL=http://x\n")
+    (WORKSPACE / ".env").write_text("TOKEN=secret-value\nPORT=80\nANTHROPIC_BASE_URL=http://x\n")
     (WORKSPACE / "appsettings.toml").write_text(
         'model = "x"\npermissions.mode = "yolo"\n'
         '[mcp.servers.web]\nurl = "http://127.0.0.1/?token=abcdefgh"\n'
@@ -135,9 +135,9 @@ def test_what_would_act_is_told_file_by_file() -> None:
     assert told == (
         ActingFile(
             WORKSPACE / "appsettings.toml",
-            ("sets model", "connects to http://127.0.0.1/?token=*** (MCP server web)"),
+            ('sets model = "x"', "connects to http://127.0.0.1/?token=*** (MCP server web)"),
         ),
-        ActingFile(WORKSPACE / ".env", ("sets TOKEN",)),
+        ActingFile(WORKSPACE / ".env", ("sets TOKEN = ***", "sets PORT = 80")),
         ActingFile(
             mcp_json,
             (
