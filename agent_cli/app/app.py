@@ -74,7 +74,7 @@ class App:
         self._compaction = parts.compaction(startup, self._provider.stream)
         self.permissions = parts.permissions(startup, self._sandbox)
         self.agent = Agent(self._config())
-        self.sessions = Sessions(startup, self.agent, self._publish)
+        self.sessions = Sessions(startup, self.agent, self._publish, on_copy=self.file_changes.copy)
         self.agent.subscribe(logs.record)
         self.agent.subscribe(self.file_changes)
         self.agent.subscribe(self._servers.note_run)

@@ -30,7 +30,16 @@ class Sessions:
     what does so waits for a thread, because somebody types meanwhile.
     """
 
-    def __init__(self, startup: StartupContext, agent: Agent, publish: EventSink) -> None:
+    def __init__(
+        self,
+        startup: StartupContext,
+        agent: Agent,
+        publish: EventSink,
+        *,
+        on_copy: Callable[[str, str], None] = lambda _original, _copy: None,
+    ) -> None:
+        """Open nothing yet; *on_copy* hears of a session that is a copy of another one."""
+        self._on_copy = on_copy
         self._startup = startup
         self._agent = agent
         self._publish = publish
@@ -140,8 +149,15 @@ class Sessions:
         return session
 
     async def _go_on_with_copy(self, id: str, *, at: str | None = None) -> None:
-        original = read_header(self._store.find(id))
-        await self._switch(lambda: self._store.fork(id, workspace=self._startup.workspace, at=at))
+        path = self._store.find(id)
+        original = read_header(path)
+
+        def forked() -> _Opened:
+            session, conversation = self._store.fork(id, workspace=self._startup.workspace, at=at)
+            self._on_copy(path.stem, session.id)
+            return session, conversation
+
+        await self._switch(forked)
         self._tell_if_moved(original)
 
     def _tell_if_moved(self, header: Header | None) -> None:

@@ -64,7 +64,7 @@ class Difference(Protocol):
 
 
 class FileChanges(Protocol):
-    """The changes of the session at hand. Both may take a moment: call them in a thread."""
+    """The changes of the session at hand. All may take a moment: call them in a thread."""
 
     def take_back(self) -> TakenBack:
         """Undo the last run that changed files, and tell the model before it is asked again.
@@ -76,6 +76,14 @@ class FileChanges(Protocol):
 
     def differences(self, *, last_run: bool = False) -> Sequence[Difference]:
         """Return what the session, or its last run, left different.
+
+        Raises:
+            AgentCliError: The record of changes cannot be read.
+        """
+        ...
+
+    def commands(self, *, last_run: bool = False) -> Sequence[str]:
+        """Return what ran in the session, or its last run, and may have changed other files.
 
         Raises:
             AgentCliError: The record of changes cannot be read.

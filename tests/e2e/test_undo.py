@@ -30,8 +30,7 @@ def test_what_runs_changed_is_shown_taken_back_and_told_to_the_model() -> None:
     ) in first.stderr
     assert (
         "taken back: change more\n  restored  a.txt\n  deleted   src/new.txt\n"
-        "commands ran too, and what they changed besides stays:"
-        " touch built && echo three > a.txt\n"
+        "commands ran too; other changes they made stay: touch built && echo three > a.txt\n"
         "nothing was taken back, because somebody changed these files too:"
     ) in second.stderr
     assert Path("a.txt").read_text() == "one\n"

@@ -205,6 +205,9 @@ class FileChanges:
     def differences(self, *, last_run: bool = False) -> Sequence[Difference]:
         return self._found[:1] if last_run else self._found
 
+    def commands(self, *, last_run: bool = False) -> Sequence[str]:
+        return ["npm install"] if last_run else []
+
 
 class Application:
     """What the composition root returns, as far as the front ends know it."""

@@ -149,7 +149,7 @@ async def test_a_session_has_only_its_own_changes_and_one_without_a_record_too(
     session.run()
     await session.write("a.txt", "a")
     session.snapshots(SessionOpened("s-2", "path"))
-    with pytest.raises(AgentCliError, match="nothing to take back: the agent changed no file"):
+    with pytest.raises(AgentCliError, match="nothing to take back: the agent's tools changed no"):
         session.undo()
     session.again(None)
     session.run()
@@ -446,3 +446,45 @@ def test_tools_without_a_keeper_work_as_before(tmp_path: Path) -> None:
 
     assert (tmp_path / "a").read_bytes() == b"x"
     assert len(builtin_tools(workspace)) == 6
+
+
+async def test_commands_that_ran_are_told_where_nothing_can_be_taken_back(
+    session: Session,
+) -> None:
+    """After `rm app.py` /undo said that the agent had changed no file, and /diff no difference."""
+    (session.root / "app.py").write_text("precious")
+    session.run()
+    await session.bash("rm app.py")
+
+    with pytest.raises(AgentCliError) as raised:
+        session.undo()
+
+    assert str(raised.value) == (
+        "there is nothing to take back: the agent's tools changed no file in this session."
+        " Commands ran, and what they changed is not recorded, so it cannot be undone: rm app.py;"
+        " version control may show it"
+    )
+    assert session.snapshots.differences() == []
+    assert session.snapshots.commands() == ["rm app.py"]
+    assert session.snapshots.commands(last_run=True) == ["rm app.py"]
+
+
+async def test_a_copy_of_a_session_can_take_back_what_the_original_changed(
+    session: Session,
+) -> None:
+    """`/fork` then `/undo`; what the copy does afterwards is not the original's."""
+    session.run()
+    await session.write("a.txt", "one")
+    session.run()
+    await session.write("a.txt", "two")
+    await session.bash("touch made")
+
+    session.snapshots.copy("s-1", "s-2")
+    session.snapshots(SessionOpened("s-2", "path", resumed=True))
+    taken = session.undo()
+
+    assert (session.root / "a.txt").read_text() == "one"
+    assert taken.commands == ["touch made"]
+    session.again("s-1")
+    assert [len(run.changes) for run in session.snapshots._open().runs] == [1, 1]
+    assert not any(run.taken_back for run in session.snapshots._open().runs)

@@ -28,12 +28,13 @@ def _told(context: Context, taken: TakenBack) -> Iterator[str]:
     yield from _named("restored", taken.restored, context.app.workspace)
     yield from _named("deleted ", taken.deleted, context.app.workspace)
     if taken.commands:
-        shown = "; ".join(one_line(command) for command in taken.commands[:_COMMANDS_MAX])
-        more = len(taken.commands) - _COMMANDS_MAX
-        yield (
-            "commands ran too, and what they changed besides stays:"
-            f" {shown}{f' and {more} more' if more > 0 else ''}"
-        )
+        yield f"commands ran too; other changes they made stay: {_listed(taken.commands)}"
+
+
+def _listed(commands: Sequence[str]) -> str:
+    shown = "; ".join(one_line(command) for command in commands[-_COMMANDS_MAX:])
+    more = len(commands) - _COMMANDS_MAX
+    return f"{shown}{f' and {more} more' if more > 0 else ''}"
 
 
 def _named(verb: str, paths: Sequence[Path], workspace: Path) -> Iterator[str]:
@@ -48,15 +49,20 @@ async def _diff(context: Context, which: str) -> None:
         raise UsageError(f"/diff takes run, for the last run only, not {one_line(which)}")
     changes = context.app.file_changes
     found = await asyncio.to_thread(changes.differences, last_run=bool(which))
+    commands = await asyncio.to_thread(changes.commands, last_run=bool(which))
+    ran = f"changes they made to other files are not recorded: {_listed(commands)}"
     if not found:
-        where = "its last run" if which else "this session"
-        context.writer.aside(f"the agent left no file different in {where}", "dim")
+        where = "the last run" if which else "this session"
+        none = f"the agent's tools left no file different in {where}"
+        context.writer.aside(f"{none}; commands ran, and {ran}" if commands else none, "dim")
         return
     for difference in found:
         _show(context, difference)
     count = "1 file" if len(found) == 1 else f"{len(found)} files"
     added, removed = sum(each.added for each in found), sum(each.removed for each in found)
     context.writer.aside(f"{count}, +{added} −{removed}", "dim")
+    if commands:
+        context.writer.aside(f"commands ran too; {ran}", "dim")
 
 
 def _show(context: Context, difference: Difference) -> None:

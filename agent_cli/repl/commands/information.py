@@ -1,7 +1,9 @@
 """Commands that show what is there, and change nothing but the display."""
 
 import math
+import os
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -11,6 +13,7 @@ from agent_cli.contracts.timeline import NO_USAGE, Usage
 from agent_cli.repl.commands.mcp import MCP_COMMAND
 from agent_cli.repl.commands.spec import Command, Context
 from agent_cli.repl.recall import last_answer
+from agent_cli.system.clipboard import copy_text, way_to_copy
 from agent_cli.terminal.narration import one_line, share
 
 _BAR_CELLS: Final = 30
@@ -90,14 +93,22 @@ def _bar(share: float) -> str:
     return "█" * filled + "░" * (_BAR_CELLS - filled)
 
 
-def _copy(context: Context, _argument: str) -> None:
+async def _copy(context: Context, _argument: str) -> None:
     if context.controls is None:
         raise UsageError("/copy needs a screen; on a pipe stdout holds the answers")
     answer = last_answer(context.app.agent.conversation)
     if answer is None:
         raise UsageError("there is no answer to copy yet")
+    count = f"{len(answer):,} characters"
+    if program := await copy_text(answer, os.environ, sys.platform):
+        context.writer.aside(f"copied {count} with {program}", "dim")
+        return
     context.controls.copy(answer)
-    context.writer.aside(f"{len(answer):,} characters are on the clipboard", "dim")
+    context.writer.aside(
+        f"sent {count} to the terminal, which may ignore them (OSC 52); if they are not on your"
+        f" clipboard, {way_to_copy(os.environ, sys.platform)}",
+        "dim",
+    )
 
 
 def _pause(context: Context, _argument: str) -> None:
@@ -139,7 +150,13 @@ INFORMATION_COMMANDS: Final = (
     MCP_COMMAND,
     Command("usage", "show the tokens used so far and what they cost", _usage),
     Command("context", "show what fills the model's window", _context),
-    Command("copy", "put the last answer on the clipboard, as it was written", _copy),
+    Command(
+        "copy",
+        "put the last answer on the clipboard, as it was written",
+        _copy,
+        beside_a_run=True,
+        more="With pbcopy, wl-copy, xclip, xsel or tmux where there is one, else by the terminal.",
+    ),
     Command("output", "show a tool's output in full, the last one by default", _output, "[number]"),
     Command("thinking", "show what the model thinks, from the last on, or fold it", _thinking),
     Command("pause", "hold the display, or let it go on; the run goes on meanwhile", _pause),

@@ -5,8 +5,9 @@ import contextlib
 import os
 import signal
 from asyncio.subprocess import Process
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.cancel import CancelToken
@@ -18,6 +19,7 @@ from agent_cli.terminal.writer import OutputLines
 _OFFERED_CHARS_MAX: Final = 20_000
 _HALF_BYTES_MAX: Final = 500_000
 _CHUNK_BYTES: Final = 64 * 1024
+_NO_SHELLS: Final = frozenset({"false", "nologin"})
 
 
 class OwnCommands:
@@ -108,10 +110,19 @@ def _lines(output: bytes | bytearray) -> str:
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
 
 
+def user_shell(environment: Mapping[str, str]) -> str:
+    """Return the person's own shell; /bin/sh where none can be told."""
+    shell = environment.get("SHELL", "")
+    usable = Path(shell).name not in _NO_SHELLS and os.access(shell, os.X_OK)
+    return shell if Path(shell).is_absolute() and usable else "/bin/sh"
+
+
 async def _started(command: str) -> Process:
     """Start *command* in the person's shell, in a group of its own."""
     try:
-        return await asyncio.create_subprocess_shell(
+        return await asyncio.create_subprocess_exec(
+            user_shell(os.environ),
+            "-c",
             command,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,

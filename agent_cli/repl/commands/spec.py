@@ -57,7 +57,7 @@ class Controls(Protocol):
         ...
 
     def copy(self, text: str) -> None:
-        """Put *text* on the clipboard of the terminal's computer."""
+        """Send *text* to the clipboard of the terminal's computer; it may refuse that silently."""
         ...
 
     @property

@@ -64,13 +64,13 @@ def test_a_prompt_that_was_taken_back_returns_to_the_input() -> None:
 
 def test_copy_hands_the_answer_to_the_terminal_and_themes_can_be_changed() -> None:
     """As it was written, not as it was drawn; the bell and the clipboard move no cursor."""
-    with Terminal() as terminal:
+    with Terminal(DISPLAY="", WAYLAND_DISPLAY="", TMUX="") as terminal:
         ready(terminal)
         terminal.send("hello\r")
         terminal.until("You said 'hello' to model-1.")
         terminal.until_prompt()
         terminal.send("/copy\r")
-        terminal.until("28 characters are on the clipboard")
+        terminal.until("sent 28 characters to the terminal")
         terminal.send("/theme light\r")
         terminal.until("theme: light")
         terminal.send("/theme pink\r")

@@ -144,10 +144,14 @@ def test_what_the_agent_changed_is_shown_as_a_diff_that_a_program_could_read() -
         "+++ /dev/null",
         "(binary)",
     ]
-    assert said("/diff", "/diff run")[-1] == "1 file, +1 −1"
+    assert said("/diff", "/diff run")[-2:] == [
+        "1 file, +1 −1",
+        "commands ran too; changes they made to other files are not recorded: npm install",
+    ]
     assert said("/undo", "/diff", "/diff run")[-2:] == [
-        "the agent left no file different in this session",
-        "the agent left no file different in its last run",
+        "the agent's tools left no file different in this session",
+        "the agent's tools left no file different in the last run; commands ran, and changes they"
+        " made to other files are not recorded: npm install",
     ]
 
 
@@ -159,8 +163,7 @@ def test_undo_says_what_it_took_back_and_what_it_could_not() -> None:
         "taken back: change it",
         "  restored  a.txt",
         "  deleted   src/new.txt",
-        "commands ran too, and what they changed besides stays:"
-        " npm install; make; make test and 1 more",
+        "commands ran too; other changes they made stay: make; make test; rm b and 1 more",
         "there is nothing to take back",
     ]
 

@@ -10,7 +10,7 @@ import pytest
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, UsageError
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.repl.commands.shell_escape import OwnCommands
+from agent_cli.repl.commands.shell_escape import OwnCommands, user_shell
 from agent_cli.terminal.writer import Writer
 
 
@@ -121,3 +121,23 @@ async def _until_shown(screen: io.StringIO, text: str) -> None:
 
 def _writer(stream: io.StringIO) -> Writer:
     return Writer(stream, stream, color=False)
+
+
+async def test_a_command_runs_in_the_shell_of_the_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was /bin/sh, which knows neither `[[` nor what they are used to."""
+    shell, screen = tmp_path / "mysh", io.StringIO()
+    shell.write_text('#!/bin/sh\necho "mysh ran: $2"\n')
+    shell.chmod(0o755)
+    monkeypatch.setenv("SHELL", str(shell))
+
+    await OwnCommands(_writer(screen)).run("!echo hi", CancelToken())
+
+    assert screen.getvalue() == "mysh ran: echo hi\n"
+
+
+@pytest.mark.parametrize("shell", ["", "mysh", "/usr/sbin/nologin", "/nowhere/zsh", "/etc/passwd"])
+def test_a_shell_that_cannot_run_anything_is_not_used(shell: str) -> None:
+    """System accounts have such a one."""
+    assert user_shell({"SHELL": shell}) == "/bin/sh"

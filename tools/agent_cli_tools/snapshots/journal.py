@@ -117,6 +117,24 @@ class Journal:
             file.write(b"\n" * _is_cut_off(descriptor) + text + b"\n")
 
 
+def copy_journal(folder: Path, to: Path) -> None:
+    """Copy the journal in *folder*, if there is one, to a folder that does not exist yet.
+
+    Raises:
+        OSError: It cannot be read or written.
+    """
+    if (folder / _FILE).exists():
+        shutil.copytree(folder, to, copy_function=_copy_file)
+
+
+def _copy_file(source: str, target: str) -> None:
+    # A content never changes, so both may have the same file; lines are added to a journal.
+    if Path(source).name == _FILE:
+        shutil.copy2(source, target)
+    else:
+        os.link(source, target)
+
+
 def forget_old(folder: Path, *, but: str) -> None:
     """Remove the journals in *folder* that were not written to for a month, except the one *but*.
 

@@ -27,7 +27,7 @@ from agent_cli.sandbox.own_folder import OwnFolder
 from agent_cli.terminal.narration import one_line
 from agent_cli_tools.snapshots.contents import TOTAL_BYTES_MAX, Digests, content_of, digest
 from agent_cli_tools.snapshots.differences import Difference, differences
-from agent_cli_tools.snapshots.journal import Journal, RunChanges, forget_old
+from agent_cli_tools.snapshots.journal import Journal, RunChanges, copy_journal, forget_old
 from agent_cli_tools.snapshots.spans import Change, spans
 from agent_cli_tools.snapshots.taking_back import TakenBack, take_back
 
@@ -152,6 +152,23 @@ class Snapshots:
             wanted = runs[-1:] if last_run else runs
             changes = [change for run in wanted for change in run.changes]
             return [*differences(changes, journal.contents)]
+
+    def commands(self, *, last_run: bool = False) -> Sequence[str]:
+        """Return what ran in the session, or in its last run, and may have changed other files.
+
+        Raises:
+            AgentCliError: The record of changes cannot be read.
+        """
+        with self._lock:
+            runs = [run for run in self._read().runs if not run.taken_back]
+            return [
+                command for run in (runs[-1:] if last_run else runs) for command in run.commands
+            ]
+
+    def copy(self, from_session: str, to_session: str) -> None:
+        """Let a copy of a session take back what the original changed; blocks."""
+        with _noted("changes not copied", from_session), self._lock:
+            copy_journal(self._folder / from_session, self._folder / to_session)
 
     def tell_model(self, turn: Turn) -> None:
         """Say once, before a model call, which of its changes were taken back."""

@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli_tools.atomic_write import write_atomic
@@ -17,6 +18,8 @@ from agent_cli_tools.snapshots.contents import (
 )
 from agent_cli_tools.snapshots.journal import Journal, RunChanges
 from agent_cli_tools.snapshots.spans import Span, spans
+
+_COMMANDS_MAX: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,8 @@ def take_back(journal: Journal) -> TakenBack:
     if not standing:
         why = "what the agent changed in this session is taken back already"
         if not any(run.changes for run in journal.runs):
-            why = "the agent changed no file in this session"
-        raise AgentCliError(f"there is nothing to take back: {why}")
+            why = "the agent's tools changed no file in this session"
+        raise AgentCliError(f"there is nothing to take back: {why}{_ran(journal.runs)}")
     run = standing[-1]
     found = spans(run.changes)
     now = {span.path: digest_of(span.path) for span in found}
@@ -67,6 +70,19 @@ def take_back(journal: Journal) -> TakenBack:
         [span.path for span in todo if span.before is not None],
         [span.path for span in todo if span.before is None],
         _commands_since(run, journal.runs),
+    )
+
+
+def _ran(runs: Sequence[RunChanges]) -> str:
+    """Return what to say of commands, whose changes nobody recorded."""
+    commands = [command for run in runs for command in run.commands]
+    if not commands:
+        return ""
+    shown = "; ".join(commands[-_COMMANDS_MAX:])
+    more = f" and {len(commands) - _COMMANDS_MAX} more" if len(commands) > _COMMANDS_MAX else ""
+    return (
+        f". Commands ran, and what they changed is not recorded, so it cannot be undone: {shown}"
+        f"{more}; version control may show it"
     )
 
 

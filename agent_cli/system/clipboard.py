@@ -1,0 +1,77 @@
+"""Put text on the clipboard of the person's computer with a program of this system."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from agent_cli.system.programs import find_program
+
+_LIMIT_S: Final = 5
+_POWERSHELL: Final = (
+    "[Console]::InputEncoding = [Text.Encoding]::UTF8;"
+    "Set-Clipboard -Value ([Console]::In.ReadToEnd())"
+)
+
+
+async def copy_text(text: str, environment: Mapping[str, str], platform: str) -> str:
+    """Put *text* on the clipboard and return the program that did it, or "" if none could."""
+    for name, *arguments in copy_commands(environment, platform):
+        program = find_program(name, outside=Path.cwd())
+        if program and await _takes((str(program), *arguments), text):
+            return name
+    return ""
+
+
+def copy_commands(environment: Mapping[str, str], platform: str) -> list[tuple[str, ...]]:
+    """Return the commands that may copy what they read, the best one first.
+
+    Over ssh the clipboard belongs to another computer, which only X11 forwarding and tmux reach.
+    """
+    is_local = "SSH_CONNECTION" not in environment
+    found: list[tuple[str, ...]] = []
+    if platform == "darwin" and is_local:
+        found.append(("pbcopy",))
+    if "WSL_DISTRO_NAME" in environment and is_local:
+        found.append(("powershell.exe", "-NoProfile", "-Command", _POWERSHELL))
+    if environment.get("WAYLAND_DISPLAY") and is_local:
+        found.append(("wl-copy",))
+    if environment.get("DISPLAY"):
+        found += [("xclip", "-selection", "clipboard"), ("xsel", "--clipboard", "--input")]
+    if environment.get("TMUX"):
+        # Since tmux 3.2; it hands the text to the terminal even where it drops OSC 52 of programs.
+        found.append(("tmux", "load-buffer", "-w", "-"))
+    return found
+
+
+def way_to_copy(environment: Mapping[str, str], platform: str) -> str:
+    """Return what to do where no program copied and the terminal may not have either."""
+    if "TMUX" in environment:
+        return "put `set -g set-clipboard on` into ~/.tmux.conf"
+    if platform == "linux" and "SSH_CONNECTION" not in environment:
+        return "install wl-clipboard (Wayland) or xclip (X11)"
+    return "allow OSC 52 in your terminal's settings"
+
+
+async def _takes(command: tuple[str, ...], text: str) -> bool:
+    """Run *command* with *text* on its stdin; False when it fails or takes too long."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            # xclip and wl-copy leave a process behind that serves the text: nobody waits for it.
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+    except OSError:
+        return False
+    try:
+        async with asyncio.timeout(_LIMIT_S):
+            await process.communicate(text.encode(errors="replace"))
+    except TimeoutError:
+        return False
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return process.returncode == 0

@@ -1,0 +1,44 @@
+"""Text on the clipboard, by a program of the system that stands in for the real one."""
+
+import os
+
+import pytest
+
+from agent_cli.system.clipboard import copy_commands, copy_text
+
+
+@pytest.mark.parametrize(
+    ("platform", "environment", "programs"),
+    [
+        ("darwin", {}, ["pbcopy"]),
+        ("darwin", {"SSH_CONNECTION": "a"}, []),
+        ("linux", {}, []),
+        ("linux", {"WAYLAND_DISPLAY": "w", "DISPLAY": ":0"}, ["wl-copy", "xclip", "xsel"]),
+        ("linux", {"SSH_CONNECTION": "a", "DISPLAY": "localhost:10"}, ["xclip", "xsel"]),
+        ("linux", {"SSH_CONNECTION": "a", "TMUX": "/tmp/tmux"}, ["tmux"]),
+        ("linux", {"WSL_DISTRO_NAME": "Ubuntu"}, ["powershell.exe"]),
+    ],
+)
+def test_the_clipboard_is_that_of_the_computer_the_person_sits_at(
+    platform: str, environment: dict[str, str], programs: list[str]
+) -> None:
+    """Over ssh a program here would fill the clipboard of another computer."""
+    assert [name for name, *_ in copy_commands(environment, platform)] == programs
+
+
+async def test_the_first_program_that_takes_the_text_is_named(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that fails, or leaves without reading, is passed over."""
+    tmp_path = tmp_path_factory.mktemp("bin")  # none of the workspace is ever run
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for name, body in (("wl-copy", "exit 1"), ("xclip", f"cat > {tmp_path}/copied")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {"WAYLAND_DISPLAY": "w", "DISPLAY": ":0"}
+
+    program = await copy_text("Grüße\n", environment, "linux")
+
+    assert program == "xclip"
+    assert (tmp_path / "copied").read_text() == "Grüße\n"
+    assert await copy_text("x", {}, "linux") == ""
