@@ -1,26 +1,25 @@
 """Log sinks from settings: records as JSON lines in a rotating file, as plain lines on stderr.
 
 Never stdout, which carries answers only. Every record passes the redactor before it is written.
-Nothing needs this module before the first prompt is drawn; `mute()` comes with the first thing that
-might log.
+structlog is imported with the first record.
 """
 
 import json
 import logging
 import os
 import sys
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from agent_cli.contracts import events
 from agent_cli.settings.schema import Logging, LogSink
 from agent_cli.system import paths
+from agent_cli.system.logger import logger, shared_processors
 from agent_cli.system.redaction import MASK, Redactor, is_secret_name
 
 FILE_BYTES_MAX = 10 * 1024 * 1024
@@ -35,7 +34,7 @@ _LEVELS = {
     "error": logging.ERROR,
 }
 
-_log = structlog.wrap_logger(logging.getLogger(__name__))
+_log = logger(__name__)
 
 
 class LogSinks:
@@ -69,16 +68,6 @@ class LogSinks:
         for log, level, propagate in self._before:
             log.setLevel(level)
             log.propagate = propagate
-        mute()
-
-
-def mute() -> None:
-    """Drop every record: without sinks, structlog's own default prints them on stdout."""
-    structlog.configure(processors=[_drop], cache_logger_on_first_use=False)
-
-
-def _drop(_logger: object, _method: str, _record: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    raise structlog.DropEvent
 
 
 def configure(
@@ -113,17 +102,6 @@ def configure(
         levels.append(level)
         sinks.attach(handler, to_noisy=sink.type == "file")
     _set_levels(min(levels, default=logging.CRITICAL))
-    structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *_shared(),
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-        # Not cached: loggers made before this call must find the sinks too.
-        cache_logger_on_first_use=False,
-    )
     return sinks
 
 
@@ -166,38 +144,43 @@ def _path(sink: LogSink) -> Path:
 
 
 def _handler(sink: LogSink, redactor: Redactor, file_bytes_max: int) -> logging.Handler:
-    render: structlog.typing.Processor
     if sink.type == "console":
         handler: logging.Handler = _Stderr()
-        render = _console_line
     else:
         path = _path(sink)
         paths.private_dir(path.parent)
         handler = _PrivateFile(
             path, maxBytes=file_bytes_max, backupCount=FILES - 1, encoding="utf-8"
         )
-        render = structlog.processors.JSONRenderer(sort_keys=False, ensure_ascii=False)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=_shared(),
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.format_exc_info,
-                _Redact(redactor),
-                render,
-            ],
-        )
-    )
+    handler.setFormatter(_Formatter(redactor, as_json=sink.type == "file"))
     return handler
 
 
-def _shared() -> list[structlog.typing.Processor]:
-    return [
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.processors.TimeStamper(fmt="iso", utc=True, key="at_utc"),
-    ]
+class _Formatter(logging.Formatter):
+    """Formats with structlog, which is imported with the first record."""
+
+    def __init__(self, redactor: Redactor, *, as_json: bool) -> None:
+        super().__init__()
+        self._redactor = redactor
+        self._as_json = as_json
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._structured.format(record)
+
+    @cached_property
+    def _structured(self) -> logging.Formatter:
+        import structlog  # noqa: PLC0415 - with the first record
+
+        json_line = structlog.processors.JSONRenderer(sort_keys=False, ensure_ascii=False)
+        return structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared_processors(),
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                _Redact(self._redactor),
+                json_line if self._as_json else _console_line,
+            ],
+        )
 
 
 class _Redact:

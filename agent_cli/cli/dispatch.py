@@ -103,10 +103,7 @@ def _ready(arguments: Arguments, *, may_ask: bool) -> StartupContext:
 
 def _builder(startup: StartupContext, *, one_shot: bool) -> "Callable[[], App]":
     def build() -> "App":
-        from agent_cli.app import logs  # noqa: PLC0415 - runs in a thread, behind the prompt
-
-        logs.mute()
-        from agent_cli.app.app import App  # noqa: PLC0415
+        from agent_cli.app.app import App  # noqa: PLC0415 - runs in a thread, behind the prompt
 
         return App(startup, one_shot=one_shot)
 

@@ -1,6 +1,5 @@
 """One run without a REPL: `agent-cli -p`, or `agent-cli sessions approve`."""
 
-import logging
 import select
 import signal
 import sys
@@ -9,8 +8,6 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final, Literal, Protocol, TextIO, TypeAlias
-
-import structlog
 
 from agent_cli.attachments.attachments import with_images
 from agent_cli.contracts.cancel import CancelToken
@@ -22,6 +19,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.run_result import RunResult
 from agent_cli.headless.stream_json import to_json, to_line
 from agent_cli.system import stop_signals
+from agent_cli.system.logger import logger
 from agent_cli.terminal.background import in_background
 from agent_cli.terminal.narration import narrate, narrate_end
 from agent_cli.terminal.writer import STDOUT_CLOSED_EXIT_CODE, Writer
@@ -29,7 +27,7 @@ from agent_cli.terminal.writer import STDOUT_CLOSED_EXIT_CODE, Writer
 OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 Decide: TypeAlias = Callable[[Agent], Awaitable[RunResult]]
 
-_log = structlog.wrap_logger(logging.getLogger(__name__))
+_log = logger(__name__)
 # A refused model may ask again and again, and each answer begins a run with fresh limits.
 _REFUSALS_MAX: Final = 10
 _STDIN_LIMIT_S: Final = 3.0

@@ -1,10 +1,8 @@
 """What servers ask of us: forms, addresses, a model's reply, our directories; and what they log."""
 
-import logging
 from collections.abc import Iterator
 
 import mcp_types
-import structlog
 from mcp.client.session import ClientRequestContext
 from mcp_types import AudioContent, ImageContent, TextContent
 
@@ -15,12 +13,13 @@ from agent_cli.mcp_client.forms import form_fault, with_defaults
 from agent_cli.mcp_client.host import Answer, Elicitation, Host, Sampled, SamplingRequest
 from agent_cli.mcp_client.patience import Patience
 from agent_cli.mcp_client.stderr_tail import printable
+from agent_cli.system.logger import logger
 
 _MESSAGE_MAX = 4000
 _LOGGED_MAX = 1000
 _REFUSED = -1
 """MCP: the user rejected a sampling request."""
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = logger(__name__)
 
 
 class Callbacks:
@@ -104,7 +103,7 @@ class Callbacks:
         text = printable(str(params.data))[:_LOGGED_MAX]
         # Errors of a server are no errors of ours: nothing of it reaches the console's level.
         tell = log.debug if params.level == "debug" else log.info
-        tell("mcp server says", server=self._server, level=params.level, text=text)
+        tell("mcp server says", server=self._server, server_level=params.level, text=text)
 
     async def _ask(self, question: Elicitation) -> Answer:
         try:

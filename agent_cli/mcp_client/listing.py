@@ -1,12 +1,10 @@
 """Ask a server what it offers, page by page, and be told when that changes."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
 import mcp_types
-import structlog
 from mcp import Client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -15,12 +13,13 @@ from agent_cli.mcp_client.catalogue import Catalogue, PromptArgument, PromptInfo
 from agent_cli.mcp_client.names import public_name
 from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, one_line
 from agent_cli.mcp_client.stderr_tail import printable
+from agent_cli.system.logger import logger
 
 # A server whose last page points at its first would be asked for ever.
 _PAGES_MAX = 100
 _TEXT_MAX = 300
 _AGAIN_S = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = logger(__name__)
 Page = TypeVar("Page", bound=mcp_types.PaginatedResult)
 
 

@@ -5,7 +5,6 @@ is stored is used and refreshed, and a server that wants more is reported.
 """
 
 import asyncio
-import logging
 import time
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,7 +12,6 @@ from contextlib import asynccontextmanager
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
-import structlog
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.auth.extensions.client_credentials import (
     ClientCredentialsOAuthProvider,
@@ -38,11 +36,12 @@ from agent_cli.mcp_client.host import Host, Visit
 from agent_cli.mcp_client.loopback import Loopback, listening
 from agent_cli.mcp_client.patience import Patience
 from agent_cli.mcp_client.reasons import one_line
+from agent_cli.system.logger import logger
 
 _SIGN_IN_LIMIT_S = 600.0
 _EARLY_S = 30.0
 _NOWHERE = "http://localhost/callback"
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = logger(__name__)
 
 
 class SignInNeeded(OAuthFlowError):

@@ -1,11 +1,9 @@
 """What one server offers at the moment, and what of it the user approved."""
 
 import asyncio
-import logging
 from collections.abc import Mapping
 
 import mcp_types
-import structlog
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.timeline import Json
@@ -14,11 +12,12 @@ from agent_cli.mcp_client.catalogue import Catalogue
 from agent_cli.mcp_client.pins import difference
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.mcp_client.tools import Wrapped, definition, wrap_tool, wrap_tools
+from agent_cli.system.logger import logger
 
 INSTRUCTIONS = "server instructions"
 """What they are called among the tools, when they are pinned and when they changed."""
 _INSTRUCTIONS_MAX = 2048
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = logger(__name__)
 
 
 class Offering:

@@ -1,13 +1,11 @@
 """A server's tools as ours: valid names, valid schemas, harmless descriptions."""
 
 import json
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 import mcp_types
-import structlog
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.timeline import Json
@@ -20,12 +18,13 @@ from agent_cli.mcp_client.schemas import UnusableSchema, api_schema, description
 from agent_cli.mcp_client.seam import OUTPUT_SCHEMA
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.mcp_client.tokens import tool_tokens
+from agent_cli.system.logger import logger
 from agent_cli.terminal.narration import one_line
 
 _SHOWN_WHOLE_CHARS_MAX = 4096
 _LABEL_MAX = 60
 _SUMMARY_MAX = 80
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

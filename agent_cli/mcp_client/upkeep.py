@@ -2,11 +2,9 @@
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable
 
 import mcp_types
-import structlog
 from mcp import Client
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
@@ -14,6 +12,7 @@ from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.listing import keep_listening, list_catalogue, list_tools
 from agent_cli.mcp_client.offering import Offering
 from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, one_line
+from agent_cli.system.logger import logger
 
 _SETTLE_S = 0.3
 """Servers announce several changes in a row."""
@@ -23,7 +22,7 @@ _CHANGES = (
     mcp_types.PromptListChangedNotification,
     mcp_types.ResourceListChangedNotification,
 )
-log = structlog.wrap_logger(logging.getLogger(__name__))
+log = logger(__name__)
 
 
 class Upkeep:

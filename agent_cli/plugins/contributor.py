@@ -6,11 +6,8 @@ shipped ones, then the installed ones by name.
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-
-import structlog
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import MessageEnd, MessageStart
@@ -24,10 +21,11 @@ from agent_cli.core.turn import Turn
 from agent_cli.plugins.api import Plugin, PluginContext, Watch
 from agent_cli.plugins.discovery import Found
 from agent_cli.plugins.states import PluginStates
+from agent_cli.system.logger import logger
 from agent_cli.terminal.background import in_background
 
 LOAD_LIMIT_S = 10.0
-_log = structlog.wrap_logger(logging.getLogger(__name__))
+_log = logger(__name__)
 
 
 class Plugins:

@@ -3,20 +3,18 @@
 A package that cannot be used costs one sentence that names it, and nothing else.
 """
 
-import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
-import structlog
-
 from agent_cli.contracts.tooling import Tool
 from agent_cli.plugins.api import Plugin
+from agent_cli.system.logger import logger
 
 PLUGINS_GROUP = "agent_cli.plugins"
 TOOLS_GROUP = "agent_cli.tools"
-_log = structlog.wrap_logger(logging.getLogger(__name__))
+_log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

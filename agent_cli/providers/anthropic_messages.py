@@ -6,7 +6,6 @@ It knows what a stream of that API is and when a reply is complete. A thread imp
 
 import asyncio
 import json
-import logging
 import re
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -14,8 +13,6 @@ from concurrent.futures import Future
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING
-
-import structlog
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.provider import ModelRequest, ReplyEnd, StreamEvent
@@ -34,6 +31,7 @@ from agent_cli.providers.retry_policy import RetryPolicy
 from agent_cli.providers.sse import EventDecoder, ServerSentEvent
 from agent_cli.providers.wire import parameters
 from agent_cli.system.importing import load
+from agent_cli.system.logger import logger
 
 if TYPE_CHECKING:
     from agent_cli.providers.transport import Client, OpenReply
@@ -46,7 +44,7 @@ OPTIONAL_FIELDS = {
 }
 NO_STREAMS = ("text/html", "application/json")
 
-_log = structlog.wrap_logger(logging.getLogger(__name__))
+_log = logger(__name__)
 
 
 class AnthropicMessages:

@@ -3,12 +3,9 @@
 The same for every front end that has a person in front of it.
 """
 
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
-
-import structlog
 
 from agent_cli.contracts.errors import Aborted, AgentBusy, AgentCliError
 from agent_cli.contracts.events import AgentStart, Event, ToolCall
@@ -19,10 +16,11 @@ from agent_cli.core.run_result import RunResult
 from agent_cli.repl.approval.ask import Approvals, Approved, Questions
 from agent_cli.repl.approval.rewording import Editor
 from agent_cli.repl.ports import Application
+from agent_cli.system.logger import logger
 from agent_cli.terminal.narration import narrate_end
 from agent_cli.terminal.writer import Lines
 
-_log = structlog.wrap_logger(logging.getLogger(__name__))
+_log = logger(__name__)
 
 
 class LeftWaiting(Exception):

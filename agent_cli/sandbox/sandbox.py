@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import logging
 import os
 import secrets
 import shutil
@@ -12,8 +11,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
-
-import structlog
 
 from agent_cli.sandbox import bwrap, denials, landlock_backend, seatbelt
 from agent_cli.sandbox.bwrap import Bubblewrap
@@ -25,12 +22,13 @@ from agent_cli.sandbox.policy import Policy, Rules
 from agent_cli.sandbox.probe import Canaries, Memory, fault
 from agent_cli.sandbox.report import Report, SandboxMissing, State
 from agent_cli.sandbox.tripwire import Tripwire
+from agent_cli.system.logger import logger
 from agent_cli.terminal.background import in_background
 
 Mode: TypeAlias = Literal["auto", "required", "off"]
 Release: TypeAlias = Callable[[], Sequence[str]]
 
-_log = structlog.wrap_logger(logging.getLogger(__name__))
+_log = logger(__name__)
 _MEMORY = "sandbox.json"
 # To be raised when a sandbox is built differently: what an older one was found to do is void.
 _EDITION = 3

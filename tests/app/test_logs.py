@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import structlog
 
 from agent_cli.app import logs
 from agent_cli.app.logs import LogSinks, configure
@@ -14,6 +13,7 @@ from agent_cli.contracts import events
 from agent_cli.settings import LogSink, Settings
 from agent_cli.settings.schema import Logging
 from agent_cli.system import paths
+from agent_cli.system.logger import logger
 from agent_cli.system.redaction import Redactor
 
 Configure = Callable[..., LogSinks]
@@ -48,7 +48,7 @@ def test_by_default_all_goes_to_the_file_and_warnings_to_stderr(
 ) -> None:
     """S1-43, S1c-8: agent.log appears, for the user alone; nothing on stdout."""
     start()
-    log = structlog.get_logger("agent_cli.x")
+    log = logger("agent_cli.x")
 
     log.debug("hidden")
     log.info("tool finished", tool="bash", elapsed_s=1.5)
@@ -113,7 +113,7 @@ def test_each_sink_has_its_own_level_and_path(
         LogSink("file", "error", str(tmp_path / "b.log")),
         LogSink("console"),
     )
-    log = structlog.get_logger("agent_cli.x")
+    log = logger("agent_cli.x")
 
     log.debug("one")
     log.info("two")
@@ -127,7 +127,7 @@ def test_each_sink_has_its_own_level_and_path(
 def test_a_file_rotates_and_three_are_kept(start: Configure) -> None:
     """S1-43, S1c-8: the size is bounded however long the program runs."""
     start(size=1000)
-    log = structlog.get_logger("agent_cli.x")
+    log = logger("agent_cli.x")
 
     for number in range(100):
         log.info("line", number=number)
@@ -143,7 +143,7 @@ def test_a_file_rotates_and_three_are_kept(start: Configure) -> None:
 def test_no_secret_reaches_a_log(start: Configure, capfd: pytest.CaptureFixture[str]) -> None:
     """Neither a known value nor a recognisable one: in events, values, names, tracebacks."""
     start(LogSink("file"), LogSink("console"), redactor=Redactor(["CANARY value"]))
-    log = structlog.get_logger("agent_cli.x")
+    log = logger("agent_cli.x")
 
     log.info("got CANARY value", deep={"list": ["CANARY value"], "api_key": "CANARY 2"})
     log.info("header", value="Bearer CANARY-token", path=Path("sk-ant-api03-CANARY"))
@@ -168,7 +168,7 @@ def test_a_stack_goes_to_the_file_and_one_line_to_the_console(
     try:
         raise KeyError("name")
     except KeyError:
-        structlog.get_logger("agent_cli.x").exception("a listener failed")
+        logger("agent_cli.x").exception("a listener failed")
 
     assert capfd.readouterr().err == "error: a listener failed (KeyError: 'name')\n"
     (record,) = records()
@@ -205,7 +205,7 @@ def test_verbose_shows_more_on_the_console(
 ) -> None:
     start(LogSink("console", "error"), verbose=True)
 
-    structlog.get_logger("agent_cli.x").info("seen")
+    logger("agent_cli.x").info("seen")
 
     assert capfd.readouterr().err == "info: seen\n"
 
@@ -217,7 +217,7 @@ def test_a_file_that_cannot_be_opened_is_a_notice(
     (tmp_path / "taken").write_text("")
     sinks = start(LogSink("file", path=str(tmp_path / "taken" / "a.log")), LogSink("console"))
 
-    structlog.get_logger("agent_cli.x").info("seen")
+    logger("agent_cli.x").info("seen")
 
     assert sinks.notices == [f"no log is written to {tmp_path}/taken/a.log: Not a directory"]
     assert capfd.readouterr().err == "info: seen\n"
@@ -227,7 +227,7 @@ def test_a_file_that_cannot_be_opened_is_a_notice(
 def test_a_full_disk_is_told_once(start: Configure, capfd: pytest.CaptureFixture[str]) -> None:
     """The run goes on; a traceback for every record would bury the answer."""
     start(LogSink("file", path="/dev/full"), size=0)
-    log = structlog.get_logger("agent_cli.x")
+    log = logger("agent_cli.x")
 
     log.info("one")
     log.info("two")
@@ -250,9 +250,8 @@ def test_before_and_after_the_sinks_nothing_is_printed(
 ) -> None:
     """S1-43: structlog's own default prints on stdout, that of the standard library on stderr."""
     monkeypatch.setattr(logging.getLogger(), "handlers", [])  # else pytest's would take it
-    log = structlog.wrap_logger(logging.getLogger("agent_cli.x"))
+    log = logger("agent_cli.x")
 
-    logs.mute()
     log.error("too early")
     start().close()
     log.error("too late")

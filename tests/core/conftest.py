@@ -4,10 +4,11 @@ from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
+
+from tests.records import captured_records
 
 
 @pytest.fixture(autouse=True)
 def logged() -> Iterator[list[MutableMapping[str, Any]]]:  # Any: as structlog has it
-    with capture_logs() as entries:
+    with captured_records() as entries:
         yield entries

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol  # Any: fields of ServerConfig
 
 import pytest
-import structlog
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.timeline import text_block
@@ -17,6 +16,7 @@ from agent_cli.mcp_client import McpServers, ServerConfig
 from agent_cli.mcp_client.catalogue import PromptArgument, PromptInfo
 from agent_cli.mcp_client.host import Answer, Elicitation, Host, Sampled, SamplingRequest
 from tests.mcp_client.conftest import HttpServer
+from tests.records import captured_records
 
 if TYPE_CHECKING:
     from tests.mcp_client.conftest import Call
@@ -239,14 +239,18 @@ async def test_a_servers_ping_is_answered_and_its_log_goes_to_ours(
     running: Running, call: "Call", until: Until
 ) -> None:
     """Never to the screen, and without what drives a terminal."""
-    with structlog.testing.capture_logs() as logged:
+    with captured_records() as logged:
         async with running() as servers:
             assert (await call(servers, "mcp__full__ping")).text == "pinged"
             await call(servers, "mcp__full__grumble")
             await until(lambda: any(each["event"] == "mcp server says" for each in logged))
 
     [said] = [each for each in logged if each["event"] == "mcp server says"]
-    assert (said["log_level"], said["level"], said["text"]) == ("info", "error", "it is[31m cold")
+    assert (said["level"], said["server_level"], said["text"]) == (
+        "info",
+        "error",
+        "it is[31m cold",
+    )
 
 
 async def test_instructions_lose_hidden_characters(running: Running) -> None:

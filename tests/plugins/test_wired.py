@@ -73,7 +73,9 @@ def test_a_changed_skill_is_no_longer_trusted(tmp_path: Path) -> None:
 def repl(api: FakeMessagesApi) -> Iterator[tuple[PipedProgram, Callable[[str], None]]]:
     """Start a REPL on pipes; yield it and what types a line."""
     variables = environment(api, REMINDERS)
-    with start(AGENT_CLI, "--permission-mode", "yolo", environment=variables) as program:
+    with start(
+        AGENT_CLI, "--permission-mode", "yolo", "--prompts-from", "-", environment=variables
+    ) as program:
 
         def types(line: str) -> None:
             program.stdin.write(f"{line}\n")

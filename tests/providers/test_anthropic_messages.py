@@ -7,7 +7,6 @@ import sys
 from contextlib import aclosing
 
 import pytest
-import structlog
 
 from agent_cli.contracts.errors import ContextOverflow, ModelError
 from agent_cli.contracts.provider import (
@@ -39,6 +38,7 @@ from tests.messages_api import (
     tool_use,
 )
 from tests.providers.asking import asker, request
+from tests.records import captured_records
 
 CALL = tool_use("read", {"path": "a"}, id="t1")
 
@@ -481,7 +481,7 @@ async def test_a_page_of_a_proxy_becomes_one_short_line() -> None:
 async def test_the_log_says_whose_request_it_was() -> None:
     """S0-27: the session's id stands beside the request's."""
     async with FakeMessagesApi(reply("a")) as api, asker(api) as it:
-        with structlog.testing.capture_logs() as lines:
+        with captured_records() as lines:
             await it.ask(request(session_id="s1"))
 
     assert [(line["session_id"], line["request_id"]) for line in lines] == [("s1", "req_000001")]

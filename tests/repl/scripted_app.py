@@ -6,15 +6,13 @@ makes. `closed` appears when the program is left in order.
 
 import asyncio
 import json
-import logging
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import structlog
-
+from agent_cli.app import logs
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import (
     AgentCliError,
@@ -50,6 +48,8 @@ from agent_cli.policies.session_rules import Asked
 from agent_cli.repl.live import bell
 from agent_cli.repl.mcp.questions import ServerDialogs
 from agent_cli.repl.ports import PromptCommand
+from agent_cli.settings.schema import Logging, LogSink
+from agent_cli.system.redaction import Redactor
 from tests.repl.scripted_servers import Servers
 
 RULE = "bash(touch *)"
@@ -495,14 +495,7 @@ def wait_for(name: str) -> None:
 
 def build() -> Application:
     """Keep tracebacks where the program keeps them, off the terminal; then build or fail."""
-    logging.basicConfig(filename="agent.log", level=logging.INFO)
-    structlog.configure(
-        processors=[
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(default=str),
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-    )
+    logs.configure(Logging(sinks=(LogSink("file", path="agent.log"),)), Redactor())
     if "AWAIT_BUILT" in os.environ:
         wait_for("built")
     if "LONG_S" in os.environ:

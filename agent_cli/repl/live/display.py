@@ -1,12 +1,9 @@
 """From what happens to what is seen: at most so many frames a second, in the order of events."""
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable
 from typing import Final
-
-import structlog
 
 from agent_cli.contracts.events import Event
 from agent_cli.repl.live.backlog import Backlog, Item, Rows
@@ -16,9 +13,10 @@ from agent_cli.repl.live.painter import Painter
 from agent_cli.repl.live.sentences import sentence_rows
 from agent_cli.repl.live.thinking import Thinking
 from agent_cli.repl.live.view import View
+from agent_cli.system.logger import logger
 from agent_cli.terminal.writer import Style
 
-_log = structlog.wrap_logger(logging.getLogger(__name__))
+_log = logger(__name__)
 _FRAME_S: Final = 0.05
 _IDLE_FRAME_S: Final = 0.125
 # Keys are handled between slices of work, however much text came at once.

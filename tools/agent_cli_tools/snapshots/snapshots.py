@@ -1,14 +1,11 @@
 """Hears of every change to a file, keeps what it held before, and can take a run's changes back."""
 
-import logging
 import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
-
-import structlog
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import (
@@ -24,6 +21,7 @@ from agent_cli.contracts.events import (
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.turn import Turn
 from agent_cli.sandbox.own_folder import OwnFolder
+from agent_cli.system.logger import logger
 from agent_cli.terminal.narration import one_line
 from agent_cli_tools.snapshots.contents import TOTAL_BYTES_MAX, Digests, content_of, digest
 from agent_cli_tools.snapshots.differences import Difference, differences
@@ -31,7 +29,7 @@ from agent_cli_tools.snapshots.journal import Journal, RunChanges, copy_journal,
 from agent_cli_tools.snapshots.spans import Change, spans
 from agent_cli_tools.snapshots.taking_back import TakenBack, take_back
 
-_log = structlog.wrap_logger(logging.getLogger(__name__))
+_log = logger(__name__)
 _COMMAND_CHARS_MAX: Final = 80
 _TOLD_FILES_MAX: Final = 50
 

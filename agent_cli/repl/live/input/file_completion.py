@@ -1,6 +1,5 @@
 """Files and folders of the workspace behind an @, listed in the background and kept up to date."""
 
-import logging
 import os
 import subprocess
 import threading
@@ -10,17 +9,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-import structlog
 from prompt_toolkit.completion import Completion
 
 from agent_cli.repl.live.input.certain import Certain
 from agent_cli.repl.live.input.path_search import FOUND_MAX, PathSearch
+from agent_cli.system.logger import logger
 from agent_cli.system.programs import find_program
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.references import Reference, reference_before, reference_to
 from agent_cli.terminal.sanitize import reveal
 
-_log = structlog.wrap_logger(logging.getLogger(__name__))
+_log = logger(__name__)
 _PATHS_MAX: Final = 200_000
 _SHOWN_CHARS_MAX: Final = 200
 _GIT_LIMIT_S: Final = 10
