@@ -45,6 +45,7 @@ def connection(startup: StartupContext) -> Connection:
         api_key=environment.get("ANTHROPIC_API_KEY") or None,
         auth_token=environment.get("ANTHROPIC_AUTH_TOKEN") or None,
         read_timeout_s=settings.provider.read_timeout_s,
+        stall_timeout_s=settings.provider.stall_timeout_s,
         compat=settings.provider.compat,
         record=arguments.record,
         replay=arguments.replay,

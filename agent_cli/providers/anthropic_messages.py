@@ -10,7 +10,7 @@ import re
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from concurrent.futures import Future
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from agent_cli.providers.failures import (
     not_the_api,
     refused,
 )
+from agent_cli.providers.progress import ProgressLimit
 from agent_cli.providers.reply_builder import BrokenReply, ReplyBuilder
 from agent_cli.providers.retries import with_retries
 from agent_cli.providers.retry_policy import RetryPolicy
@@ -42,6 +43,7 @@ OPTIONAL_FIELDS = {
     "output_config": "output_config",
     "temperature": "extra_body",
 }
+_LOAD_LIMIT_S = 120
 NO_STREAMS = ("text/html", "application/json")
 
 _log = logger(__name__)
@@ -71,9 +73,13 @@ class AnthropicMessages:
         # At once: one that does not run yet would be cancelled with whoever waits for it.
         self._client.set_running_or_notify_cancel()
         # A daemon, so that leaving the program at once does not wait for an import.
-        threading.Thread(
+        thread = threading.Thread(
             target=_load, args=(self._connection, self._client), name="load client", daemon=True
-        ).start()
+        )
+        try:
+            thread.start()
+        except RuntimeError:  # the user may have no more threads
+            _load(self._connection, self._client)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
         """Ask for one reply; see `provider.Provider`.
@@ -102,7 +108,14 @@ class AnthropicMessages:
     async def _loaded(self) -> "Client":
         self.preload()
         assert self._client is not None
-        return await asyncio.wrap_future(self._client)
+        try:
+            async with asyncio.timeout(_LOAD_LIMIT_S):
+                return await asyncio.wrap_future(self._client)
+        except TimeoutError as error:
+            raise ModelError(
+                f"the model's client was not loaded within {_LOAD_LIMIT_S} s; is the disk it is"
+                " installed on still there? Ask again"
+            ) from error
 
     async def _attempt(
         self, client: "Client", request: ModelRequest
@@ -113,7 +126,9 @@ class AnthropicMessages:
             for name in self._unwanted:
                 sent.pop(name, None)
             try:
-                async with aclosing(_call(client, sent, request)) as events:
+                async with aclosing(
+                    _call(client, sent, request, self._connection.stall_timeout_s)
+                ) as events:
                     async for event in events:
                         yield event
                 return
@@ -132,19 +147,23 @@ class AnthropicMessages:
 
 
 async def _call(
-    client: "Client", sent: dict[str, Json], request: ModelRequest
+    client: "Client", sent: dict[str, Json], request: ModelRequest, stall_timeout_s: float
 ) -> AsyncGenerator[StreamEvent, None]:
     """Make one call.
 
     Raises:
         CallFailed: It brought no complete reply.
     """
-    async with client.post(sent, api_key=request.api_key) as opened:
+    limit = ProgressLimit(stall_timeout_s, client.base_url)
+    async with AsyncExitStack() as stack:
+        async with limit.waiting():
+            posting = client.post(sent, api_key=request.api_key)
+            opened = await stack.enter_async_context(posting)
         if opened.content_type.startswith(NO_STREAMS):
             raise not_the_api(client.base_url, opened.content_type)
         builder = ReplyBuilder(request.model.id, opened.request_id)
         try:
-            async with aclosing(_payloads(opened)) as payloads:
+            async with aclosing(_payloads(opened, limit)) as payloads:
                 async for payload in payloads:
                     for event in builder.feed(payload):
                         yield event
@@ -171,13 +190,21 @@ async def _call(
     yield ReplyEnd(reply)
 
 
-async def _payloads(opened: "OpenReply") -> AsyncGenerator[Mapping[str, Json], None]:
+async def _payloads(
+    opened: "OpenReply", limit: ProgressLimit
+) -> AsyncGenerator[Mapping[str, Json], None]:
     """Yield the JSON of each event; an `error` event ends the call."""
     decoder = EventDecoder()
     try:
-        async for chunk in opened.chunks:
+        while True:
+            async with limit.waiting():
+                chunk = await anext(opened.chunks, None)
+            if chunk is None:
+                return
             for event in decoder.feed(chunk):
-                yield _payload(event, opened)
+                payload = _payload(event, opened)
+                limit.note(payload)
+                yield payload
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BrokenReply(str(error)) from error
 

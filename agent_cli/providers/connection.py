@@ -21,6 +21,7 @@ class Connection:
         api_key: None means the environment's, then the SDK's own profile files.
         auth_token: Used when there is no `api_key`.
         read_timeout_s: Longest silence in a reply; the server's pings count as signs of life.
+        stall_timeout_s: Longest time without a piece of the reply, signs of life or not.
         compat: The server is not Anthropic's: send only the core of the API.
         record: Write the replies' bytes here.
         replay: Play a recording instead of asking a server.
@@ -32,6 +33,7 @@ class Connection:
     api_key: str | None = field(default=None, repr=False)
     auth_token: str | None = field(default=None, repr=False)
     read_timeout_s: float = 90.0
+    stall_timeout_s: float = 600.0
     compat: bool = False
     record: Path | None = None
     replay: Path | None = None

@@ -54,6 +54,7 @@ class Provider(NamedTuple):
     """How the model's server is talked to."""
 
     read_timeout_s: Annotated[float, number(1, 3600, "seconds")] = 90
+    stall_timeout_s: Annotated[float, number(1, 86_400, "seconds")] = 600
     compat: Annotated[bool, flag()] = False
 
 

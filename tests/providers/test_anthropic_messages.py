@@ -4,7 +4,9 @@ import asyncio
 import socket
 import subprocess
 import sys
-from contextlib import aclosing
+import threading
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager, suppress
 
 import pytest
 
@@ -23,6 +25,7 @@ from agent_cli.contracts.timeline import Usage
 from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.connection import Connection, base_url
 from agent_cli.providers.failures import SPEND_LIMITS
+from agent_cli.providers.retry_policy import RetryPolicy
 from tests.messages_api import (
     Answer,
     FakeMessagesApi,
@@ -180,6 +183,83 @@ async def test_a_server_that_never_answers_is_given_up_on_and_asked_again() -> N
 
     assert asked.text == "whole"
     assert asked.retries[0].reason == f"{api.base_url} did not answer in time"
+
+
+@asynccontextmanager
+async def dripping(first: bytes, piece: bytes) -> AsyncIterator[str]:
+    """Serve *first*, then *piece* again and again, to everybody; yield the base URL."""
+    handlers: set[asyncio.Task[object]] = set()
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task
+        handlers.add(task)
+        try:
+            with suppress(ConnectionError, asyncio.CancelledError):
+                await reader.readuntil(b"\r\n\r\n")
+                writer.write(first)
+                while True:
+                    writer.write(piece)
+                    await writer.drain()
+                    await asyncio.sleep(0.02)
+        finally:
+            writer.transport.abort()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        for handler in handlers:
+            handler.cancel()
+        await asyncio.gather(*handlers)
+
+
+HEADERS = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+REFUSAL = b"HTTP/1.1 500 Broken\r\ncontent-type: text/plain\r\n\r\n"
+BEGUN = b'data: {"type": "message_start", "message": {"id": "m", "model": "m", "usage": {}}}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("first", "piece"),
+    [
+        (HEADERS, b'event: ping\ndata: {"type": "ping"}\n\n'),
+        (HEADERS + BEGUN, b'event: ping\ndata: {"type": "ping"}\n\n'),
+        (HEADERS + BEGUN, b'data: {"type": "news"}\n\n'),
+        (HEADERS + BEGUN, b": a comment\n\n"),
+        (b"HTTP/1.1 200 OK\r\n", b"x"),
+        (REFUSAL, b"x"),
+    ],
+    ids=["pings", "pings in a reply", "unknown events", "comments", "headers", "an error's body"],
+)
+async def test_a_server_that_only_shows_signs_of_life_is_not_waited_for_without_end(
+    first: bytes, piece: bytes
+) -> None:
+    """The read timeout never counts, because each piece is there before it ends."""
+    async with (
+        asyncio.timeout(30),
+        dripping(first, piece) as place,
+        asker(base_url=place, api_key="k", stall_timeout_s=0.3, retry=RetryPolicy(max=1)) as it,
+    ):
+        asked = await it.ask()
+
+    assert len(asked.retries) == 1
+    assert str(asked.error).startswith(f"{place} sent no piece of the reply for 0.3 s")
+
+
+async def test_a_client_is_loaded_though_no_thread_can_be_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was waited for without end."""
+
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async with FakeMessagesApi(reply("whole")) as api, asker(api) as it:
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        it.provider.preload()
+        monkeypatch.undo()
+        asked = await it.ask()
+
+    assert asked.text == "whole"
 
 
 async def test_a_refused_connection_is_tried_again() -> None:

@@ -1,0 +1,50 @@
+"""The longest time a reply may make no progress, however much the server sends meanwhile.
+
+The read timeout counts silence, and pings, comments and headers that drip are no silence: without
+this limit a server that sends nothing else would be waited for without end.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from agent_cli.contracts.timeline import Json
+from agent_cli.providers.failures import broken_off
+
+_PROGRESS = ("message_start", "message_delta", "message_stop")
+
+
+class ProgressLimit:
+    """One call's limit; it begins when it is made, and anew with each piece of the reply."""
+
+    def __init__(self, limit_s: float, place: str) -> None:
+        self._limit_s = limit_s
+        self._place = place
+        self._deadline_s = 0.0
+        self._begin()
+
+    def note(self, payload: Mapping[str, Json]) -> None:
+        """Take one event of the stream."""
+        kind = str(payload.get("type"))
+        if kind in _PROGRESS or kind.startswith("content_block_"):
+            self._begin()
+
+    @asynccontextmanager
+    async def waiting(self) -> AsyncIterator[None]:
+        """Wait for the server in the body; hand nothing on from there.
+
+        Raises:
+            CallFailed: The limit is reached.
+        """
+        limit = asyncio.timeout_at(self._deadline_s)
+        try:
+            async with limit:
+                yield
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            what = f"{self._place} sent no piece of the reply for {self._limit_s:g} s"
+            raise broken_off(what) from error
+
+    def _begin(self) -> None:
+        self._deadline_s = asyncio.get_running_loop().time() + self._limit_s
