@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol, TypeAlias
 
 from agent_cli.contracts.errors import ProviderNotFound
+from agent_cli.contracts.frozen import Frozen
 from agent_cli.contracts.messages import LlmMessage
 from agent_cli.contracts.timeline import NO_USAGE, Block, Json, Usage
 from agent_cli.contracts.tooling import ToolSpec
@@ -118,7 +119,7 @@ class ToolCallDelta:
 
 
 @dataclass(frozen=True, slots=True)
-class BlockEnd:
+class BlockEnd(Frozen):
     """Block *index* is complete."""
 
     type: ClassVar[str] = "block_end"

@@ -3,12 +3,15 @@
 The timeline is the record. It is appended to, never rewritten; what a model is shown is projected
 from it (projection.py). This module is data only: it does no I/O and knows no provider, though the
 blocks it holds have the shape of the Messages API, because they are kept exactly as received.
+Entries are deeply immutable: whoever made or is shown one cannot change it any more.
 """
 
 import base64
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
+
+from agent_cli.contracts.frozen import Frozen
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 Block: TypeAlias = dict[str, Json]
@@ -67,7 +70,7 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class Success:
+class Success(Frozen):
     """The tool ran; `details` are for the screen and never reach the model."""
 
     state: ClassVar[str] = "success"
@@ -76,7 +79,7 @@ class Success:
 
 
 @dataclass(frozen=True, slots=True)
-class Error:
+class Error(Frozen):
     """The call failed, was refused, skipped or cut off; the model reads why."""
 
     state: ClassVar[str] = "error"
@@ -88,7 +91,7 @@ ToolState: TypeAlias = Pending | Success | Error
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class Output(Frozen):
     """One entry of the timeline: an id, unique in the conversation, and a time in Unix ms."""
 
     kind: ClassVar[str] = ""

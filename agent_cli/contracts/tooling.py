@@ -15,6 +15,7 @@ A tool is a value, not a class to inherit from:
 """
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -221,6 +222,7 @@ def check_input(tool: Tool, given: Json) -> Any:  # Any: what Tool.parameters pr
     Raises:
         ToolError: It does not fit; the text names each fault with its path, for the model.
     """
+    given = deepcopy(given)  # the record's is frozen, and what a tool gets it may change
     if isinstance(tool.parameters, dict):
         try:
             faults = schema_faults(tool.parameters, given)

@@ -119,16 +119,70 @@ async def test_the_initial_state_is_where_an_agent_starts() -> None:
     assert users(request.messages) == ["Hi", "go"]
 
 
-async def test_changing_the_state_changes_nothing() -> None:
-    """S0-56: it is a copy."""
-    agent, _, _ = scripted_agent(says("ok"), tools=[LOOK])
+async def test_nothing_that_is_handed_out_changes_the_record() -> None:
+    """S0-56: neither the state's lists, nor what is in them, nor an event's arguments."""
+    asks = calls(tool_use("look", {"at": ["x"]}), text="I look.")
+    agent, model, _ = scripted_agent(asks, says("ok"), says("ok"), tools=[LOOK])
+    given = UserMessage((text_block("go"),))
+    refused: list[str] = []
+
+    def spoil(value: object) -> None:
+        """Change what can be changed in *value*, however deep it is."""
+        if isinstance(value, dict | list):
+            try:
+                value.clear()
+            except TypeError:
+                refused.append(type(value).__name__)
+        for part in (
+            [*value.values()]
+            if isinstance(value, dict)
+            else value
+            if isinstance(value, list | tuple)
+            else [getattr(value, name) for name in getattr(value, "__dataclass_fields__", ())]
+        ):
+            spoil(part)
+
+    agent.subscribe(lambda e: None if isinstance(e, PromptStarted) else spoil(e))
+    await agent.prompt(given)
+    given.content[0]["text"] = "spoiled"
+    state = agent.state
+    spoil(state.messages)
+    state.messages.clear()
+    state.tools.clear()
+    await agent.prompt("again")
+
+    assert len(refused) > 10
+    assert model.sent() == [
+        {"role": "user", "content": [text_block("go")]},
+        {"role": "assistant", "content": [*asks.content]},
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "t1", "content": [text_block("a tree")]}
+            ],
+        },
+        {"role": "assistant", "content": [text_block("ok")]},
+        {"role": "user", "content": [text_block("again")]},
+    ]
+    assert agent.state.tools == [LOOK]
+
+
+async def test_a_tool_may_change_the_input_it_was_given() -> None:
+    """S2-32: it is a copy; the record keeps what the model asked for."""
+
+    async def body(
+        tool_call_id: str, params: dict[str, list[str]], cancel: CancelToken, on_update: ToolContext
+    ) -> str:
+        params["at"].append("y")
+        return params.pop("at")[-1]
+
+    agent, model, _ = scripted_agent(
+        calls(tool_use("look", {"at": ["x"]})), says("ok"), tools=[tool("look", body)]
+    )
+
     await agent.prompt("go")
 
-    agent.state.messages.clear()
-    agent.state.tools.clear()
-
-    assert len(agent.state.messages) == 2
-    assert agent.state.tools == [LOOK]
+    assert model.sent()[1]["content"] == [tool_use("look", {"at": ["x"]})]
 
 
 async def test_the_state_follows_every_event() -> None:

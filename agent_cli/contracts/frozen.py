@@ -1,0 +1,75 @@
+"""JSON that cannot be changed: whoever is handed a piece of the record cannot rewrite it.
+
+The frozen kinds are dicts and lists, so they compare, print, iterate and serialise as such; what
+would change them in place raises. A deep copy is plain and may be changed.
+"""
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+if TYPE_CHECKING:
+    from agent_cli.contracts.timeline import Json
+
+
+def _refuse(_self: object, *_args: object, **_named: object) -> NoReturn:
+    raise TypeError("the record of a conversation cannot be changed: change a copy.deepcopy of it")
+
+
+# The assignments below replace every method that changes the object, whatever its signature.
+class FrozenDict(dict[str, "Json"]):
+    """A dict that refuses changes; made by `frozen`, so its values are frozen too."""
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __copy__(self) -> "dict[str, Json]":
+        return dict(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "dict[str, Json]":
+        return {key: deepcopy(value, memo) for key, value in self.items()}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
+
+
+class FrozenList(list["Json"]):
+    """A list that refuses changes; made by `frozen`, so its items are frozen too."""
+
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = clear = extend = insert = _refuse
+    pop = remove = reverse = sort = _refuse
+
+    def __copy__(self) -> "list[Json]":
+        return list(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "list[Json]":
+        return [deepcopy(value, memo) for value in self]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)
+
+
+def frozen(value: "Json") -> "Json":
+    """Return *value* with every dict and list in it frozen; what is frozen already stays."""
+    if isinstance(value, FrozenDict | FrozenList):
+        return value
+    if isinstance(value, dict):
+        return FrozenDict({key: frozen(part) for key, part in value.items()})
+    if isinstance(value, list):
+        return FrozenList(map(frozen, value))
+    return value
+
+
+class Frozen:
+    """Base of frozen dataclasses whose JSON is frozen too, in tuples as well."""
+
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def __post_init__(self) -> None:
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            if isinstance(value, dict | list):
+                object.__setattr__(self, name, frozen(value))
+            elif isinstance(value, tuple):
+                object.__setattr__(self, name, tuple(map(frozen, value)))
