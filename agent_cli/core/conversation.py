@@ -215,6 +215,8 @@ class Conversation(Record):
                 behind them.
         """
         for call in self.open_calls():
+            if call.decision:  # and its reason: what a person said is not asked or lost again
+                continue
             reason = questions.get(call.tool_call_id)
             if reason is None:
                 held = replace(call, result=Pending("deferred"))

@@ -191,6 +191,40 @@ async def test_in_a_batch_all_questions_come_first() -> None:
     assert texts(last.messages) == {"t1": "ok", "t2": "boom", "t3": "no"}
 
 
+async def test_a_decision_outlives_a_later_pause() -> None:
+    """S2-33, S2-51: decided in one mode, paused again in another: the reason is not lost."""
+    danger, ran = asking()
+    look = tool("look", returns("a tree"))
+    uses = [tool_use(name, {}, f"t{n}") for n, name in enumerate(["danger", "danger", "look"])]
+    agent, model, _ = scripted_agent(
+        calls(*uses), says("ok"), tools=[danger, look], options=LoopConfig(approval="batch")
+    )
+    await agent.prompt("go")
+    await agent.reject("t0", "use yarn")
+    other = Agent(
+        LoopConfig(
+            model=MODEL,
+            stream_fn=model,
+            tools=[danger, look],
+            approval="batch",
+            authorize_tool=lambda call, _tool, _params: (
+                Ask("all of them") if call.name == "look" else Allow()
+            ),
+        ),
+        conversation=agent.conversation,
+    )
+
+    paused = await other.approve("t1")
+    assert paused.stop_reason == "waiting_for_approval"
+    assert (ran, [call.tool_call_id for call in other.conversation.questions()]) == ([], ["t2"])
+    decided = [(c.decision, c.result) for c in other.conversation.open_calls()[:2]]
+    assert decided == [("rejected", Pending("queued", "use yarn")), ("approved", Pending("queued"))]
+    result = await other.approve("t2")
+
+    assert texts(result.messages) == {"t0": "use yarn", "t1": "boom", "t2": "a tree"}
+    assert ran == ["t1"]
+
+
 async def test_a_tool_that_is_gone_when_approved_is_an_error() -> None:
     """S2-36: the result says so."""
     danger, _ = asking()
