@@ -12,13 +12,14 @@ from agent_cli.contracts.messages import CustomMessage, Message, UserMessage
 from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.contracts.timeline import Block
 from agent_cli.contracts.tooling import Tool
+from agent_cli.core.agent_queues import AgentQueues
 from agent_cli.core.agent_state import Activity, AgentState
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.event_stream import reopen
 from agent_cli.core.history_repair import append, conversation_of
 from agent_cli.core.loop import Run
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.message_queue import MessageQueue, QueueMode
+from agent_cli.core.message_queue import QueueMode
 from agent_cli.core.model_call import stream_fn_of
 from agent_cli.core.run_result import RunResult
 from agent_cli.system.logger import logger, traceback_of
@@ -26,7 +27,7 @@ from agent_cli.system.logger import logger, traceback_of
 _log = logger(__name__)
 
 
-class Agent:
+class Agent(AgentQueues):
     """A conversation that can be talked to, steered, stopped and continued.
 
     One run at a time; settings that change meanwhile count from the next model call on. Events go
@@ -51,6 +52,7 @@ class Agent:
             steering_mode: Deliver queued steering messages one a turn, or all at once.
             follow_up_mode: The same for follow-ups.
         """
+        super().__init__(steering_mode=steering_mode, follow_up_mode=follow_up_mode)
         config = config or LoopConfig()
         if initial_state:
             config = replace(
@@ -64,8 +66,6 @@ class Agent:
         self.conversation = conversation or conversation_of(messages, user_id=config.user_id)
         self.conversation.publish = self.publish
         self._config = config
-        self._steering = MessageQueue(steering_mode)
-        self._follow_ups = MessageQueue(follow_up_mode)
         self._activity = Activity()
         self._listeners: list[EventSink] = []
         self._cancel: CancelToken | None = None
@@ -162,14 +162,12 @@ class Agent:
 
     async def _run(self, prompts: Sequence[UserMessage]) -> RunResult:
         stream_fn_of(self._config)  # nobody to ask is the caller's mistake: it raises at once
-        self._cancel = CancelToken()
-        self._idle.clear()
+        self._cancel, self._idle = CancelToken(), asyncio.Event()
         try:
             run = Run(self.conversation, self._current_config, self.publish, self._cancel)
             return await run.run(prompts)
         finally:
-            self._steering.take_back()
-            self._follow_ups.take_back()
+            self._take_back()
             self._cancel = None
             self._idle.set()
 
@@ -181,42 +179,6 @@ class Agent:
     async def wait_for_idle(self) -> None:
         """Return when no run is going on and every listener has seen its end."""
         await self._idle.wait()
-
-    def steer(self, message: UserMessage) -> None:
-        """Queue *message* for the running run: after the current tools, before the next request."""
-        self._steering.put(message)
-
-    def follow_up(self, message: UserMessage) -> None:
-        """Queue *message* for when the run would end."""
-        self._follow_ups.put(message)
-
-    queue_message = steer
-
-    def clear_steering_queue(self) -> list[UserMessage]:
-        """Take the queued steering messages back."""
-        return self._steering.clear()
-
-    def clear_follow_up_queue(self) -> list[UserMessage]:
-        """Take the queued follow-ups back."""
-        return self._follow_ups.clear()
-
-    def clear_all_queues(self) -> list[UserMessage]:
-        """Take everything back that was queued."""
-        return [*self.clear_steering_queue(), *self.clear_follow_up_queue()]
-
-    def has_queued_messages(self) -> bool:
-        """Return whether anything waits to be delivered."""
-        return bool(self._steering or self._follow_ups)
-
-    def set_steering_mode(self, mode: QueueMode) -> None:
-        """Set how queued steering messages are delivered."""
-        self._steering.mode = mode
-
-    def set_follow_up_mode(self, mode: QueueMode) -> None:
-        """Set how queued follow-ups are delivered."""
-        self._follow_ups.mode = mode
-
-    set_queue_mode = set_steering_mode
 
     def set_system_prompt(self, system_prompt: str) -> None:
         """Set the stable part of the system prompt; this starts a new cache prefix."""
@@ -275,17 +237,16 @@ class Agent:
             config,
             session_id=config.session_id or self.conversation.id,
             convert_to_llm=config.convert_to_llm or _without_custom,
-            get_steering_messages=config.get_steering_messages or self._steering.take,
-            get_follow_up_messages=config.get_follow_up_messages or self._follow_ups.take,
-            wait_for_steering=config.wait_for_steering or self._steering.wait,
+            get_steering_messages=self._steering_beside(config.get_steering_messages),
+            get_follow_up_messages=self._follow_ups_beside(config.get_follow_up_messages),
+            wait_for_steering=self._steering_arrives(config),
         )
 
     def publish(self, event: Event) -> None:
         """Pass *event* to the listeners; for events of the application beside a run's own."""
         self._activity.track(event)
         if isinstance(event, MessageStart):
-            self._steering.delivered(event.message)
-            self._follow_ups.delivered(event.message)
+            self._delivered(event.message)
         for listener in tuple(self._listeners):
             try:
                 listener(event)

@@ -86,6 +86,22 @@ async def side_by_side(
         raise failures.exceptions[0] from None  # callers know errors, not groups of them
 
 
+async def first_of(*waits: Awaitable[None]) -> None:
+    """Return when the first of *waits* does; the others are cancelled."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(_wait(each)) for each in waits]
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                task.cancel()
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+
+
+async def _wait(wait: Awaitable[None]) -> None:
+    await wait
+
+
 async def _cancel_when(
     interrupt: Callable[[], Awaitable[None]], tasks: Sequence[asyncio.Task[None]]
 ) -> None:

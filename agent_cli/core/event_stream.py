@@ -7,14 +7,15 @@ print(stream.result().final_message.text)
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ConversationError, NothingToContinue
 from agent_cli.contracts.events import Event
 from agent_cli.contracts.messages import AssistantMessage, Message, UserMessage
-from agent_cli.contracts.tooling import Tool
+from agent_cli.contracts.tooling import Allow, Deny, Tool
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.history_repair import conversation_of
 from agent_cli.core.loop import Run
@@ -92,15 +93,46 @@ def agent_loop(
     return EventStream(conversation_of(context.messages), _with(context, config), prompts)
 
 
-def agent_loop_continue(context: AgentContext, config: LoopConfig) -> EventStream:
-    """Go on from *context* without a new message, to retry after a failure.
+def agent_loop_continue(
+    context: AgentContext,
+    config: LoopConfig,
+    *,
+    decisions: Mapping[str, Allow | Deny] = MappingProxyType({}),
+) -> EventStream:
+    """Go on from *context* without a new message: retry after a failure, or decide about calls.
+
+    Args:
+        context: Where a run ended.
+        config: The options.
+        decisions: By id, what a person said about calls that wait. Those allowed run with the
+            input they were shown with; the model reads why others may not. The calls that waited
+            behind them follow. Without decisions, calls without a result get an error result.
 
     Raises:
-        NothingToContinue: It is empty or ends with an answer.
+        NothingToContinue: The context is empty or ends with an answer.
+        ConversationError: A decision is about a call that does not wait.
     """
-    conversation = conversation_of(context.messages)
-    reopen(conversation, config)
+    conversation = conversation_of(context.messages, keep_open=bool(decisions))
+    if decisions:
+        _decide(conversation, decisions)
+    else:
+        reopen(conversation, config)
     return EventStream(conversation, _with(context, config), ())
+
+
+def _decide(conversation: Conversation, decisions: Mapping[str, Allow | Deny]) -> None:
+    waiting = [call.tool_call_id for call in conversation.open_calls()]
+    if strange := sorted(decisions.keys() - set(waiting)):
+        raise ConversationError(
+            f"no call {', '.join(strange)} waits for a decision; waiting: {waiting}"
+        )
+    conversation.pause(dict.fromkeys(decisions, ""))
+    for id, verdict in decisions.items():
+        if isinstance(verdict, Deny):
+            conversation.decide_call(id, "rejected", verdict.reason)
+        else:
+            conversation.decide_call(id, "approved")
+    conversation.set_state("running")
 
 
 def reopen(conversation: Conversation, config: LoopConfig) -> None:

@@ -16,8 +16,12 @@ from agent_cli.contracts.timeline import Error, Success
 from agent_cli.core.conversation import UNANSWERED, Conversation
 
 
-def conversation_of(messages: Iterable[Message], *, user_id: str = "local") -> Conversation:
+def conversation_of(
+    messages: Iterable[Message], *, user_id: str = "local", keep_open: bool = False
+) -> Conversation:
     """Return a conversation that shows *messages*; calls without a result get an error result.
+
+    With *keep_open* those of the last reply stay open: somebody is about to decide about them.
 
     Raises:
         ConversationError: A tool result answers no call of the reply before it.
@@ -26,6 +30,8 @@ def conversation_of(messages: Iterable[Message], *, user_id: str = "local") -> C
     for message in messages:
         append(conversation, message)
     if conversation.prompts and conversation.prompts[-1].output:
+        if keep_open and conversation.open_calls():
+            return conversation
         conversation.settle_open_calls(UNANSWERED)
         conversation.complete()
     return conversation

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 from agent_cli.contracts.messages import Message, UserMessage
@@ -33,6 +34,10 @@ class MessageQueue:
         taken = [self._messages.popleft() for _ in range(count)]
         self._taken += taken
         return taken
+
+    def lend(self, messages: Iterable[UserMessage]) -> None:
+        """Treat *messages*, which came from elsewhere, as if they had been taken from here."""
+        self._taken += messages
 
     def delivered(self, message: Message) -> None:
         """Forget *message* if it was taken from here: it is part of the conversation now."""

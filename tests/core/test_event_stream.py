@@ -11,6 +11,7 @@ from agent_cli.contracts.errors import ConversationError, NothingToContinue
 from agent_cli.contracts.events import AgentEnd, Event
 from agent_cli.contracts.messages import AssistantMessage, CustomMessage, Message, UserMessage
 from agent_cli.contracts.timeline import text_block
+from agent_cli.contracts.tooling import Allow, Approval, Deny, Tool, ToolContext
 from agent_cli.core.event_stream import EventStream
 from agent_cli.core.loop_config import LoopConfig
 from tests.fakes import (
@@ -24,12 +25,14 @@ from tests.fakes import (
     calls,
     check_run,
     config,
+    does,
     outline,
     returns,
     said,
     says,
     scripted_agent,
     stream_of,
+    texts,
     tool,
     tool_use,
     users,
@@ -249,3 +252,69 @@ async def test_nothing_to_say_to_an_empty_context_is_a_clear_error() -> None:
     """C22: a mistake of the caller is told as one, before anything is sent."""
     with pytest.raises(ConversationError):
         await events_of(agent_loop([], AgentContext(), config(ScriptedModel(says("ok")))))
+
+
+def asking_tools() -> tuple[list[Tool], list[str]]:
+    """Return a tool that asks and one that does not, and the list of calls that ran."""
+    ran: list[str] = []
+
+    async def body(on_update: ToolContext) -> str:
+        ran.append(on_update.tool_call_id)
+        return "done"
+
+    danger = replace(tool("danger", does(body)), require_approval=Approval(required=True))
+    return [danger, tool("safe", does(body))], ran
+
+
+@pytest.mark.parametrize("verdict", [Allow(), Deny("use yarn")])
+async def test_a_call_that_waits_can_be_decided_without_an_agent(verdict: Allow | Deny) -> None:
+    """S2-31, S2-32, S0-38: the context and a decision are enough; what waited behind it follows."""
+    tools, ran = asking_tools()
+    asks = calls(tool_use("danger", {}, "t1"), tool_use("safe", {}, "t2"))
+    model = ScriptedModel(asks, says("ok"))
+    stream = agent_loop([UserMessage.of("go")], AgentContext(tools=tools), config(model))
+    await events_of(stream)
+    assert (stream.result().stop_reason, ran) == ("waiting_for_approval", [])
+    context = AgentContext(messages=stream.result().messages, tools=tools)
+
+    resumed = agent_loop_continue(context, config(model), decisions={"t1": verdict})
+    events = await events_of(resumed)
+
+    assert resumed.result().stop_reason == "end_turn"
+    answer = "use yarn" if isinstance(verdict, Deny) else "done"
+    assert texts(resumed.result().messages) == {"t1": answer, "t2": "done"}
+    assert ran == (["t2"] if isinstance(verdict, Deny) else ["t1", "t2"])
+    check_run(events)
+
+
+async def test_a_decision_about_no_open_call_is_an_error() -> None:
+    """S2-32: before anything runs; it names what does wait."""
+    tools, ran = asking_tools()
+    history: list[Message] = [
+        UserMessage.of("go"),
+        AssistantMessage((tool_use("danger", {}, "t1"),), "tool_use"),
+    ]
+
+    with pytest.raises(ConversationError, match=r"no call t8, t9 waits.*'t1'"):
+        agent_loop_continue(
+            AgentContext(messages=history, tools=tools),
+            config(ScriptedModel()),
+            decisions={"t9": Allow(), "t8": Allow(), "t1": Allow()},
+        )
+
+    assert ran == []
+
+
+async def test_without_decisions_open_calls_are_answered_and_not_run() -> None:
+    """S0-58: a history from elsewhere must not start tools."""
+    tools, ran = asking_tools()
+    history: list[Message] = [
+        UserMessage.of("go"),
+        AssistantMessage((tool_use("safe", {}, "t1"),), "tool_use"),
+    ]
+    model = ScriptedModel(says("ok"))
+
+    await events_of(agent_loop_continue(AgentContext("", history, tools), config(model)))
+
+    assert ran == []
+    assert "No result was recorded" in str(model.sent())

@@ -150,3 +150,109 @@ async def test_steering_after_the_yes_may_still_cancel_what_was_approved() -> No
 
     assert held.cancelled == ["t1"]
     assert users(model.requests[-1].messages) == ["go", "no, stop"]
+
+
+def test_one_agent_can_be_steered_in_several_event_loops() -> None:
+    """S0-59, S0-67: each `asyncio.run` has a loop of its own; `wait_for_idle` too."""
+    held = Held()
+    agent, _, _ = scripted_agent(
+        calls(tool_use("held", {}, "t1")),
+        says("ok"),
+        calls(tool_use("held", {}, "t2")),
+        says("ok"),
+        tools=[tool("held", held)],
+        options=LoopConfig(steering="cancel_running"),
+    )
+
+    async def live(id: str) -> str:
+        running = asyncio.ensure_future(agent.prompt("go"))
+        await asyncio.wait_for(held.gate(id).reached.wait(), LIMIT_S)
+        idle = asyncio.ensure_future(agent.wait_for_idle())
+        await asyncio.sleep(0)
+        agent.steer(UserMessage.of("stop"))
+        await asyncio.wait_for(idle, LIMIT_S)
+        return (await asyncio.wait_for(running, LIMIT_S)).stop_reason
+
+    assert [asyncio.run(live(id)) for id in ("t1", "t2")] == ["end_turn", "end_turn"]
+    assert held.cancelled == ["t1", "t2"]
+
+
+@pytest.mark.parametrize("queue", ["steer", "follow_up"])
+async def test_a_source_of_ones_own_stands_beside_the_queue(queue: str) -> None:
+    """S0-22, S0-54: what `agent.steer()` was given must not wait for ever."""
+    own = [UserMessage.of("from the callback")]
+
+    def give() -> list[UserMessage]:
+        return [own.pop()] if own else []
+
+    agent, model, _ = scripted_agent(
+        says("one"),
+        says("two"),
+        options=LoopConfig(
+            get_steering_messages=give if queue == "steer" else None,
+            get_follow_up_messages=give if queue == "follow_up" else None,
+        ),
+    )
+    getattr(agent, queue)(UserMessage.of("from the queue"))
+
+    await agent.prompt("go")
+
+    assert users(model.requests[-1].messages) == ["go", "from the queue", "from the callback"]
+    assert not agent.has_queued_messages()
+
+
+async def test_a_message_of_ones_own_source_is_kept_when_the_run_ends_first() -> None:
+    """S0-48: the source gave it away; nobody else has it any more."""
+    own = [UserMessage.of("keep me")]
+    agent, model, _ = scripted_agent(
+        calls(tool_use("look", {}, "t1")),
+        says("ok"),
+        tools=[LOOK],
+        options=LoopConfig(
+            get_steering_messages=lambda: [own.pop()] if own else [],
+            max_rounds=1,
+        ),
+    )
+
+    await agent.prompt("go")
+
+    assert (own, [message.text for message in agent.clear_steering_queue()]) == ([], ["keep me"])
+    assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize("whose", ["queue", "own"])
+async def test_either_source_may_cancel_what_runs(whose: str) -> None:
+    """C3: a wait of one's own does not silence the queue, nor the other way round."""
+    held, arrived = Held(), asyncio.Event()
+
+    async def wait() -> None:
+        await arrived.wait()
+
+    agent, model, _ = scripted_agent(
+        calls(tool_use("held", {}, "t1")),
+        says("ok"),
+        tools=[tool("held", held)],
+        options=LoopConfig(
+            steering="cancel_running",
+            wait_for_steering=wait,
+            get_steering_messages=lambda: [UserMessage.of("own")] if _once(arrived) else None,
+        ),
+    )
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(held.gate("t1").reached.wait(), LIMIT_S)
+
+    if whose == "queue":
+        agent.steer(UserMessage.of("queue"))
+    else:
+        arrived.set()
+    await asyncio.wait_for(running, LIMIT_S)
+
+    assert held.cancelled == ["t1"]
+    assert users(model.requests[-1].messages) == ["go", whose]
+
+
+def _once(event: asyncio.Event) -> bool:
+    """Return whether *event* is set, and clear it."""
+    was_set = event.is_set()
+    event.clear()
+    return was_set

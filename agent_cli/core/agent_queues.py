@@ -1,0 +1,83 @@
+"""What waits to be said to an agent: steering for the running run, follow-ups for its end."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from agent_cli.contracts.messages import Message, UserMessage
+from agent_cli.core.batches import first_of
+from agent_cli.core.loop_config import LoopConfig, TakeMessages, queued
+from agent_cli.core.message_queue import MessageQueue, QueueMode
+
+
+class AgentQueues:
+    """Two queues, each beside the source a caller may have put into the options."""
+
+    def __init__(self, *, steering_mode: QueueMode, follow_up_mode: QueueMode) -> None:
+        self._steering = MessageQueue(steering_mode)
+        self._follow_ups = MessageQueue(follow_up_mode)
+
+    def steer(self, message: UserMessage) -> None:
+        """Queue *message* for the running run: after the current tools, before the next request."""
+        self._steering.put(message)
+
+    def follow_up(self, message: UserMessage) -> None:
+        """Queue *message* for when the run would end."""
+        self._follow_ups.put(message)
+
+    queue_message = steer
+
+    def clear_steering_queue(self) -> list[UserMessage]:
+        """Take the queued steering messages back."""
+        return self._steering.clear()
+
+    def clear_follow_up_queue(self) -> list[UserMessage]:
+        """Take the queued follow-ups back."""
+        return self._follow_ups.clear()
+
+    def clear_all_queues(self) -> list[UserMessage]:
+        """Take everything back that was queued."""
+        return [*self.clear_steering_queue(), *self.clear_follow_up_queue()]
+
+    def has_queued_messages(self) -> bool:
+        """Return whether anything waits to be delivered."""
+        return bool(self._steering or self._follow_ups)
+
+    def set_steering_mode(self, mode: QueueMode) -> None:
+        """Set how queued steering messages are delivered."""
+        self._steering.mode = mode
+
+    def set_follow_up_mode(self, mode: QueueMode) -> None:
+        """Set how queued follow-ups are delivered."""
+        self._follow_ups.mode = mode
+
+    set_queue_mode = set_steering_mode
+
+    def _delivered(self, message: Message) -> None:
+        self._steering.delivered(message)
+        self._follow_ups.delivered(message)
+
+    def _take_back(self) -> None:
+        """Put to the front what a run that ended had taken and not delivered."""
+        self._steering.take_back()
+        self._follow_ups.take_back()
+
+    def _steering_beside(self, own: TakeMessages | None) -> TakeMessages:
+        return _beside(self._steering, own)
+
+    def _follow_ups_beside(self, own: TakeMessages | None) -> TakeMessages:
+        return _beside(self._follow_ups, own)
+
+    def _steering_arrives(self, config: LoopConfig) -> Callable[[], Awaitable[None]]:
+        own = config.wait_for_steering
+        return (lambda: first_of(self._steering.wait(), own())) if own else self._steering.wait
+
+
+def _beside(queue: MessageQueue, own: TakeMessages | None) -> TakeMessages:
+    """Return what takes from *queue* and from a caller's *own* source."""
+
+    async def take() -> Sequence[UserMessage]:
+        mine = queue.take()
+        theirs = await queued(own)
+        queue.lend(theirs)  # a run that ends before it delivers them leaves them in the queue
+        return [*mine, *theirs]
+
+    return take

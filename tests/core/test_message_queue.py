@@ -1,0 +1,105 @@
+"""A queue of messages: in order, by its mode, from any thread, in any event loop."""
+
+import asyncio
+import threading
+from typing import Literal
+
+import pytest
+
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.core.message_queue import MessageQueue
+from tests.fakes import LIMIT_S
+
+ONE, TWO, THREE = (UserMessage.of(text) for text in ("one", "two", "three"))
+
+
+def filled(mode: Literal["one_at_a_time", "all"]) -> MessageQueue:
+    queue = MessageQueue(mode)
+    for message in (ONE, TWO, THREE):
+        queue.put(message)
+    return queue
+
+
+@pytest.mark.parametrize(
+    ("mode", "batches"),
+    [
+        ("one_at_a_time", [[ONE], [TWO], [THREE], []]),
+        ("all", [[ONE, TWO, THREE], [], [], []]),
+    ],
+)
+def test_messages_leave_in_order_by_the_mode(
+    mode: Literal["one_at_a_time", "all"], batches: list[list[UserMessage]]
+) -> None:
+    """S0-36: first in, first out."""
+    queue = filled(mode)
+
+    assert [queue.take() for _ in range(4)] == batches
+    assert not queue
+
+
+def test_what_was_taken_and_not_delivered_comes_back_first_and_in_order() -> None:
+    """S0-48: a run may end between the two."""
+    queue = filled("one_at_a_time")
+    queue.take()
+    queue.take()
+    queue.delivered(ONE)
+
+    queue.take_back()
+
+    assert queue.clear() == [TWO, THREE]
+    queue.take_back()
+    assert queue.clear() == []
+
+
+def test_a_message_lent_by_another_source_is_kept_unless_it_is_delivered() -> None:
+    """S0-22: what a caller's own function gave is not given twice by it."""
+    queue = MessageQueue("one_at_a_time")
+    queue.lend([ONE, TWO])
+    queue.delivered(ONE)
+
+    queue.take_back()
+
+    assert queue.take() == [TWO]
+
+
+def test_clearing_gives_back_what_waits() -> None:
+    """S0-61: and leaves nothing."""
+    queue = filled("all")
+
+    assert (queue.clear(), bool(queue), queue.take()) == ([ONE, TWO, THREE], False, [])
+
+
+@pytest.mark.parametrize("from_thread", [False, True])
+def test_a_wait_ends_with_the_next_message_in_every_event_loop(*, from_thread: bool) -> None:
+    """S0-59: a second `asyncio.run` used to meet an event of the first one's loop."""
+    queue = MessageQueue("all")
+    queue.put(ONE)  # already there: does not count
+
+    async def wait() -> bool:
+        waiting = asyncio.ensure_future(queue.wait())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        early = waiting.done()
+        if from_thread:
+            thread = threading.Thread(target=queue.put, args=(TWO,))
+            thread.start()
+        else:
+            queue.put(TWO)
+        await asyncio.wait_for(waiting, LIMIT_S)
+        return early
+
+    assert [asyncio.run(wait()) for _ in range(2)] == [False, False]
+
+
+def test_a_message_after_a_wait_was_given_up_disturbs_nobody() -> None:
+    """Its event loop is closed by then."""
+    queue = MessageQueue("all")
+
+    async def give_up() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(queue.wait(), 0.001)
+
+    asyncio.run(give_up())
+    queue.put(ONE)
+
+    assert queue.take() == [ONE]
