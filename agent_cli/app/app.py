@@ -37,6 +37,7 @@ from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.models import cost_microdollars, doubt_about, model_by_id
 from agent_cli.repl.mcp.questions import ServerDialogs
 from agent_cli.repl.ports import PromptCommand
+from agent_cli.sandbox import Report
 from agent_cli.system.redaction import Redactor
 from agent_cli_tools import builtin_tools
 
@@ -149,12 +150,16 @@ class App:
 
     async def _start(self, notices: Sequence[str]) -> None:
         self._provider.preload()
-        self._sandbox.start()
+        self._sandbox.start(self._tell_sandbox)
         for text in (*self._startup.notices, *notices):
             self._warn(text)
         self._servers.start()
         self._plugins.start(self.agent)
         await self._plugins.wait_loaded(_PLUGINS_LIMIT_S)
+
+    def _tell_sandbox(self, report: Report) -> None:
+        if report.state == "none":
+            self._warn(f"sandbox: {report.sentence}; `agent-cli doctor` says more")
 
     async def __aexit__(
         self,

@@ -26,7 +26,8 @@ from agent_cli.prompt_files.command_files import CommandFiles, CommandFolder
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.models import model_by_id
 from agent_cli.providers.retry_policy import RetryPolicy
-from agent_cli.sandbox import Policy, Sandbox
+from agent_cli.sandbox import PathRules, Policy, Sandbox, never
+from agent_cli.sandbox.token_files import holds_token
 from agent_cli.system import paths
 from agent_cli.system.redaction import Redactor
 from agent_cli.trust.store import COMMAND_FOLDERS, SKILL_FOLDERS
@@ -184,7 +185,16 @@ def sandbox(startup: StartupContext) -> Sandbox:
         (startup.workspace, *startup.arguments.add_dirs),
         home=Path.home(),
         own=_own_dirs(),
-        is_secret=lambda path: is_secret(path) or rules.hides(path, root),
+        is_secret=is_secret,
+        path_rules=PathRules(
+            hides=(lambda path: rules.hides(path, root)) if rules.denies_paths("read") else never,
+            locks=(
+                (lambda path: rules.locks(path, root))
+                if rules.denies_paths("edit", "write")
+                else never
+            ),
+            elsewhere=tuple(rules.hidden_elsewhere(root)),
+        ),
         network=settings.network,
     )
     return Sandbox(policy, mode=settings.mode, state_dir=paths.state_dir())
@@ -200,7 +210,7 @@ def permissions(startup: StartupContext, sandbox: Sandbox) -> Permissions:
     rules, root = _rules(startup), _real(startup.workspace)
 
     def is_kept_back(path: PurePath) -> bool:
-        is_private = is_secret(path) or is_other_name(path, root, Path.home())
+        is_private = is_secret(path) or is_other_name(path, root, Path.home()) or holds_token(path)
         return is_private or rules.hides(path, root, kinds=("deny", "ask"))
 
     def keep(allow: Sequence[str]) -> None:
@@ -216,7 +226,7 @@ def permissions(startup: StartupContext, sandbox: Sandbox) -> Permissions:
         auto_allow=settings.sandbox.auto_allow,
         trusted=startup.trusted,
         own_dirs=tuple(map(_real, _own_dirs())),
-        sandbox=sandbox.ready,
+        sandbox=sandbox.outlook,
         project_rules=ProjectRules(permissions_file, keep) if startup.trusted else None,
     )
 

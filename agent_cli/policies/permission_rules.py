@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path, PurePath
 from typing import Literal, TypeAlias, get_args
 
@@ -29,6 +30,7 @@ COMMAND_TOOL = "bash"
 Kind: TypeAlias = Literal["allow", "ask", "deny"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
+_PATTERN = re.compile(r"[*?\[]")
 _RULE = re.compile(r"(?P<tool>[\w-]+\*?|\*)(?:\((?P<text>.*)\))?", re.DOTALL)
 # What one tool does to a file, others do as well.
 _ALIKE = {"edit": ("write",), "read": ("grep", "glob")}
@@ -77,6 +79,34 @@ class RuleSet:
             for kind in kinds
             for rule in self.of(kind)
         )
+
+    def locks(self, path: PurePath, root: Path) -> bool:
+        """Return whether a rule keeps the tools from changing *path*; commands must not either."""
+        return any(touches_path(rule, str(path), root) for rule in self._denied("edit", "write"))
+
+    def hidden_elsewhere(self, root: Path) -> Iterator[tuple[Path, int | None]]:
+        """Yield the folders of rules about reading that do not begin in *root*.
+
+        With each, how many levels of it a rule can mean: 0 for the folder as a whole, None for all.
+        """
+        for rule in self._denied("read"):
+            base, pattern = _anchored(rule.text or "", root)
+            if base == root:
+                continue
+            parts = PurePath(pattern.strip("/")).parts
+            plain = list(takewhile(lambda part: not _PATTERN.search(part), parts))
+            rest = parts[len(plain) :]
+            depth = None if "**" in rest else len(rest)
+            yield base.joinpath(*plain), 0 if rest in {("**",), ("*",)} else depth
+
+    def denies_paths(self, *tools: str) -> bool:
+        """Return whether a rule denies one of *tools* some paths."""
+        return any(True for _rule in self._denied(*tools))
+
+    def _denied(self, *tools: str) -> Iterator[Rule]:
+        for rule in self.deny:
+            if rule.text is not None and any(map(rule.names, tools)):
+                yield rule
 
     def for_commands(self) -> CommandRules:
         """Return what is said about shell commands."""
@@ -138,8 +168,10 @@ def touches_path(rule: Rule, path: str, root: Path) -> bool:
     """Return whether *rule* means *path*, in any case: some file systems tell none apart."""
     if rule.text is None:
         return True
-    # What is to be kept from the tools is so wherever a file of that name lies.
-    base = root if "/" in rule.text.rstrip("/") else Path("/")
+    # What is to be kept from the tools is so wherever a file of that name lies; but a folder above
+    # the root that has the name is only where the user chose to work.
+    is_bare = "/" not in rule.text.rstrip("/") and not Path(path).is_relative_to(root)
+    base = Path("/") if is_bare else root
     return _matches(rule.text, path, base, fold=True)
 
 

@@ -184,8 +184,7 @@ class Permissions:
 
     def _place_in(self, report: Report | None) -> Place:
         """Return the place as a command finds it in the sandbox *report* speaks of."""
-        # Landlock cannot hide files in a folder that may be written.
-        hides = report is not None and report.holds and report.state != "landlock"
+        hides = report is not None and report.hides_secrets
         is_safe = hides and (self._trusted or names_no_program(self._place.root))
         return replace(self._place, secrets_are_masked=hides, git_is_safe=is_safe)
 

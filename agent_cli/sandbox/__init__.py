@@ -4,8 +4,18 @@ It knows commands and paths, not tools, the model, or who approves what.
 """
 
 from agent_cli.sandbox.confinement import Confinement
-from agent_cli.sandbox.policy import Policy
+from agent_cli.sandbox.policy import PathRules, Policy
 from agent_cli.sandbox.report import Report, SandboxMissing, State
 from agent_cli.sandbox.sandbox import Sandbox
+from agent_cli.sandbox.secret_index import never
 
-__all__ = ["Confinement", "Policy", "Report", "Sandbox", "SandboxMissing", "State"]
+__all__ = [
+    "Confinement",
+    "PathRules",
+    "Policy",
+    "Report",
+    "Sandbox",
+    "SandboxMissing",
+    "State",
+    "never",
+]

@@ -103,8 +103,10 @@ def _ruleset(libc: ctypes.CDLL, grants: Grants) -> int:
 def _grant(libc: ctypes.CDLL, ruleset: int, path: Path, rights: int) -> None:
     try:
         place = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return  # What is not there needs no right.
+    except (FileNotFoundError, PermissionError):
+        # What is not there needs no right, and what we cannot reach the command cannot either: so
+        # it is in another user's private folder, for root too, who has given up its capabilities.
+        return
     try:
         if not path.is_dir():
             rights &= _FOR_FILES

@@ -4,17 +4,20 @@ Knows paths only; how a rule is enforced is the business of the modules beside t
 """
 
 import os
-import stat
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePath
 
+from agent_cli.sandbox.aftermath import Acting
 from agent_cli.sandbox.bundled import bundled_files
 from agent_cli.sandbox.git_folders import GitFolders, git_folders, of_repository
+from agent_cli.sandbox.other_names import OtherNames
+from agent_cli.sandbox.path_sets import fewer, holds, outermost, unique
 from agent_cli.sandbox.protected import HOME_NAMES, NAMES
-from agent_cli.sandbox.secret_index import Contents, SecretIndex
+from agent_cli.sandbox.secret_index import Contents, Marks, SecretIndex, never
+from agent_cli.sandbox.sockets import socket_covers
 
 _IN_HOME = (
     *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-store", ".docker/config.json"),
@@ -28,8 +31,9 @@ _IN_HOME = (
 )
 _OF_THE_SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-")
 
-# Each costs half a millisecond a command; beyond, whole directories are hidden.
-_HIDDEN_MAX = 60
+_NESTED_SETTINGS_MAX = 60
+# A rule may mean a whole disk; what lies deeper there is not known, and then nothing is called so.
+_OUTSIDE_DIRECTORIES_MAX = 5_000
 # Three mounts each, one for the file of a worktree or submodule; those near the root come first.
 _NESTED_REPOSITORIES_MAX = 60
 
@@ -55,6 +59,25 @@ class Rules:
     network: bool
 
 
+@dataclass(frozen=True, slots=True)
+class PathRules:
+    """What the user's rules forbid the tools, and so commands too.
+
+    Attributes:
+        hides: Whether a real path must not be read.
+        locks: Whether a real path must not be changed.
+        elsewhere: Folders outside the workspace that rules about reading mean, each with how many
+            levels of it: 0 for the folder as a whole, None for all.
+    """
+
+    hides: Callable[[PurePath], bool] = never
+    locks: Callable[[PurePath], bool] = never
+    elsewhere: Sequence[tuple[Path, int | None]] = ()
+
+
+_NO_RULES = PathRules()
+
+
 class Policy:
     """Turns a workspace and a home into `Rules`.
 
@@ -68,6 +91,7 @@ class Policy:
         home: Path,
         own: Sequence[Path],
         is_secret: Callable[[PurePath], bool],
+        path_rules: PathRules = _NO_RULES,
         network: bool = False,
     ) -> None:
         """Create the policy of a session.
@@ -83,31 +107,94 @@ class Policy:
         self.network = network
         self._own = tuple(map(_real, own))
         self._is_secret = is_secret
-        self._secrets = [SecretIndex(root, is_secret) for root in self.roots]
+        marks = Marks(is_secret, path_rules.hides, path_rules.locks)
+        self._inside = [SecretIndex(root, marks) for root in self.roots]
+        elsewhere = [(_real(folder), depth) for folder, depth in path_rules.elsewhere]
+        self._denied = [folder for folder, depth in elsewhere if depth == 0]
+        self._outside = [
+            SecretIndex(
+                folder,
+                Marks(is_hidden=path_rules.hides),
+                directories_max=_OUTSIDE_DIRECTORIES_MAX,
+                depth_max=depth,
+            )
+            for folder, depth in elsewhere
+            if depth != 0 and not self.owns(folder)
+        ]
+        self._secret_files = OtherNames(self.roots)
+        self._locked_files = OtherNames(self.roots)
+        self._is_complete = False
+        # Commands side by side look at the same folders.
+        self._lock = threading.Lock()
 
     def rules(self) -> Rules:
         """Look at the disk and return what holds now."""
-        inside = [index.contents() for index in self._secrets]
-        git = [git_folders(root) for root in self.roots]
-        git += _nested(inside)
+        with self._lock:
+            return self._rules()
+
+    def is_complete(self) -> bool:
+        """Look at the disk; return whether all secrets that a name or a rule tells are known."""
+        with self._lock:
+            self._look()
+            return self._is_complete
+
+    def follow(self) -> None:
+        """Find the secrets that a command moved; to be called when it has ended."""
+        with self._lock:
+            self._secret_files.follow()
+            self._locked_files.follow()
+
+    def acting(self) -> Acting:
+        """Look at the disk; return what makes programs act there."""
+        with self._lock:
+            inside = [index.contents() for index in self._inside]
+            git = self._git(inside)
+            return Acting(
+                git=frozenset(path for each in git for path in (*each.protected, *each.watched)),
+                pointers=frozenset(path for each in inside for path in each.git_pointers),
+                others=frozenset(
+                    path for each in inside for path in (*each.settings, *each.locked)
+                ),
+            )
+
+    def _look(self) -> list[Contents]:
+        inside = [index.contents() for index in self._inside]
+        outside = [index.contents() for index in self._outside]
+        self._is_complete = all(each.is_complete for each in (*inside, *outside))
+        is_changed = any(each.is_changed for each in inside)
+        secrets = [path for each in (*inside, *outside) for path in each.secrets]
+        self._secret_files.remember([*secrets, *self._in_home()], is_changed=is_changed)
+        self._locked_files.remember(
+            [path for each in inside for path in each.locked], is_changed=is_changed
+        )
+        return inside
+
+    def _rules(self) -> Rules:
+        inside = self._look()
+        git = self._git(inside)
         writable = [*self.roots, *(path for folders in git for path in folders.writable)]
-        protected = _unique(self._protected(git))
+        protected = unique((*self._protected(git), *_settings(inside)))
         there = [path for path in protected if os.path.lexists(path)]
         watched = [path for folders in git for path in folders.watched]
         # A symlink cannot be mounted on, but what it leads to can.
         watched += [path for path in there if path.is_symlink()]
-        secrets = [path for contents in inside for path in contents.secrets]
-        hidden = self._hidden(writable, secrets)
+        hidden = self._hidden(writable, self._secret_files.known())
+        locked = fewer(outermost(self._locked_files.known()), keep=writable)
         return Rules(
-            writable=_unique(writable),
-            read_only=_unique(
-                real for path in there if _is_there(real := _real(path)) and real not in hidden
+            writable=unique(writable),
+            read_only=unique(
+                real
+                for path in (*there, *locked)
+                if _is_there(real := _real(path)) and real not in hidden
             ),
             missing=tuple(path for path in protected if path not in there),
-            watched=_unique(watched),
+            watched=unique(watched),
             hidden=hidden,
             network=self.network,
         )
+
+    def _git(self, inside: Sequence[Contents]) -> list[GitFolders]:
+        return [*(git_folders(root) for root in self.roots), *_nested(inside)]
 
     def owns(self, path: Path) -> bool:
         """Whether *path* lies in the workspace or a directory the user added."""
@@ -124,14 +211,17 @@ class Policy:
             yield from folders.protected
 
     def _hidden(self, writable: Sequence[Path], secrets: Sequence[Path]) -> tuple[Path, ...]:
+        of_system = [Path(name) for name in _OF_THE_SYSTEM if os.access(name, os.R_OK)]
+        wanted = [*self._in_home(), *self._own, *self._denied, *of_system, *socket_covers()]
+        found = unique(path for path in (*wanted, *secrets) if _is_there(path))
+        # Whoever works in such a directory wants to see it, and it must not hide the work.
+        usable = [path for path in found if not holds(path, writable)]
+        return fewer(outermost(usable), keep=(*writable, self.home))
+
+    def _in_home(self) -> list[Path]:
         of_home = [_real(self.home / name) for name in _IN_HOME]
         of_home += [_real(path) for path in self._secret_names(self.home)]
-        of_system = [Path(name) for name in _OF_THE_SYSTEM if os.access(name, os.R_OK)]
-        wanted = [*of_home, *self._own, *of_system, *host_sockets()]
-        found = _unique(path for path in (*wanted, *secrets) if _is_there(path))
-        # Whoever works in such a directory wants to see it, and it must not hide the work.
-        usable = [path for path in found if not _holds(path, writable)]
-        return _fewer(_outermost(usable), keep=(*writable, self.home))
+        return of_home + [path for folder in of_home for path in _linked(folder)]
 
     def _settings_in_home(self) -> Iterator[Path]:
         """Yield what programs keep in the home directory, should that be the workspace.
@@ -146,6 +236,25 @@ class Policy:
     def _secret_names(self, directory: Path) -> list[Path]:
         entries = _entries(directory)
         return [path for path in entries if self._is_secret(PurePath("/", path.name))]
+
+
+def _settings(inside: Sequence[Contents]) -> Iterator[Path]:
+    """Yield what programs act on in folders below the roots."""
+    for contents in inside:
+        yield from contents.settings[:_NESTED_SETTINGS_MAX]
+
+
+def _linked(folder: Path) -> list[Path]:
+    """Return the files in *folder* that have other names too, perhaps in the workspace."""
+    try:
+        return [
+            Path(entry.path)
+            for entry in os.scandir(folder)
+            if entry.is_file(follow_symlinks=False)
+            and entry.stat(follow_symlinks=False).st_nlink > 1
+        ]
+    except OSError:
+        return []  # It is a file, or not there.
 
 
 def _nested(inside: Sequence[Contents]) -> Iterator[GitFolders]:
@@ -163,62 +272,9 @@ def _entries(directory: Path) -> list[Path]:
         return []
 
 
-def host_sockets() -> list[Path]:
-    """Return the sockets other programs listen at: a way to make them act on our behalf.
-
-    Those that other users keep to themselves are out of the reach of commands too.
-    """
-    try:
-        lines = Path("/proc/net/unix").read_text(errors="surrogateescape").splitlines()[1:]
-    except OSError:
-        return []
-    # Seven columns, and an eighth for those that have a name; "@" begins one without a file.
-    names = {column for line in lines for column in line.split(None, 7)[7:]}
-    return sorted(
-        real for name in names if name[0] == "/" and _is_socket(real := _real(Path(name)))
-    )
-
-
-def _is_socket(path: Path) -> bool:
-    try:
-        return stat.S_ISSOCK(path.stat().st_mode)
-    except OSError:
-        return False
-
-
 def _is_there(path: Path) -> bool:
     # Path.exists raises an error for what lies in somebody else's private directory.
     return os.path.exists(path)  # noqa: PTH110
-
-
-def _fewer(paths: Sequence[Path], *, keep: Sequence[Path]) -> tuple[Path, ...]:
-    """Return *paths*, directories in place of the files in them while there are too many.
-
-    Never a directory that holds one of *keep*.
-    """
-    left = list(paths)
-    while len(left) > _HIDDEN_MAX:
-        counts = Counter(path.parent for path in left if not _holds(path.parent, keep))
-        fullest = max(counts, key=lambda parent: counts[parent], default=None)
-        if fullest is None or counts[fullest] == 1:
-            break
-        left = [path for path in left if not path.is_relative_to(fullest)]
-        left.append(fullest)
-    return tuple(left)
-
-
-def _holds(directory: Path, paths: Sequence[Path]) -> bool:
-    return any(path.is_relative_to(directory) for path in paths)
-
-
-def _outermost(paths: Sequence[Path]) -> list[Path]:
-    """Return *paths* without those inside another of them."""
-    known = set(paths)
-    return [path for path in paths if known.isdisjoint(path.parents)]
-
-
-def _unique(paths: Iterable[Path]) -> tuple[Path, ...]:
-    return tuple(dict.fromkeys(paths))
 
 
 def _real(path: Path) -> Path:

@@ -1,6 +1,7 @@
 """Tries a sandbox for real: does a command start in it, and is what must be refused refused?"""
 
 import contextlib
+import errno
 import json
 import os
 import secrets
@@ -14,6 +15,12 @@ from pathlib import Path
 from agent_cli.sandbox.confinement import Confinement
 
 _LIMIT_S = 10.0
+_SHORTAGES = frozenset(
+    {
+        *(errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT),
+        *(errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.ENOBUFS),
+    }
+)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _REMEMBERED_MAX = 50
 
@@ -34,22 +41,45 @@ class Canaries:
     secret: Path
 
 
+class CannotTryError(Exception):
+    """Something is short at this moment: time, memory, processes. It says nothing of the sandbox.
+
+    Other users can bring that about, so it must not be a reason to run without one.
+    """
+
+
 def fault(
     confine: Callable[[], Confinement], bash: Path, canaries: Canaries, *, network: bool
 ) -> str:
-    """Return why the sandbox cannot be relied on; "" when it holds."""
+    """Return why the sandbox cannot be relied on; "" when it holds.
+
+    Raises:
+        CannotTryError: That could not be found out.
+    """
+    try:
+        return _fault(confine, bash, canaries, network=network)
+    except subprocess.TimeoutExpired as error:
+        raise CannotTryError(f"it did not answer in {_LIMIT_S:g} s") from error
+    except OSError as error:
+        if error.errno in _SHORTAGES:
+            raise CannotTryError(str(error)) from error
+        return str(error)
+
+
+def _fault(
+    confine: Callable[[], Confinement], bash: Path, canaries: Canaries, *, network: bool
+) -> str:
     with socket.create_server(("127.0.0.1", 0)) as server:
         arguments = (str(canaries.outside), str(canaries.secret), str(server.getsockname()[1]))
+        confinement = confine()
         try:
-            confinement = confine()
-            try:
-                run = _run(confinement, [str(bash), "-c", _SCRIPT, "probe", *arguments])
-            finally:
-                confinement.release()
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return str(error)
+            run = _run(confinement, [str(bash), "-c", _SCRIPT, "probe", *arguments])
+        finally:
+            confinement.release()
     *allowed, last = run.stdout.split("\n")[:-1] or [""]
     if last != "ran":
+        if any(os.strerror(number) in run.stderr for number in (errno.EAGAIN, errno.ENOMEM)):
+            raise CannotTryError(run.stderr.strip()[:200])
         return (run.stderr.strip().partition("\n")[0] or f"exit code {run.returncode}")[:200]
     allowed = [what for what in allowed if not (network and what.startswith("connecting"))]
     if canaries.outside.exists():

@@ -13,6 +13,9 @@ NAMES = (
     *(".agent-cli", ".claude", ".cursor", ".vscode", ".idea", ".husky"),
 )
 
+# The same in any folder below: a part of the repository is opened as a project of its own.
+NESTED_NAMES = frozenset(name for name in NAMES if name.startswith("."))
+
 # A person may work in their home directory; then these must not come into being, and whatever else
 # begins with a dot there must stay as it is.
 HOME_NAMES = (
@@ -39,7 +42,7 @@ def why_protected(path: Path, root: Path, own: Iterable[Path] = ()) -> str | Non
     parts = [part.casefold() for part in path.relative_to(root).parts]
     if _GIT in parts:
         return "part of git's own data"
-    if parts and parts[0] in NAMES:
+    if parts and (parts[0] in NAMES or not NESTED_NAMES.isdisjoint(parts)):
         return "a file that programs act on"
     if _is_setting_in_home(path, root):
         return "a file that the user's shell and session start from"

@@ -24,17 +24,25 @@ class Report:
     Attributes:
         reason: Why it is not a better one, "" when it is the best.
         program: What builds it, where that is a program.
+        is_complete: Whether all that it has to hide is known.
     """
 
     state: State
     network: bool = False
     reason: str = ""
     program: Path | None = None
+    is_complete: bool = True
 
     @property
     def holds(self) -> bool:
         """Whether commands run in a sandbox at all."""
         return self.state in _NAMES
+
+    @property
+    def hides_secrets(self) -> bool:
+        """Whether a command can read no secret in the workspace, and change no repository's."""
+        # Landlock cannot hide files in a folder that may be written.
+        return self.holds and self.state != "landlock" and self.is_complete
 
     @property
     def word(self) -> str:

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from agent_cli.sandbox import bwrap, denials, landlock_backend, seatbelt
+from agent_cli.sandbox.aftermath import clean_up
 from agent_cli.sandbox.bwrap import Bubblewrap
 from agent_cli.sandbox.candidate import Candidate
 from agent_cli.sandbox.confinement import Confinement
 from agent_cli.sandbox.placeholders import Placeholders
 from agent_cli.sandbox.places import Places
 from agent_cli.sandbox.policy import Policy, Rules
-from agent_cli.sandbox.probe import Canaries, Memory, fault
+from agent_cli.sandbox.probe import Canaries, CannotTryError, Memory, fault
 from agent_cli.sandbox.report import Report, SandboxMissing, State
 from agent_cli.sandbox.tripwire import Tripwire
 from agent_cli.system.logger import logger
@@ -116,10 +117,16 @@ class Sandbox:
         """Which sandbox is in force; None while that is being found out."""
         return self._report
 
-    def start(self) -> None:
-        """Begin to find out which sandbox works, beside the event loop."""
+    def start(self, tell: Callable[[Report], None] = lambda _report: None) -> None:
+        """Begin to find out which sandbox works, beside the event loop; *tell* what was found."""
         if self._report is None and self._probing is None:
             self._probing = in_background(self.probe)
+
+            def found(probing: "asyncio.Future[Report]") -> None:
+                if not probing.cancelled() and probing.exception() is None:
+                    tell(probing.result())
+
+            self._probing.add_done_callback(found)
 
     async def ready(self) -> Report:
         """Return which sandbox is in force, as soon as that is known."""
@@ -128,6 +135,16 @@ class Sandbox:
             assert self._probing is not None
             self._report = await asyncio.shield(self._probing)
         return self._report
+
+    async def outlook(self) -> Report:
+        """Return the report as it holds for the next command: whether secrets are hidden from it.
+
+        They are not if the workspace is too large to look through.
+        """
+        report = await self.ready()
+        if not report.hides_secrets:
+            return report
+        return replace(report, is_complete=await asyncio.to_thread(self._policy.is_complete))
 
     async def confine(self, cwd: Path) -> Confinement | None:
         """Return how the next command is started; None without a sandbox.
@@ -166,27 +183,39 @@ class Sandbox:
             self._places = None
 
     def probe(self) -> Report:
-        """Find the first sandbox that holds; blocks for as long as that takes."""
+        """Find the first sandbox that holds; blocks for as long as that takes.
+
+        One that could not be tried, because something was short, comes after those that hold and
+        before none at all: without it every user of the machine could switch the sandbox off.
+        """
         memory = Memory(self._state_dir / _MEMORY)
         reasons: list[str] = []
+        untried: Backend | None = None
         for backend in self._find(self._policy.roots, self._state_dir):
             if isinstance(backend, Candidate):
                 reasons.append(f"{backend.program}: {backend.refusal}")
                 continue
             key = self._key(backend)
             known = memory.knows(key)
-            reason = "" if known else self._fault(backend)
+            try:
+                reason = "" if known else self._fault(backend)
+            except CannotTryError as error:
+                reason = f"not tried: {error}"
+                untried = untried or backend
             if not reason:
                 if not known:
                     memory.keep(key)
-                self._backend = backend
                 if backend.state == "landlock" and not reasons:
                     reasons.append("no bubblewrap is installed")
-                return Report(
-                    backend.state, self._policy.network, "; ".join(reasons), backend.program
-                )
+                return self._use(backend, reasons)
             reasons.append(f"{backend.program or backend.state}: {reason}")
+        if untried:
+            return self._use(untried, reasons)
         return Report("none", reason="; ".join(reasons) or "no bubblewrap, and no Landlock")
+
+    def _use(self, backend: Backend, reasons: Sequence[str]) -> Report:
+        self._backend = backend
+        return Report(backend.state, self._policy.network, "; ".join(reasons), backend.program)
 
     def _fault(self, backend: Backend) -> str:
         bash = shutil.which("bash", path=os.defpath)
@@ -201,7 +230,7 @@ class Sandbox:
                     network=self._policy.network,
                 )
         except OSError as error:
-            return str(error)
+            raise CannotTryError(f"{self._state_dir}: {error.strerror}") from error
 
     def _confine(self, backend: Backend, cwd: Path) -> Confinement:
         if self._places is None or not self._places.exist():
@@ -212,12 +241,15 @@ class Sandbox:
             guarded += (*rules.read_only, *rules.missing)
             rules = replace(rules, missing=())
         tripwire = Tripwire(guarded)
+        before = self._policy.acting()
         held = self._placeholders.hold(rules.missing, rules.read_only)
         rules = replace(rules, read_only=tuple(dict.fromkeys((*rules.read_only, *held))))
 
         def release() -> Sequence[str]:
             self._placeholders.release(held)
             put_back = tripwire.restore()
+            self._policy.follow()
+            put_back += clean_up(before, self._policy.acting(), self._state_dir / "moved")
             for sentence in put_back:
                 # Of a command that ran on after its call, nobody reads the answer.
                 _log.warning("protected file changed", sentence=sentence)

@@ -1,4 +1,4 @@
-"""Where secrets and repositories lie in a workspace, kept up to date by one stat a directory."""
+"""Where secrets, repositories and settings lie below a folder; looks again at what changed."""
 
 import os
 import time
@@ -6,15 +6,43 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
-# Other people's code and generated files: many "keys" for tests, none of the user's.
-_SKIPPED = frozenset(
+from agent_cli.sandbox.protected import NESTED_NAMES
+from agent_cli.sandbox.token_files import holds_token
+
+# Other people's code and generated files. Their repositories and settings are nobody's concern, and
+# certificates that programs need lie there; secrets lie there too, copied or moved by a build.
+_GENERATED = frozenset(
     {
         *(".git", "node_modules", ".venv", "venv", "site-packages", "vendor", "target", "dist"),
         *("__pycache__", ".tox", ".nox", ".mypy_cache", ".ruff_cache", ".pytest_cache"),
     }
 )
-_DIRECTORIES_MAX = 5_000
+DIRECTORIES_MAX = 50_000
 _TICK_NS = 100_000_000
+_BARE_REPOSITORY = frozenset({"HEAD", "objects", "refs"})
+_MAY_BE_PUBLIC = (".pem", ".key")
+_PRIVATE = b"PRIVATE KEY"
+_KEY_BYTES_MAX = 1_000_000
+
+
+def never(_path: PurePath) -> bool:
+    """Return False: nothing is meant."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What tells a path's nature.
+
+    Attributes:
+        is_secret: Whether a path below the root, which begins with "/", names a secret.
+        is_hidden: Whether a rule keeps the real path from being read.
+        is_locked: Whether a rule keeps the real path from being changed.
+    """
+
+    is_secret: Callable[[PurePath], bool] = never
+    is_hidden: Callable[[PurePath], bool] = never
+    is_locked: Callable[[PurePath], bool] = never
 
 
 @dataclass(slots=True)
@@ -22,82 +50,175 @@ class Contents:
     """What was found, nearest to the root first.
 
     Attributes:
-        secrets: Real paths of the files that *is_secret* names.
+        secrets: Real paths of files and folders that nobody may read.
+        locked: Real paths of files and folders that nobody may change.
         git_folders: Of the repositories below the root; its own is not among them.
         git_files: What stands for such a folder in worktrees and submodules below the root.
+        git_pointers: The same and links named `.git`, at the root's own level too.
+        settings: Below the root's own level, files and folders that programs act on.
+        is_complete: Whether all of the folder was looked at.
+        is_changed: Whether a directory differs from the last time.
     """
 
     secrets: list[Path] = field(default_factory=list)
+    locked: list[Path] = field(default_factory=list)
     git_folders: list[Path] = field(default_factory=list)
     git_files: list[Path] = field(default_factory=list)
+    git_pointers: list[Path] = field(default_factory=list)
+    settings: list[Path] = field(default_factory=list)
+    is_complete: bool = True
+    is_changed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Directory:
     changed_ns: int
     secrets: tuple[Path, ...]
-    below: tuple[Path, ...]
+    locked: tuple[Path, ...]
+    below: tuple[str, ...]
     git_folders: tuple[Path, ...]
     git_files: tuple[Path, ...]
+    git_pointers: tuple[Path, ...]
+    settings: tuple[Path, ...]
 
 
 class SecretIndex:
-    """The files below a root that *is_secret* names, links followed to what they stand for."""
+    """What lies below a root; links are followed to the files they stand for, not to folders."""
 
-    def __init__(self, root: Path, is_secret: Callable[[PurePath], bool]) -> None:
+    def __init__(
+        self,
+        root: Path,
+        marks: Marks,
+        *,
+        directories_max: int = DIRECTORIES_MAX,
+        depth_max: int | None = None,
+    ) -> None:
+        """Look at nothing yet; *depth_max* 1 means the root alone."""
         self._root = root
-        self._is_secret = is_secret
-        self._known: dict[Path, _Directory] = {}
+        self._marks = marks
+        self._directories_max = directories_max
+        self._depth_max = depth_max
+        self._known: dict[str, _Directory] = {}
 
     def contents(self) -> Contents:
-        """Return what is there now.
-
-        Looks at 5,000 directories at most; what lies deeper in a larger tree is not found.
-        """
+        """Return what is there now; what lies beyond the limit of directories is not found."""
         found = Contents()
-        waiting = [self._root]
-        seen: dict[Path, _Directory] = {}
-        while waiting and len(seen) < _DIRECTORIES_MAX:
-            following: list[Path] = []
+        waiting = [str(self._root)]
+        seen: dict[str, _Directory] = {}
+        depth = 0
+        while waiting and depth != self._depth_max:
+            following: list[str] = []
             for path in waiting:
-                directory = self._directory(path)
-                if directory is not None:
-                    seen[path] = directory
-                    found.secrets += directory.secrets
-                    found.git_folders += directory.git_folders
-                    found.git_files += directory.git_files
-                    following += directory.below
-            waiting = following
+                if len(seen) >= self._directories_max:
+                    found.is_complete = False
+                    break
+                self._look_at(path, found, seen, following)
+            waiting = following if found.is_complete else []
+            depth += 1
+        found.is_changed = found.is_changed or len(seen) != len(self._known)
         self._known = seen
         return found
 
-    def _directory(self, path: Path) -> _Directory | None:
+    def _look_at(
+        self, path: str, found: Contents, seen: dict[str, _Directory], following: list[str]
+    ) -> None:
         try:
-            changed_ns = path.stat().st_mtime_ns
-            # Two changes within one tick of the clock have one time; so soon after, look again.
-            if time.time_ns() - changed_ns < _TICK_NS:
-                changed_ns = 0
-            known = self._known.get(path)
-            if known is not None and known.changed_ns == changed_ns != 0:
-                return known
-            with os.scandir(path) as entries:
-                listed = list(entries)
+            directory = self._directory(path)
+        except PermissionError:
+            # Its owner can open it again at any time, and then nobody knows what is in it.
+            found.secrets.append(Path(path))
+            return
         except OSError:
-            return None
-        folders = [Path(each.path) for each in listed if each.is_dir(follow_symlinks=False)]
-        git = [each for each in listed if each.name == ".git" and path != self._root]
+            return  # It is gone.
+        found.is_changed = found.is_changed or directory is not self._known.get(path)
+        seen[path] = directory
+        found.secrets += directory.secrets
+        found.locked += directory.locked
+        found.git_folders += directory.git_folders
+        found.git_files += directory.git_files
+        found.git_pointers += directory.git_pointers
+        found.settings += directory.settings
+        following += directory.below
+
+    def _directory(self, path: str) -> _Directory:
+        # No Path: this is done for every directory before every command.
+        changed_ns = os.stat(path).st_mtime_ns  # noqa: PTH116
+        # Two changes within one tick of the clock have one time; so soon after, look again.
+        if time.time_ns() - changed_ns < _TICK_NS:
+            changed_ns = 0
+        known = self._known.get(path)
+        if known is not None and known.changed_ns == changed_ns != 0:
+            return known
+        with os.scandir(path) as entries:
+            listed = list(entries)
+        inside = PurePath("/", os.path.relpath(path, self._root))
+        is_generated = not _GENERATED.isdisjoint(inside.parts)
+        folders = [entry for entry in listed if entry.is_dir(follow_symlinks=False)]
+        secrets = tuple(self._secrets(listed, inside, is_generated=is_generated))
+        hidden = {str(each) for each in secrets}
+        is_theirs = is_generated or path == str(self._root)
+        named_git = [each for each in listed if each.name == ".git" and not is_theirs]
+        is_bare = not is_theirs and {each.name for each in listed} >= _BARE_REPOSITORY
         return _Directory(
             changed_ns,
-            secrets=tuple(self._secrets(listed)),
-            below=tuple(each for each in folders if each.name not in _SKIPPED),
-            git_folders=tuple(Path(e.path) for e in git if e.is_dir(follow_symlinks=False)),
-            git_files=tuple(Path(e.path) for e in git if e.is_file(follow_symlinks=False)),
+            secrets=secrets,
+            locked=tuple(self._locked(listed)),
+            below=tuple(each.path for each in folders if each.path not in hidden),
+            git_folders=(
+                *(Path(each.path) for each in named_git if each.is_dir(follow_symlinks=False)),
+                *([Path(path)] if is_bare else []),
+            ),
+            git_files=tuple(
+                Path(each.path) for each in named_git if each.is_file(follow_symlinks=False)
+            ),
+            git_pointers=tuple(
+                Path(each.path)
+                for each in listed
+                if each.name == ".git" and not is_generated and _is_pointer(each)
+            ),
+            settings=tuple(
+                Path(each.path) for each in listed if each.name in NESTED_NAMES and not is_theirs
+            ),
         )
 
-    def _secrets(self, entries: "list[os.DirEntry[str]]") -> Iterator[Path]:
+    def _secrets(
+        self, entries: "list[os.DirEntry[str]]", inside: PurePath, *, is_generated: bool
+    ) -> Iterator[Path]:
         for entry in entries:
-            # Below the root only: a name above it is where the user chose to work.
-            inside = PurePath("/", os.path.relpath(entry.path, self._root))
-            # Not entry.is_dir: an error, if it is a link into somebody else's private directory.
-            if self._is_secret(inside) and not os.path.isdir(entry.path):  # noqa: PTH112
+            is_secret = self._is_secret_file(entry, inside)
+            if is_secret and is_generated:
+                is_secret = not _is_public(entry.path)
+            if is_secret or self._is_hidden(entry):
                 yield Path(os.path.realpath(entry.path))
+
+    def _is_hidden(self, entry: "os.DirEntry[str]") -> bool:
+        hides = self._marks.is_hidden
+        return hides is not never and hides(PurePath(entry.path))
+
+    def _is_secret_file(self, entry: "os.DirEntry[str]", inside: PurePath) -> bool:
+        # Below the root only: a name above it is where the user chose to work.
+        # Not entry.is_dir: an error, if it is a link into somebody else's private directory.
+        named = self._marks.is_secret(inside / entry.name) or holds_token(PurePath(entry.path))
+        return named and not os.path.isdir(entry.path)  # noqa: PTH112
+
+    def _locked(self, entries: "list[os.DirEntry[str]]") -> Iterator[Path]:
+        if self._marks.is_locked is not never:
+            for entry in entries:
+                if self._marks.is_locked(PurePath(entry.path)):
+                    yield Path(os.path.realpath(entry.path))
+
+
+def _is_pointer(entry: "os.DirEntry[str]") -> bool:
+    return entry.is_symlink() or entry.is_file(follow_symlinks=False)
+
+
+def _is_public(path: str) -> bool:
+    """Whether a file with a key's name holds certificates only, as libraries bring them."""
+    if not path.casefold().endswith(_MAY_BE_PUBLIC):
+        return False
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(_KEY_BYTES_MAX + 1)
+    except OSError:
+        return False
+    return len(content) <= _KEY_BYTES_MAX and _PRIVATE not in content

@@ -1,9 +1,18 @@
 """The sandbox as the program uses it: switched on by default, said by doctor, off on request."""
 
+import asyncio
+import os
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from agent_cli.app import parts
+from agent_cli.app.app import App
+from agent_cli.app.arguments import parse_arguments
+from agent_cli.app.startup import start
+from agent_cli.headless import run as headless
+from agent_cli.sandbox import Sandbox
 from tests.e2e.program import agent_cli
 from tests.messages_api import reply, serve_in_thread, tool_use
 
@@ -58,3 +67,27 @@ def test_doctor_says_which_sandbox_is_in_force() -> None:
     [line] = [line for line in agent_cli("doctor").stdout.splitlines() if " sandbox " in line]
 
     assert any(words in line for words in ("bubblewrap", "Landlock", "none available"))
+
+
+def test_one_shots_say_on_stderr_when_nothing_holds_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Threat 21: in a mode that asks for nothing, nobody would know."""
+    monkeypatch.setattr(parts, "Sandbox", partial(Sandbox, find=lambda *_places: ()))
+
+    assert "sandbox: none available" in warned_by_one_shot(monkeypatch, capfd)
+    monkeypatch.setenv("AGENT_CLI_SANDBOX__MODE", "off")
+    assert "sandbox" not in warned_by_one_shot(monkeypatch, capfd)
+
+
+def warned_by_one_shot(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> str:
+    """Let the program run a command in this process; return what is on stderr."""
+    use = tool_use("bash", {"command": "true"})
+    with serve_in_thread(reply(use), reply("Done.")) as api:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+        startup = start(parse_arguments(["-p", "go", *YOLO]), may_ask=False)
+        with Path(os.devnull).open() as nothing, monkeypatch.context() as patched:
+            patched.setattr("sys.stdin", nothing)
+            assert asyncio.run(headless.run("go", lambda: App(startup, one_shot=True))) == 0
+    return capfd.readouterr().err

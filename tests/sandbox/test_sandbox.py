@@ -1,6 +1,7 @@
 """Which sandbox is chosen, and what a session of commands in it leaves behind."""
 
 import asyncio
+import errno
 import json
 import os
 import stat
@@ -12,9 +13,12 @@ import pytest
 
 from agent_cli.sandbox import Confinement, Policy, Report, Sandbox, SandboxMissing, bwrap, policy
 from agent_cli.sandbox.bundled import bundled
+from agent_cli.sandbox.landlock import Grants, restrict_thread
 from agent_cli.sandbox.places import Places
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.sandbox import Backend, Mode, Release
+from agent_cli.sandbox.seccomp import filter_program
+from agent_cli.sandbox.sockets import cover
 from tests.sandbox.world import CANARY, World, git, machine, only, wait_for, world
 
 
@@ -126,7 +130,7 @@ def test_sentences_name_the_sandbox_and_its_limits() -> None:
     assert Report("bwrap", network=True).sentence == "bubblewrap, network allowed"
     assert "Landlock, no network, .env files" in Report("landlock", reason="no bwrap").sentence
     assert Report("landlock", reason="no bwrap").sentence.endswith("(no bwrap)")
-    assert Report("off").sentence.startswith("off:")
+    assert Report("off").sentence.startswith("off")
     assert [Report(state).holds for state in ("bwrap", "none", "off")] == [True, False, False]
 
 
@@ -447,3 +451,65 @@ def test_a_daemon_ends_with_its_command() -> None:
         marker = place.run("sleep 0.2; cat beat").stdout
 
         assert marker == last == (place.root / "beat").read_text()
+
+
+def out_of_processes(rules: Rules, places: Places, cwd: Path, release: Release) -> Confinement:
+    raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+
+def test_a_shortage_does_not_switch_the_sandbox_off(tmp_path: Path) -> None:
+    """Threat 21: any user of the machine can bring it about; what was not tried is not trusted
+    more than what holds, and not less than none.
+    """
+    tried = sandbox(tmp_path, Backend("bwrap", out_of_processes), Backend("landlock", broken))
+    report = tried.probe()
+    tried.close()
+
+    assert report.state == "bwrap"
+    assert "not tried: [Errno 11] Resource temporarily unavailable" in report.sentence
+    assert tried.probe().state == "bwrap", "it is not remembered as one that holds"
+
+
+def test_a_private_folder_of_another_user_does_not_cost_us_landlock(tmp_path: Path) -> None:
+    """Threat 21: root gives up its right to look into it before it grants what a command may read.
+
+    A folder with a socket was listed, because the socket is hidden, and so its neighbour was met.
+    """
+    with world("landlock") as place:
+        (place.base / "other" / "private" / "x").mkdir(parents=True)
+        grants = Grants(
+            readable=(Path("/usr"), Path("/bin"), Path("/lib"), place.base / "other/private/x"),
+            writable=(),
+            network=False,
+        )
+        (place.base / "other" / "private").chmod(0o000)
+        try:
+            with ThreadPoolExecutor(1) as thread:
+                thread.submit(restrict_thread, grants, filter_program() or b"").result()
+        finally:
+            (place.base / "other" / "private").chmod(0o700)
+
+
+def test_another_users_socket_is_hidden_by_what_that_user_cannot_remove(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 21: what is gone when the sandbox is built keeps it from being built."""
+    theirs = tmp_path / "home" / "deep" / "socket"
+    theirs.parent.mkdir(parents=True)
+    theirs.touch()
+    me = os.geteuid()
+    states = {path: path.stat() for path in (*theirs.parents, theirs)}
+
+    def stat_of(path: Path) -> os.stat_result:
+        found = list(states[path])
+        if path.is_relative_to(tmp_path / "home"):
+            found[4] = me + 1
+        else:
+            found[0], found[4] = 0o40755, me
+        return os.stat_result(found)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "stat", stat_of)
+        covers = [cover(theirs), cover(tmp_path)]
+
+    assert covers == [tmp_path / "home", tmp_path]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.sandbox import Confinement, Policy, Sandbox, State
+from agent_cli.sandbox import Confinement, PathRules, Policy, Sandbox, State
 from agent_cli.sandbox.bwrap import REPLACED
 from agent_cli.sandbox.sandbox import Backend, Mode, backends
 from agent_cli_tools.secret_files import is_secret
@@ -57,7 +57,12 @@ class World:
 
 @contextmanager
 def world(
-    state: State, *, mode: Mode = "auto", network: bool = False, extra: Sequence[Path] = ()
+    state: State,
+    *,
+    mode: Mode = "auto",
+    network: bool = False,
+    extra: Sequence[Path] = (),
+    rules: Callable[[Path], PathRules] = lambda _root: PathRules(),
 ) -> Iterator[World]:
     """Yield a world with the sandbox *state*; skip where this machine has none."""
     _CACHE.mkdir(exist_ok=True)
@@ -74,7 +79,14 @@ def world(
     (home / "files" / "letter").write_text("dear\n")
     _repository(root)
     own = home / ".local" / "state" / "agent-cli"
-    policy = Policy((root, *extra), home=home, own=(own,), is_secret=is_secret, network=network)
+    policy = Policy(
+        (root, *extra),
+        home=home,
+        own=(own,),
+        is_secret=is_secret,
+        path_rules=rules(root),
+        network=network,
+    )
     sandbox = Sandbox(policy, mode=mode, state_dir=own, find=lambda *places: only(state, *places))
     try:
         report = asyncio.run(sandbox.ready())

@@ -16,6 +16,7 @@ from typing import BinaryIO, Protocol
 from agent_cli.contracts.errors import ToolError
 from agent_cli.sandbox.own_folder import OwnFolder
 from agent_cli.sandbox.protected import why_protected
+from agent_cli.sandbox.token_files import holds_token
 from agent_cli_tools.atomic_write import write_atomic
 from agent_cli_tools.secret_files import is_linked_secret, is_secret
 from agent_cli_tools.textio import failure
@@ -108,7 +109,7 @@ class Workspace:
                 f"{given} is outside the workspace. Use paths below {self._shown_dirs()};"
                 " the user can add a directory with --add-dir."
             )
-        if is_secret(named) or is_secret(real):
+        if is_secret(named) or is_secret(real) or holds_token(real):
             raise _holds_secrets(given)
         if to_write:
             self._refuse_protected(given, real)

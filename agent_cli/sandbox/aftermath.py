@@ -1,0 +1,107 @@
+"""Takes from what a command made that which would make programs act later.
+
+What existed before is mounted read-only. What a command makes, in folders nobody could name before,
+can only be looked at when it has ended: a repository with hooks, settings of an editor in a folder
+below. Nothing is deleted: it is moved to a folder of this program, and the answer says where.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_cli.sandbox.git_config import harmless
+from agent_cli.system.aside import move_aside
+
+_POINTER = "gitdir:"
+_CONFIG_BYTES_MAX = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """What makes programs act, at one moment.
+
+    Attributes:
+        git: Configuration and hooks of repositories.
+        pointers: `.git` files and links, which say where a repository lies.
+        others: Settings, and files that a rule keeps from being changed.
+    """
+
+    git: frozenset[Path]
+    pointers: frozenset[Path]
+    others: frozenset[Path]
+
+
+def clean_up(before: Acting, after: Acting, aside: Path) -> Iterator[str]:
+    """Move what is new to *aside*; yield a sentence about each path.
+
+    A repository keeps the part of its configuration that starts no program.
+    """
+    pointed = {
+        folder / name
+        for pointer in after.pointers - before.pointers
+        if (folder := _pointed_at(pointer))
+        for name in ("config", "hooks", "config.worktree")
+    }
+    new = {*(after.git - before.git), *(pointed - before.git)}
+    for path in sorted(new):
+        yield from _reported(path, aside, _offending)
+    for path in sorted(after.others - before.others):
+        yield from _reported(path, aside, lambda each: [each])
+
+
+def _reported(path: Path, aside: Path, offending: Callable[[Path], list[Path]]) -> Iterator[str]:
+    for each in offending(path):
+        kept = harmless(_read(each)) if each.name == "config" and not each.is_symlink() else None
+        try:
+            moved = move_aside(each, aside)
+            if kept:
+                _write(each, kept)
+        except OSError as error:
+            yield f"{each} makes programs act, and could not be moved away: {error.strerror}"
+        else:
+            rest = "; the part of it that starts no program stays" if kept else ""
+            yield f"{each} makes programs act, so it was moved to {moved}{rest}"
+
+
+def _offending(path: Path) -> list[Path]:
+    """Return what of the new *path*, a part of a repository, makes git start programs."""
+    if not os.path.lexists(path):
+        return []
+    if path.is_symlink():
+        return [path]
+    match path.name:
+        case "hooks" if path.is_dir():
+            return [each for each in sorted(path.iterdir()) if each.suffix != ".sample"]
+        case "config":
+            text = _read(path)
+            return [path] if harmless(text) != text else []
+        case "commondir" if path.parent.parent.name == "worktrees":
+            leads_to = os.path.realpath(path.parent / _read(path).strip())
+            return [path] if leads_to != os.path.realpath(path.parents[2]) else []
+        case "commondir" | "config.worktree":
+            return [path]
+    return []
+
+
+def _pointed_at(pointer: Path) -> Path | None:
+    """Return the real folder a `.git` file or link names."""
+    if pointer.is_symlink():
+        return Path(os.path.realpath(pointer))
+    named = _read(pointer).strip()
+    if not named.startswith(_POINTER):
+        return None
+    return Path(os.path.realpath(pointer.parent / named.removeprefix(_POINTER).strip()))
+
+
+def _read(path: Path) -> str:
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        return file.read(_CONFIG_BYTES_MAX).decode(errors="surrogateescape")
+    return ""
+
+
+def _write(path: Path, text: str) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, 0o644), "wb") as file:
+        file.write(text.encode(errors="surrogateescape"))

@@ -1,0 +1,63 @@
+"""The part of git's configuration that starts no program; git itself is not run.
+
+Source: git-config(1). What is not known to be harmless is not kept.
+"""
+
+import re
+
+_SECTION = re.compile(
+    r'\s*\[\s*(?P<name>[A-Za-z0-9.-]+)(?:\s+"(?:[^"\\\n]|\\["\\])*")?\s*\]\s*(?:[#;].*)?'
+)
+_ENTRY = re.compile(r"\s*(?P<key>[A-Za-z][A-Za-z0-9-]*)\s*(?:=(?P<value>.*))?")
+_HARMLESS = {
+    "core": frozenset(
+        {
+            *("repositoryformatversion", "filemode", "bare", "logallrefupdates", "ignorecase"),
+            *("precomposeunicode", "symlinks", "autocrlf", "eol", "safecrlf", "worktree"),
+            *("sparsecheckout", "sparsecheckoutcone", "abbrev", "quotepath", "longpaths"),
+        }
+    ),
+    "remote": frozenset(
+        {*("url", "pushurl", "fetch", "push", "mirror", "prune", "tagopt"), "promisor"}
+        | {"partialclonefilter", "skipdefaultupdate", "skipfetchall"}
+    ),
+    "branch": frozenset({"remote", "pushremote", "merge", "rebase", "description"}),
+    "submodule": frozenset({"url", "active", "branch", "ignore"}),
+    "extensions": frozenset(
+        {"objectformat", "partialclone", "refstorage", "worktreeconfig", "compatobjectformat"}
+    ),
+    "user": frozenset({"name", "email"}),
+    "init": frozenset({"defaultbranch"}),
+    "pull": frozenset({"rebase", "ff"}),
+    "push": frozenset({"default", "autosetupremote"}),
+    "fetch": frozenset({"prune"}),
+    "color": frozenset({"ui"}),
+    "gc": frozenset({"auto"}),
+}
+
+
+def harmless(text: str) -> str:
+    """Return *text* without the lines that may make git start a program or read another file."""
+    kept: list[str] = []
+    known: frozenset[str] = frozenset()
+    continues = False
+    # Only a line feed ends a line for git, and not all that does for Python.
+    for line in re.findall(r"[^\n]*\n|[^\n]+", text):
+        bare = line.removesuffix("\n").removesuffix("\r")
+        was_continued, continues = continues, bare.endswith("\\")
+        section, entry = _SECTION.fullmatch(bare), _ENTRY.fullmatch(bare)
+        if was_continued or continues:
+            continue  # A value over several lines: none of the harmless ones needs that.
+        if section:
+            known = _HARMLESS.get(section["name"].casefold(), frozenset())
+            kept.append(line)
+        elif bare.lstrip().startswith("["):
+            known = frozenset()  # A header that is not understood.
+        elif _says_nothing(bare) or (entry and entry["key"].casefold() in known):
+            kept.append(line)
+    return "".join(kept)
+
+
+def _says_nothing(line: str) -> bool:
+    text = line.strip(" \t")
+    return not text or text[0] in "#;"

@@ -1,0 +1,58 @@
+"""Moves a file out of the way without losing it, also while somebody swaps the folders above it."""
+
+import errno
+import os
+import shutil
+import time
+from pathlib import Path
+
+_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC if hasattr(os, "O_PATH") else 0
+
+
+def move_aside(path: Path, folder: Path) -> Path:
+    """Move *path*, never what it links to, into a new folder below *folder*; return where to.
+
+    Raises:
+        OSError: It is gone, its folder is not the real one any more, or it cannot be moved.
+    """
+    target = _new_folder(folder) / path.name
+    try:
+        if _FOLDER:
+            _move_in(path, target)
+        else:
+            shutil.move(path, target)
+    except OSError:
+        target.parent.rmdir()
+        raise
+    return target
+
+
+def _move_in(path: Path, target: Path) -> None:
+    parent = os.open(path.parent, _FOLDER)
+    try:
+        # A folder above may be a link by now, into somebody's home.
+        there = Path(os.readlink(f"/proc/self/fd/{parent}"))  # noqa: PTH115 - as it is
+        if there != path.parent:
+            raise OSError(errno.ESTALE, f"{path.parent} leads to {there}")
+        try:
+            os.rename(path.name, target, src_dir_fd=parent)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            shutil.move(f"/proc/self/fd/{parent}/{path.name}", target)
+    finally:
+        os.close(parent)
+
+
+def _new_folder(folder: Path) -> Path:
+    """Create the next folder of this second: names that sort by time, and tell it."""
+    now = time.strftime("%Y-%m-%dT%H-%M-%S")
+    number = 1
+    while True:
+        made = folder / (now if number == 1 else f"{now}.{number}")
+        try:
+            made.mkdir(mode=0o700, parents=True)
+        except FileExistsError:
+            number += 1
+        else:
+            return made

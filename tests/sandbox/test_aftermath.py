@@ -1,0 +1,134 @@
+"""What a command made that would make programs act later is moved away when it has ended."""
+
+import contextlib
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agent_cli.sandbox.git_config import harmless
+from agent_cli.system.aside import move_aside
+from tests.sandbox.world import git, world
+
+EVIL = "[core]\n\tfsmonitor = touch ran; false\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git init -q new",
+        "git init -q new && cp -r new/.git new/git && rm -r new/.git && ln -s git new/.git",
+        "git init -q new && mv new/.git node_modules && echo gitdir: ../node_modules > new/.git",
+        "git init -q --bare new",
+    ],
+)
+def test_a_repository_made_by_a_command_starts_no_program(command: str) -> None:
+    """Threat 11: its hooks and its configuration are the command's, and git runs them later."""
+    with world("bwrap") as place:
+        ran = place.base / "ran"
+        spies = (
+            f"for each in $(find . -path ./.git -prune -o -name config -print); do"
+            f" printf '[core]\\n\\tfsmonitor = touch {ran}; false\\n\\tpager = touch {ran}\\n"
+            f"\\thooksPath = /x\\n' >> $each; hook=${{each%config}}hooks/post-commit;"
+            f" echo 'touch {ran}' > $hook; chmod +x $hook; done"
+        )
+
+        output = place.output(f"{command}; {spies}; find . -name post-commit")
+        assert "post-commit" in output, output
+        new = place.root / "new"
+        for arguments in (["status"], ["log"], ["commit", "--allow-empty", "-qm", "x"]):
+            # A bare repository has no status, and nothing to commit to.
+            with contextlib.suppress(subprocess.CalledProcessError):
+                git(new, *arguments)
+
+        assert not ran.exists()
+        assert any("post-commit makes programs act" in line for line in place.put_back)
+        assert any("the part of it that starts no program stays" in line for line in place.put_back)
+
+
+def test_a_clone_into_the_workspace_keeps_its_remote(tmp_path: Path) -> None:
+    """What a person wants of it works on."""
+    with world("bwrap") as place:
+        output = place.output("git clone -q . copy && cd copy && git remote -v && git branch -vv")
+
+        assert "origin" in output, output
+        assert place.put_back == []
+        git(place.root / "copy", "fetch")
+
+
+def test_a_worktree_made_by_a_command_stays() -> None:
+    with world("bwrap") as place:
+        output = place.output("git worktree add -q tree && git -C tree status")
+
+        assert "On branch tree" in output, output
+        assert place.put_back == []
+        git(place.root / "tree", "status")
+
+
+def test_settings_below_the_root_are_protected_and_new_ones_moved_away() -> None:
+    """Threat 10: a part of the repository is opened as a project of its own."""
+    with world("bwrap") as place:
+        there = place.root / "web" / ".vscode"
+        there.mkdir(parents=True)
+
+        output = place.output(
+            "echo x > web/.vscode/tasks.json; mkdir -p api/.vscode; echo x > api/.vscode/tasks.json"
+        )
+
+        assert "web/.vscode/tasks.json: Read-only file system" in output
+        assert list(there.iterdir()) == []
+        assert not (place.root / "api" / ".vscode").exists()
+        [sentence] = place.put_back
+        moved = Path(sentence.rpartition(" moved to ")[2])
+        assert (moved / "tasks.json").read_text() == "x\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ('[remote "origin"]\n\turl = x\n\tfetch = +y\n', None),
+        ("[core]\n\tbare = false\n# note\n; note\n\n", None),
+        (EVIL, "[core]\n"),
+        ("[core] fsmonitor = x\n", ""),
+        ("[core]\n\tbare = false \\\n\tfsmonitor = x\n", "[core]\n"),
+        ("[core]\n\tbare = false\\\\\\\n\tfsmonitor = x\n", "[core]\n"),
+        ("[CORE]\r\n\tFSMonitor = x\r\n\tBare = true\r\n", "[CORE]\r\n\tBare = true\r\n"),
+        ("[include]\n\tpath = evil\n", "[include]\n"),
+        ('[includeIf "gitdir:/"]\n\tpath = evil\n', '[includeIf "gitdir:/"]\n'),
+        ("[alias]\n\tst = !x\n[user]\n\tname = n\n", "[alias]\n[user]\n\tname = n\n"),
+        ('[remote "o"]\n\tuploadpack = x\n', '[remote "o"]\n'),
+        ('[core "x"]\n\u2028\tfsmonitor = x\n', '[core "x"]\n'),
+        ("[core]\x0cfsmonitor = x\n\tbare = true\n", ""),
+        ("\ufeff[core]\n\tbare = true\n", ""),
+    ],
+)
+def test_only_harmless_configuration_is_kept(text: str, kept: str | None) -> None:
+    assert harmless(text) == (text if kept is None else kept)
+
+
+def test_what_is_moved_aside_is_kept_under_its_name(tmp_path: Path) -> None:
+    first, second = tmp_path / "a" / "x", tmp_path / "b" / "x"
+    for path in (first, second):
+        path.parent.mkdir()
+    first.symlink_to("nowhere")
+    second.write_text("mine")
+
+    moved = [move_aside(path, tmp_path / "aside") for path in (first, second)]
+
+    assert moved[0].is_symlink()
+    assert moved[1].read_text() == "mine"
+    assert moved[0].parent != moved[1].parent
+    assert not first.is_symlink()
+
+
+def test_nothing_is_moved_through_a_link_that_came_in_between(tmp_path: Path) -> None:
+    """Threat 3: a command in the background swaps the folder for a link into the home."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / ".vscode").mkdir()
+    (tmp_path / "sub").symlink_to("home")
+
+    with pytest.raises(OSError):
+        move_aside(tmp_path / "sub" / ".vscode", tmp_path / "aside")
+
+    assert (tmp_path / "home" / ".vscode").is_dir()
+    assert list((tmp_path / "aside").iterdir()) == []

@@ -1,0 +1,257 @@
+"""Secrets stay hidden wherever they lie, by whatever name, and whatever a command did to them."""
+
+import os
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from agent_cli.contracts.errors import ToolError
+from agent_cli.policies.permission_rules import RuleSet, parse_rule
+from agent_cli.sandbox import PathRules
+from agent_cli.sandbox.other_names import OtherNames
+from agent_cli.sandbox.secret_index import Marks, SecretIndex
+from agent_cli_tools import Workspace
+from agent_cli_tools.secret_files import is_secret
+from tests.e2e.program import agent_cli
+from tests.messages_api import reply, serve_in_thread, tool_use
+from tests.sandbox.world import CANARY, world
+
+
+def denied(*written: str) -> Callable[[Path], PathRules]:
+    """Return what the rules *written* mean for commands."""
+
+    def path_rules(root: Path) -> PathRules:
+        rules = RuleSet(deny=tuple(parse_rule(each.format(root=root)) for each in written))
+        return PathRules(
+            hides=lambda path: rules.hides(path, root),
+            locks=lambda path: rules.locks(path, root),
+            elsewhere=tuple(rules.hidden_elsewhere(root)),
+        )
+
+    return path_rules
+
+
+def secret(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{CANARY}\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    "rule", ["read(priv/**)", "read(priv/a.txt)", "read(priv)", "read({root}/priv/**)", "read(/**)"]
+)
+def test_a_rule_about_reading_binds_commands(rule: str) -> None:
+    """Threat 4: with a slash and without, relative and absolute."""
+    with world("bwrap", rules=denied(rule)) as place:
+        secret(place.root / "priv" / "a.txt")
+
+        output = place.output("cat priv/a.txt; grep -r CANARY priv; echo ran")
+
+        assert CANARY not in output
+        assert "ran" in output
+
+
+def test_a_rule_about_reading_outside_the_workspace_binds_commands() -> None:
+    """Threat 4: as a whole folder, and by a pattern in it."""
+
+    def outside(rule: str, root: Path) -> PathRules:
+        return denied(rule.format(base=root.parent))(root)
+
+    for rule in ("read({base}/notes/**)", "read({base}/notes/*.txt)", "read({base}/n*/a.txt)"):
+        with world("bwrap", rules=partial(outside, rule)) as place:
+            secret(place.base / "notes" / "a.txt")
+
+            assert CANARY not in place.output("cat ../notes/a.txt")
+
+
+@pytest.mark.parametrize("command", ["cat priv/a.txt", "grep -r CANARY priv"])
+def test_the_program_binds_commands_by_rules_with_a_slash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """Threat 4, C19: as the user writes it, in a mode that asks for nothing."""
+    monkeypatch.chdir(tmp_path)
+    secret(tmp_path / "priv" / "a.txt")
+
+    with serve_in_thread(reply(tool_use("bash", {"command": command})), reply("Done.")) as api:
+        run = agent_cli(
+            *("-p", "go", "--permission-mode", "yolo", "--deny", "read(priv/**)"), api=api
+        )
+
+    assert run.code in (0, 3), run.stderr
+    assert CANARY not in str(api.requests[-1].body["messages"])
+
+
+@pytest.mark.parametrize(
+    "command", ["echo x >> locked.txt", "rm -f locked.txt", "mv new locked.txt"]
+)
+def test_a_rule_about_editing_binds_commands(command: str) -> None:
+    with world("bwrap", rules=denied("edit(locked.txt)")) as place:
+        (place.root / "locked.txt").write_text("mine")
+        (place.root / "new").write_text("theirs")
+
+        place.run(command)
+
+        assert (place.root / "locked.txt").read_text() == "mine"
+
+
+def test_what_a_rule_keeps_from_being_changed_is_not_made_either() -> None:
+    with world("bwrap", rules=denied("edit(*.lock)")) as place:
+        place.run("mkdir sub; echo x > sub/new.lock; echo y > sub/other")
+
+        assert [path.name for path in (place.root / "sub").iterdir()] == ["other"]
+        [sentence] = place.put_back
+        assert "new.lock" in sentence
+
+
+@pytest.mark.parametrize(
+    "folder", ["dist", "vendor", "node_modules/x", "venv/lib", "target", ".git"]
+)
+def test_secrets_in_generated_folders_are_hidden(folder: str) -> None:
+    """Threat 4: a build copies them there."""
+    with world("bwrap") as place:
+        secret(place.root / folder / ".env")
+        (place.root / folder / "k.pem").write_text(f"-----BEGIN PRIVATE KEY-----\n{CANARY}\n")
+        (place.root / folder / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\npublic\n")
+
+        output = place.output(f"grep -r CANARY {folder}; cat {folder}/.env {folder}/*.pem")
+
+        assert CANARY not in output
+        assert ("public" in output) is True, "programs need the certificates they bring"
+
+
+def test_a_secret_stays_hidden_where_a_command_moves_it() -> None:
+    """Threat 4: inside the sandbox the mask goes along; the next command gets new masks."""
+    with world("bwrap", rules=denied("read(priv/**)")) as place:
+        secret(place.root / "config" / "prod" / "k.pem")
+        secret(place.root / "priv" / "a.txt")
+        (place.root / "dist").mkdir()
+
+        output = place.output(
+            "mv config dist/c && cat dist/c/prod/k.pem; mv priv pub; cat pub/a.txt"
+        )
+        output += place.output("cat dist/c/prod/k.pem pub/a.txt")
+        output += place.output("mv pub pub2; mv dist d2; cat pub2/a.txt")
+        output += place.output("cat pub2/a.txt d2/c/prod/k.pem")
+
+        assert CANARY not in output
+        assert (place.root / "d2" / "c" / "prod" / "k.pem").read_text() == f"{CANARY}\n"
+
+
+def test_a_hard_link_of_a_secret_is_the_secret() -> None:
+    """Threats 2 and 4: of one in the workspace, of one that a rule names, of one in the home."""
+    with world("bwrap", rules=denied("read(secret.txt)")) as place:
+        root = place.root
+        for number, path in enumerate(
+            (root / ".env", secret(root / "secret.txt"), place.home / ".ssh" / "id_ed25519")
+        ):
+            (root / f"notes{number}.txt").hardlink_to(path)
+
+        output = place.output("cat notes0.txt notes1.txt notes2.txt")
+
+        assert CANARY not in output
+        assert output.count("Permission denied") == 3
+
+
+def test_a_folder_that_cannot_be_looked_into_is_hidden() -> None:
+    """Threat 4: a command closes it for us, and opens it again in the next call."""
+    if os.geteuid() == 0:
+        return  # Root looks into everything.
+    with world("bwrap") as place:
+        secret(place.root / "config" / ".env")
+        place.run("chmod 000 config")
+
+        output = place.output("chmod 700 config; cat config/.env")
+        (place.root / "config").chmod(0o700)
+
+        assert CANARY not in output
+
+
+def test_thousands_of_folders_do_not_push_a_known_secret_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Threat 4: what was found once stays hidden although the search ends before it."""
+    with world("bwrap") as place:
+        monkeypatch.setattr(place.sandbox._policy._inside[0], "_directories_max", 50)
+        secret(place.root / "config" / "prod" / ".env")
+        for folder in (place.root / ".git").rglob("*"):
+            if folder.name in {"info", "refs", "branches"}:
+                (folder / "x").mkdir(exist_ok=True)
+
+        place.run("for i in $(seq 100); do mkdir a$i; done")
+
+        assert CANARY not in place.output("cat config/prod/.env")
+
+
+async def test_a_tree_too_large_to_look_through_is_not_called_masked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Threat 4: then folders are searched before a command may read them unasked."""
+    policy = pytest.importorskip("agent_cli.sandbox").Policy
+    root = Path.cwd() / "ws"
+    for number in range(10):
+        (root / str(number)).mkdir(parents=True)
+    made = policy((root,), home=Path.cwd(), own=(), is_secret=is_secret)
+    assert made.is_complete()
+
+    monkeypatch.setattr(made._inside[0], "_directories_max", 10)
+
+    assert not made.is_complete()
+
+
+def test_the_index_tells_whether_it_saw_everything(tmp_path: Path) -> None:
+    for number in range(3):
+        secret(tmp_path / str(number) / ".env")
+
+    few = SecretIndex(tmp_path, Marks(is_secret), directories_max=3).contents()
+    all_of_it = SecretIndex(tmp_path, Marks(is_secret), directories_max=4).contents()
+    shallow = SecretIndex(tmp_path, Marks(is_secret), depth_max=1).contents()
+
+    assert (few.is_complete, len(few.secrets)) == (False, 2)
+    assert (all_of_it.is_complete, len(all_of_it.secrets)) == (True, 3)
+    assert (shallow.is_complete, shallow.secrets) == (True, [])
+
+
+def test_a_moved_file_is_found_and_a_deleted_ones_number_is_not(tmp_path: Path) -> None:
+    """The number of a deleted file is soon another's."""
+    names = OtherNames([tmp_path])
+    moved, deleted = secret(tmp_path / "a"), secret(tmp_path / "b")
+    names.remember([moved, deleted], is_changed=True)
+
+    (tmp_path / "sub").mkdir()
+    moved.rename(tmp_path / "sub" / "a")
+    number = deleted.stat().st_ino
+    deleted.unlink()
+    for each in range(50):
+        (tmp_path / f"other{each}").write_text("something else")
+        if (tmp_path / f"other{each}").stat().st_ino == number:
+            break
+    names.follow()
+
+    assert names.known() == [tmp_path / "sub" / "a"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "holds"),
+    [
+        (".npmrc", f"//registry.npmjs.org/:_authToken={CANARY}\n", True),
+        (".npmrc", f"_auth = {CANARY}\n", True),
+        (".npmrc", "//registry.npmjs.org/:_authToken=${NPM_TOKEN}\nsave-exact=true\n", False),
+        (".yarnrc.yml", f'npmAuthToken: "{CANARY}"\n', True),
+        (".yarnrc.yml", "nodeLinker: node-modules\n", False),
+        ("pip.conf", f"[global]\nindex-url = https://user:{CANARY}@example.com/simple\n", True),
+        ("pip.conf", "[global]\nindex-url = https://example.com/simple\n", False),
+    ],
+)
+def test_a_package_managers_settings_are_hidden_if_they_hold_a_token(
+    name: str, text: str, holds: bool
+) -> None:
+    """Threat 4: in most projects they hold none, and the package manager needs them."""
+    with world("bwrap") as place:
+        (place.root / name).write_text(text)
+
+        assert (place.output(f"cat {name}") == text) is not holds
+        with nullcontext() if not holds else pytest.raises(ToolError, match="may hold secrets"):
+            Workspace(place.root).resolve(name)
