@@ -71,7 +71,11 @@ class App:
         self._plugins = parts.plugins(startup, warn=self._warn, one_shot=one_shot)
         self._command_files = parts.command_files(startup)
         self._sandbox = parts.sandbox(startup)
-        self._builtin_tools = builtin_tools(self._workspace, self._sandbox)
+        self._builtin_tools = builtin_tools(
+            self._workspace,
+            self._sandbox,
+            result_chars_max=settings.history.max_tool_result_chars,
+        )
         self._compaction = parts.compaction(startup, self._provider.stream)
         self.permissions = parts.permissions(startup, self._sandbox)
         self.agent = Agent(self._config())

@@ -33,11 +33,16 @@ CALL_AGAIN: Final = " Correct it and call again."
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool answers: `content` (text and images) for the model, `details` for the screen."""
+    """What a tool answers: `content` (text and images) for the model, `details` for the screen.
+
+    Attributes:
+        full_chars: Characters of the whole text, where the text in `content` is an excerpt of it.
+    """
 
     content: tuple[Block, ...]
     details: Json = None
     is_error: bool = False
+    full_chars: int | None = None
 
     @classmethod
     def of(cls, text: str, details: Json = None) -> "ToolResult":

@@ -1,7 +1,12 @@
-"""The last cap on a tool's result: what is too long for the history is cut, and says so."""
+"""The last cap on a tool's result: what is too long for the history is cut, and says so.
+
+A tool that chose an excerpt itself (`full_chars`) gets the same notice with the size of the whole.
+"""
+
+from dataclasses import replace
 
 from agent_cli.contracts.events import EventSink, Notice, ToolCall
-from agent_cli.contracts.timeline import Block
+from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.tooling import ToolResult
 
 DEFAULT_LIMIT_CHARS = 40_000
@@ -24,16 +29,18 @@ class Truncation:
     def __call__(self, call: ToolCall, result: ToolResult) -> ToolResult:
         """Return *result* within the limit; one that was cut costs one warning."""
         length = len(result.text)
-        if not self._limit or length <= self._limit:
+        shown = min(length, self._limit or length)
+        total = length if result.full_chars is None else max(length, result.full_chars)
+        if shown == total:
             return result
-        self._emit(
-            Notice(
-                "warning",
-                f"the result of {call.name} was cut to {self._limit:,} of {length:,} characters",
-            )
-        )
-        content = _cut(result.content, self._limit, _notice(call.name, self._limit, length))
-        return ToolResult(content, result.details, result.is_error)
+        warning = f"the result of {call.name} was cut to {shown:,} of {total:,} characters"
+        self._emit(Notice("warning", warning))
+        notice = _notice(call.name, shown, total)
+        if shown < length:
+            content = _cut(result.content, shown, notice)
+        else:
+            content = (*result.content, text_block(notice))
+        return replace(result, content=content)
 
 
 def _cut(content: tuple[Block, ...], limit: int, notice: str) -> tuple[Block, ...]:

@@ -1,5 +1,6 @@
 """What keeps a long conversation small: truncation, trimming, compaction, and rounds."""
 
+import re
 from typing import Any
 
 from tests.e2e.program import Finished, agent_cli, results_in, said_by_user, text_of
@@ -47,17 +48,21 @@ def summarising(api: FakeMessagesApi) -> list[Payload]:
 
 def test_a_result_over_the_limit_is_cut_with_the_exact_notice() -> None:
     """S1-34, S1-35, S1-36: the real length, thousands separators, the tool's name; one warning."""
-    with serve_in_thread(
-        reply(tool_use("bash", {"command": "printf 'x%.0s' $(seq 3000)"})), reply("Long.")
-    ) as api:
+    command = "head -c 120000 /dev/zero | tr '\\0' Q"
+    with serve_in_thread(reply(tool_use("bash", {"command": command})), reply("Long.")) as api:
         run = agent_cli("-p", "go", *YOLO, api=api, AGENT_CLI_HISTORY__MAX_TOOL_RESULT_CHARS="1500")
 
     text = text_of(results_in(api.requests[1].body)[0])
-    shown, _, notice = text.partition("\n\n[")
-    assert len(shown) == 1500
-    assert notice.startswith("OUTPUT TRUNCATED: Showing 1,500 of 3,0")
-    assert notice.endswith(" characters from bash]")
-    assert len([line for line in run.stderr.splitlines() if "was cut to 1,500" in line]) == 1
+    shown, _, notice = text.rpartition("\n\n[OUTPUT TRUNCATED: ")
+    gap = re.search(r"\n(\[… .* characters left out; .*\])\n", shown)
+    ending = shown[shown.rindex("\n[exit 0 · ") :]
+    assert gap
+    total = 120_000 + len(ending)
+    assert 1_200 < len(shown) <= 1_500
+    assert shown.count("Q") + int(gap[1][3:].partition(" ")[0].replace(",", "")) == 120_000
+    assert notice == f"Showing {len(shown):,} of {total:,} characters from bash]"
+    [warning] = [line for line in run.stderr.splitlines() if "was cut to" in line]
+    assert warning == f"the result of bash was cut to {len(shown):,} of {total:,} characters"
 
 
 def test_old_messages_are_left_out_by_count_with_a_warning() -> None:

@@ -60,6 +60,28 @@ def test_the_notice_is_there_when_the_limit_falls_between_two_blocks() -> None:
     assert result.text.startswith("a" * 10 + "\n\n[OUTPUT TRUNCATED: Showing 10 of 11 ")
 
 
+def test_an_excerpt_that_fits_says_how_much_there_was() -> None:
+    """S1-35, S1-36: the tool chose what to leave out; cut once, with the real size."""
+    listener = Listener()
+    excerpt = ToolResult((text_block("head … tail"), IMAGE), {"exit": 0}, full_chars=120_000)
+
+    result = Truncation(listener, limit_chars=1_000)(CALL, excerpt)
+
+    notice = "\n\n[OUTPUT TRUNCATED: Showing 11 of 120,000 characters from bash]"
+    assert result == ToolResult((*excerpt.content, text_block(notice)), {"exit": 0}, False, 120_000)
+    assert listener.warnings == ["the result of bash was cut to 11 of 120,000 characters"]
+
+
+def test_an_excerpt_over_the_limit_is_cut_and_says_how_much_there_was() -> None:
+    """S1-35: an excerpt that had no room in a tiny limit."""
+    excerpt = ToolResult((text_block("x" * 30),), full_chars=120_000)
+
+    result = Truncation(Listener(), limit_chars=20)(CALL, excerpt)
+
+    notice = "\n\n[OUTPUT TRUNCATED: Showing 20 of 120,000 characters from bash]"
+    assert result.text == "x" * 20 + notice
+
+
 def test_each_truncated_result_costs_one_warning() -> None:
     """S1-36: one line per truncated result, none for the others."""
     listener = Listener()

@@ -123,7 +123,7 @@ async def test_fifty_megabytes_of_output_need_little_memory(tools: Tools) -> Non
 
     text = await tools.text("bash", command="head -c 50000000 /dev/zero | tr '\\0' x")
 
-    assert "of 50,000,000 bytes left out" in text
+    assert "of 50,000,000 characters left out" in text
     assert _resident_kb() - before < 20_000
 
 

@@ -52,7 +52,7 @@ async def test_a_gibibyte_of_output_costs_less_than_30_mb(tools: Tools) -> None:
     assert isinstance(result.details, dict)
     assert Path(str(result.details["spill"])).stat().st_size == 64 * 2**20
     assert len(result.text) < 50 * 1024
-    assert f"of {GIB:,} bytes left out" in result.text
+    assert f"of {GIB:,} characters left out" in result.text
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli_tools import output as output_module
-from agent_cli_tools.output import HEAD_BYTES, TAIL_BYTES, OutputBuffer
+from agent_cli_tools.output import EXCERPT_BYTES, OutputBuffer
 
 
 class Spills:
@@ -49,10 +49,13 @@ def test_a_long_output_keeps_head_and_tail_and_spills_all(tmp_path: Path, piece_
     note, _, tail = rest.partition(" …]\n")
     assert raw.startswith(head.encode() + b"\n")
     assert raw.endswith(tail.encode())
-    assert HEAD_BYTES - 30 < len(head) <= HEAD_BYTES
-    assert TAIL_BYTES - 30 < len(tail) <= TAIL_BYTES
+    head_bytes = EXCERPT_BYTES * 3 // 8
+    assert head_bytes - 30 < len(head) <= head_bytes
+    assert EXCERPT_BYTES - head_bytes - 30 < len(tail) <= EXCERPT_BYTES - head_bytes
     left_out = len(raw) - len(head) - len(tail)
-    assert note == f"{left_out:,} of 69,000 bytes left out; all of it is in {buffer.spill_path}"
+    assert (
+        note == f"{left_out:,} of 69,000 characters left out; all of it is in {buffer.spill_path}"
+    )
     assert (tmp_path / "001.log").read_bytes() == raw
 
 
@@ -104,6 +107,19 @@ def test_a_disk_that_fills_up_costs_the_rest_and_says_so() -> None:
     buffer.add(b"b" * 40_000)
 
     assert "could not be kept" in buffer.text()
+
+
+def test_the_excerpt_leaves_room_in_a_small_result_and_counts_characters(tmp_path: Path) -> None:
+    """S1-35: one cut, and the size it names is that of the output, not of an excerpt."""
+    buffer = OutputBuffer(Spills(tmp_path), result_chars_max=1_500)
+    for _ in range(1_000):
+        buffer.add(("é" * 59 + "\n").encode())
+    buffer.close()
+
+    shown = buffer.text()
+    assert len(shown) < 1_500 - len("\n[exit 0 · 0.1 s]")
+    assert "of 60,000 characters left out" in shown
+    assert buffer.total_chars == 60_000
 
 
 def test_the_end_is_shown_while_it_grows() -> None:

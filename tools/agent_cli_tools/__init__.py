@@ -13,13 +13,22 @@ from agent_cli_tools.write import write_tool
 __all__ = ["Workspace", "builtin_tools"]
 
 
-def builtin_tools(workspace: Workspace, sandbox: Sandbox | None = None) -> tuple[Tool, ...]:
-    """Return the six built-in tools, all of which work in *workspace*; commands in *sandbox*."""
+def builtin_tools(
+    workspace: Workspace, sandbox: Sandbox | None = None, *, result_chars_max: int = 0
+) -> tuple[Tool, ...]:
+    """Return the six built-in tools.
+
+    Args:
+        workspace: What all of them work in.
+        sandbox: What holds the commands; None holds none.
+        result_chars_max: What a result may hold, for tools that choose what to leave out; 0 for
+            no limit.
+    """
     return (
         read_tool(workspace),
         edit_tool(workspace),
         write_tool(workspace),
-        bash_tool(workspace, sandbox),
+        bash_tool(workspace, sandbox, result_chars_max=result_chars_max),
         grep_tool(workspace),
         glob_tool(workspace),
     )

@@ -43,7 +43,9 @@ class BashParameters(Parameters):
     unsandboxed: bool = Field(False, description="if the sandbox blocked it; asks the user")
 
 
-def bash_tool(workspace: Workspace, sandbox: Sandbox | None = None) -> Tool:
+def bash_tool(
+    workspace: Workspace, sandbox: Sandbox | None = None, *, result_chars_max: int = 0
+) -> Tool:
     """Return the tool `bash`; without a sandbox, commands have all of the user's rights."""
 
     async def execute(
@@ -51,7 +53,8 @@ def bash_tool(workspace: Workspace, sandbox: Sandbox | None = None) -> Tool:
     ) -> ToolResult:
         async with cancel.scope():
             with workspace.running(params.command):
-                return await _Run(workspace, sandbox, params, on_update).result()
+                output = OutputBuffer(workspace.open_spill, result_chars_max=result_chars_max)
+                return await _Run(workspace, sandbox, params, output, on_update).result()
 
     return Tool(
         name="bash",
@@ -76,12 +79,13 @@ class _Run:
         workspace: Workspace,
         sandbox: Sandbox | None,
         params: BashParameters,
+        output: OutputBuffer,
         on_update: ToolContext,
     ) -> None:
         self._workspace = workspace
         self._sandbox = None if params.unsandboxed else sandbox
         self._params = params
-        self._output = OutputBuffer(workspace.open_spill)
+        self._output = output
         self._updates = _Updates(lambda: on_update(self._output.last_lines()))
 
     async def result(self) -> ToolResult:

@@ -4,7 +4,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli_tools.command_line import OUTPUT_BYTES_MAX
 from agent_cli_tools.output import OutputBuffer
@@ -57,24 +57,38 @@ def finished(output: OutputBuffer, ended: Ended) -> ToolResult:
         "spill": str(output.spill_path) if output.spill_path else None,
     }
     if ended.code is None:
-        return ToolResult.error(
+        return _excerpt(
+            output,
+            text,
             f"The command took longer than {ended.limit_s:g} s and was stopped. Give a longer"
             f" timeout (at most {TIMEOUT_MAX_S}), or background for what does not end by itself."
             + (f" Its output until then:\n{text}" if text else " It printed nothing."),
             details,
+            is_error=True,
         )
     if output.total_bytes > OUTPUT_BYTES_MAX:
-        return ToolResult.error(
+        return _excerpt(
+            output,
+            text,
             "The command printed more than 5 GB and was killed. Let it print less, or to a file."
             f" Its output until then:\n{text}",
             details,
+            is_error=True,
         )
     body = f"{text}\n" if text and not text.endswith("\n") else text
     lines = [
         f"{body}[{_outcome(ended.code, ended.duration_s)}{_still_running(ended.left)}]",
         *ended.notes,
     ]
-    return ToolResult.of("\n".join(lines), details)
+    return _excerpt(output, text, "\n".join(lines), details)
+
+
+def _excerpt(
+    output: OutputBuffer, shown: str, answer: str, details: Json, *, is_error: bool = False
+) -> ToolResult:
+    """Return *answer*, in which *shown* stands for all of the output, with its real size."""
+    full_chars = len(answer) - len(shown) + output.total_chars if output.is_excerpt else None
+    return ToolResult((text_block(answer),), details, is_error, full_chars)
 
 
 def _outcome(code: int, duration_s: float) -> str:

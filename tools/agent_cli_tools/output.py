@@ -7,20 +7,36 @@ from typing import BinaryIO, TypeAlias
 
 OpenSpill: TypeAlias = Callable[[], tuple[Path, BinaryIO]]
 
-HEAD_BYTES = 12 * 1024
-TAIL_BYTES = 20 * 1024
+EXCERPT_BYTES = 32 * 1024
+_HEAD_SHARE = 3 / 8
+# Leaves room in a result for the note on the gap and for how the command ended.
+_EXCERPT_SHARE = 4 / 5
 SPILL_BYTES_MAX = 64 * 1024 * 1024
 HEAD_LINES = 800
 TAIL_LINES = 1_200
+_CONTINUATION_BYTES = bytes(range(0x80, 0xC0))  # of a UTF-8 character all but the first
 
 
 class OutputBuffer:
-    """The first 12 KB and the last 20 KB of what was added; from the first gap on, a file too.
+    """The beginning and the end of what was added; from the first gap on, all of it in a file too.
 
     The file starts with the very first byte and ends at 64 MB, whatever comes.
+
+    Attributes:
+        total_chars: Characters that were added, where it was UTF-8.
     """
 
-    def __init__(self, open_spill: OpenSpill) -> None:
+    def __init__(self, open_spill: OpenSpill, *, result_chars_max: int = 0) -> None:
+        """Hold nothing yet.
+
+        Args:
+            open_spill: Opens the file.
+            result_chars_max: What a result may hold, so that nobody has to cut the excerpt again;
+                0 for no limit but that of our memory.
+        """
+        room = round(result_chars_max * _EXCERPT_SHARE) or EXCERPT_BYTES
+        self._head_bytes = round(room * _HEAD_SHARE)
+        self._tail_bytes = room - self._head_bytes
         self._open_spill = open_spill
         self._head = bytearray()
         self._tail = bytearray()
@@ -29,19 +45,21 @@ class OutputBuffer:
         self._fault = ""
         self.spill_path: Path | None = None
         self.total_bytes = 0
+        self.total_chars = 0
         self.total_lines = 0
 
     def add(self, data: bytes) -> None:
         """Take the next bytes of the output."""
         self.total_bytes += len(data)
+        self.total_chars += len(data.translate(None, _CONTINUATION_BYTES))
         self.total_lines += data.count(b"\n")
-        if self._spill is None and not self._fault and self._overflows():
+        if self._spill is None and not self._fault and self.is_excerpt:
             self.start_spill()
         self._write_spill(data)
-        room = HEAD_BYTES - len(self._head)
+        room = self._head_bytes - len(self._head)
         self._head += data[:room] if room > 0 else b""
-        self._tail += data[max(room, 0) :][-TAIL_BYTES:]
-        del self._tail[:-TAIL_BYTES]
+        self._tail += data[max(room, 0) :][-self._tail_bytes :]
+        del self._tail[: -self._tail_bytes]
 
     def start_spill(self) -> None:
         """Keep everything in a file from here on, and what came before too."""
@@ -57,12 +75,13 @@ class OutputBuffer:
 
     def text(self) -> str:
         """Return the output for the model: all of it, or head, a note on the gap, and tail."""
-        if not self._overflows():
+        if not self.is_excerpt:
             return (self._head + self._tail).decode("utf-8", "replace")
-        head, tail = _head_lines(bytes(self._head)), _tail_lines(bytes(self._tail))
-        left_out = self.total_bytes - len(head) - len(tail)
-        note = f"[… {left_out:,} of {self.total_bytes:,} bytes left out; {self._where()} …]"
-        return f"{_decode_start(head)}\n{note}\n{_decode_end(tail)}"
+        head = _decode_start(_head_lines(bytes(self._head)))
+        tail = _decode_end(_tail_lines(bytes(self._tail)))
+        left_out = self.total_chars - len(head) - len(tail)
+        note = f"[… {left_out:,} of {self.total_chars:,} characters left out; {self._where()} …]"
+        return f"{head}\n{note}\n{tail}"
 
     def close(self) -> None:
         """Close the file; nothing may be added after."""
@@ -70,8 +89,10 @@ class OutputBuffer:
             self._spill.close()
             self._spill = None
 
-    def _overflows(self) -> bool:
-        too_long = self.total_bytes > HEAD_BYTES + TAIL_BYTES
+    @property
+    def is_excerpt(self) -> bool:
+        """Whether `text` leaves something out."""
+        too_long = self.total_bytes > self._head_bytes + self._tail_bytes
         return too_long or self.total_lines > HEAD_LINES + TAIL_LINES
 
     def _where(self) -> str:
