@@ -7,6 +7,7 @@ it does, a check ends soon, and with a sentence.
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -19,22 +20,29 @@ from referencing.exceptions import Unresolvable
 from agent_cli.contracts.timeline import Json
 
 _STEPS_MAX = 50_000
+# Before Python's own limit is reached, which libraries in other languages do not survive.
+_REFERENCES_MAX = 50
 _FAULTS_MAX = 20
 _FAULT_CHARS_MAX = 500
 # The server's to check. Python reads the patterns of JavaScript differently, and one of them can
 # take for ever; what nothing else evaluated cannot be known without them.
 _NOT_CHECKED = ("pattern", "patternProperties", "unevaluatedProperties", "unevaluatedItems")
 
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 Check = Callable[[Any, Any, Any, Any], Iterable[ValidationError] | None]
-_steps_left: ContextVar[list[int]] = ContextVar("_steps_left")
+_check: ContextVar["_Progress"] = ContextVar("_check")
 
 
 class UncheckableSchema(Exception):
     """The schema itself does not allow a check; says why in half a sentence."""
 
 
-class _TooManySteps(Exception):
-    """The schema branches beyond every use."""
+@dataclass(slots=True)
+class _Progress:
+    """How far one check is; `followed` holds the open references, each with its value."""
+
+    steps_left: int = _STEPS_MAX
+    followed: set[tuple[int, int]] = field(default_factory=set)
 
 
 def schema_faults(schema: Mapping[str, Json], given: Json) -> list[str]:
@@ -45,18 +53,18 @@ def schema_faults(schema: Mapping[str, Json], given: Json) -> list[str]:
     Raises:
         UncheckableSchema: A reference leads nowhere or in a circle, or the check takes too long.
     """
-    _steps_left.set([_STEPS_MAX])
+    _check.set(_Progress())
     try:
         dialect = validator_for(dict(schema), Draft202012Validator)
         validator = _checker_of(dialect)(dict(schema), registry=Registry())
         found = itertools.islice(validator.iter_errors(given), _FAULTS_MAX)
         return [_sentence(error) for error in found]
+    except UncheckableSchema:
+        raise
     except RecursionError:
-        raise UncheckableSchema("its schema refers to itself without an end") from None
+        raise UncheckableSchema("its schema is nested too deeply") from None
     except Unresolvable:
         raise UncheckableSchema("its schema refers to a part that is not there") from None
-    except _TooManySteps:
-        raise UncheckableSchema("its schema has too many alternatives") from None
     except Exception as error:
         reason = " ".join(str(error).split())[:_FAULT_CHARS_MAX] or type(error).__name__
         raise UncheckableSchema(f"its schema is not valid ({reason})") from error
@@ -66,6 +74,7 @@ def schema_faults(schema: Mapping[str, Json], given: Json) -> list[str]:
 def _checker_of(base: type[Validator]) -> type[Validator]:
     """Return *base* without what is not checked, counting its steps."""
     checks: dict[str, Check] = {name: _counted(check) for name, check in _keywords(base)}
+    checks |= {name: _followed(checks[name]) for name in _REFERENCES if name in checks}
     checks |= dict.fromkeys(_NOT_CHECKED, _no_check)
     if "additionalProperties" in checks:
         checks["additionalProperties"] = _without_patterns(checks["additionalProperties"])
@@ -81,13 +90,32 @@ def _counted(check: Check) -> Check:
     def counted(
         validator: Any, value: Any, instance: Any, schema: Any
     ) -> Iterable[ValidationError] | None:
-        left = _steps_left.get()
-        left[0] -= 1
-        if left[0] < 0:
-            raise _TooManySteps
+        progress = _check.get()
+        progress.steps_left -= 1
+        if progress.steps_left < 0:
+            raise UncheckableSchema("its schema has too many alternatives")
         return check(validator, value, instance, schema)
 
     return counted
+
+
+def _followed(check: Check) -> Check:
+    def followed(
+        validator: Any, value: Any, instance: Any, schema: Any
+    ) -> Iterator[ValidationError]:
+        inside = _check.get().followed
+        here = (id(schema), id(instance))
+        if here in inside:
+            raise UncheckableSchema("its schema refers to itself without an end")
+        if len(inside) >= _REFERENCES_MAX:
+            raise UncheckableSchema("its schema is nested too deeply")
+        inside.add(here)
+        try:
+            yield from check(validator, value, instance, schema) or ()
+        finally:
+            inside.discard(here)
+
+    return followed
 
 
 def _no_check(_validator: Any, _value: Any, _instance: Any, _schema: Any) -> None:

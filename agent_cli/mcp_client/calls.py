@@ -1,8 +1,8 @@
 """Call a tool of a server: whatever happens becomes a result the model can act on."""
 
 import asyncio
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol, TypeVar
 
 from mcp import Client, InputRequiredRoundsExceededError, MCPError
 from mcp.shared.exceptions import UrlElicitationRequiredError
@@ -21,9 +21,11 @@ from agent_cli.mcp_client.patience import Patience
 from agent_cli.mcp_client.reasons import (
     CONNECTION_CLOSED,
     HTTP_FAILED,
+    HTTP_REFUSED,
     REQUEST_TIMEOUT,
     SIGN_IN_FAILED,
     first_fault,
+    is_session_loss,
     one_line,
 )
 
@@ -31,6 +33,7 @@ _INVALID_REQUEST = -32600
 _MISSING_CAPABILITY = -32021
 _URL_ELICITATION_REQUIRED = -32042
 _CALL_TO_SILENCE = 12
+Reply = TypeVar("Reply")
 
 
 class Server(Protocol):
@@ -65,7 +68,9 @@ async def call_tool(
     """Call *tool* and return its result, or an error result that says what happened."""
     name = server.config.name
     try:
-        result = await _call_or_reconnect(server, tool, arguments, on_update)
+        result = await in_session(
+            server, lambda client: _call(client, server, tool, arguments, on_update)
+        )
         if fault := _output_fault(result, output_schema):
             return ToolResult.error(
                 f"MCP server '{name}' answered {tool} with something its own output schema does not"
@@ -91,7 +96,7 @@ async def call_tool(
         )
     except InputRequiredRoundsExceededError:
         return ToolResult.error(f"{tool} of MCP server '{name}' keeps asking questions; stopped.")
-    except (RuntimeError, ExceptionGroup) as error:
+    except (RuntimeError, ValueError, ExceptionGroup) as error:
         return ToolResult.error(f"{tool} of MCP server '{name}' failed: {one_line(error)}")
 
 
@@ -105,19 +110,17 @@ def _output_fault(result: CallToolResult, schema: Mapping[str, Json] | None) -> 
         return ""
 
 
-async def _call_or_reconnect(
-    server: Server, tool: str, arguments: dict[str, Json], on_update: ToolContext
-) -> CallToolResult:
+async def in_session(server: Server, do: Callable[[Client], Awaitable[Reply]]) -> Reply:
+    """Do something with the client; once more in a new session if the server forgot this one."""
     client = await server.client()
     try:
-        return await _call(client, server, tool, arguments, on_update)
+        return await do(client)
     except MCPError as error:
-        if not _is_session_loss(error):
+        if not is_session_loss(error):
             raise
-    # The server refused the call because it does not know us: it has done nothing yet.
+    # It refused because it does not know us: it has done nothing yet.
     server.lose(client)
-    client = await server.client()
-    return await _call(client, server, tool, arguments, on_update)
+    return await do(await server.client())
 
 
 async def _call(
@@ -173,10 +176,6 @@ def _progress_text(progress: float, total: float | None, message: str | None) ->
     return f"{message} ({share})" if message else share
 
 
-def _is_session_loss(error: MCPError) -> bool:
-    return error.code == _INVALID_REQUEST and error.message.lower().startswith("session ")
-
-
 def _protocol_error(server: Server, error: MCPError) -> str:
     """Return what an MCP error means for the model."""
     name, message = server.config.name, one_line(error)
@@ -188,7 +187,9 @@ def _protocol_error(server: Server, error: MCPError) -> str:
         return f"MCP server '{name}' could not be reached ({message}). {unknown_effect}"
     if error.code == SIGN_IN_FAILED:
         return f"MCP server '{name}' was not asked ({message}); the user can run /mcp login {name}"
-    if error.code == REQUEST_TIMEOUT:
+    if error.code == HTTP_REFUSED:
+        return f"MCP server '{name}' answered with {message}. {_after_refusal(name, error)}"
+    if error.code == REQUEST_TIMEOUT and "timed out" in message:
         return f"MCP server '{name}' did not finish the call in time. It may have taken effect."
     if error.code == _INVALID_REQUEST and "back-channel" in message:
         return (
@@ -198,3 +199,17 @@ def _protocol_error(server: Server, error: MCPError) -> str:
     if error.code == _MISSING_CAPABILITY:
         return f"MCP server '{name}' needs what this program does not offer: {message}"
     return f"MCP server '{name}' refused the call: {message}"
+
+
+def _after_refusal(name: str, error: MCPError) -> str:
+    """Return what to do after an HTTP status that is an error."""
+    match error.data.get("status") if isinstance(error.data, dict) else None:
+        case 401:
+            return f"It asks for a sign-in: the user can run /mcp login {name}."
+        case 403:
+            return f"The sign-in does not allow this: the user can run /mcp login {name} anew."
+        case 429:
+            return "It has too many requests: wait before you call again."
+        case int(status) if status >= 500:
+            return "The fault is the server's; the call may have taken effect."
+    return "It did not take the call."

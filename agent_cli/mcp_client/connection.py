@@ -69,6 +69,7 @@ class ServerConnection:
         self._notes: list[str] = []
         self._stderr: tuple[str, ...] = ()
         self._needs_sign_in = False
+        self._is_forgotten = False
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
 
@@ -79,9 +80,14 @@ class ServerConnection:
         self._restarts = 0
         try:
             while not self._stopping.is_set():
+                self._is_forgotten = False
                 reason, was_ready = await self._live()
                 if self._stopping.is_set():
                     return
+                if self._is_forgotten:
+                    # No sign of a broken server: sessions expire, and a new one is asked for.
+                    self._show(Phase.CONNECTING, reason)
+                    continue
                 delay_s = self._next_delay(was_ready=was_ready)
                 if delay_s is None:
                     self._give_up(reason)
@@ -120,8 +126,9 @@ class ServerConnection:
         return self._client
 
     def lose(self, client: Client) -> None:
-        """Note that *client* is of no use any more; `run()` connects again."""
+        """Note that the server forgot the session of *client*; `run()` begins a new one."""
         if client is self._client:
+            self._is_forgotten = True
             self._end()
 
     async def approved(self, tool: mcp_types.Tool) -> None:
@@ -148,6 +155,7 @@ class ServerConnection:
                 stderr.writer,
                 host=self.host,
                 patience=self.patience,
+                on_end=self._end,
             )
             try:
                 async with AsyncExitStack() as stack:
@@ -155,9 +163,15 @@ class ServerConnection:
                     await self._become_ready(client, tools)
                     ready_at = loop.time()
                     await self.upkeep.attend(client, until=self._ended)
-                why = "it ended"
+                why = link.ended
             except CONNECTION_ERRORS as error:
-                why = why_not_connected(self.config, error, refused=link.refused)
+                why = why_not_connected(
+                    self.config,
+                    error,
+                    ended=link.ended,
+                    refused=link.refused,
+                    refusal=link.refusal,
+                )
                 self._needs_sign_in = link.refused in NO_SIGN_IN or needs_sign_in(error)
             finally:
                 self._end()

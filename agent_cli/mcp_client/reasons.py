@@ -20,9 +20,18 @@ HTTP_FAILED = -32098
 SIGN_IN_FAILED = -32097
 """Ours, too: a request was not sent because nobody is signed in."""
 
+HTTP_REFUSED = -32096
+"""Ours: the server answered a request with an HTTP status that is an error; `data` holds it."""
+
+SESSION_LOST = -32095
+"""Ours: the server does not know the session any more, so it has not done what was asked."""
+
 NO_SIGN_IN = (401, 403)
 """HTTP: nobody is signed in, or not for this."""
 
+_CLOSED = (CONNECTION_CLOSED, "Connection closed")
+"""What the SDK says of a stream that ended."""
+_INVALID_REQUEST = -32600
 _TEXT_MAX = 500
 _OTHER_WAY = '; correct its url, or its type: "http", or "sse" for older servers'
 
@@ -50,14 +59,21 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def why_not_connected(
-    config: ServerConfig, error: BaseException, *, refused: int | None = None
+    config: ServerConfig,
+    error: BaseException,
+    *,
+    ended: str = "it ended",
+    refused: int | None = None,
+    refusal: str = "",
 ) -> str:
     """Return why a server could not be connected to; half a sentence.
 
     Args:
         config: The server.
         error: What ended the attempt.
+        ended: How the server ended, if it did.
         refused: The HTTP status with which the server refused the last message.
+        refusal: What it said, with the status.
     """
     cause = next(leaves(error))
     where = _address(config)
@@ -73,12 +89,15 @@ def why_not_connected(
         case _ if refused in NO_SIGN_IN:
             way = _how_to_sign_in(config)
             return f"{where} asks for a sign-in (HTTP {refused}); set its headers, or {way}"
-        case MCPError(code=code) if code == CONNECTION_CLOSED:
-            return "it ended before it was ready"
         case MCPError() if refused is not None:
-            return f"{where} {_refusal(refused, one_line(cause))}"
+            return f"{where} answered with {refusal or one_line(cause)}{_other_way(refused)}"
+        # Servers use the code for errors of their own, too.
+        case MCPError(code=code, message=message) if (code, message) == _CLOSED:
+            return f"{ended} before it was ready"
         case httpx2.HTTPStatusError(response=response):
-            return f"{where} {_refusal(response.status_code, response.reason_phrase)}"
+            status = response.status_code
+            said = f"HTTP {status} ({response.reason_phrase})"
+            return f"{where} answered with {said}{_other_way(status)}"
         case MCPError():
             return f"it answered: {one_line(cause)}"
         case ValidationError():
@@ -90,9 +109,11 @@ def why_not_connected(
     return one_line(cause)
 
 
-def _refusal(status: int, said: str) -> str:
-    way = "" if status >= httpx2.codes.INTERNAL_SERVER_ERROR else _OTHER_WAY
-    return f"answered with HTTP {status} ({said}){way}"
+def _other_way(status: int) -> str:
+    """Return what else may help when a server refuses with *status*."""
+    if status == httpx2.codes.TOO_MANY_REQUESTS or status >= httpx2.codes.INTERNAL_SERVER_ERROR:
+        return "; try again later"
+    return _OTHER_WAY
 
 
 def _how_to_sign_in(config: ServerConfig) -> str:
@@ -102,6 +123,14 @@ def _how_to_sign_in(config: ServerConfig) -> str:
 def needs_sign_in(error: BaseException) -> bool:
     """Return whether a sign-in is what is missing."""
     return any(isinstance(leaf, OAuthFlowError) for leaf in leaves(error))
+
+
+def is_session_loss(error: BaseException) -> bool:
+    """Return whether the server forgot us, and so has done nothing of what was asked."""
+    if not isinstance(error, MCPError):
+        return False
+    forgotten = error.code == _INVALID_REQUEST and error.message.lower().startswith("session ")
+    return error.code == SESSION_LOST or forgotten
 
 
 def one_line(error: BaseException) -> str:

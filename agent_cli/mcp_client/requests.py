@@ -1,21 +1,21 @@
 """What the user asks a server for: a prompt, a resource, a completion."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
 
-from mcp import Client, MCPError
+from mcp import Client
 from mcp_types import PromptReference, ResourceTemplateReference
-from pydantic import ValidationError
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.timeline import Block, text_block
-from agent_cli.mcp_client.calls import Server
+from agent_cli.mcp_client.calls import Server, in_session
 from agent_cli.mcp_client.content import content_blocks, resource_blocks
 from agent_cli.mcp_client.listing import list_tools
 from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, one_line
 
 _COMPLETION_LIMIT_S = 2.0
+Reply = TypeVar("Reply")
 
 
 class Requests:
@@ -30,8 +30,9 @@ class Requests:
         Raises:
             ToolError: The server is not there, or refused.
         """
-        async with self._asked(f"prompt {name}") as client:
-            result = await client.get_prompt(name, dict(arguments))
+        result = await self._ask(
+            f"prompt {name}", lambda client: client.get_prompt(name, dict(arguments))
+        )
         blocks: list[Block] = []
         for message in result.messages:
             if message.role == "assistant":
@@ -46,8 +47,7 @@ class Requests:
         Raises:
             ToolError: The server is not there, or refused.
         """
-        async with self._asked(f"resource {uri}") as client:
-            result = await client.read_resource(uri)
+        result = await self._ask(f"resource {uri}", lambda client: client.read_resource(uri))
         folder = self._server.host.files_dir()
         return tuple(block for part in result.contents for block in resource_blocks(part, folder))
 
@@ -57,8 +57,7 @@ class Requests:
         Raises:
             ToolError: It does not.
         """
-        async with self._asked("list of its tools") as client:
-            await list_tools(client)
+        await self._ask("list of its tools", list_tools)
 
     async def complete(
         self, name: str, argument: str, value: str, known: Mapping[str, str]
@@ -80,14 +79,13 @@ class Requests:
             return ()
         return tuple(result.completion.values)
 
-    @asynccontextmanager
-    async def _asked(self, what: str) -> AsyncIterator[Client]:
-        """Yield the client; turn what goes wrong into one sentence."""
+    async def _ask(self, what: str, do: Callable[[Client], Awaitable[Reply]]) -> Reply:
+        """Return what *do* makes of the client; turn what goes wrong into one sentence."""
         name = self._server.config.name
         try:
             async with self._server.patience.limited(self._server.config.call_timeout_s):
-                yield await self._server.client()
+                return await in_session(self._server, do)
         except TimeoutError as error:
             raise ToolError(f"MCP server '{name}' did not answer: {what}") from error
-        except (MCPError, ValidationError, RuntimeError, ExceptionGroup) as error:
+        except CONNECTION_ERRORS as error:
             raise ToolError(f"MCP server '{name}', {what}: {one_line(error)}") from error

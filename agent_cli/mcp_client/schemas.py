@@ -27,6 +27,7 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 """Source: Messages API, the 400 for another name of an argument."""
 _BRANCHES_MAX = 1000
+_LEVELS_MAX = 64
 _NO_FORMATS = FormatChecker(())
 """Whether a pattern is a regular expression of Python is not asked: most are of JavaScript."""
 
@@ -55,7 +56,8 @@ def api_schema(schema: Mapping[str, Json]) -> dict[str, Json]:
 
 def _api_schema(schema: dict[str, Json]) -> dict[str, Json]:
     schema = {key: _without_long_texts(key, part) for key, part in schema.items()}
-    # First, because every other check takes longer the longer the schema is.
+    # First, because every other check takes longer, or recurses deeper, the more there is.
+    _check_depth(schema)
     _check_size(schema)
     try:
         validator_for(schema, Draft202012Validator).check_schema(schema, format_checker=_NO_FORMATS)
@@ -73,6 +75,21 @@ def _api_schema(schema: dict[str, Json]) -> dict[str, Json]:
             shown = printable(name)[:_FAULT_CHARS_MAX]
             raise UnusableSchema(f"the model's API refuses the name of its argument {shown!r}")
     return root
+
+
+def _check_depth(schema: Mapping[str, Json]) -> None:
+    level: list[Json] = [dict(schema)]
+    for _ in range(_LEVELS_MAX):
+        if not level:
+            return
+        level = [
+            inner
+            for part in level
+            for inner in (
+                part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+            )
+        ]
+    raise UnusableSchema("its input schema is nested too deeply")
 
 
 def _check_size(schema: Mapping[str, Json]) -> None:

@@ -5,9 +5,11 @@ memory however long it gets, and does not tell how the process ended.
 """
 
 import asyncio
+import codecs
 import contextlib
 import json
 import re
+import signal
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -36,6 +38,8 @@ _FLUSH_S = 0.5
 # The supervisor gives the server a second after the end of its input, then half a second more.
 _END_S = 2.0
 _TERMINATE_S = 1.0
+_LAST_MOMENT_S = 0.5
+_LOOK_S = 0.25
 _POLL_S = 0.01
 _RESPONSE = re.compile(rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(?P<id>\d+)\s*,')
 Item: TypeAlias = SessionMessage | Exception
@@ -59,14 +63,22 @@ class StdioProcess:
     stderr: TextIO
     has_answered: bool = False
     fault: str = ""
-    _process: asyncio.subprocess.Process | None = field(default=None, init=False)
+    _code: int | None = field(default=None, init=False)
+    _is_silent: bool = field(default=False, init=False)
     _mark: str = field(default_factory=lambda: uuid.uuid4().hex, init=False)
 
     @property
-    def exit_code(self) -> int | None:
-        """How it ended, as a shell counts it; None while it runs or when nobody knows."""
-        code = self._process.returncode if self._process else None
-        return code if code is None or code >= 0 else 128 - code
+    def ended(self) -> str:
+        """How it ended, half a sentence; known once the transport is closed."""
+        if self.fault:
+            return self.fault
+        if self._code is None:
+            return "it ended"
+        if self._code < 128:
+            return f"it ended (exit code {self._code})"
+        with contextlib.suppress(ValueError):
+            return f"it ended (killed by {signal.Signals(self._code - 128).name})"
+        return f"it ended (exit code {self._code})"
 
     @asynccontextmanager
     async def transport(self) -> AsyncIterator["TransportStreams"]:
@@ -75,7 +87,7 @@ class StdioProcess:
         Raises:
             OSError: It cannot be started.
         """
-        process = self._process = await asyncio.create_subprocess_exec(
+        process = await asyncio.create_subprocess_exec(
             *supervised(self.command),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -91,6 +103,7 @@ class StdioProcess:
                 written = anyio.Event()
                 tasks.start_soon(self._read, process, to_us)
                 tasks.start_soon(_write, process, from_us, to_us, written)
+                tasks.start_soon(_watch, process, to_us)
                 try:
                     yield incoming, outgoing
                 finally:
@@ -107,26 +120,37 @@ class StdioProcess:
         self, process: asyncio.subprocess.Process, to_us: MemoryObjectSendStream[Item]
     ) -> None:
         assert process.stdout is not None
-        line = bytearray()
         with to_us:
-            while chunk := await process.stdout.read(_BYTES_A_READ):
-                *ends, rest = chunk.split(b"\n")
-                for end in ends:
-                    line += end
-                    if not await _delivered(bytes(line), to_us):
-                        break
-                    line.clear()
-                line += rest
-                if len(line) > LINE_BYTES_MAX:
-                    limit = LINE_BYTES_MAX // 1024 // 1024
-                    self.fault = f"it sent a line of more than {limit} MB"
+            async for line in self._lines(process.stdout):
+                try:
+                    await to_us.send(_parsed(line))
+                except (anyio.ClosedResourceError, anyio.BrokenResourceError):
                     break
         # A server that is still writing would not see that its input ended.
         while await process.stdout.read(_BYTES_A_READ):
             pass
 
+    async def _lines(self, stdout: asyncio.StreamReader) -> AsyncIterator[bytes]:
+        """Yield the lines, until the stream ends or one of them does not."""
+        line = bytearray()
+        while chunk := await stdout.read(_BYTES_A_READ):
+            *ends, rest = chunk.split(b"\n")
+            for end in ends:
+                yield bytes(line + end)
+                line.clear()
+            line += rest
+            if len(line) > LINE_BYTES_MAX:
+                self.fault = f"it sent a line of more than {LINE_BYTES_MAX // 1024 // 1024} MB"
+                return
+        self._is_silent = True
+
     async def _end(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None
+        if self._is_silent:
+            if await _ended_within(process, _LAST_MOMENT_S):
+                self._code = process.returncode
+            else:
+                self.fault = self.fault or "it closed its standard output"
         process.stdin.close()
         if self.has_answered and not self.fault and await _ended_within(process, _END_S):
             return
@@ -143,17 +167,8 @@ class StdioProcess:
             kill_left(process.pid, f"{MARK}={self._mark}")
 
 
-async def _delivered(line: bytes, to_us: MemoryObjectSendStream[Item]) -> bool:
-    """Pass one line on; return whether somebody is there who takes it."""
-    try:
-        await to_us.send(_parsed(line))
-    except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-        return False
-    return True
-
-
 def _parsed(line: bytes) -> Item:
-    text = mend_surrogates(line.decode(errors="replace").encode())
+    text = mend_surrogates(line.removeprefix(codecs.BOM_UTF8).decode(errors="replace").encode())
     try:
         return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(text, by_name=False))
     except ValueError as error:
@@ -202,6 +217,14 @@ def _line(item: SessionMessage) -> bytes:
         # Half a character, out of an argument that a model wrote.
         text = json.dumps(message.model_dump(by_alias=True, exclude_unset=True))
         return mend_surrogates(text.encode())
+
+
+async def _watch(process: asyncio.subprocess.Process, to_us: MemoryObjectSendStream[Item]) -> None:
+    """End the stream when the process has, though something it left may hold its output open."""
+    while process.returncode is None:  # noqa: ASYNC110 - see `_ended_within`
+        await anyio.sleep(_LOOK_S)
+    await anyio.sleep(_LAST_MOMENT_S)
+    to_us.close()
 
 
 async def _ended_within(process: asyncio.subprocess.Process, limit_s: float) -> bool:

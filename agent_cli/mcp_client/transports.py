@@ -1,17 +1,15 @@
 """How bytes reach a server: a child process or HTTP, each made safe for the SDK."""
 
-import json
 import logging
 import shutil
 import warnings
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import httpx2
 from mcp.client import Transport
-from mcp.client.auth import OAuthFlowError
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPDeprecationWarning
@@ -22,70 +20,13 @@ from agent_cli.mcp_client.environment import server_environment
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.oauth import authorization
 from agent_cli.mcp_client.patience import Patience
-from agent_cli.mcp_client.reasons import HTTP_FAILED, NO_SIGN_IN, SIGN_IN_FAILED
 from agent_cli.mcp_client.stdio import StdioProcess
+from agent_cli.mcp_client.web_client import SafeAsyncClient
 
 if TYPE_CHECKING:
-    from httpx2._client import UseClientDefault  # named in a public signature, not exported
-    from httpx2._types import AuthTypes
     from mcp.client._transport import TransportStreams
 
-# No read limit: a tool may be silent for long, and calls have a limit of their own.
-_HTTP_TIMEOUT = httpx2.Timeout(30, read=None)
 _EVENT_BYTES_MAX = 32 * 1024 * 1024
-
-
-class SafeAsyncClient(httpx2.AsyncClient):
-    """An HTTP client whose failed requests are answers, so that they cost one call only.
-
-    Left alone, the SDK lets one refused or broken POST end the whole connection and cancels the
-    task that holds it (modelcontextprotocol/python-sdk, issues 3522 and 3560).
-
-    Attributes:
-        connected: Until the connection stands a failure must end the attempt, not be answered.
-        refused: The status with which the server refused the last message, or the way to it; 401
-            and 403 ask for a sign-in.
-    """
-
-    def __init__(
-        self, headers: Mapping[str, str], sign_in: httpx2.Auth | None, addresses: Addresses
-    ) -> None:
-        super().__init__(
-            headers=dict(headers),
-            timeout=_HTTP_TIMEOUT,
-            auth=sign_in,
-            # Called for the requests of a sign-in and for redirects too.
-            event_hooks={"request": [addresses.check]},
-        )
-        self.connected = False
-        self.refused: int | None = None
-
-    async def send(
-        self,
-        request: httpx2.Request,
-        *,
-        stream: bool = False,
-        auth: "AuthTypes | UseClientDefault | None" = httpx2.USE_CLIENT_DEFAULT,
-        follow_redirects: "bool | UseClientDefault" = httpx2.USE_CLIENT_DEFAULT,
-    ) -> httpx2.Response:
-        """Send *request*; once connected, turn a failure into a response with a JSON-RPC error."""
-        try:
-            response = await super().send(
-                request, stream=stream, auth=auth, follow_redirects=follow_redirects
-            )
-        except (httpx2.TransportError, OAuthFlowError) as error:
-            if not self.connected:
-                raise
-            code = SIGN_IN_FAILED if isinstance(error, OAuthFlowError) else HTTP_FAILED
-            fault = {"code": code, "message": f"{type(error).__name__}: {error}"}
-            body = json.dumps({"jsonrpc": "2.0", "id": None, "error": fault})
-            headers = {"content-type": "application/json"}
-            return httpx2.Response(503, request=request, headers=headers, content=body.encode())
-        status = response.status_code
-        if request.method == "POST" or status in NO_SIGN_IN:
-            # Other requests are refused by servers that simply do not send on their own.
-            self.refused = status if status >= httpx2.codes.BAD_REQUEST else None
-        return response
 
 
 class Link:
@@ -99,7 +40,10 @@ class Link:
         *,
         host: Host,
         patience: Patience,
+        on_end: Callable[[], None],
     ) -> None:
+        """Prepare one attempt; *on_end* is called when the way turns out to be of no more use."""
+        self._on_end = on_end
         self._config = config
         self._host = host
         self._patience = patience
@@ -109,22 +53,28 @@ class Link:
         self._process: StdioProcess | None = None
 
     @property
-    def fault(self) -> str:
-        """Why the connection was ended from our side, or how the process ended; "" for neither."""
-        if self._process is None:
-            return ""
-        code = self._process.exit_code
-        return self._process.fault or (f"it ended with exit code {code}" if code else "")
+    def ended(self) -> str:
+        """How the connection ended, half a sentence; known once it is closed."""
+        if self._process:
+            return self._process.ended
+        if self.refusal:
+            return f"it answered with {self.refusal}"
+        return "it closed the connection"
 
     @property
     def refused(self) -> int | None:
         """The HTTP status with which the server refused us, or None."""
         return self._http.refused if self._http else None
 
+    @property
+    def refusal(self) -> str:
+        """What the server said when it refused us, with the status."""
+        return self._http.refusal if self._http else ""
+
     def connected(self) -> None:
         """Note that the handshake is over: from now on failed requests are answers."""
         if self._http:
-            self._http.connected = True
+            self._http.is_connected = True
         if self._process:
             self._process.has_answered = True
 
@@ -183,6 +133,8 @@ class Link:
                 auth: httpx2.Auth | None = None,
             ) -> httpx2.AsyncClient:
                 self._http = SafeAsyncClient(headers or {}, auth, Addresses(self._config))
+                # Here the SDK only logs a refusal, and the call would wait for its answer.
+                self._http.on_failure = self._on_end
                 return self._http
 
             transport = sse_client(

@@ -106,7 +106,7 @@ def test_twenty_servers_of_which_ten_are_bad() -> None:
     ):
         terminal.until_prompt()
         for number in range(5):
-            terminal.until(f"'crash{number}' did not start: it ended before it was ready")
+            terminal.until(f"'crash{number}' did not start: it ended (exit code 1) before")
         terminal.until("MCP 10/20")
         assert "no key" in terminal.text
         terminal.send("go\r")

@@ -5,7 +5,9 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -21,6 +23,7 @@ from tests.e2e import program
 HERE = Path(__file__).parent
 SDK_SERVER = str(HERE / "sdk_server.py")
 RAW_SERVER = str(HERE / "raw_server.py")
+FREEZE_MAX_S = 1.0
 
 
 class RawServer(Protocol):
@@ -149,3 +152,23 @@ def until() -> Callable[[Callable[[], object]], Awaitable[None]]:
                 await asyncio.sleep(0.01)
 
     return wait
+
+
+@asynccontextmanager
+async def no_freeze() -> AsyncIterator[None]:
+    """Fail when the event loop works for a second without a pause; other processes do not count."""
+    longest_s = 0.0
+
+    async def beat() -> None:
+        nonlocal longest_s
+        while True:
+            before_s = time.thread_time()
+            await asyncio.sleep(0)
+            longest_s = max(longest_s, time.thread_time() - before_s)
+            await asyncio.sleep(0.005)
+
+    async with asyncio.TaskGroup() as tasks:
+        beating = tasks.create_task(beat())
+        yield
+        beating.cancel()
+    assert longest_s < FREEZE_MAX_S

@@ -13,6 +13,7 @@ raw_server.py '{"option": value, ...}':
     instruct         file with the instructions
     pages            list one tool a page
     record           file that gets every message read, one a line
+    daemon           let the grandchild leave the session
     pids             file that gets the ids of this process and of a grandchild that is as stubborn
 
 Its tool `reply` answers with the members in its argument `reply`, on the wire; the reply `null`
@@ -47,7 +48,9 @@ def main() -> None:
     if options.get("stubborn"):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if "pids" in options:
-        grandchild = subprocess.Popen([sys.executable, "-S", "-c", GRANDCHILD])
+        apart = bool(options.get("daemon"))
+        command = [sys.executable, "-S", "-c", GRANDCHILD]
+        grandchild = subprocess.Popen(command, start_new_session=apart)
         Path(options["pids"]).write_text(f"{os.getpid()} {grandchild.pid}")
     if not options.get("hang"):
         serve(options)

@@ -1,11 +1,8 @@
 """Whatever a server says its tools take: a run goes on, nothing freezes, and the tool is named."""
 
-import asyncio
 import json
 import os
-import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,13 +12,13 @@ from agent_cli.contracts.messages import ToolResultMessage
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client import McpServers, Phase
 from tests.fakes import calls, says, scripted_agent, tool_use
+from tests.mcp_client.conftest import no_freeze
 from tests.mcp_client.hostile_schemas import HOSTILE
 
 if TYPE_CHECKING:
     from tests.mcp_client.conftest import RawServer
 
 LIMIT_S = 60
-FREEZE_MAX_S = 1.0
 # Forty letters that a catastrophic pattern almost matches.
 GIVEN: Json = {"a": "a" * 40 + "!"}
 
@@ -37,26 +34,6 @@ async def servers(raw_server: "RawServer", tmp_path: Path) -> AsyncIterator[McpS
         running.start([raw_server({"tools_file": str(listed)})])
         assert await running.wait_started(LIMIT_S)
         yield running
-
-
-@asynccontextmanager
-async def no_freeze() -> AsyncIterator[None]:
-    """Fail when the event loop works for a second without a pause; other processes do not count."""
-    longest_s = 0.0
-
-    async def beat() -> None:
-        nonlocal longest_s
-        while True:
-            before_s = time.thread_time()
-            await asyncio.sleep(0)
-            longest_s = max(longest_s, time.thread_time() - before_s)
-            await asyncio.sleep(0.005)
-
-    async with asyncio.TaskGroup() as tasks:
-        beating = tasks.create_task(beat())
-        yield
-        beating.cancel()
-    assert longest_s < FREEZE_MAX_S
 
 
 def named(fate: str) -> set[str]:

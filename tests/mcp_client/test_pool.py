@@ -101,8 +101,8 @@ async def test_good_servers_are_ready_while_others_hang_or_crash(raw_server: "Ra
     assert failures == {
         **{c.name: f"MCP server '{c.name}' did not start: no answer within 4 s" for c in hanging},
         **{
-            c.name: f"MCP server '{c.name}' did not start: it ended before it was ready; "
-            'the end of its stderr: "no key"'
+            c.name: f"MCP server '{c.name}' did not start: it ended (exit code 1) before it was "
+            'ready; the end of its stderr: "no key"'
             for c in crashing
         },
     }
@@ -116,8 +116,8 @@ async def test_the_warning_holds_the_last_lines_of_stderr_only(raw_server: "RawS
         await servers.wait_started(LIMIT_S)
 
         assert servers.states()[0].reason == (
-            "MCP server 'raw' did not start: it ended before it was ready; the end of its stderr: "
-            '"noise / Traceback / fatal: missing key"'
+            "MCP server 'raw' did not start: it ended (exit code 1) before it was ready; "
+            'the end of its stderr: "noise / Traceback / fatal: missing key"'
         )
 
 
@@ -259,7 +259,8 @@ async def test_a_server_that_dies_in_a_call_is_restarted(
         (
             Phase.LOST,
             1,
-            "MCP server 'raw' was lost: it ended; the end of its stderr: \"last words\"",
+            "MCP server 'raw' was lost: it ended (killed by SIGKILL); "
+            'the end of its stderr: "last words"',
         ),
         (Phase.CONNECTING, 1, changes[2].reason),
     ]
@@ -283,8 +284,8 @@ async def test_a_server_that_keeps_dying_is_left_alone_after_three_restarts(
     assert phases(changes).count(Phase.READY) == 4
     assert phases(changes)[-1] is Phase.FAILED
     assert (result.text, result.is_error) == (
-        "MCP server 'raw' is not available: MCP server 'raw' was lost: it ended; "
-        "it was restarted 3 times and is now left alone",
+        "MCP server 'raw' is not available: MCP server 'raw' was lost: it ended "
+        "(killed by SIGKILL); it was restarted 3 times and is now left alone",
         True,
     )
 
@@ -450,6 +451,26 @@ async def test_stubborn_servers_are_closed_together(
     assert asyncio.get_running_loop().time() - started < 3 * 2.0
     assert len(pids) == 6
     await until(lambda: not any(map(is_alive, pids)))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+async def test_a_watcher_that_is_killed_leaves_nothing(
+    raw_server: "RawServer", tmp_path: Path, until: Until
+) -> None:
+    """It can clean up nothing itself; the server is found by its session and its environment."""
+    file = tmp_path / "pids"
+    changes: list[ServerState] = []
+    async with McpServers(os.environ, on_change=changes.append, restarts=AT_ONCE) as servers:
+        servers.start([raw_server({"stubborn": True, "pids": str(file), "daemon": True})])
+        await servers.wait_started(LIMIT_S)
+        pids = [int(pid) for pid in file.read_text().split()]
+        watcher = int(Path(f"/proc/{pids[0]}/stat").read_text().rpartition(")")[2].split()[1])
+
+        os.kill(watcher, signal.SIGKILL)
+        await until(lambda: not any(map(is_alive, pids)))
+        await until(lambda: changes[-1].phase is Phase.READY)
+
+    assert Phase.LOST in phases(changes)
 
 
 async def test_closing_does_not_wait_for_a_server_that_is_still_starting(

@@ -13,6 +13,7 @@ WEB = ServerConfig(name="web", transport="http", url="https://me:s3cret@example.
     [
         (TimeoutError(), "no answer within 30 s"),
         (MCPError(-32000, "Connection closed"), "it ended before it was ready"),
+        (MCPError(-32000, "no licence left"), "it answered: no licence left"),
         (MCPError(-32601, "Not Found"), "it answered: Not Found"),
         (httpx2.ConnectError("refused"), "nothing answers at https://example.com/mcp (refused)"),
         (
@@ -37,7 +38,11 @@ WAY_OUT = '; correct its url, or its type: "http", or "sse" for older servers'
     [
         (405, "Method Not Allowed", f"answered with HTTP 405 (Method Not Allowed){WAY_OUT}"),
         (404, "Not Found", f"answered with HTTP 404 (Not Found){WAY_OUT}"),
-        (503, "Service Unavailable", "answered with HTTP 503 (Service Unavailable)"),
+        (
+            503,
+            "Service Unavailable",
+            "answered with HTTP 503 (Service Unavailable); try again later",
+        ),
     ],
 )
 def test_a_refusal_names_its_status_and_no_secrets(status: int, said: str, reason: str) -> None:
@@ -49,7 +54,9 @@ def test_a_refusal_names_its_status_and_no_secrets(status: int, said: str, reaso
     expected = f"https://example.com/mcp {reason}"
 
     assert why_not_connected(WEB, older) == expected
-    assert why_not_connected(WEB, MCPError(-32603, said), refused=status) == expected
+    refusal = f"HTTP {status} ({said})"
+    error = MCPError(-32603, said)
+    assert why_not_connected(WEB, error, refused=status, refusal=refusal) == expected
 
 
 def test_the_texts_of_a_group_become_one_line() -> None:

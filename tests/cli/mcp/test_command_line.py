@@ -95,8 +95,8 @@ def test_a_server_that_does_not_work_is_a_reason_and_exit_code_1() -> None:
 
     assert code == 1
     assert said == (
-        "MCP server 'bad' did not start: it ended before it was ready; the end of its stderr:"
-        ' "no key"'
+        "MCP server 'bad' did not start: it ended (exit code 1) before it was ready;"
+        ' the end of its stderr: "no key"'
     )
 
 
@@ -285,7 +285,9 @@ def test_exercise_notices_a_server_that_dies_in_the_last_call() -> None:
 
     assert code == 1
     assert 'mcp__raw__reply {"reply": "die"}: error: MCP server \'raw\' ended during' in said
-    assert said.endswith("'raw' was lost: it ended; the end of its stderr: \"out of memory\"")
+    assert said.endswith(
+        "'raw' was lost: it ended (killed by SIGKILL); the end of its stderr: \"out of memory\""
+    )
 
 
 def test_exercise_takes_an_address(http_server: "HttpServer") -> None:

@@ -1,0 +1,228 @@
+"""HTTP to one server: whatever goes wrong with a request is an answer to that request.
+
+Left alone, the SDK lets one refused, broken or endless POST end the whole connection and cancels
+the task that holds it (modelcontextprotocol/python-sdk, issues 3522 and 3560), and tells a caller
+nothing of the HTTP status.
+"""
+
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import TYPE_CHECKING
+
+import httpx2
+from mcp.client.auth import OAuthFlowError
+
+from agent_cli.mcp_client.addresses import Addresses
+from agent_cli.mcp_client.reasons import (
+    HTTP_FAILED,
+    HTTP_REFUSED,
+    NO_SIGN_IN,
+    SESSION_LOST,
+    SIGN_IN_FAILED,
+)
+from agent_cli.mcp_client.stderr_tail import printable
+from agent_cli.mcp_client.surrogates import SurrogateMender, mend_surrogates
+
+if TYPE_CHECKING:
+    from httpx2._client import UseClientDefault  # named in a public signature, not exported
+    from httpx2._types import AuthTypes
+
+# No read limit: a tool may be silent for long, and calls have a limit of their own.
+_TIMEOUT = httpx2.Timeout(30, read=None)
+BODY_BYTES_MAX = 32 * 1024 * 1024
+_QUOTED_CHARS = 200
+_SESSION_HEADER = "mcp-session-id"
+# A restarted server of the TypeScript SDK answers an old session with 400 and one of these.
+_ABOUT_SESSIONS = re.compile(r"session|not initialized", re.IGNORECASE)
+_JSON = {"content-type": "application/json"}
+# With these, a JSON-RPC error in the body is the server's answer; with others, a refusal.
+_STATUSES_OF_ERRORS = (400, 404)
+
+
+class SafeAsyncClient(httpx2.AsyncClient):
+    """An HTTP client whose failed requests are answers, so that they cost one call only.
+
+    Attributes:
+        is_connected: Until the connection stands a failure ends the attempt instead.
+        on_failure: Called when a message was not taken, from then on.
+        refused: The status with which the server refused the last message, or the way to it; 401
+            and 403 ask for a sign-in.
+        refusal: What it said about it, short, "" for nothing.
+    """
+
+    def __init__(
+        self, headers: Mapping[str, str], sign_in: httpx2.Auth | None, addresses: Addresses
+    ) -> None:
+        super().__init__(
+            # Streams are mended as they come, which needs them uncompressed.
+            headers={"accept-encoding": "identity", **headers},
+            timeout=_TIMEOUT,
+            auth=sign_in,
+            # Called for the requests of a sign-in and for redirects too.
+            event_hooks={"request": [addresses.check]},
+        )
+        self.is_connected = False
+        self.on_failure: Callable[[], None] = lambda: None
+        self.refused: int | None = None
+        self.refusal = ""
+
+    async def send(
+        self,
+        request: httpx2.Request,
+        *,
+        stream: bool = False,
+        auth: "AuthTypes | UseClientDefault | None" = httpx2.USE_CLIENT_DEFAULT,
+        follow_redirects: "bool | UseClientDefault" = httpx2.USE_CLIENT_DEFAULT,
+    ) -> httpx2.Response:
+        """Send *request*; once connected, turn a failure into a response with a JSON-RPC error."""
+        try:
+            response = await super().send(
+                request, stream=stream, auth=auth, follow_redirects=follow_redirects
+            )
+            return await self._readable(request, response)
+        except (httpx2.RequestError, OAuthFlowError) as error:
+            if not self.is_connected:
+                raise
+            self.on_failure()
+            code = SIGN_IN_FAILED if isinstance(error, OAuthFlowError) else HTTP_FAILED
+            return _answer(request, 503, code, f"{type(error).__name__}: {error}")
+
+    async def _readable(
+        self, request: httpx2.Request, response: httpx2.Response
+    ) -> httpx2.Response:
+        """Return *response* as the SDK can read it; a refusal tells its status and reason."""
+        status = response.status_code
+        if request.method != "POST":
+            if status in NO_SIGN_IN:
+                self.refused, self.refusal = status, response.reason_phrase
+            # Others are refused by servers that simply do not send on their own.
+            return _mended_stream(response)
+        if status < httpx2.codes.BAD_REQUEST:
+            self.refused, self.refusal = None, ""
+            if response.has_redirect_location or status == httpx2.codes.ACCEPTED:
+                return response
+            if _is_event_stream(response):
+                return _mended_stream(response)
+            return _with_body(request, response, await _body(response))
+        body = await _body(response)
+        error = _rpc_error(body)
+        self.refused, self.refusal = status, _reason(response, error, body)
+        if not self.is_connected:
+            return _with_body(request, response, body)
+        self.on_failure()
+        if _is_session_loss(request, status, error):
+            return _answer(request, status, SESSION_LOST, self.refusal)
+        if error is not None and status in _STATUSES_OF_ERRORS:
+            return _with_body(request, response, body)
+        return _answer(request, status, HTTP_REFUSED, self.refusal, {"status": status})
+
+
+class _MendedStream(httpx2.AsyncByteStream):
+    """The bytes of an event stream, its lone surrogates replaced."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        mender = SurrogateMender()
+        async for chunk in self._inner:
+            if mended := mender.feed(chunk):
+                yield mended
+        if rest := mender.flush():
+            yield rest
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._inner.aclose()
+
+
+def _is_event_stream(response: httpx2.Response) -> bool:
+    return bool(response.headers.get("content-type", "").lower().startswith("text/event-stream"))
+
+
+def _mended_stream(response: httpx2.Response) -> httpx2.Response:
+    stream = response.stream
+    if isinstance(stream, httpx2.AsyncByteStream) and not response.headers.get("content-encoding"):
+        response.stream = _MendedStream(stream)
+    return response
+
+
+async def _body(response: httpx2.Response) -> bytes:
+    """Return the body, lone surrogates replaced.
+
+    Raises:
+        ReadError: It is longer than 32 MB.
+    """
+    body = bytearray()
+    try:
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > BODY_BYTES_MAX:
+                limit = BODY_BYTES_MAX // 1024 // 1024
+                raise httpx2.ReadError(f"its answer is longer than {limit} MB")
+    finally:
+        await response.aclose()
+    return mend_surrogates(bytes(body))
+
+
+def _with_body(request: httpx2.Request, response: httpx2.Response, body: bytes) -> httpx2.Response:
+    headers = {
+        name: value
+        for name, value in response.headers.items()
+        if name not in ("content-encoding", "content-length", "transfer-encoding")
+    }
+    return httpx2.Response(response.status_code, headers=headers, content=body, request=request)
+
+
+def _answer(
+    request: httpx2.Request, status: int, code: int, message: str, data: object = None
+) -> httpx2.Response:
+    """Return a response with a JSON-RPC error of ours."""
+    error = {"code": code, "message": message, "data": data}
+    body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error})
+    return httpx2.Response(status, request=request, headers=_JSON, content=body.encode())
+
+
+def _rpc_error(body: bytes) -> Mapping[str, object] | None:
+    """Return the JSON-RPC error in *body*, None without one."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    error = value.get("error") if isinstance(value, dict) else None
+    return error if isinstance(error, dict) else None
+
+
+def _reason(response: httpx2.Response, error: Mapping[str, object] | None, body: bytes) -> str:
+    """Return what a refusal says, as "HTTP 429 (Too Many Requests: slow down)"."""
+    said = str(error.get("message", "")) if error else _text(response, body)
+    said = " ".join(printable(said).split())[:_QUOTED_CHARS]
+    parts = [response.reason_phrase, said if said != response.reason_phrase else ""]
+    if (wait := response.headers.get("retry-after", "")).isdecimal():
+        parts.append(f"it asks to wait {wait} s")
+    told = ": ".join(part for part in parts if part)
+    return f"HTTP {response.status_code} ({told})" if told else f"HTTP {response.status_code}"
+
+
+def _text(response: httpx2.Response, body: bytes) -> str:
+    """Return a body that a person can read; the page of a proxy says nothing worth quoting."""
+    kind = response.headers.get("content-type", "").lower()
+    is_readable = kind.startswith(("text/plain", "application/json", "application/problem"))
+    return body[: _QUOTED_CHARS * 4].decode(errors="replace") if is_readable else ""
+
+
+def _is_session_loss(
+    request: httpx2.Request, status: int, error: Mapping[str, object] | None
+) -> bool:
+    """Return whether the server does not know the session of *request* any more.
+
+    Source: MCP 2025-11-25, transports, session management: 404 asks for a new session. Servers of
+    the TypeScript SDK that were restarted answer 400.
+    """
+    if _SESSION_HEADER not in request.headers:
+        return False
+    said = str(error.get("message", "")) if error else ""
+    return status == httpx2.codes.NOT_FOUND or (
+        status == httpx2.codes.BAD_REQUEST and bool(_ABOUT_SESSIONS.search(said))
+    )

@@ -1,0 +1,234 @@
+"""An MCP server over HTTP that answers a call of `go` as its argument says; `good` answers."""
+
+import gzip
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any  # JSON
+
+TEXT = {"content": [{"type": "text", "text": "answered"}]}
+Answer = Callable[["Handler", bytes], None]
+FATES: dict[str, str] = {}
+"""What a call of `go` comes to: "answered", or a part of what its error says."""
+ANSWERS: dict[str, Answer] = {}
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Knows one session at a time; `forget` makes the next request one of an unknown session."""
+
+    protocol_version = "HTTP/1.1"
+    session = 1
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        message = json.loads(body)
+        if "id" not in message:
+            self.reply(202, b"")
+            return
+        match message["method"]:
+            case "initialize":
+                result: Any = {
+                    "protocolVersion": message["params"]["protocolVersion"],
+                    "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "hostile", "version": "1"},
+                }
+            case "tools/list":
+                names = ("go", "good")
+                result = {"tools": [{"name": n, "inputSchema": {"type": "object"}} for n in names]}
+            case "tools/call" if message["params"]["name"] == "go":
+                good = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": TEXT})
+                ANSWERS[message["params"]["arguments"]["action"]](self, good.encode())
+                return
+            case "tools/call":
+                result = TEXT
+            case _:
+                self.error(200, -32601, "no such method", message["id"])
+                return
+        good = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result})
+        self.reply(200, good.encode(), {"Mcp-Session-Id": f"session-{Handler.session}"})
+
+    def do_GET(self) -> None:
+        self.reply(405, b"")
+
+    do_DELETE = do_GET
+
+    def is_forgotten(self) -> bool:
+        """Whether this is a session of before; the first question about it ends it."""
+        known = self.headers.get("Mcp-Session-Id") == f"session-{Handler.session}"
+        if known and not self.server_forgot():
+            Handler.session += 1
+            return True
+        return False
+
+    def server_forgot(self) -> bool:
+        return Handler.session % 2 == 0
+
+    def reply(
+        self, status: int, body: bytes, headers: dict[str, str] | None = None, *, more: int = 0
+    ) -> None:
+        """Send a response that promises *more* bytes than it has."""
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body) + more))
+        self.end_headers()
+        self.wfile.write(body)
+        self.wfile.flush()
+        self.close_connection = bool(more)
+
+    def error(self, status: int, code: int, message: str, id: Any = None) -> None:
+        value = {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}
+        self.reply(status, json.dumps(value).encode())
+
+    def stream(self, data: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(data)
+        self.close_connection = True
+
+    def log_message(self, *_arguments: object) -> None:
+        """Say nothing."""
+
+
+def answer(fate: str) -> Callable[[Answer], Answer]:
+    def note(do: Answer) -> Answer:
+        FATES[do.__name__] = fate
+        ANSWERS[do.__name__] = do
+        return do
+
+    return note
+
+
+@answer("answered")
+def half_a_character(handler: Handler, good: bytes) -> None:
+    handler.reply(200, good.replace(b"answered", rb"answered \ud83d"))
+
+
+@answer("answered")
+def half_a_character_in_a_stream(handler: Handler, good: bytes) -> None:
+    mended = good.replace(b"answered", rb"answered \ud83d\ud83d\ude00")
+    handler.stream(b"event: message\ndata: " + mended + b"\n\n")
+
+
+@answer("answered")
+def forgotten_with_404(handler: Handler, good: bytes) -> None:
+    if handler.is_forgotten():
+        handler.reply(404, b"")
+    else:
+        handler.reply(200, good)
+
+
+@answer("answered")
+def forgotten_as_the_typescript_sdk_says_it(handler: Handler, good: bytes) -> None:
+    if handler.is_forgotten():
+        handler.error(404, -32001, "Session not found")
+    else:
+        handler.reply(200, good)
+
+
+@answer("answered")
+def forgotten_by_a_restart(handler: Handler, good: bytes) -> None:
+    if handler.is_forgotten():
+        handler.error(400, -32000, "Bad Request: No valid session ID provided")
+    else:
+        handler.reply(200, good)
+
+
+@answer("answered")
+def never_initialized(handler: Handler, good: bytes) -> None:
+    if handler.is_forgotten():
+        handler.error(400, -32000, "Bad Request: Server not initialized")
+    else:
+        handler.reply(200, good)
+
+
+@answer("could not be reached")
+def a_truncated_body(handler: Handler, good: bytes) -> None:
+    handler.reply(200, good[:20], more=100)
+
+
+@answer("could not be reached")
+def a_body_that_is_not_gzip(handler: Handler, good: bytes) -> None:
+    handler.reply(200, good, {"Content-Encoding": "gzip"})
+
+
+@answer("answered")
+def a_body_in_gzip(handler: Handler, good: bytes) -> None:
+    handler.reply(200, gzip.compress(good), {"Content-Encoding": "gzip"})
+
+
+@answer("longer than 32 MB")
+def a_body_without_an_end(handler: Handler, good: bytes) -> None:
+    try:
+        handler.reply(200, good + b" " * 40_000_000)
+    except OSError:
+        handler.close_connection = True
+
+
+@answer("SSE stream ended without a response")
+def a_stream_without_an_answer(handler: Handler, good: bytes) -> None:
+    handler.stream(b": good morning\n\n")
+
+
+@answer("refused the call")
+def a_page(handler: Handler, good: bytes) -> None:
+    handler.reply(200, b"<html>Log in</html>", {"Content-Type": "text/html"})
+
+
+@answer("refused the call")
+def no_json(handler: Handler, good: bytes) -> None:
+    handler.reply(200, b"{")
+
+
+@answer("HTTP 401 (Unauthorized). It asks for a sign-in: the user can run /mcp login web.")
+def unauthorized(handler: Handler, good: bytes) -> None:
+    handler.reply(401, b"")
+
+
+@answer("HTTP 403 (Forbidden: not for you). The sign-in does not allow this")
+def forbidden(handler: Handler, good: bytes) -> None:
+    handler.reply(403, b"not for you", {"Content-Type": "text/plain"})
+
+
+@answer("HTTP 429 (Too Many Requests: it asks to wait 30 s). It has too many requests: wait")
+def too_many_requests(handler: Handler, good: bytes) -> None:
+    handler.reply(429, b"", {"Retry-After": "30"})
+
+
+@answer("HTTP 500 (Internal Server Error: boom). The fault is the server's")
+def broken(handler: Handler, good: bytes) -> None:
+    handler.error(500, -32603, "boom")
+
+
+@answer("HTTP 502 (Bad Gateway). The fault is the server's")
+def a_proxys_page(handler: Handler, good: bytes) -> None:
+    handler.reply(502, b"<html>" + b"x" * 9000, {"Content-Type": "text/html"})
+
+
+@answer("refused the call: no such customer")
+def a_rpc_error(handler: Handler, good: bytes) -> None:
+    handler.error(400, -32602, "no such customer")
+
+
+@answer("Redirect to http://elsewhere.invalid/mcp not followed")
+def sent_elsewhere(handler: Handler, good: bytes) -> None:
+    handler.reply(307, b"", {"Location": "http://elsewhere.invalid/mcp"})
+
+
+@contextmanager
+def hostile_http() -> Iterator[str]:
+    """Serve on a free port of this machine while the body runs; yield the address."""
+    Handler.session = 1
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as web:
+        web.daemon_threads = True
+        thread = threading.Thread(target=web.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{web.server_address[1]}/mcp"
+        finally:
+            web.shutdown()
+            thread.join()

@@ -1,0 +1,90 @@
+"""Whatever a server does to its stream: the call ends with a sentence, and the next one works."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent_cli.mcp_client import McpServers, Phase, ServerConfig
+from agent_cli.mcp_client.state import RestartPolicy
+from tests.mcp_client import hostile_http, hostile_stdio
+from tests.mcp_client.conftest import no_freeze
+
+if TYPE_CHECKING:
+    from tests.mcp_client.conftest import Call
+
+SCRIPT = str(Path(hostile_stdio.__file__))
+AT_ONCE = RestartPolicy(delays_s=(0, 0, 0))
+LIMIT_S = 60
+SILENCE_S = 1.0
+
+
+def local(*arguments: str, is_silent: bool = False) -> ServerConfig:
+    return ServerConfig(
+        name="local",
+        command=sys.executable,
+        args=("-I", "-S", SCRIPT, *arguments),
+        call_timeout_s=SILENCE_S if is_silent else LIMIT_S,
+    )
+
+
+def test_there_are_more_than_thirty() -> None:
+    assert len(hostile_stdio.FATES) + len(hostile_http.FATES) > 30
+
+
+@pytest.mark.parametrize(("action", "fate"), hostile_stdio.FATES.items())
+async def test_a_stream_of_a_local_server(action: str, fate: str, call: "Call") -> None:
+    """The server is named wherever the call did not come through."""
+    async with McpServers(os.environ, restarts=AT_ONCE) as servers:
+        servers.start([local(is_silent=fate.startswith("gave no sign"))])
+        assert await servers.wait_started(LIMIT_S)
+        async with no_freeze():
+            result = await call(servers, "mcp__local__go", {"action": action})
+        again = await call(servers, "mcp__local__good")
+
+    assert result.is_error == (fate != "answered"), result.text
+    assert ("answered" if fate == "answered" else "local") in result.text
+    assert fate in ("answered", "error") or fate in result.text
+    assert (again.text, again.is_error) == ("answered", False)
+
+
+@pytest.mark.parametrize(
+    ("action", "reason"),
+    [
+        ("banner", ""),
+        ("a_flood_of_messages", ""),
+        ("a_line_without_an_end", "it sent a line of more than 32 MB before it was ready"),
+        ("only_stdout_is_closed", "it closed its standard output before it was ready"),
+        ("exit_in_the_middle", "it ended (exit code 3) before it was ready"),
+    ],
+)
+async def test_a_stream_before_the_first_answer(action: str, reason: str) -> None:
+    """At once, not at the end of the startup timeout."""
+    async with McpServers(os.environ) as servers, no_freeze():
+        servers.start([local(action)])
+        async with asyncio.timeout(LIMIT_S):
+            assert await servers.wait_started(LIMIT_S)
+        [state] = servers.states()
+
+    assert state.phase is (Phase.FAILED if reason else Phase.READY), state
+    assert state.reason == (f"MCP server 'local' did not start: {reason}" if reason else "")
+
+
+@pytest.mark.parametrize(("answer", "fate"), hostile_http.FATES.items())
+async def test_an_answer_over_http(answer: str, fate: str, call: "Call") -> None:
+    """A status is told with what to do about it; a lost session is begun anew, as it must be."""
+    with hostile_http.hostile_http() as url:
+        config = ServerConfig(name="web", transport="http", url=url, protocol="legacy")
+        async with McpServers(os.environ, restarts=AT_ONCE) as servers:
+            servers.start([config])
+            assert await servers.wait_started(LIMIT_S)
+            async with no_freeze():
+                result = await call(servers, "mcp__web__go", {"action": answer})
+            again = await call(servers, "mcp__web__good")
+
+    assert result.is_error == (fate != "answered"), result.text
+    assert fate in result.text
+    assert (again.text, again.is_error) == ("answered", False)
