@@ -39,7 +39,6 @@ from agent_cli.repl.mcp.questions import ServerDialogs
 from agent_cli.repl.ports import PromptCommand
 from agent_cli.sandbox import Report
 from agent_cli.system.redaction import Redactor
-from agent_cli_tools import builtin_tools
 
 # Most are there at once; the first model call waits longer than the first prompt does.
 _PLUGINS_LIMIT_S = 1.0
@@ -71,11 +70,7 @@ class App:
         self._plugins = parts.plugins(startup, warn=self._warn, one_shot=one_shot)
         self._command_files = parts.command_files(startup)
         self._sandbox = parts.sandbox(startup)
-        self._builtin_tools = builtin_tools(
-            self._workspace,
-            self._sandbox,
-            result_chars_max=settings.history.max_tool_result_chars,
-        )
+        self._builtin_tools = parts.tools(startup, self._workspace, self._sandbox)
         self._compaction = parts.compaction(startup, self._provider.stream)
         self.permissions = parts.permissions(startup, self._sandbox)
         self.agent = Agent(self._config())

@@ -168,9 +168,15 @@ def snapshots(startup: StartupContext) -> Snapshots:
     return Snapshots(paths.changes_dir(), only_reads=only_reads, is_foreign=is_foreign)
 
 
-def tools(startup: StartupContext) -> Sequence[Tool]:
-    """Return the built-in tools, to be looked at rather than run."""
-    return builtin_tools(workspace(startup))
+def tools(
+    startup: StartupContext, shared: Workspace | None = None, sandbox: Sandbox | None = None
+) -> Sequence[Tool]:
+    """Return the built-in tools; without *shared* to be looked at rather than run."""
+    return builtin_tools(
+        shared or workspace(startup),
+        sandbox,
+        result_chars_max=startup.loaded.settings.history.max_tool_result_chars,
+    )
 
 
 def sandbox(startup: StartupContext) -> Sandbox:
