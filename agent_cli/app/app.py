@@ -11,6 +11,7 @@ Start (arguments, settings, environment)
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -26,9 +27,11 @@ from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.mcp_client import McpServers
+from agent_cli.plugins.session_facts import SessionFacts
 from agent_cli.plugins.workspace_facts import workspace_facts
 from agent_cli.policies.budget import Budget
 from agent_cli.policies.estimate import estimate_parts
+from agent_cli.policies.plan_mode import plan_mode
 from agent_cli.policies.prefix_watch import PrefixWatch
 from agent_cli.policies.trimming import Trimming
 from agent_cli.policies.truncation import Truncation
@@ -81,26 +84,17 @@ class App:
 
     def _config(self) -> LoopConfig:
         startup, settings = self._startup, self._settings
-        return LoopConfig(
+        return replace(
+            parts.run_options(startup),
             model=self._model(),
-            system_prompt=parts.system_prompt(startup),
             tools=self._builtin_tools,
             stream_fn=self._provider.stream,
-            max_tokens=settings.max_tokens,
-            temperature=settings.temperature,
-            thinking_level=settings.effort,
-            max_retry_delay_ms=round(settings.retry.max_server_delay_s * 1000),
-            max_rounds=settings.max_rounds,
-            tool_execution=settings.tool_execution,
-            concurrency=settings.tools.concurrency,
-            tool_timeout_s=settings.tools.timeout_s,
-            steering=settings.steering,
-            approval=settings.approval,
             prepare=(
                 workspace_facts(self._workspace.root, startup.arguments.add_dirs),
+                SessionFacts(self._workspace.root, trusted=startup.trusted),
                 self._plugins,
                 self._servers,
-                self.permissions.offer_tools,
+                plan_mode(lambda: self.permissions.mode == "plan"),
                 self.file_changes.tell_model,
                 self._budget,
                 self._compaction,

@@ -10,6 +10,7 @@ from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.provider import StreamFn
 from agent_cli.contracts.tooling import Tool
+from agent_cli.core.loop_config import LoopConfig
 from agent_cli.plugins.api import Plugin
 from agent_cli.plugins.contributor import Plugins
 from agent_cli.plugins.discovery import discover
@@ -75,6 +76,24 @@ def compaction(startup: StartupContext, stream: StreamFn) -> Compaction:
         Summarizer(stream, model=small) if settings.compaction.strategy == "summarize" else None,
         threshold_tokens=settings.compaction.threshold_tokens,
         protected_tail_messages=settings.compaction.protected_tail_messages,
+    )
+
+
+def run_options(startup: StartupContext) -> LoopConfig:
+    """Return the options of a run that are settings, with the stable part of the system prompt."""
+    settings = startup.loaded.settings
+    return LoopConfig(
+        system_prompt=system_prompt(startup),
+        max_tokens=settings.max_tokens,
+        temperature=settings.temperature,
+        thinking_level=settings.effort,
+        max_retry_delay_ms=round(settings.retry.max_server_delay_s * 1000),
+        max_rounds=settings.max_rounds,
+        tool_execution=settings.tool_execution,
+        concurrency=settings.tools.concurrency,
+        tool_timeout_s=settings.tools.timeout_s,
+        steering=settings.steering,
+        approval=settings.approval,
     )
 
 

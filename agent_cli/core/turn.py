@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError
-from agent_cli.contracts.events import EventSink
+from agent_cli.contracts.events import EventSink, MessageEnd, MessageStart
+from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.conversation import Conversation
@@ -39,3 +40,10 @@ class Turn:
         if self.config.model is None:
             raise AgentCliError("no model is set: give the agent one")
         return self.config.model
+
+    def tell_model(self, text: str) -> None:
+        """Append a message that nobody typed to the conversation; no call may be open."""
+        message = UserMessage.of(text)
+        self.conversation.add_user(message)
+        self.emit(MessageStart(message))
+        self.emit(MessageEnd(message))

@@ -10,8 +10,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from agent_cli.contracts.errors import AgentCliError
-from agent_cli.contracts.events import MessageEnd, MessageStart
-from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import UserOutput, text_of
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
@@ -199,10 +197,8 @@ class Plugins:
             turn.tools.append(tool)
             self._contributed.append(tool)
         turn.system += [text for text in ctx.context if text.strip()]
-        for message in map(UserMessage.of, ctx.messages):
-            turn.conversation.add_user(message)
-            turn.emit(MessageStart(message))
-            turn.emit(MessageEnd(message))
+        for message in ctx.messages:
+            turn.tell_model(message)
 
     async def _run_beside(self, name: str, watch: Watch, agent: Agent) -> None:
         try:

@@ -12,7 +12,6 @@ from typing import Literal, TypeAlias
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.tooling import Ask, Tool, Verdict, check_input
-from agent_cli.core.turn import Turn
 from agent_cli.policies.decision import Decision, allowed, asked, denied, denied_by, denied_by_plan
 from agent_cli.policies.permission_rules import (
     COMMAND_TOOL,
@@ -143,13 +142,6 @@ class Permissions:
     def rules(self) -> Iterator[tuple[Kind, Rule]]:
         """Yield the rules in force with what they do and where they stand, the strongest first."""
         return self._rules.listed()
-
-    def offer_tools(self, turn: Turn) -> None:
-        """Take from the model, in plan mode, every tool that can only change things."""
-        if self.mode == "plan":
-            turn.tools = [
-                tool for tool in turn.tools if not tool.changes or tool.name == COMMAND_TOOL
-            ]
 
     def _allow(self, rule: Rule) -> None:
         if rule not in self._rules.allow:

@@ -120,21 +120,6 @@ def test_plan_mode_runs_commands_that_only_read() -> None:
     assert runs(policy(mode="plan"), "cat a.txt | sort") is Allow
 
 
-async def test_plan_mode_offers_only_tools_that_can_read() -> None:
-    """C19: a tool the model does not see is not tried; bash stays, for commands that read."""
-    permissions = policy(mode="plan")
-    tools = [READ, EDIT, BASH, REMOTE]
-    options = LoopConfig(authorize_tool=permissions, prepare=[permissions.offer_tools])
-    agent, model, _ = scripted_agent(says("a"), says("b"), tools=tools, options=options)
-
-    await agent.prompt("look")
-    permissions.mode = "ask"
-    await agent.prompt("do")
-
-    offered = [[each.name for each in request.tools] for request in model.requests]
-    assert offered == [["read", "bash"], [each.name for each in tools]]
-
-
 @pytest.mark.parametrize(
     ("command", "verdict"),
     [

@@ -10,15 +10,12 @@ from typing import Final, NamedTuple
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import (
     Event,
-    MessageEnd,
-    MessageStart,
     PromptOutput,
     PromptStarted,
     PromptStateChanged,
     SessionOpened,
     ToolExecutionEnd,
 )
-from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.turn import Turn
 from agent_cli.sandbox.own_folder import OwnFolder
 from agent_cli.system.logger import logger
@@ -175,10 +172,7 @@ class Snapshots:
         with self._lock, _noted("model not told", self._run_id):
             journal = self._open()
             for run in [run for run in journal.runs if run.taken_back and not run.told]:
-                message = UserMessage.of(_told(run))
-                turn.conversation.add_user(message)
-                turn.emit(MessageStart(message))
-                turn.emit(MessageEnd(message))
+                turn.tell_model(_told(run))
                 journal.mark_told(run.id)
 
     def _add(self, change: Change) -> None:

@@ -70,4 +70,6 @@ class Menu:
             self._buffer.apply_completion(completion)
         else:
             self._buffer.complete_state = None  # the text holds it already
+            if len(state.completions) == 1:  # Tab has completed it: nothing is left to choose
+                return False
         return not before.startswith("/")

@@ -1,0 +1,123 @@
+"""Tell the model the date and the state of git, without changing what an earlier request held.
+
+Both are recorded in the conversation with the first request and sent as they were recorded, so that
+a resumed session keeps its prompt cache. A new day is told by a message at the end.
+"""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Final
+
+from agent_cli.contracts.messages import CustomMessage
+from agent_cli.contracts.timeline import CustomOutput
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.projection import entries
+from agent_cli.core.turn import Turn
+from agent_cli.system.programs import find_program
+from agent_cli.terminal.narration import one_line
+from agent_cli.terminal.sanitize import reveal
+
+ENTRY: Final = "session_facts"
+_GIT_LIMIT_S: Final = 2.0
+_NAME_CHARS_MAX: Final = 100
+_WEEKDAYS: Final = (
+    *("Monday", "Tuesday", "Wednesday", "Thursday"),
+    *("Friday", "Saturday", "Sunday"),
+)
+
+
+class SessionFacts:
+    """A `prepare` contributor: the date and git's state as they were when the session began."""
+
+    def __init__(
+        self, root: Path, *, trusted: bool, today: Callable[[], date] = date.today
+    ) -> None:
+        """Look at nothing yet.
+
+        Args:
+            root: The workspace.
+            trusted: Whether git may read all of its configuration here: `git status` runs the
+                programs it names.
+            today: Return the date.
+        """
+        self._root = root
+        self._trusted = trusted
+        self._today = today
+
+    async def __call__(self, turn: Turn) -> None:
+        """Add the recorded facts to the system prompt, and a message when the day has changed."""
+        told = _told(turn.conversation)
+        day = _day(self._today())
+        if not told:
+            git = await asyncio.to_thread(git_state, self._root, trusted=self._trusted)
+            told = ["\n".join([f"Today is {day}.", *([git] if git else [])])]
+            _record(turn.conversation, told[0])
+        elif day not in told[-1] and not turn.conversation.open_calls():
+            text = f"[agent-cli: it is now {day}.]"
+            _record(turn.conversation, text)
+            turn.tell_model(text)
+        turn.system.append(told[0])
+
+
+def git_state(root: Path, *, trusted: bool) -> str:
+    """Return git's branch and, where it is trusted, how much is changed; "" without a repository.
+
+    Blocks, but not for long.
+    """
+    branch = _git(root, "symbolic-ref", "--quiet", "--short", "HEAD")
+    if branch is None:
+        return ""
+    said = f"Git branch: {one_line(reveal(branch), _NAME_CHARS_MAX)}"
+    # Filters that a repository's configuration names are programs that `git status` runs.
+    status = _git(root, "status", "--porcelain") if trusted else None
+    if status is None:
+        return said
+    marks = [line[:2] for line in status.splitlines()]
+    untracked = marks.count("??")
+    if not marks:
+        return f"{said}, nothing to commit"
+    return f"{said}, {len(marks) - untracked} changed and {untracked} untracked files"
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    """Return what git prints, or None when it fails, is missing or takes too long."""
+    git = find_program("git", outside=root)
+    if git is None:
+        return None
+    try:
+        done = subprocess.run(
+            [str(git), "-c", "core.fsmonitor=false", *arguments],
+            cwd=root,
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_GIT_LIMIT_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.decode(errors="replace").rstrip("\n")
+
+
+def _day(today: date) -> str:
+    # Not strftime's %A: it speaks the language of the locale.
+    return f"{_WEEKDAYS[today.weekday()]}, {today.isoformat()}"
+
+
+def _told(conversation: Conversation) -> list[str]:
+    """Return what was recorded in *conversation*, the first facts first."""
+    return [
+        str(output.data["text"])
+        for output in entries(conversation.prompts)
+        if isinstance(output, CustomOutput)
+        and output.name == ENTRY
+        and isinstance(output.data, dict)
+    ]
+
+
+def _record(conversation: Conversation, text: str) -> None:
+    conversation.note(CustomMessage(ENTRY, {"text": text}))

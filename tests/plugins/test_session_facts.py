@@ -1,0 +1,82 @@
+"""The date and git's state in the prompt."""
+
+import subprocess
+from datetime import date
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.plugins.session_facts import SessionFacts, git_state
+from tests.fakes import says, scripted_agent
+
+
+def repository(root: Path) -> None:
+    for line in (
+        *("init --quiet --initial-branch=main", "config user.name a", "config user.email a@b.c"),
+        "commit --quiet --allow-empty -m first",
+    ):
+        subprocess.run(["git", *line.split()], cwd=root, check=True)
+
+
+async def test_the_facts_are_sent_as_they_were_when_the_session_began(tmp_path: Path) -> None:
+    """Otherwise the next day, or the next commit, would cost the prompt cache."""
+    today = [date(2026, 11, 22)]
+    repository(tmp_path)
+    options = LoopConfig(
+        prepare=[SessionFacts(tmp_path, trusted=True, today=lambda: today[0])],
+        system_prompt="You are a test.",
+    )
+    agent, model, _ = scripted_agent(says("a"), says("b"), options=options)
+
+    await agent.prompt("one")
+    (tmp_path / "new.txt").touch()
+    await agent.prompt("two")
+    resumed, later, _ = scripted_agent(says("c"), says("d"), options=options)
+    resumed.adopt(agent.conversation)
+    today[0] = date(2026, 11, 23)
+    await resumed.prompt("three")
+    await resumed.prompt("four")
+
+    facts = "Today is Sunday, 2026-11-22.\nGit branch: main, nothing to commit"
+    requests = [*model.requests, *later.requests]
+    assert [request.system for request in requests] == [("You are a test.", facts)] * 4
+    told = [str(request.messages).count("it is now Monday, 2026-11-23") for request in requests]
+    assert told == [0, 0, 1, 1]
+    for before, after in pairwise(requests):
+        assert after.messages[: len(before.messages)] == before.messages
+
+
+def test_what_is_changed_is_counted_where_git_is_trusted(tmp_path: Path) -> None:
+    """Where it is not, `git status` would run what the repository's configuration names."""
+    repository(tmp_path)
+    (tmp_path / "a.txt").write_text("one")
+    subprocess.run(["git", "add", "a.txt"], cwd=tmp_path, check=True)
+    (tmp_path / "b.txt").touch()
+
+    assert git_state(tmp_path, trusted=True) == "Git branch: main, 1 changed and 1 untracked files"
+    assert git_state(tmp_path, trusted=False) == "Git branch: main"
+
+
+def test_a_repository_runs_nothing_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threats 11 and 13: a filter, a file system monitor, a git of its own."""
+    repository(tmp_path)
+    for name in ("git", "canary"):
+        (tmp_path / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/CANARY\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / ".gitattributes").write_text("* filter=evil\n")
+    for key in ("core.fsmonitor", "filter.evil.clean", "filter.evil.process"):
+        subprocess.run(["git", "config", key, f"{tmp_path}/canary"], cwd=tmp_path, check=True)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    assert git_state(tmp_path, trusted=False) == "Git branch: main"
+
+    assert not (tmp_path / "CANARY").exists()
+
+
+def test_without_a_repository_there_is_nothing_to_say(tmp_path: Path) -> None:
+    """And on a commit that no branch names neither."""
+    assert git_state(tmp_path, trusted=True) == ""

@@ -1,0 +1,67 @@
+"""Plan mode as the model learns of it."""
+
+from itertools import pairwise
+
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.policies.plan_mode import PLAN_OFF, PLAN_ON, plan_mode
+from tests.fakes import calls, says, scripted_agent, tool, tool_use
+
+
+async def seen(*_arguments: object) -> str:
+    return "seen"
+
+
+async def test_the_model_is_told_once_and_its_tools_stay_the_same() -> None:
+    """C19: edit and write vanished and then did not exist; a changed list costs the cache."""
+    mode = ["plan"]
+    options = LoopConfig(prepare=[plan_mode(lambda: mode[0] == "plan")])
+    look = calls(tool_use("look", {}, "t1"))
+    agent, model, _ = scripted_agent(
+        *(look, says("a"), says("b"), says("c"), says("d")),
+        tools=[tool("look", seen)],
+        options=options,
+    )
+
+    await agent.prompt("one")
+    await agent.prompt("two")
+    mode[0] = "ask"
+    await agent.prompt("three")
+    await agent.prompt("four")
+
+    told = [
+        message.text
+        for message in agent.conversation.messages()
+        if isinstance(message, UserMessage) and message.text.startswith("[agent-cli")
+    ]
+    assert told == [PLAN_ON, PLAN_OFF]
+    assert [[each.name for each in request.tools] for request in model.requests] == [["look"]] * 5
+    for before, after in pairwise(model.requests):
+        assert after.messages[: len(before.messages)] == before.messages
+
+
+async def test_a_session_that_goes_on_in_another_mode_hears_of_it() -> None:
+    """What the model was told is read from the conversation, not from this program's memory."""
+    mode = ["plan"]
+    options = LoopConfig(prepare=[plan_mode(lambda: mode[0] == "plan")])
+    first, *_ = scripted_agent(says("a"), options=options)
+    await first.prompt("one")
+    mode[0] = "ask"
+    second, model, _ = scripted_agent(says("b"), options=options)
+    second.adopt(first.conversation)
+
+    await second.prompt("two")
+
+    assert PLAN_OFF in str(model.requests[-1].messages[-1])
+
+
+async def test_a_summary_that_dropped_the_message_has_it_told_again() -> None:
+    """It stands behind the summary then."""
+    options = LoopConfig(prepare=[plan_mode(lambda: True)])
+    agent, model, _ = scripted_agent(says("a"), says("b"), options=options)
+    await agent.prompt("one")
+    agent.conversation.compact("what was", agent.conversation.prompts[-1].output[-1].id)
+
+    await agent.prompt("two")
+
+    assert str(model.requests[-1].messages).count("plan mode is on") == 1
