@@ -91,7 +91,10 @@ def _report(findings: Sequence[Finding]) -> str:
 
 
 def _local(startup: StartupContext, model: Model) -> Iterator[Finding]:
-    yield Finding("python", None, f"{platform.python_version()} on {platform.platform(terse=True)}")
+    # Not platform.platform(): it runs the first `uname` of PATH.
+    system = os.uname()
+    machine = f"{system.sysname} {system.release} {system.machine}"
+    yield Finding("python", None, f"{platform.python_version()} on {machine}")
     yield _terminal()
     notices = "; ".join(startup.notices)
     yield Finding("settings", not startup.loaded.notices, notices or "no complaints")

@@ -30,6 +30,7 @@ from agent_cli.providers.retry_policy import RetryPolicy
 from agent_cli.sandbox import PathRules, Policy, Sandbox, never
 from agent_cli.sandbox.token_files import holds_token
 from agent_cli.system import paths
+from agent_cli.system.programs import users_path
 from agent_cli.system.redaction import Redactor
 from agent_cli.trust.store import COMMAND_FOLDERS, SKILL_FOLDERS
 from agent_cli_tools import builtin_tools
@@ -261,7 +262,7 @@ def _place(startup: StartupContext, is_kept_back: Callable[[PurePath], bool]) ->
         root=_real(startup.workspace),
         extra_dirs=tuple(map(_real, startup.arguments.add_dirs)),
         is_secret=is_kept_back,
-        search_path=os.environ.get("PATH", os.defpath),
+        search_path=users_path(),
         home=os.environ.get("HOME", ""),
     )
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from agent_cli.app.arguments import Arguments
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.settings import Environment, Loaded, load_environment, load_settings
+from agent_cli.system.programs import users_path
 from agent_cli.trust.store import TrustStore, acting_files, fingerprint, shown_name, what_would_act
 
 _NAMED_MAX = 4
@@ -66,7 +67,8 @@ def start(arguments: Arguments, *, may_ask: bool) -> StartupContext:
 
 
 def _read(workspace: Path, arguments: Arguments, *, trusted: bool) -> StartupContext:
-    environment = load_environment(os.environ, workspace=workspace, trusted=trusted)
+    process = {**os.environ, "PATH": users_path()}
+    environment = load_environment(process, workspace=workspace, trusted=trusted)
     loaded = load_settings(
         environment,
         workspace=workspace,

@@ -5,6 +5,8 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from agent_cli.app.arguments import Arguments, asks_for_json, help_text, parse_arguments
@@ -83,7 +85,10 @@ def _run(arguments: Arguments) -> int:
             return 0
         case _:
             from agent_cli.cli.dispatch import COMMANDS  # noqa: PLC0415 - half of the start-up time
+            from agent_cli.system.programs import shield_path  # noqa: PLC0415
 
+            with suppress(OSError):  # The folder is gone, which is told soon.
+                shield_path(Path.cwd())
             return COMMANDS[arguments.command](arguments)
 
 

@@ -4,7 +4,7 @@ No clock, no git state and nothing else that changes: a changed system prompt wo
 prompt cache and the thinking bound to it.
 """
 
-import platform
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from agent_cli.core.turn import Turn
 
 def workspace_facts(root: Path, extra_dirs: Sequence[Path] = ()) -> Callable[[Turn], None]:
     """Return a `prepare` contributor that names the workspace and the platform."""
-    lines = [f"Workspace: {root}", f"Platform: {platform.system()} {platform.machine()}"]
+    lines = [f"Workspace: {root}", f"Platform: {os.uname().sysname} {os.uname().machine}"]
     lines += [f"The tools may also use: {folder}" for folder in extra_dirs]
     text = "\n".join(lines)
 

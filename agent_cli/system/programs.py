@@ -1,7 +1,7 @@
 """Where the programs are that we start ourselves: never one that a repository may have brought."""
 
 import os
-import sysconfig
+from dataclasses import dataclass
 from pathlib import Path
 
 _SYSTEM = frozenset(map(Path, os.defpath.split(os.pathsep)))
@@ -15,6 +15,8 @@ def find_program(name: str, *, outside: Path) -> Path | None:
     shim, which runs what a file of the repository names. What the system itself brings never is,
     even if somebody works in the root of all.
     """
+    import sysconfig  # noqa: PLC0415 - most starts look for no program before the first prompt
+
     ours = Path(sysconfig.get_path("scripts"))
     foreign = (outside, Path.cwd())
     directories = [ours, *map(Path, os.environ.get("PATH", os.defpath).split(os.pathsep))]
@@ -29,6 +31,43 @@ def find_program(name: str, *, outside: Path) -> Path | None:
         if not is_foreign and directory.name != "shims":
             return program
     return None
+
+
+@dataclass(slots=True)
+class _Users:
+    """The PATH this process was started with; None before `shield_path`."""
+
+    path: str | None = None
+
+
+# One process has one PATH: libraries look programs up in it too, so no argument could carry this.
+_USERS = _Users()
+
+
+def shield_path(here: Path) -> None:
+    """Make our own PATH, which libraries use as well, lead to no program of the repository *here*.
+
+    Commands of the user and of the model still find theirs: see `users_path`.
+    """
+    _USERS.path = os.environ.get("PATH", os.defpath)
+    os.environ["PATH"] = search_path(_USERS.path, outside=_repository(here))
+
+
+def use_shielded_path() -> None:
+    """Let commands, too, find no program of the repository we were started in."""
+    _USERS.path = None
+
+
+def users_path() -> str:
+    """Return the PATH as the user has it, for commands that run in their name."""
+    return os.environ.get("PATH", os.defpath) if _USERS.path is None else _USERS.path
+
+
+def _repository(here: Path) -> Path | None:
+    """Return the repository around *here*, or *here*; None where the user's home is below."""
+    home = Path.home().resolve()
+    around = [each for each in (here, *here.parents) if not home.is_relative_to(each)]
+    return next((each for each in around if (each / ".git").exists()), next(iter(around), None))
 
 
 def search_path(folders: str, *, outside: Path | None) -> str:

@@ -3,6 +3,8 @@
 import os
 from collections.abc import Mapping
 
+from agent_cli.system.programs import users_path
+
 _PASSED = frozenset(
     {
         *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "LANG", "LANGUAGE"),
@@ -40,6 +42,8 @@ _UNATTENDED = {
 def command_environment(ours: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the environment for a command: an allow-list of *ours*, and "nobody is there"."""
     passed = {name: value for name, value in ours.items() if _is_passed(name, value)}
+    if ours is os.environ:
+        passed["PATH"] = users_path()
     return passed | _UNATTENDED
 
 

@@ -20,6 +20,7 @@ from agent_cli.repl.interrupts import Interrupts
 from agent_cli.repl.look import Look
 from agent_cli.repl.plain.shell import Shell
 from agent_cli.settings import Environment, Loaded, Settings
+from agent_cli.system.programs import use_shielded_path
 from agent_cli.terminal.writer import Writer
 
 PROMPT = "The tests fail. Find out why, fix it, and show me that they pass."
@@ -35,6 +36,7 @@ async def run_demo() -> int:
 
     A signal that ends it is 128 and its number.
     """
+    use_shielded_path()
     color = not os.environ.get("NO_COLOR")
     writer = Writer(sys.stdout, sys.stderr, color=color)
     writer.answer(f"{BANNER}\n")

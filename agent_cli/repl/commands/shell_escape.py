@@ -14,6 +14,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import text_block
+from agent_cli.system.programs import users_path
 from agent_cli.terminal.writer import OutputLines
 
 _OFFERED_CHARS_MAX: Final = 20_000
@@ -127,6 +128,7 @@ async def _started(command: str) -> Process:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
+            env={**os.environ, "PATH": users_path()},
             start_new_session=True,
         )
     except (OSError, ValueError) as error:  # too long, a NUL in it, no folder to run it in

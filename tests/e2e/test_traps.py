@@ -1,0 +1,128 @@
+"""No program of ours is found through the workspace, wherever we are started."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.program import AGENT_CLI, KEY, new_agent_cli
+from tests.messages_api import reply, serve_in_thread, tool_use
+
+COMMANDS = (
+    ("--version",),
+    ("--help",),
+    ("doctor",),
+    ("config", "show", "--origin"),
+    ("trust",),
+    ("sessions", "list"),
+    ("permissions", "explain", "bash", "git status"),
+    ("permissions", "explain", "grep", "."),
+    ("mcp", "list"),
+    ("demo",),
+)
+
+
+@pytest.fixture
+def traps() -> Path:
+    """Fill the folder with a trap for every program of this machine; return what they write to."""
+    marks = Path("marks").resolve()
+    trap = Path("trap").resolve()
+    trap.write_text(f'#!/bin/sh\necho "$0" >> {marks}\nexit 1\n')
+    trap.chmod(0o755)
+    subprocess.run(["git", "init", "-q"], check=True)
+    names = {
+        name
+        for folder in ("/usr/bin", "/bin", "/usr/sbin", "/sbin", str(Path(AGENT_CLI).parent))
+        if Path(folder).is_dir()
+        for name in os.listdir(folder)  # noqa: PTH208 - names are all that is wanted
+    }
+    names |= {"rg", "bwrap", "uname", "file", "xdg-open", "tmux", "xclip", "ldconfig", "gcc", "ps"}
+    for folder in (Path(), Path("bin"), Path("sub")):
+        folder.mkdir(exist_ok=True)
+        for name in names:
+            if not (folder / name).exists():
+                (folder / name).symlink_to(trap)
+    return marks
+
+
+def sprung(marks: Path) -> list[str]:
+    return sorted(set(marks.read_text().splitlines())) if marks.exists() else []
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_no_command_runs_a_program_of_the_folder_it_is_started_in(
+    traps: Path, command: tuple[str, ...]
+) -> None:
+    """Threat 13: with ., with nothing and with a folder of the repository in PATH, first."""
+    # Started by its full path, with an interpreter named in full: only what it runs is looked at.
+    search_path = f".::{Path('bin').resolve()}:{os.environ['PATH']}"
+
+    with serve_in_thread(reply("ok")) as api:
+        ran = new_agent_cli(*command, api=api, PATH=search_path)
+
+    assert sprung(traps) == []
+    if command == ("demo",):  # In its sandbox a trap can leave no mark, but its tests then fail.
+        assert ran.code == 0
+
+
+def test_a_run_with_tools_runs_no_program_of_the_folder(traps: Path) -> None:
+    """Threat 13: searches, completion, the sandbox and what the API's library asks the machine."""
+    search_path = f".:{Path('bin').resolve()}:{os.environ['PATH']}"
+
+    with serve_in_thread(
+        reply(tool_use("grep", {"pattern": "x"})),
+        reply(tool_use("glob", {"pattern": "*.py"})),
+        reply("Done."),
+    ) as api:
+        ran = new_agent_cli("-p", "look", api=api, PATH=search_path)
+
+    assert ran.stdout == "Done.\n"
+    assert sprung(traps) == []
+
+
+def test_a_command_of_the_user_finds_their_programs(traps: Path) -> None:
+    """Who has a folder of the repository in PATH wants its programs in their own commands."""
+    Path("own").mkdir()
+    Path("own/greet").write_text("#!/bin/sh\necho hello\n")
+    Path("own/greet").chmod(0o755)
+
+    with serve_in_thread(
+        reply(tool_use("bash", {"command": "greet > said.txt"})), reply("Done.")
+    ) as api:
+        new_agent_cli(
+            *("-p", "greet", "--permission-mode", "yolo"),
+            api=api,
+            PATH=f"{Path('own').resolve()}:{os.environ['PATH']}",
+        )
+
+    assert Path("said.txt").read_text() == "hello\n"
+    assert sprung(traps) == []
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
+def test_the_kernel_sees_no_program_of_the_folder_started(traps: Path) -> None:
+    """Tried is as bad as run: tomorrow the name may be there."""
+    log = Path("../strace.log").resolve()
+    search_path = f".:{Path('bin').resolve()}:{os.environ['PATH']}"
+    here = str(Path.cwd())
+
+    subprocess.run(
+        ["/usr/bin/strace", "-f", "-qq", "-e", "trace=execve", "-o", str(log), AGENT_CLI, "doctor"],
+        env={
+            **os.environ,
+            "PATH": search_path,
+            "ANTHROPIC_API_KEY": KEY,
+            "ANTHROPIC_BASE_URL": "http://127.0.0.1:9",
+        },
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+
+    calls = [line for line in log.read_text().splitlines() if 'execve("' in line]
+    started = [line.partition('execve("')[2].partition('"')[0] for line in calls]
+    assert [each for each in started if each.startswith((here, ".")) or "/" not in each] == []
+    assert AGENT_CLI in started
+    assert sprung(traps) == []

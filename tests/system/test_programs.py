@@ -1,0 +1,47 @@
+"""Where programs are looked for: our own never in a repository, the user's where they say."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_cli.system.programs import shield_path, use_shielded_path, users_path
+
+SYSTEM = "/usr/bin:/bin"
+
+
+@pytest.fixture(autouse=True)
+def _own_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("PATH", os.environ["PATH"])
+    yield
+    use_shielded_path()
+
+
+def test_our_own_path_leads_into_no_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 13: from a folder below it too; the user's commands keep what the user set."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "src").mkdir()
+    given = f".::bin:{tmp_path}/bin:{tmp_path}/src:/opt/tools:{SYSTEM}"
+    monkeypatch.setenv("PATH", given)
+
+    shield_path(tmp_path / "src")
+
+    assert os.environ["PATH"] == f"/opt/tools:{SYSTEM}"
+    assert users_path() == given
+
+    use_shielded_path()
+
+    assert users_path() == f"/opt/tools:{SYSTEM}"
+
+
+def test_nobody_else_fills_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who works in their home folder has their own programs there."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", f".:{tmp_path}/bin:{SYSTEM}")
+
+    shield_path(tmp_path)
+
+    assert os.environ["PATH"] == f"{tmp_path}/bin:{SYSTEM}"
