@@ -93,7 +93,7 @@ async def test_a_misquoted_text_needs_a_file_that_was_read(tools: Tools) -> None
     text = await tools.text("edit", path="a", edits=misquoted)
 
     assert path.read_text() == "if x:\n    two\n"
-    assert "indentation; check the result" in text
+    assert "repaired: indentation (2 spaces removed from every line). Check" in text
 
 
 async def test_a_file_changed_since_it_was_read_takes_exact_edits_only(tools: Tools) -> None:

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 
 from agent_cli.contracts.timeline import Json
+from agent_cli_tools.matching.alignment import align, grouped
 
 _CONTEXT_LINES = 3
 _SHOWN_LINES_MAX = 400
@@ -42,20 +42,13 @@ def diff(before: str, after: str, *, lines_max: int | None = _SHOWN_LINES_MAX) -
         lines_max: Of its text; None leaves nothing out.
     """
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    same = _common(old, new)
-    # Matching costs the product of the lengths, and most of a file does not change.
-    start = max(0, same - _CONTEXT_LINES)
-    tail = _common(old[same:][::-1], new[same:][::-1])
-    end = max(0, tail - _CONTEXT_LINES)
-    old, new = old[start : len(old) - end], new[start : len(new) - end]
-    matcher = SequenceMatcher(None, old, new)
-    changes = [code for code in matcher.get_opcodes() if code[0] != "equal"]
+    blocks = align(old, new)
+    changes = [block for block in blocks if block.kind != "equal"]
     lines: list[str] = []
-    for group in matcher.get_grouped_opcodes(_CONTEXT_LINES):
+    for group in grouped(blocks, _CONTEXT_LINES):
         first, last = group[0], group[-1]
         lines.append(
-            f"@@ -{_range(first[1] + start, last[2] + start)}"
-            f" +{_range(first[3] + start, last[4] + start)} @@"
+            f"@@ -{_range(first.a_start, last.a_end)} +{_range(first.b_start, last.b_end)} @@"
         )
         for kind, a, a_end, b, b_end in group:
             if kind == "equal":
@@ -64,21 +57,11 @@ def diff(before: str, after: str, *, lines_max: int | None = _SHOWN_LINES_MAX) -
                 lines += [*_marked("-", old[a:a_end]), *_marked("+", new[b:b_end])]
     return Diff(
         text="\n".join(lines) if lines_max is None else _shortened(lines, lines_max),
-        added=sum(code[4] - code[3] for code in changes),
-        removed=sum(code[2] - code[1] for code in changes),
-        first=changes[0][3] + start + 1 if changes else 0,
-        last=max(changes[-1][4], changes[-1][3] + 1) + start if changes else 0,
+        added=sum(change.b_end - change.b_start for change in changes),
+        removed=sum(change.a_end - change.a_start for change in changes),
+        first=changes[0].b_start + 1 if changes else 0,
+        last=max(changes[-1].b_end, changes[-1].b_start + 1) if changes else 0,
     )
-
-
-def _common(old: Sequence[str], new: Sequence[str]) -> int:
-    """Return how many lines the two have in common at the start."""
-    count = 0
-    for one, other in zip(old, new, strict=False):
-        if one != other:
-            break
-        count += 1
-    return count
 
 
 def _range(start: int, end: int) -> str:

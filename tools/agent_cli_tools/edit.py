@@ -10,7 +10,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli_tools.diffs import Diff, diff
-from agent_cli_tools.matching import Edit, Edited, apply_edits
+from agent_cli_tools.matching.edits import Edit, Edited, apply_edits
 from agent_cli_tools.parameters import Parameters
 from agent_cli_tools.textio import decode, encode, looks_binary, read_to_change
 from agent_cli_tools.workspace import Workspace
@@ -107,7 +107,7 @@ def _wanted(edits: Sequence[OneEdit]) -> list[Edit]:
 
 def _refuse_inexact(workspace: Workspace, path: Path, edited: Edited) -> None:
     """Refuse to repair a misquoted text in a file the model does not know as it is now."""
-    if all(tier == "exact" for tier in edited.tiers):
+    if not any(edited.repairs):
         return
     why = (
         "has changed since you read it" if workspace.has_read(path) else "was not read in full yet"
@@ -120,9 +120,9 @@ def _refuse_inexact(workspace: Workspace, path: Path, edited: Edited) -> None:
 
 def _notes(edited: Edited, *, skipped: int) -> list[str]:
     notes = [
-        f"Edit {number} matched only after allowing for {tier}; check the result."
-        for number, tier in enumerate(edited.tiers, 1)
-        if tier != "exact"
+        f"Edit {number} was not exact; repaired: {', '.join(repairs)}. Check the result."
+        for number, repairs in enumerate(edited.repairs, 1)
+        if repairs
     ]
     if skipped:
         notes.append(f"{skipped} with old equal to new skipped.")

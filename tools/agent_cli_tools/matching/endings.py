@@ -4,8 +4,9 @@ Only CRLF and LF are endings; a lone CR is a character like any other.
 """
 
 from bisect import bisect_left
-from difflib import SequenceMatcher
 from itertools import accumulate
+
+from agent_cli_tools.matching.alignment import align
 
 
 def flatten(text: str) -> str:
@@ -18,6 +19,10 @@ class FlatText:
 
     def __init__(self, original: str) -> None:
         self.original = original
+        self.text = original
+        self._ends: list[int] = []
+        if "\r\n" not in original:
+            return
         self.text = flatten(original)
         # Where in the flat text the LF of each CRLF stands: what follows is one further right in
         # the original for each of them.
@@ -28,15 +33,18 @@ class FlatText:
         """Return where the character at *offset* of the flat text stands in the original."""
         return offset + bisect_left(self._ends, offset)
 
+    def flat_offset(self, offset: int) -> int:
+        """Return where the character at *offset* of the original stands in the flat text."""
+        first = bisect_left(range(len(self._ends)), offset, key=lambda i: self._ends[i] + i)
+        return offset - first
+
 
 def with_endings_of(text: str, start: int, end: int, new: str) -> str:
-    """Return *new* with the line endings that suit `text[start:end]`, which it replaces.
+    """Return *new* with the line endings that suit `text[start:end]`, in a text that has CRLF.
 
     A line that was there keeps its ending, changed or not; an added one takes the ending of the
     line before it.
     """
-    if "\r\n" not in text:
-        return flatten(new) if "\n" in text else new
     old_lines, endings = _split(text[start:end])
     new_lines = flatten(new).split("\n")
     kept = _paired(old_lines, new_lines)
@@ -65,7 +73,7 @@ def _split(text: str) -> tuple[list[str], list[str]]:
 def _paired(old_lines: list[str], new_lines: list[str]) -> dict[int, int]:
     """Return new line number → the old line it is, or stands in for."""
     pairs: dict[int, int] = {}
-    for _, old, old_end, new, new_end in SequenceMatcher(None, old_lines, new_lines).get_opcodes():
+    for _, old, old_end, new, new_end in align(old_lines, new_lines):
         pairs |= dict(zip(range(new, new_end), range(old, old_end), strict=False))
     return pairs
 

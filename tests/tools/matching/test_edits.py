@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agent_cli_tools.endings import flatten
-from agent_cli_tools.matching import Edit, NoMatch, apply_edits
+from agent_cli_tools.matching.edits import Edit, NoMatch, apply_edits
+from agent_cli_tools.matching.endings import flatten
 from agent_cli_tools.textio import decode, encode
 
 TEXT = 'def f():\n    if x:\n        return "one"\n    return 2\n\n\ndef g():\n    return "two"\n'
@@ -26,6 +26,12 @@ def test_only_the_text_found_changes() -> None:
     [
         ("a\nb", "b", "b\n", "a\nb\n"),
         ("a\nb\n", "b\n", "b", "a\nb"),
+        ("a\nb\n", "b\n", "c", "a\nc\n"),
+        ("a\nb\nc\n", "b\n", "x", "a\nx\nc\n"),
+        ("a\r\nb\r\n", "a\r\n", "x", "x\r\nb\r\n"),
+        ("a\nb\nc\n", "\n", " ", None),
+        ("a b\nc\n", "b\n", "c, ", None),
+        ("a\nb\nc\n", "b\n", "b", None),
         ("a\nb\n", "b\n", "", "a\n"),
         ("a\nb", "\nb", "", "a"),
         ("", "", "new\n", "new\n"),
@@ -36,10 +42,19 @@ def test_only_the_text_found_changes() -> None:
         ("a\nb\r\nc\n", "a", "A\nAA", "A\nAA\nb\r\nc\n"),
     ],
 )
-def test_ends_of_lines_and_of_the_file_are_text_like_any_other(
-    text: str, old: str, new: str, expected: str
+def test_ends_of_lines_are_text_but_a_lost_one_joins_no_lines(
+    text: str, old: str, new: str, expected: str | None
 ) -> None:
-    assert edited(text, old, new) == expected
+    """Only at the end of the file does a line end that new lacks go."""
+    if expected is None:
+        with pytest.raises(NoMatch):
+            edited(text, old, new)
+    else:
+        assert edited(text, old, new) == expected
+
+
+def test_all_may_join_lines() -> None:
+    assert edited("a,\nb,\nc\n", ",\n", ", ", all=True) == "a, b, c\n"
 
 
 def test_a_text_that_occurs_twice_is_refused_with_its_lines() -> None:
@@ -85,7 +100,9 @@ def test_a_habit_of_models_is_forgiven(old: str, new: str, tier: str) -> None:
         with pytest.raises(NoMatch):
             apply_edits(TEXT, [Edit(old, new)])
         return
-    assert apply_edits(TEXT, [Edit(old, new)]).tiers == (tier,)
+    ((repair,),) = apply_edits(TEXT, [Edit(old, new)]).repairs
+
+    assert repair.startswith(tier)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +117,8 @@ def test_a_habit_of_models_is_forgiven(old: str, new: str, tier: str) -> None:
         ('say "hi"\n', "say “hi”", "say “ho”", 'say "ho"\n'),
         ("a - b\n", "a – b", "a – c", "a - c\n"),
         ("200: x\n", "200: x\n", "201: x\n", "201: x\n"),
-        ("x\ny\n", "1: x\n2: y", "1: z", None),
+        ("x\ny\n", "1: x\n2: y", "1: z", "z\n"),
+        ("x\ny\n", "1: x\n2: y", "1: z\nw", None),
         ("x\ny\n", "1\tx\n3\ty", "1\tz", None),
         ("a \n \nb \n", "a\n\nb\n", "", ""),
         ("x\n   \ny\n", "\n\n", "\n", None),
@@ -126,7 +144,7 @@ def test_one_word_off_is_not_found_but_the_nearest_line_is_shown() -> None:
     with pytest.raises(NoMatch) as caught:
         edited(TEXT, '    if z:\n        return "one"\n', "")
 
-    assert "The closest is line 3" in str(caught.value)
+    assert "The closest is line 2" in str(caught.value)
     assert '     2\t    if x:\n     3\t        return "one"' in str(caught.value)
 
 
@@ -149,7 +167,7 @@ def test_an_edit_may_write_what_a_later_one_looks_for() -> None:
 
 
 def test_all_edits_or_none() -> None:
-    with pytest.raises(NoMatch, match=r"Edit 2 of 2: .*None of the edits was made"):
+    with pytest.raises(NoMatch, match=r"(?s)Edit 2 of 2: .*None of the edits was made"):
         apply_edits("a b", [Edit("a", "c"), Edit("x", "d")])
 
 
@@ -181,6 +199,10 @@ def test_no_byte_outside_the_span_ever_changes(
         return
     # A text with CRLF is looked for as it is, and may overlap itself.
     assume("\r\n" not in old or len(re.findall(f"(?={re.escape(old)})", text)) == 1)
+    # Line ends that new lacks, and indentation of which old has a part, are repaired.
+    assume(not old.endswith("\n") or not new or new.endswith("\n"))
+    start = flatten(before).rpartition("\n")[2]
+    assume(not start or start.strip(" \t"))
     result = edited(text, old, new)
 
     assert result.startswith(before)

@@ -1,0 +1,220 @@
+"""The ways in which models misquote a text; each turns an exact edit into a distorted one."""
+
+import html
+import json
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Text: TypeAlias = Callable[[str], str]
+Both: TypeAlias = Callable[[str, str], tuple[str, str] | None]
+"""old and new → the same, distorted; None where it cannot be said of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distortion:
+    """A way to misquote; what it did to an edit can be told, or must be refused."""
+
+    name: str
+    apply: Both
+    is_guess: bool = False
+    is_of_new: bool = False
+
+
+def _both(change: Text) -> Both:
+    return lambda old, new: (change(old), change(new))
+
+
+def _old(change: Text) -> Both:
+    return lambda old, new: (change(old), new)
+
+
+def _new(change: Text) -> Both:
+    return lambda old, new: (old, change(new))
+
+
+def _lines(change: Text, *, blank: bool = False) -> Text:
+    def apply(text: str) -> str:
+        body = text.removesuffix("\n")
+        lines = [change(line) if blank or line.strip() else line for line in body.split("\n")]
+        return "\n".join(lines) + text[len(body) :] if text else text
+
+    return apply
+
+
+def _numbered(form: str) -> Text:
+    def apply(text: str) -> str:
+        body = text.removesuffix("\n")
+        lines = [form.format(number) + line for number, line in enumerate(body.split("\n"), 41)]
+        return "\n".join(lines) + text[len(body) :] if text else text
+
+    return apply
+
+
+def _filled(old: str, new: str) -> tuple[str, str] | None:
+    """Put blanks into blank lines, where all of them were empty."""
+    if re.search(r"^[ \t]+$", f"{old}\n{new}", re.MULTILINE):
+        return None
+    fill = _lines(lambda line: line if line.strip() else "    ", blank=True)
+    return fill(old), fill(new)
+
+
+def _margin(text: str) -> str:
+    lines = [line for line in text.split("\n") if line.strip()]
+    return min((line[: len(line) - len(line.lstrip())] for line in lines), key=len, default="")
+
+
+def _dedent_both(old: str, new: str) -> tuple[str, str] | None:
+    """Take off the margin that all lines of both have."""
+    margin = _margin(f"{old}\n{new}")
+    strip = _lines(lambda line: line.removeprefix(margin))
+    return (strip(old), strip(new)) if margin else None
+
+
+def _dedent_old(old: str, new: str) -> tuple[str, str] | None:
+    margin = _margin(old)
+    return (_lines(lambda line: line.removeprefix(margin))(old), new) if margin else None
+
+
+def _indent(change: Text) -> Text:
+    """Change the indentation of each line that is not blank."""
+
+    def apply(line: str) -> str:
+        body = line.lstrip(" \t")
+        return change(line[: len(line) - len(body)]) + body
+
+    return _lines(apply)
+
+
+def _with_indentation(change: Text) -> Both:
+    """Distort spaces only where there are no tabs, so that nothing is lost."""
+
+    def apply(old: str, new: str) -> tuple[str, str] | None:
+        margins = re.findall(r"^[ \t]+", f"{old}\n{new}", re.MULTILINE)
+        if any("\t" in margin for margin in margins):
+            return None
+        if any(len(margin) % 4 for margin in margins):
+            return None
+        return _indent(change)(old), _indent(change)(new)
+
+    return apply
+
+
+def _curly(text: str) -> str:
+    text = re.sub(r'"([^"\n]*)"', "“\\1”", text)
+    return re.sub(r"(?<=\w)'(?=\w)", "’", text)
+
+
+def _straight(text: str) -> str:
+    return text.translate(str.maketrans("“”„‘’", '"""\'\''))
+
+
+def _fenced(opening: str) -> Both:
+    def fence(text: str) -> str:
+        return f"{opening}\n{text}{'' if text.endswith(chr(10)) else chr(10)}```"
+
+    # A fence has a line end before its last line, so it does not tell which of the two had one.
+    return lambda old, new: (
+        (fence(old), fence(new)) if old.endswith("\n") == new.endswith("\n") or not new else None
+    )
+
+
+def _dropped_newline(old: str, new: str) -> tuple[str, str] | None:
+    # A blank line that is dropped at the end is an edit like any other.
+    is_told = old.endswith("\n") and new.strip("\n") and not new.endswith("\n\n")
+    return (old, new.removesuffix("\n")) if is_told else None
+
+
+def _dropped_newlines(old: str, new: str) -> tuple[str, str] | None:
+    is_told = all(re.search(r"[^\n]\n\Z", text) for text in (old, new))
+    return (old[:-1], new[:-1]) if is_told else None
+
+
+def _in_middle(change: Callable[[list[str]], list[str] | None]) -> Both:
+    """Change the lines between the first and the last of old."""
+
+    def changed(old: str, new: str) -> tuple[str, str] | None:
+        lines = old.removesuffix("\n").split("\n")
+        middle = change(lines[1:-1]) if len(lines) > 2 else None
+        if middle is None or middle == lines[1:-1]:
+            return None
+        return "\n".join([lines[0], *middle, lines[-1]]) + "\n" * old.endswith("\n"), new
+
+    return changed
+
+
+def _without_one(lines: list[str]) -> list[str] | None:
+    texts = [index for index, line in enumerate(lines) if line.strip()]
+    return [line for index, line in enumerate(lines) if index != texts[0]] if texts else None
+
+
+def _json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _wrong_word(text: str) -> str:
+    return re.sub(r"[A-Za-z]{3,}", "zqxzq", text, count=1)
+
+
+def _swapped(lines: list[str]) -> list[str] | None:
+    return [lines[1], lines[0], *lines[2:]] if len(lines) > 1 else None
+
+
+def _blanks_and_indent(old: str, new: str) -> tuple[str, str] | None:
+    dedented = _dedent_both(old, new)
+    return dedented and (_ADD_BLANKS(dedented[0]), _ADD_BLANKS(dedented[1]))
+
+
+_ADD_BLANKS = _lines(lambda line: f"{line}  ")
+
+DISTORTIONS = (
+    Distortion("none", _both(str)),
+    Distortion("line numbers, tab", _both(_numbered("{}\t"))),
+    Distortion("line numbers, padded", _both(_numbered("{:6}\t"))),
+    Distortion("line numbers, arrow", _both(_numbered("{:6}→"))),
+    Distortion("line numbers, 12:", _both(_numbered("{}:"))),
+    Distortion("line numbers, 12: and a blank", _both(_numbered("{}: "))),
+    Distortion("line numbers, 12|", _both(_numbered("{}|"))),
+    Distortion("line numbers, 12 | ", _both(_numbered("{:4} | "))),
+    Distortion("line numbers, old alone", _old(_numbered("{:6}\t"))),
+    Distortion("CRLF", _both(lambda text: text.replace("\n", "\r\n"))),
+    Distortion("CRLF, old alone", _old(lambda text: text.replace("\n", "\r\n"))),
+    Distortion("curly quotes", _both(_curly)),
+    Distortion("curly quotes, old alone", _old(_curly)),
+    Distortion("straight quotes for curly", _both(_straight)),
+    Distortion("dashes for hyphens", _both(lambda text: text.replace(" - ", " – "))),
+    Distortion("hyphens for dashes", _both(lambda text: re.sub("[–—]", "-", text))),
+    Distortion("ellipsis for dots", _both(lambda text: text.replace("...", "…"))),
+    Distortion("no-break spaces", _both(lambda text: text.replace(", ", ",\u00a0"))),
+    Distortion("NFD", _both(lambda text: unicodedata.normalize("NFD", text))),
+    Distortion("NFD, old alone", _old(lambda text: unicodedata.normalize("NFD", text))),
+    Distortion("blanks at line ends", _both(_ADD_BLANKS)),
+    Distortion("blanks at line ends, old alone", _old(_ADD_BLANKS)),
+    Distortion("blanks at all line ends", _both(_lines(lambda line: f"{line} ", blank=True))),
+    Distortion("no blanks at line ends", _both(_lines(str.rstrip, blank=True))),
+    Distortion("blank lines filled", _filled),
+    Distortion("dedented", _dedent_both),
+    Distortion("dedented, old alone", _dedent_old),
+    Distortion("dedented, blanks at line ends", _blanks_and_indent),
+    Distortion("indented by 2", _both(_lines(lambda line: f"  {line}"))),
+    Distortion("indented by 4", _both(_lines(lambda line: f"    {line}"))),
+    Distortion("indented by 4, old alone", _old(_lines(lambda line: f"    {line}"))),
+    Distortion("tabs for spaces", _with_indentation(lambda s: s.replace("    ", "\t"))),
+    Distortion("spaces for tabs", _both(_indent(lambda s: s.replace("\t", "    ")))),
+    Distortion("indentation halved", _with_indentation(lambda s: s[: len(s) // 2])),
+    Distortion("indentation doubled", _with_indentation(lambda s: s * 2)),
+    Distortion("final newline dropped in new", _dropped_newline, is_of_new=True),
+    Distortion("final newline dropped in both", _dropped_newlines),
+    Distortion("code fence", _fenced("```")),
+    Distortion("code fence, language", _fenced("```python")),
+    Distortion("blank lines around", _both(lambda text: f"\n{text}\n")),
+    Distortion("HTML escapes", _both(html.escape)),
+    Distortion("doubled backslashes", _both(lambda text: text.replace("\\", "\\\\"))),
+    Distortion("JSON escapes", _both(_json)),
+    Distortion("… in the middle", _in_middle(lambda _lines: ["…"]), is_guess=True),
+    Distortion("a wrong word", _old(_wrong_word), is_guess=True),
+    Distortion("a missing line", _in_middle(_without_one), is_guess=True),
+    Distortion("lines swapped", _in_middle(_swapped), is_guess=True),
+)

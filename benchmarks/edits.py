@@ -1,0 +1,211 @@
+"""Real edits, exact and distorted as models do: how many come out right, are refused, or go wrong.
+
+    python -m benchmarks.edits [edits.jsonl.gz | git repository]... [--only=NAME] [--verbose]
+
+Bar: none wrong; at least 99 % right where exactly one reading exists. The last rows have none. In
+the others a refusal counts as open where other lines of the file differ from the quoted ones in
+indentation and blanks only. Without arguments, shared/data/edits.jsonl.gz beside the repository is
+taken. Then speed: 50 edits of a file of 1 MB, a refusal, and `all`.
+"""
+
+import base64
+import gzip
+import json
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from pathlib import Path
+
+from agent_cli_tools.diffs import diff
+from agent_cli_tools.matching.edits import Edit, NoMatch, apply_edits
+from agent_cli_tools.textio import decode, looks_binary
+from benchmarks._distortions import DISTORTIONS, Distortion
+
+RECORDINGS = Path("shared", "data", "edits.jsonl.gz")
+FILE_BYTES_MAX = 200_000
+EDITS_OF_A_HISTORY_MAX = 2_000
+CONTEXT_LINES_MAX = 3
+SHOWN_WRONG_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One edit of a text, and what comes out."""
+
+    name: str
+    text: str
+    edit: Edit
+    expected: str
+
+
+def recorded(path: Path) -> Iterator[Case]:
+    with gzip.open(path, "rt") as file:
+        for line in map(json.loads, file):
+            text, _ = decode(base64.b64decode(line["before_b64"]))
+            for given in line["edits"]:
+                edit = Edit(given["old_string"], given["new_string"], given["replace_all"])
+                after = apply_edits(text, [edit]).text
+                yield Case(line["id"], text, edit, after)
+                text = after
+
+
+def history(repository: Path) -> Iterator[Case]:
+    """Yield the changes of every commit, one edit each, with as many lines around as are needed."""
+    chance = random.Random(1)
+    commits = _git(repository, "rev-list", "--no-merges", "HEAD").split()
+    yielded = 0
+    for commit in commits:
+        changed = _git(repository, "diff-tree", "-r", "--diff-filter=M", commit).splitlines()
+        for entry in changed:
+            if not entry.startswith(":"):
+                continue
+            _, _, before, after, rest = entry.split(maxsplit=4)
+            raws = [_blob(repository, blob) for blob in (before, after)]
+            if any(looks_binary(raw) or len(raw) > FILE_BYTES_MAX for raw in raws):
+                continue
+            (old, _), (new, _) = map(decode, raws)
+            for case in _hunks(f"{commit[:10]} {rest[2:]}", old, new, chance):
+                yield case
+                yielded += 1
+                if yielded == EDITS_OF_A_HISTORY_MAX:
+                    return
+
+
+def _hunks(name: str, before: str, after: str, chance: random.Random) -> Iterator[Case]:
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    if "".join(old) != before or before.count("\n") < len(old) - 1:
+        return
+    for kind, a, a_end, b, b_end in SequenceMatcher(None, old, new).get_opcodes():
+        if kind == "equal" or b_end - b > 200:
+            continue
+        context = chance.randint(0, CONTEXT_LINES_MAX)
+        for around in range(context, context + 8):
+            start, end = max(0, a - around), min(len(old), a_end + around)
+            quoted = "".join(old[start:end])
+            instead = "".join([*old[start:a], *new[b:b_end], *old[a_end:end]])
+            if before.count(quoted) == 1 and quoted.strip() and quoted != instead:
+                expected = "".join([*old[:start], instead, *old[end:]])
+                yield Case(name, before, Edit(quoted, instead), expected)
+                break
+
+
+def _git(repository: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(repository), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def _blob(repository: Path, blob: str) -> bytes:
+    command = ["git", "-C", str(repository), "cat-file", "blob", blob]
+    return subprocess.run(command, check=True, capture_output=True).stdout
+
+
+def outcome(case: Case, distortion: Distortion) -> tuple[str, str]:
+    """Return right, refused, open (refused, with several places), wrong or "", and why."""
+    given = distortion.apply(case.edit.old, case.edit.new)
+    exact = (case.edit.old, case.edit.new)
+    same = given == exact if distortion.is_of_new else given and given[0] == exact[0]
+    if given is None or (same and distortion.name != "none"):
+        return "", ""
+    if names_other_text(case, given[0], is_guess=distortion.is_guess):
+        return "", ""
+    edit = Edit(*given, case.edit.all)
+    try:
+        result = apply_edits(case.text, [edit]).text
+    except NoMatch as error:
+        return ("open" if is_open(case) else "refused"), str(error)
+    if result == case.text != case.expected:
+        return "refused", "nothing to change"
+    if result == case.expected:
+        return "right", ""
+    return "wrong", diff(case.expected, result).text
+
+
+def names_other_text(case: Case, old: str, *, is_guess: bool) -> bool:
+    """Whether the distorted *old* is an exact text of another place, or a shorter one."""
+    place = case.text.find(old)
+    return place >= 0 and (
+        is_guess
+        or not old.strip()
+        or case.edit.old.find(old.strip()) < 0
+        or abs(place - case.text.find(case.edit.old)) > len(case.edit.old)
+    )
+
+
+def is_open(case: Case) -> bool:
+    """Whether other lines of the file are the same but for indentation and blanks."""
+    lines = [line.strip() for line in case.text.replace("\r\n", "\n").split("\n")]
+    old = [line.strip() for line in case.edit.old.replace("\r\n", "\n").strip("\n").split("\n")]
+    return "\n".join(["", *lines, ""]).count("\n".join(["", *old, ""])) != 1
+
+
+def quality(cases: list[Case], only: str | None, *, verbose: bool) -> None:
+    print(f"{len(cases):,} edits")
+    print(f"{'':34} {'right':>6} {'refused':>7} {'open':>5} {'wrong':>5}  right of one reading")
+    for distortion in DISTORTIONS:
+        if only and only not in distortion.name:
+            continue
+        counts: Counter[str] = Counter()
+        for case in cases:
+            result, why = outcome(case, distortion)
+            counts[result] += 1
+            if (result == "wrong" and counts["wrong"] <= SHOWN_WRONG_MAX) or (
+                verbose and result in {"wrong", "refused"} and not distortion.is_guess
+            ):
+                print(f"  {result}: {case.name}\n    {why}", file=sys.stderr)
+        told = counts["right"] + counts["refused"] + counts["wrong"]
+        share = f"{counts['right'] / told:7.2%}" if told and not distortion.is_guess else ""
+        print(
+            f"{distortion.name:34} {counts['right']:6} {counts['refused']:7}"
+            f" {counts['open']:5} {counts['wrong']:5}  {share}",
+            flush=True,
+        )
+
+
+def speed() -> None:
+    lines = [f"    value_{n} = compute({n}, 'some text', other={n * 7})" for n in range(18_000)]
+    text = "\n".join(lines) + "\n"
+    print(f"\na file of {len(text) / 1e6:.2f} MB")
+    edits = [Edit(lines[n * 300] + "\n", f"    changed_{n} = 1\n") for n in range(50)]
+    _timed("50 exact edits (bar: 0.3 s)", text, edits)
+    edits = [Edit(f"  {lines[n * 300]}\n", f"      changed_{n} = 1\n") for n in range(50)]
+    _timed("50 repaired edits", text, edits)
+    _timed("a refusal (bar: 0.3 s)", text, [Edit(f"{lines[9_000]} # more\n", "")])
+    _timed(
+        "a refusal of many lines (bar: 0.3 s)", text, [Edit("\n".join([*lines[90:200], "x"]), "")]
+    )
+    for count in (4, 8):
+        _timed(
+            f"all: {count / 8:.2f} MB of commas", "a,b\n" * (count * 32_000), [Edit(",", ";", True)]
+        )
+    _timed("100 KB of equal lines", "x\n" * 50_000, [Edit("x", "y", True)])
+
+
+def _timed(name: str, text: str, edits: list[Edit]) -> None:
+    begun = time.perf_counter()
+    try:
+        after = apply_edits(text, edits).text
+        diff(text, after)
+    except NoMatch:
+        pass
+    print(f"{name}: {time.perf_counter() - begun:.3f} s")
+
+
+def main() -> None:
+    arguments = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
+    only = next((a.removeprefix("--only=") for a in sys.argv if a.startswith("--only=")), None)
+    beside = [folder / RECORDINGS for folder in Path(__file__).parents]
+    paths = [Path(argument) for argument in arguments] or [p for p in beside if p.exists()][:1]
+    for path in paths:
+        print(path.name)
+        cases = list(recorded(path) if path.is_file() else history(path))
+        quality(cases, only, verbose="--verbose" in sys.argv)
+    speed()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""Typographic characters and their plain forms, composed and decomposed letters.
+
+Where the quotation and the file differ in them, unchanged stretches of text stay as the file has
+them, and new stretches are written so only where that is not a guess.
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from typing import Literal, TypeAlias
+
+from agent_cli_tools.matching.lines import PLAIN, Unclear
+
+_FORMS: tuple[Literal["NFC"], Literal["NFD"]] = ("NFC", "NFD")
+_COMPARED_CHARS_MAX = 20_000
+_SPELLINGS = {"-": ("-", "--", "---")}
+
+Places: TypeAlias = list[str]
+"""For each character of a quoted text: what stands for it in the file."""
+
+
+def rewritten(
+    there: Sequence[str], old: Sequence[str], new: Sequence[str], file_text: str
+) -> list[str]:
+    """Return *new* with the characters of the file.
+
+    Args:
+        there: Lines of the file without indentation and blanks at their ends.
+        old: The same lines as they were quoted; they differ from these in characters only.
+        new: Lines to write instead.
+        file_text: The whole file, to see which characters it uses.
+
+    Raises:
+        Unclear: The lines differ in something else, or it is open how to write a new one.
+    """
+    if list(there) == list(old):
+        return list(new)
+    for form in _FORMS:
+        if all(
+            unicodedata.normalize(form, line) == here for line, here in zip(old, there, strict=True)
+        ):
+            return [unicodedata.normalize(form, line) for line in new]
+    places: Places = []
+    for line, here in zip(old, there, strict=True):
+        places += [*_places(line, here), "\n"]
+    if not new:
+        return []
+    return _carried("\n".join([*old, ""]), places, "\n".join(new), file_text).split("\n")
+
+
+def _places(quoted: str, there: str) -> Places:
+    """Return what each character of *quoted* is in *there*."""
+    places: Places = []
+    position = 0
+    index = 0
+    while index < len(quoted):
+        rest = there[position:]
+        length, found = _same(quoted[index:], rest)
+        if not length:
+            raise Unclear("the lines there differ in more than their typography", fits=False)
+        # A plain spelling of several characters is one character of the file.
+        places += [found, *[""] * (length - 1)]
+        index, position = index + length, position + len(found)
+    if position != len(there):
+        raise Unclear("the lines there differ in more than their typography", fits=False)
+    return places
+
+
+def _same(quoted: str, there: str) -> tuple[int, str]:
+    """Return how many characters at the start of *quoted* are which text in *there*."""
+    if not quoted or not there:
+        return 0, ""
+    if quoted[0] == there[0]:
+        return 1, there[0]
+    if quoted[0] in PLAIN:
+        plain = PLAIN[quoted[0]]
+        if PLAIN.get(there[0]) == plain:
+            return 1, there[0]
+        for spelling in _spellings(plain):
+            if there.startswith(spelling):
+                return 1, spelling
+    if there[0] in PLAIN:
+        for spelling in _spellings(PLAIN[there[0]]):
+            if quoted.startswith(spelling):
+                return len(spelling), there[0]
+    return 0, ""
+
+
+def _spellings(plain: str) -> Sequence[str]:
+    """Return the ways to write *plain*, the longest first."""
+    return sorted(_SPELLINGS.get(plain, (plain,)), key=len, reverse=True)
+
+
+def _carried(old: str, places: Places, new: str, file_text: str) -> str:
+    if len(old) > _COMPARED_CHARS_MAX or len(new) > _COMPARED_CHARS_MAX:
+        matches = []
+    else:
+        matches = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
+    known: dict[str, set[str]] = {}
+    for character, place in zip(old, places, strict=True):
+        known.setdefault(character, set()).add(place)
+    pieces: list[str] = []
+    position = 0
+    for match in matches:
+        pieces += [_inserted(c, known, file_text) for c in new[position : match.b]]
+        pieces += places[match.a : match.a + match.size]
+        position = match.b + match.size
+    pieces += [_inserted(c, known, file_text) for c in new[position:]]
+    return "".join(pieces)
+
+
+def _inserted(character: str, known: dict[str, set[str]], file_text: str) -> str:
+    """Return *character* of a new stretch as the file writes it."""
+    places = known.get(character, {character})
+    if character in PLAIN:
+        if len(places) == 1 and places != {character}:
+            return next(iter(places))
+        if character not in file_text and len(_spellings(PLAIN[character])) == 1:
+            return PLAIN[character]
+    elif places == {character}:
+        return character
+    raise Unclear(f"it is open whether new means {character} or another form of it")

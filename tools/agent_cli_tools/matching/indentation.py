@@ -1,0 +1,195 @@
+"""How quoted lines that are indented differently were shifted, and back.
+
+Several shifts may explain the same lines. The new lines are shifted only if all of these shifts
+give the same result.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from itertools import pairwise
+
+from agent_cli_tools.matching.frames import Pairs, Quoted
+from agent_cli_tools.matching.lines import Line, Unclear
+
+_TAB_WIDTHS = range(1, 9)
+_SCALES = (2, 4)
+_STEPS_MIN = 2
+_SAME = Fraction(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """A way to turn a quoted indentation into that of the file; None where it has no answer."""
+
+    name: str
+    apply: Callable[[str], str | None]
+    scale: Fraction | None = None
+    """How many times as deep the blocks of the file are; None for another kind of blanks."""
+
+    def quoted_unit(self, unit: str | None) -> Fraction | None:
+        """Return by how much a block was indented in what was quoted, if *unit* is the file's."""
+        return None if self.scale is None or unit is None else len(unit) / self.scale
+
+
+def shifted(
+    quotation: Quoted, changed: Sequence[Line], unit: Callable[[], str | None]
+) -> tuple[list[str], str]:
+    """Return the indentations of *changed* lines as the file would have them, and what was done.
+
+    Args:
+        quotation: The lines of the file, and what was quoted.
+        changed: Those of the new lines that are not in the file, none of them blank.
+        unit: Returns one step of indentation in this file, if it has one.
+
+    Raises:
+        Unclear: No shift explains what was quoted, or several do and give different results.
+    """
+    wanted = [line.indent for line in changed]
+    pairs = quotation.indents
+    if all(there == quoted for there, quoted in pairs):
+        return wanted, ""
+    shifts = [shift for find in _FINDERS for shift in find(pairs)]
+    if not shifts:
+        raise Unclear(_difference(pairs), fits=False)
+    results: dict[tuple[str, ...], Shift] = {}
+    for shift in shifts:
+        known = [indent for indent in map(shift.apply, wanted) if indent is not None]
+        if len(known) == len(wanted):
+            results.setdefault(tuple(known), shift)
+    if len(shifts) > 1 and len(results) != 1:
+        steps = quotation.steps()
+        units = {it: it.quoted_unit(unit()) for it in results.values()}
+        results = {
+            result: it
+            for result, it in results.items()
+            if steps.can_be(units[it], [other for other in units.values() if other])
+        }
+    if len(results) != 1:
+        raise Unclear(_difference(pairs) + ", which leaves the indentation of new open")
+    ((result, shift),) = results.items()
+    if shift.scale is not None and quotation.new and not quotation.is_one_frame(unit()):
+        raise Unclear("new is not indented as old is, and old not as the lines there are")
+    return list(result), shift.name
+
+
+def unit_of(lines: Sequence[str]) -> str | None:
+    """Return the step by which *lines* are usually indented, None if they do not tell."""
+    indents = [line[: len(line) - len(line.lstrip())] for line in lines if line.strip()]
+    steps = Counter(
+        deeper.removeprefix(indent)
+        for indent, deeper in pairwise(indents)
+        if len(deeper) > len(indent) and deeper.startswith(indent)
+    )
+    ((step, count),) = steps.most_common(1) or [("", 0)]
+    return step if count >= _STEPS_MIN else None
+
+
+def _added(pairs: Pairs) -> list[Shift]:
+    there, quoted = pairs[0]
+    if not there.endswith(quoted) or there == quoted:
+        return []
+    missing = there.removesuffix(quoted)
+    if any(there != missing + quoted for there, quoted in pairs):
+        return []
+    return [
+        Shift(f"{_counted(missing)} added to every line", lambda indent: missing + indent, _SAME)
+    ]
+
+
+def _removed(pairs: Pairs) -> list[Shift]:
+    there, quoted = pairs[0]
+    if not quoted.endswith(there) or there == quoted:
+        return []
+    extra = quoted.removesuffix(there)
+    if any(quoted != extra + there for there, quoted in pairs):
+        return []
+
+    def apply(indent: str) -> str | None:
+        return indent.removeprefix(extra) if indent.startswith(extra) else None
+
+    return [Shift(f"{_counted(extra)} removed from every line", apply, _SAME)]
+
+
+def _tabs_to_spaces(pairs: Pairs) -> list[Shift]:
+    return [
+        Shift("tabs written as spaces", partial(_spaced, width=width))
+        for width in _TAB_WIDTHS
+        if all(there == _spaced(quoted, width) for there, quoted in pairs)
+    ]
+
+
+def _spaces_to_tabs(pairs: Pairs) -> list[Shift]:
+    return [
+        Shift("spaces written as tabs", partial(_tabbed, width=width))
+        for width in _TAB_WIDTHS
+        if all("\t" not in quoted and _spaced(there, width) == quoted for there, quoted in pairs)
+    ]
+
+
+def _scaled(pairs: Pairs) -> list[Shift]:
+    if any(indent.strip(" ") for pair in pairs for indent in pair):
+        return []
+    lengths = [(len(there), len(quoted)) for there, quoted in pairs]
+    shifts = []
+    for scale in _SCALES:
+        if all(there // scale == quoted for there, quoted in lengths):
+            # Half of an odd number lost something, so only what was seen can be restored.
+            is_exact = all(there == quoted * scale for there, quoted in lengths)
+            shifts.append(_widened(scale, lengths, is_exact=is_exact))
+        if all(there * scale == quoted for there, quoted in lengths):
+            shifts.append(
+                Shift(
+                    "indentation narrowed",
+                    partial(_narrowed, scale=scale),
+                    Fraction(1, scale),
+                )
+            )
+    return shifts
+
+
+def _widened(scale: int, lengths: Sequence[tuple[int, int]], *, is_exact: bool) -> Shift:
+    seen: dict[int, set[int]] = {}
+    for there, quoted in lengths:
+        seen.setdefault(quoted, set()).add(there)
+
+    def apply(indent: str) -> str | None:
+        if indent.strip(" "):
+            return None
+        known = seen.get(len(indent), {len(indent) * scale} if is_exact else set())
+        return " " * next(iter(known)) if len(known) == 1 else None
+
+    return Shift("indentation widened", apply, Fraction(scale))
+
+
+_FINDERS = (_added, _removed, _tabs_to_spaces, _spaces_to_tabs, _scaled)
+
+
+def _narrowed(indent: str, *, scale: int) -> str | None:
+    return None if len(indent) % scale else " " * (len(indent) // scale)
+
+
+def _spaced(indent: str, width: int) -> str:
+    return indent.replace("\t", " " * width)
+
+
+def _tabbed(indent: str, width: int) -> str | None:
+    if indent.strip(" "):
+        return None
+    return "\t" * (len(indent) // width) + " " * (len(indent) % width)
+
+
+def _difference(pairs: Pairs) -> str:
+    there, quoted = next(pair for pair in pairs if pair[0] != pair[1])
+    return f"a line there is indented by {_counted(there)}, in old by {_counted(quoted)}"
+
+
+def _counted(indent: str) -> str:
+    if not indent:
+        return "nothing"
+    kind = {" ": "space", "\t": "tab"}.get(indent[0], "blank")
+    if indent.strip(indent[0]):
+        kind = "blank"
+    return f"{len(indent)} {kind}{'' if len(indent) == 1 else 's'}"

@@ -1,0 +1,210 @@
+"""Where an edit belongs in a text: exactly, or as models misquote it, but never by guessing.
+
+An edit that is not exact must stand for whole lines with exactly one place, and for that place it
+must be certain what to write.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from agent_cli.contracts.errors import ToolError
+from agent_cli_tools.matching.endings import flatten
+from agent_cli_tools.matching.inside_indentation import inside_indentation
+from agent_cli_tools.matching.lines import Unclear
+from agent_cli_tools.matching.mismatches import (
+    JOINS,
+    LISTED_MAX,
+    ambiguous,
+    not_found,
+    repaired_everywhere,
+    unclear,
+)
+from agent_cli_tools.matching.quotations import quotations
+from agent_cli_tools.matching.repair import Repaired, repaired
+from agent_cli_tools.matching.source import Source, Span
+
+_CANDIDATES_MAX = 64
+_INDENT = re.compile(r"[ \t]*")
+_LINE_END_KEPT = "the line end that new lacks"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace *old*, which must occur once, by *new*; `all` replaces every occurrence."""
+
+    old: str
+    new: str
+    all: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where an edit applies, in order, and what it needed for that; nothing when it was exact."""
+
+    spans: tuple[Span, ...]
+    repairs: tuple[str, ...] = ()
+
+
+class NoMatch(ToolError):
+    """An edit has no place, or more than one; the text says what is there instead."""
+
+
+class _NotThere(Exception):
+    """The text for a model when nothing else is found."""
+
+
+def locate(source: Source, edit: Edit) -> Found:
+    """Return where *edit* applies in *source*.
+
+    Raises:
+        NoMatch: Nowhere, in several places without `all`, or it is open what to write there.
+    """
+    if not edit.old:
+        if source.original:
+            raise NoMatch("old is empty. Give the text to replace, or use write for all of it.")
+        return Found((Span(0, 0, edit.new),))
+    if "\r\n" in edit.old and edit.old in source.original:
+        found = _with_crlf(source, edit)
+        if found:
+            return found
+    why = ""
+    # A file of one line says nothing of its endings, so those of new stay.
+    new = flatten(edit.new) if "\n" in source.original else edit.new
+    for quotation in quotations(flatten(edit.old), new):
+        given = Edit(quotation.old, quotation.new, edit.all)
+        found = None if quotation.in_lines else _exact(source, given)
+        try:
+            found = found or _by_lines(source, given)
+        except _NotThere as error:
+            why = why or str(error)
+        if found:
+            return replace(found, repairs=(*quotation.without, *found.repairs))
+    raise NoMatch(why or not_found(source.lines, flatten(edit.old)))
+
+
+def _with_crlf(source: Source, edit: Edit) -> Found | None:
+    """Return the places of a text that was quoted with its CRLF endings."""
+    starts = _places(source.original, edit)
+    flat = Edit(flatten(edit.old), flatten(edit.new), edit.all)
+    if flat.old == flat.new:
+        # Only the endings are to change.
+        return Found(tuple(Span(at, at + len(edit.old), edit.new) for at in starts))
+    return _exact_at(source, flat, [source.flat.flat_offset(at) for at in starts])
+
+
+def _exact(source: Source, edit: Edit) -> Found | None:
+    # The model sees no line endings, so places that differ only there are equally good.
+    return _exact_at(source, edit, _places(source.text, edit))
+
+
+def _exact_at(source: Source, edit: Edit, starts: list[int]) -> Found | None:
+    spans, repairs = [], set()
+    for at, line_start, text_start in _in_lines(source.text, starts):
+        if line_start < at < text_start and edit.old[0] in " \t":
+            # With a part of the indentation, it is whole lines that were quoted, if anything.
+            return None
+        span, repair = _exact_span(source, edit, at, line_start, text_start)
+        spans.append(source.span(*span))
+        repairs.add(repair)
+    return Found(tuple(spans), tuple(sorted(repairs - {""}))) if spans else None
+
+
+def _in_lines(text: str, starts: list[int]) -> Iterator[tuple[int, int, int]]:
+    """Yield each place with the start of its line, and where the text of that line starts."""
+    line_start = searched = 0
+    text_start = _text_start(text, 0)
+    for at in starts:
+        newline = text.rfind("\n", searched, at)
+        if newline >= 0:
+            line_start = newline + 1
+            text_start = _text_start(text, line_start)
+        searched = at
+        yield at, line_start, text_start
+
+
+def _text_start(text: str, line_start: int) -> int:
+    match = _INDENT.match(text, line_start)
+    assert match
+    return match.end()
+
+
+def _exact_span(
+    source: Source, edit: Edit, at: int, line_start: int, text_start: int
+) -> tuple[tuple[int, int, str], str]:
+    """Return the flat span that an exact *edit* at *at* changes, and what was repaired in it."""
+    text, new, end, repair = source.text, edit.new, at + len(edit.old), ""
+    starts_line = at <= text_start
+    if edit.old.endswith("\n") and new and not new.endswith("\n") and edit.old.strip():
+        if edit.old == f"{new}\n" and end == len(text):
+            return (at, end, new), ""
+        if starts_line and edit.old != f"{new}\n":
+            new, repair = f"{new}\n", _LINE_END_KEPT
+        elif starts_line or not edit.all:
+            raise NoMatch(JOINS)
+    if line_start < at <= text_start and edit.old.split("\n", 1)[0].strip():
+        ends_line = edit.old.endswith("\n") or text[end : end + 1] in {"\n", ""}
+        head, number = text[line_start:at], text.count("\n", 0, at)
+        file = source.around(number, edit.old.removesuffix("\n").count("\n") + 1)
+        try:
+            lines = inside_indentation(head, edit.old, new, file, ends_line=ends_line)
+        except Unclear as error:
+            raise NoMatch(unclear(source.lines, number, 1, str(error))) from error
+        if lines != head + new:
+            return (line_start, end, lines), "indentation (that of the line it starts in)"
+    return (at, end, new), repair
+
+
+def _places(text: str, edit: Edit) -> list[int]:
+    """Return where `old` starts: all places that do not overlap, or the only one."""
+    starts: list[int] = []
+    position = text.find(edit.old)
+    while position >= 0 and (edit.all or len(starts) <= LISTED_MAX):
+        starts.append(position)
+        position = text.find(edit.old, position + (len(edit.old) if edit.all else 1))
+    if len(starts) > 1 and not edit.all:
+        raise NoMatch(ambiguous([text.count("\n", 0, start) + 1 for start in starts]))
+    return starts
+
+
+def _by_lines(source: Source, edit: Edit) -> Found | None:
+    """Find whole lines that are the same but for how they were quoted."""
+    old, new, repairs = edit.old, edit.new, tuple[str, ...]()
+    deletes = old.endswith("\n") and not new
+    if old.endswith("\n"):
+        if new and not new.endswith("\n"):
+            repairs = (_LINE_END_KEPT,)
+        old, new = old.removesuffix("\n"), new.removesuffix("\n")
+    if not old.strip():
+        return None
+    old_lines, new_lines = old.split("\n"), [] if deletes else new.split("\n")
+    first, lines = _only_place(source, old_lines, new_lines, everywhere=edit.all) or (None, None)
+    if first is None or lines is None:
+        return None
+    start = source.line_start(first)
+    end = source.line_start(first + len(old_lines)) - (0 if deletes else 1)
+    span = source.span(start, min(end, len(source.text)), "\n".join(lines.lines))
+    return Found((span,), (*lines.repairs, *repairs))
+
+
+def _only_place(
+    source: Source, old: list[str], new: list[str], *, everywhere: bool
+) -> tuple[int, Repaired] | None:
+    """Return the first line of the only place that fits, and the lines to write there."""
+    fitting: list[tuple[int, Repaired | Unclear]] = []
+    others: list[tuple[int, Unclear]] = []
+    for first in source.find_loosely(old, _CANDIDATES_MAX):
+        there = source.lines[first : first + len(old)]
+        try:
+            fitting.append((first, repaired(there, old, new, source.around(first, len(old)))))
+        except Unclear as error:
+            (fitting if error.fits else others).append((first, error))
+    if len(fitting) > 1 and everywhere:
+        raise NoMatch(repaired_everywhere([first + 1 for first, _ in fitting]))
+    if len(fitting) > 1:
+        raise NoMatch(ambiguous([first + 1 for first, _ in fitting]))
+    for first, outcome in [*fitting, *others]:
+        if isinstance(outcome, Repaired):
+            return first, outcome
+        raise _NotThere(unclear(source.lines, first, len(old), str(outcome)))
+    return None
