@@ -56,7 +56,7 @@ def pictures() -> Iterator[tuple[str, str]]:
         terminal.until("either way.\n\nyou>")
         yield "session.svg", drawn(terminal, since="you> The tests")
     with session() as terminal:
-        terminal.until("allow?")
+        terminal.until("❯ Yes")
         terminal.until("\nclaude")
         yield "approval.svg", drawn(terminal, since="edit asks")
 

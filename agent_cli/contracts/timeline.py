@@ -17,6 +17,7 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 Block: TypeAlias = dict[str, Json]
 """A content block ({"type": "text", "text": ...}) as the Messages API writes it."""
 
+CallDecision: TypeAlias = Literal["approved", "rejected"]
 PromptState: TypeAlias = Literal["running", "waiting_for_approval", "completed"]
 
 
@@ -137,16 +138,18 @@ class ToolOutput(BlockOutput):
     The only entry that changes: `result` goes from Pending to Success or Error, and the times, the
     question and the decision are filled in on the way and stay. Times are Unix ms. A person was
     asked if `asked_at_ms` is set, for `asked_reason`; whose call it was, the prompt says.
+    `edited_input` is what a person put in place of the model's arguments, None for nothing.
     """
 
     kind: ClassVar[str] = "tool"
     result: ToolState = Pending()
     asked_reason: str | None = None
     asked_at_ms: int | None = None
-    decision: Literal["approved", "rejected"] | None = None
+    decision: CallDecision | None = None
     decided_at_ms: int | None = None
     started_at_ms: int | None = None
     ended_at_ms: int | None = None
+    edited_input: Json = None
 
     @property
     def tool_call_id(self) -> str:
@@ -160,8 +163,8 @@ class ToolOutput(BlockOutput):
 
     @property
     def input(self) -> Json:
-        """The arguments as the model wrote them, not validated."""
-        return self.block.get("input")
+        """The arguments it runs with, not validated: the model's, or what a person made of them."""
+        return self.block.get("input") if self.edited_input is None else self.edited_input
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,13 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentBusy, NothingToContinue
 from agent_cli.contracts.events import Event, EventSink, MessageStart
 from agent_cli.contracts.messages import CustomMessage, Message, UserMessage
 from agent_cli.contracts.provider import Model, ThinkingLevel
-from agent_cli.contracts.timeline import Block
+from agent_cli.contracts.timeline import Block, Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent_queues import AgentQueues
 from agent_cli.core.agent_state import Activity, AgentState
@@ -139,21 +138,21 @@ class Agent(AgentQueues):
             return await self._run(queued)
         return await self._run(())
 
-    async def approve(self, tool_call_id: str) -> RunResult:
-        """Let a waiting call run with the input it was shown with; a second yes does nothing."""
-        return await self._decide(tool_call_id, "approved")
+    async def approve(self, tool_call_id: str, *, edited: Json = None) -> RunResult:
+        """Let a waiting call run as shown, or with *edited* input; a second yes does nothing."""
+        self._require_idle()
+        decided = self.conversation.decide_call(tool_call_id, "approved", edited=edited)
+        return await self._go_on(decided=decided)
 
     async def reject(
         self, tool_call_id: str, reason: str = "The user declined this call."
     ) -> RunResult:
         """Answer a waiting call with an error that says *reason*, and go on."""
-        return await self._decide(tool_call_id, "rejected", reason)
-
-    async def _decide(
-        self, tool_call_id: str, decision: Literal["approved", "rejected"], reason: str = ""
-    ) -> RunResult:
         self._require_idle()
-        decided = self.conversation.decide_call(tool_call_id, decision, reason)
+        decided = self.conversation.decide_call(tool_call_id, "rejected", reason)
+        return await self._go_on(decided=decided)
+
+    async def _go_on(self, *, decided: bool) -> RunResult:
         if not decided or self.conversation.questions():
             waiting = "waiting_for_approval" if self.conversation.waiting else ""
             return RunResult((), None, 0, waiting)

@@ -6,7 +6,6 @@ has it on disk before anything else happens. Nothing here does I/O.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Literal
 
 from agent_cli.contracts.messages import (
     AssistantMessage,
@@ -18,11 +17,13 @@ from agent_cli.contracts.timeline import (
     NO_USAGE,
     Block,
     BlockOutput,
+    CallDecision,
     CompactionOutput,
     CustomOutput,
     DiscardedOutput,
     Error,
     FileOutput,
+    Json,
     Pending,
     Prompt,
     ReplyOutput,
@@ -161,14 +162,17 @@ class Conversation(ConversationView):
         self.set_state("waiting_for_approval")
 
     def decide_call(
-        self, tool_call_id: str, decision: Literal["approved", "rejected"], reason: str = ""
+        self, tool_call_id: str, decision: CallDecision, reason: str = "", *, edited: Json = None
     ) -> bool:
-        """Record a person's decision; False when the call does not wait for one (any more)."""
+        """Record a person's decision; False when the call does not wait for one (any more).
+
+        *edited* is the input to run with in place of the model's; None keeps that.
+        """
         call = self.call(tool_call_id)
         waits = isinstance(call.result, Pending) and call.result.why == "approval"
         if waits:
-            held, at_ms = Pending("queued", reason), self._now()
-            self._replace(replace(call, result=held, decision=decision, decided_at_ms=at_ms))
+            held = replace(call, result=Pending("queued", reason), edited_input=edited)
+            self._replace(replace(held, decision=decision, decided_at_ms=self._now()))
         return waits
 
     def settle_call(self, tool_call_id: str, result: Success | Error) -> ToolOutput:

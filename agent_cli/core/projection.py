@@ -5,6 +5,7 @@ earlier request held (prompt caches and signed thinking depend on it). Lossy on 
 files' contents, discarded replies and what was compacted away are not sent.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -96,11 +97,19 @@ def _answers(blocks: Iterable[BlockOutput]) -> Iterator[ToolResultMessage]:
             yield ToolResultMessage(
                 call.tool_call_id,
                 call.name,
-                call.result.content,
+                (*_edit_note(call), *call.result.content),
                 isinstance(call.result, Error),
                 call.result.details,
                 at_ms,
             )
+
+
+def _edit_note(call: ToolOutput) -> tuple[Block, ...]:
+    """Return what the model has to know of a call that ran with another input than it wrote."""
+    if call.edited_input is None:
+        return ()
+    used = json.dumps(call.edited_input, ensure_ascii=False)
+    return (text_block(f"[The user edited this call's input before it ran. Used instead: {used}]"),)
 
 
 def context(prompts: Sequence[Prompt]) -> list[Message]:

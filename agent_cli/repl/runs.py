@@ -13,8 +13,9 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.agent import Agent
 from agent_cli.core.preflight import announced
 from agent_cli.core.run_result import RunResult
-from agent_cli.repl.approval.ask import Approvals, Approved, Questions
-from agent_cli.repl.approval.rewording import Editor
+from agent_cli.repl.approval.ask import Approvals, Approved
+from agent_cli.repl.approval.editing import Editor
+from agent_cli.repl.dialogue import Questions
 from agent_cli.repl.ports import Application
 from agent_cli.system.logger import logger
 from agent_cli.terminal.narration import narrate_end
@@ -109,13 +110,13 @@ class Runs:
     async def _decide(self, agent: Agent) -> RunResult:
         """Ask about all calls that wait, and resume the run."""
         calls = [announced(output) for output in agent.conversation.questions()]
-        self._before_asking()
         approvals = Approvals(
             questions=self._questions,
             writer=self._lines,
             permissions=self._app.permissions,
             tools=self._app.tools,
             workspace=self._app.workspace,
+            before_asking=self._before_asking,
             editor=self._editor,
         )
         try:
@@ -125,7 +126,7 @@ class Runs:
         with self._running():
             for call, decision in zip(calls, decisions, strict=True):
                 if isinstance(decision, Approved):
-                    result = await agent.approve(call.id)
+                    result = await agent.approve(call.id, edited=decision.edited)
                 elif decision.stop:
                     return await _stopped(agent, calls, decision.reason)
                 else:

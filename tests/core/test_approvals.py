@@ -7,9 +7,15 @@ from typing import Literal
 import pytest
 
 from agent_cli.contracts.errors import ConversationError, NothingToContinue
-from agent_cli.contracts.events import ApprovalRequested, PromptOutput, PromptStateChanged, ToolCall
+from agent_cli.contracts.events import (
+    ApprovalRequested,
+    PromptOutput,
+    PromptStateChanged,
+    ToolCall,
+    ToolExecutionStart,
+)
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
-from agent_cli.contracts.timeline import Error, Json, Pending, Success, ToolOutput
+from agent_cli.contracts.timeline import Error, Json, Pending, Success, ToolOutput, text_block
 from agent_cli.contracts.tooling import Allow, Approval, Ask, Deny, RequireApproval, Tool, Verdict
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
@@ -93,6 +99,61 @@ async def test_approval_runs_the_call_with_its_original_input() -> None:
     ]
     assert [e.state for e in events if isinstance(e, PromptStateChanged)] == ["running"]
     assert len(model.requests) == 2
+
+
+async def test_approval_with_an_edited_input_runs_that_and_tells_the_model() -> None:
+    """The model's own words stay as received; the result says what ran instead."""
+    given: list[Json] = []
+
+    async def body(context: object) -> str:
+        return "done"
+
+    def authorize(call: ToolCall, _tool: Tool, _params: object) -> Verdict:
+        given.append(call.input)
+        return Ask("it may hurt")
+
+    danger = tool("danger", does(body))
+    agent, model, events = scripted_agent(
+        calls(tool_use("danger", {"a": 1})),
+        says("ok"),
+        tools=[danger],
+        options=LoopConfig(authorize_tool=authorize),
+    )
+    await agent.prompt("go")
+
+    result = await agent.approve("t1", edited={"a": 2})
+
+    assert result.stop_reason == "end_turn"
+    assert given == [{"a": 1}, {"a": 2}]
+    call = agent.conversation.call("t1")
+    assert (call.input, call.block["input"]) == ({"a": 2}, {"a": 1})
+    [started] = (event for event in events if isinstance(event, ToolExecutionStart))
+    assert started.args == {"a": 2}
+    reply, answer = model.requests[-1].messages[-2:]
+    assert reply.content == ({"type": "tool_use", "id": "t1", "name": "danger", "input": {"a": 1}},)
+    note = '[The user edited this call\'s input before it ran. Used instead: {"a": 2}]'
+    assert answer.content == (text_block(note), text_block("done"))
+
+
+async def test_a_rule_that_denies_wins_over_an_edited_input() -> None:
+    """What a person may not allow they cannot type either."""
+    danger, ran = asking()
+
+    def authorize(call: ToolCall, _tool: Tool, _params: object) -> Verdict:
+        return Deny("never a 2") if call.input == {"a": 2} else Allow()
+
+    agent, _, _ = scripted_agent(
+        calls(tool_use("danger", {"a": 1})),
+        says("ok"),
+        tools=[danger],
+        options=LoopConfig(authorize_tool=authorize),
+    )
+    await agent.prompt("go")
+
+    result = await agent.approve("t1", edited={"a": 2})
+
+    assert ran == []
+    assert texts(result.messages)["t1"].endswith("never a 2")
 
 
 async def test_a_second_yes_does_nothing() -> None:

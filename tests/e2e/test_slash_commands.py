@@ -78,8 +78,8 @@ def test_an_edit_is_shown_in_its_place_and_waits_for_whoever_comes_back() -> Non
         with Terminal(AGENT_CLI, "--continue", **environment(api, {**variables})) as terminal:
             terminal.until("allow?")
             shown = terminal.text
-            terminal.until(lambda: terminal.last_row == "allow?")
-            terminal.send("y")
+            terminal.until("❯ Yes")
+            terminal.send("y\r")
             terminal.until("Edited.")
 
     assert "      1   one\n      2 - two\n      2 + 2\n      3   three" in shown

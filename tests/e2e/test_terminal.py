@@ -1,6 +1,5 @@
 """The program in a real terminal."""
 
-import time
 from pathlib import Path
 
 from tests.e2e.program import AGENT_CLI, environment, said_by_user
@@ -104,23 +103,22 @@ def test_a_write_asks_first_and_the_answer_counts() -> None:
         terminal.until_prompt()
         terminal.send("one\r")
         terminal.until("allow?")
-        answer(terminal, "n")
+        answer(terminal, "n\r")
         terminal.until("Understood.")
         assert not Path("a.txt").exists()
         terminal.until_prompt()
         terminal.send("two\r")
         terminal.until(lambda: terminal.text.count("allow?") == 2)
-        answer(terminal, "y")
+        answer(terminal, "y\r")
         terminal.until("Written.")
     assert Path("a.txt").read_text() == "text\n"
     assert api.refusals == []
 
 
-def answer(terminal: Terminal, key: str) -> None:
-    """Press *key* once the question is old enough to have been read; earlier keys are dropped."""
-    shown_at_s = time.monotonic()
-    terminal.until(lambda: time.monotonic() - shown_at_s > UNREAD_S)
-    terminal.send(key)
+def answer(terminal: Terminal, line: str) -> None:
+    """Type *line* once the list shows that Enter answers."""
+    terminal.until("❯ ")
+    terminal.send(line)
 
 
 def test_a_stream_that_breaks_is_seen_to_begin_again() -> None:

@@ -1,11 +1,12 @@
 """A plain session in this process: what `python scripted.py repl` does, without starting Python."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
 from typing import Final
 
+from agent_cli.repl.dialogue import Choice, chosen
 from agent_cli.repl.interrupts import Interrupts
 from agent_cli.repl.plain.shell import Shell
 from agent_cli.terminal.writer import Writer
@@ -23,6 +24,10 @@ class Nobody:
     @property
     def can_ask(self) -> bool:
         return bool(self.answers)
+
+    async def select(self, message: str, choices: Sequence[Choice], *, text: str) -> Choice | str:
+        line = await self.choose(message, "")
+        return chosen(line, choices) or line
 
     async def choose(self, message: str, keys: str) -> str:
         return self.answers.pop(0)

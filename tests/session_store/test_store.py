@@ -392,6 +392,9 @@ STEPS: dict[str, Step] = {
     "settle": lambda c: c.settle_call(c.open_calls()[0].tool_call_id, Success(())),
     "pause": lambda c: c.pause({c.open_calls()[-1].tool_call_id: "sure?"}),
     "approve": lambda c: c.decide_call(c.questions()[0].tool_call_id, "approved"),
+    "edit": lambda c: c.decide_call(
+        c.questions()[0].tool_call_id, "approved", edited={"path": "other"}
+    ),
     "reject": lambda c: c.decide_call(c.questions()[0].tool_call_id, "rejected", "no"),
     "go on": lambda c: c.set_state("running"),
     "file": lambda c: c.attach(_file(c)),

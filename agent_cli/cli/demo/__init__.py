@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from agent_cli.app.app import App
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.startup import StartupContext
 from agent_cli.repl import repl
+from agent_cli.repl.dialogue import Choice
 from agent_cli.repl.interrupts import Interrupts
 from agent_cli.repl.look import Look
 from agent_cli.repl.plain.shell import Shell
@@ -93,6 +94,10 @@ class _Nobody:
     """Stands in for the prompt: the demo asks nothing."""
 
     can_ask = False
+
+    async def select(self, message: str, choices: Sequence[Choice], *, text: str) -> Choice | str:
+        """Answer nothing."""
+        raise EOFError(f"{message!r} cannot be answered with {choices!r} or {text!r}")
 
     async def choose(self, message: str, keys: str) -> str:
         """Answer nothing."""

@@ -2,52 +2,41 @@
 
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.repl.approval.changes import Row
+from agent_cli.repl.approval.editing import Editor, edited_input, edited_part
 from agent_cli.repl.approval.preview import folded, preview, write_rows
 from agent_cli.repl.approval.refusals import STOPPED, UNWANTED, unwanted_because
-from agent_cli.repl.approval.rewording import Editor, reworded
+from agent_cli.repl.dialogue import Choice, Questions
 from agent_cli.repl.permissions import Permissions
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines
 
-_NOBODY: Final = (
+_NOT_ASKED: Final = (
     "This call needs a person's approval and nobody can be asked here. Go on without it, and say"
     " at the end what was left out."
 )
-_TWO_DIGITS: Final = 10
 # Typed out of habit, and no comment for the model; a path goes on behind its first name.
 _COMMAND: Final = re.compile(r"!|/[a-z-]+(?: |\Z)")
-_WORDS: Final = {"yes": "y", "always": "a", "project": "p", "no": "n", "edit": "e"}
-# What stands around the calls: the question itself, the keys, and the prompt's surroundings.
-_OTHER_ROWS: Final = 10
+# What stands around the calls: the question itself, its choices, and the prompt's surroundings.
+_OTHER_ROWS: Final = 12
 _INDENT: Final = 2
 _PREVIEW_ROWS_MIN: Final = 6
 
 
-class Questions(Protocol):
-    """What the dialogue needs of a prompt; see `Asking.choose`."""
-
-    @property
-    def can_ask(self) -> bool:
-        """Whether somebody is there to answer."""
-        ...
-
-    async def choose(self, message: str, keys: str) -> str:
-        """Return one of *keys* or other text."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """The call may run."""
+    """The call may run: with the input that was shown, or with `edited` in place of it."""
+
+    edited: Json = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +50,7 @@ class Rejected:
 Decision: TypeAlias = Approved | Rejected
 _Calls: TypeAlias = Mapping[int, ToolCall]
 _Decisions: TypeAlias = dict[int, Decision]
+_Action: TypeAlias = Literal["yes", "session", "project", "edit", "view", "no"] | int
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +73,23 @@ class Approvals:
         permissions: Permissions,
         tools: Sequence[Tool],
         workspace: Path,
+        before_asking: Callable[[], None] = lambda: None,
         editor: Editor | None = None,
     ) -> None:
-        """Ask nothing yet; without an *editor* nobody can ask for another input."""
+        """Ask nothing yet; without an *editor* no input can be changed.
+
+        *before_asking* is called when rows were written that a person must see now.
+        """
         self._questions = questions
         self._writer = writer
         self._permissions = permissions
         self._tools = tools
         self._workspace = workspace
+        self._before_asking = before_asking
         self._editor = editor
 
     async def decide(self, calls: Sequence[ToolCall]) -> list[Decision]:
-        """Return what a person decides about each of *calls*; "always" is remembered before.
+        """Return what a person decides about each of *calls*; "don't ask again" is stored before.
 
         Raises:
             EOFError: The session ends; nothing is decided.
@@ -102,9 +97,9 @@ class Approvals:
         if not self._questions.can_ask:
             names = ", ".join(dict.fromkeys(call.name for call in calls))
             self._writer.notice(
-                f"{names} not run: it needs an approval and nobody can be asked", "error"
+                f"{names} skipped: cannot ask here; use --allow or --permission-mode", "error"
             )
-            return [Rejected(_NOBODY)] * len(calls)
+            return [Rejected(_NOT_ASKED)] * len(calls)
         for call in calls:
             await self._permissions.recall(call, self._tools)
         numbered = dict(enumerate(calls, 1))
@@ -117,7 +112,7 @@ class Approvals:
         return [decided.get(number, Approved()) for number in numbered]
 
     def _waiting(self, calls: _Calls, decided: _Decisions) -> _Calls:
-        """Return the calls nobody has decided about, nor a rule that was just remembered."""
+        """Return the calls that neither a person nor a rule just stored has decided about."""
         return {
             number: call
             for number, call in calls.items()
@@ -126,44 +121,45 @@ class Approvals:
 
     async def _ask(self, calls: _Calls) -> _Decisions:
         """Show *calls* and ask, until something is decided about one of them at least."""
-        offered = self._offered(calls)
         whole = {number: self._shown(call) for number, call in calls.items()}
         fitting = _fitting(whole)
-        if fitting != whole:
-            offered["v"] = "view all of it"
-        self._write(fitting, offered)
-        question = "allow? " if len(calls) == 1 else f"allow all {len(calls)}? "
-        keys = "".join(offered) + _numbers(calls)
+        offered = self._offered(calls, is_folded=fitting != whole)
+        self._write(fitting)
+        one = len(calls) == 1
         while True:
-            answer = (await self._questions.choose(question, keys)).strip()
-            key = _WORDS.get(answer.lower(), answer.lower())
-            if key == "v":
-                self._write(whole, offered)
-            elif key in offered:
-                if decisions := await self._decided(key, calls):
-                    return decisions
-            elif key.isdecimal() and len(calls) > 1:
-                if int(key) in calls:
-                    return await self._ask({int(key): calls[int(key)]})
-            elif _COMMAND.match(answer):
-                self._writer.notice(f"{reveal(answer)} waits: answer this first", "warning")
-            elif len(answer) > 1:  # one letter that is no key is a slip
-                return dict.fromkeys(calls, Rejected(unwanted_because(answer)))
+            self._before_asking()
+            answer = await self._questions.select(
+                "allow? " if one else f"allow all {len(calls)}? ",
+                list(offered),
+                text=f"decline {'' if one else f'all {len(calls)} '}and tell the model why",
+            )
+            if isinstance(answer, str):
+                if _COMMAND.match(answer):
+                    self._writer.notice(f"{reveal(answer)}: answer this question first", "warning")
+                    continue
+                return dict.fromkeys(calls, Rejected(unwanted_because(answer.strip())))
+            action = offered[answer]
+            if action == "view":
+                self._write(whole)
+            elif isinstance(action, int):
+                return await self._ask({action: calls[action]})
+            elif decisions := await self._decided(action, calls):
+                return decisions
 
-    async def _decided(self, key: str, calls: _Calls) -> _Decisions:
-        """Return what *key* stands for; nothing when it has to be asked again."""
+    async def _decided(self, action: _Action, calls: _Calls) -> _Decisions:
+        """Return what *action* decides; nothing when it has to be asked again."""
         try:
-            match key:
-                case "n":
+            match action:
+                case "no":
                     return dict.fromkeys(calls, Rejected(UNWANTED))
-                case "e":
+                case "edit":
                     [(number, call)] = calls.items()
-                    wanted = await reworded(call, self._editor) if self._editor else None
-                    return {number: Rejected(wanted)} if wanted else {}
-                case "a":
+                    edited = await self._edited(call)
+                    return {} if edited is None else {number: Approved(edited)}
+                case "session":
                     for call in calls.values():
                         self._permissions.remember(call)
-                case "p":
+                case "project":
                     for call in calls.values():
                         if not self._permissions.is_remembered(call):
                             self._permissions.remember_for_project(call)
@@ -172,19 +168,41 @@ class Approvals:
             return {}
         return dict.fromkeys(calls, Approved())
 
-    def _offered(self, calls: _Calls) -> dict[str, str]:
-        """Return the keys that answer, and what each of them stands for."""
+    async def _edited(self, call: ToolCall) -> Json:
+        """Return another input for *call*, which is shown; None when it was left as it is."""
+        assert self._editor
+        edited = await edited_input(call, self._tools, self._editor)
+        if edited is None:
+            self._writer.notice("nothing was changed", "dim")
+        else:
+            rows = [Row(f"{call.name} runs as you edited it:")]
+            rows += _indented(preview(replace(call, input=edited), self._tools))
+            write_rows(rows, self._writer)
+        return edited
+
+    def _offered(self, calls: _Calls, *, is_folded: bool) -> dict[Choice, _Action]:
+        """Return what can be answered, "yes" first."""
         one = len(calls) == 1
+        yes = "Yes" if one else f"Yes, run all {len(calls)}"
         rules = [self._permissions.asked_about(call).rules for call in calls.values()]
         listed = reveal(", ".join(dict.fromkeys(rule for each in rules for rule in each)))
-        offered = {}
+        offered: dict[Choice, _Action] = {Choice(yes, ("y", "yes")): "yes"}
         if all(rules):
-            offered["a"] = f"always this session: {listed}"
+            # Never one letter: a rule outlives the moment, and a slip must not store one.
+            label = f"{yes}, and don't ask again this session for {listed}"
+            offered[Choice(label, ("y session", "yes session"))] = "session"
             if file := self._permissions.project_file:
-                offered["p"] = f"always for this project, kept in {file}: {listed}"
-        offered |= {"y": "yes", "n": "no"} if one else {"y": "yes to all", "n": "no to all"}
+                label = f"{yes}, and don't ask again in this project for {listed} (kept in {file})"
+                offered[Choice(label, ("y project", "yes project"))] = "project"
         if one and self._editor:
-            offered["e"] = "edit it first"
+            label = f"Edit the {edited_part(*calls.values())}, then run it"
+            offered[Choice(label, ("e", "edit"))] = "edit"
+        for count, number in enumerate(calls if not one else ()):
+            label = "" if count else "Decide about each call alone (or type its number)"
+            offered[Choice(label, (str(number),))] = number
+        if is_folded:
+            offered[Choice("Show all of it", ("v", "view"))] = "view"
+        offered[Choice("No" if one else "No, run none of them", ("n", "no"))] = "no"
         return offered
 
     def _shown(self, call: ToolCall) -> _Shown:
@@ -199,17 +217,17 @@ class Approvals:
             tuple(Row(reveal(fact)) for fact in (*why, *asked.facts)),
         )
 
-    def _write(self, calls: Mapping[int, _Shown], offered: Mapping[str, str]) -> None:
+    def _write(self, calls: Mapping[int, _Shown]) -> None:
         several = len(calls) > 1
         rows = [Row(f"{len(calls)} calls ask to run:")] if several else []
         for number, call in calls.items():
             rows.append(Row(f"{number}. {call.name}" if several else f"{call.name} asks to run:"))
-            rows += [Row(f"  {row.text}", row.style) for row in (*call.what, *call.facts)]
-        rows += [Row(f"{key} = {offered[key]}") for key in "ap" if key in offered]
-        keys = [f"{key} = {offered[key]}" for key in "ynev" if key in offered]
-        keys += ["a number = that one alone"] if several else []
-        rows += [Row(" · ".join(keys)), Row("any other text = no, and the model reads it")]
+            rows += _indented((*call.what, *call.facts))
         write_rows(rows, self._writer)
+
+
+def _indented(rows: Sequence[Row]) -> list[Row]:
+    return [Row(f"{' ' * _INDENT}{row.text}", row.style) for row in rows]
 
 
 def _fitting(calls: Mapping[int, _Shown]) -> dict[int, _Shown]:
@@ -224,8 +242,3 @@ def _fitting(calls: Mapping[int, _Shown]) -> dict[int, _Shown]:
         fitting[number] = replace(call, what=what)
         room -= len(what)
     return fitting
-
-
-def _numbers(calls: _Calls) -> str:
-    """Return the numbers that answer alone; those of two digits need Enter, and so do all then."""
-    return "".join(map(str, calls)) if len(calls) > 1 and max(calls) < _TWO_DIGITS else ""

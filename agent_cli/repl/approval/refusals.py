@@ -8,7 +8,6 @@ from agent_cli.terminal.narration import one_line, seconds
 UNWANTED: Final = "The user does not want this call to run. Do not try it again in another form."
 STOPPED: Final = "The user stopped here instead of answering."
 _SAYING: Final = "The user does not want this call to run and says: "
-_OTHERWISE: Final = "The user does not want this call to run as it is. "
 # What is shown as "0.0 s" took no time worth a word, or never began.
 _SHOWN_S_MIN: Final = 0.05
 
@@ -16,14 +15,6 @@ _SHOWN_S_MIN: Final = 0.05
 def unwanted_because(comment: str) -> str:
     """Return what the model reads when somebody says *comment* instead of yes or no."""
     return f"{_SAYING}{comment}"
-
-
-def unwanted_as_it_is(tool: str, field: str, wanted: str) -> str:
-    """Return what the model reads when somebody wants *tool* called with another *field*."""
-    return (
-        f"{_OTHERWISE}Call {tool} again with exactly this {field}, everything else unchanged:"
-        f"\n\n{wanted}"
-    )
 
 
 def failure(answer: str, elapsed_s: float) -> tuple[str, str]:
@@ -39,7 +30,5 @@ def failure(answer: str, elapsed_s: float) -> tuple[str, str]:
         return "not run", "you stopped here"
     if answer.startswith(_SAYING):
         return "not run", f"you said: {one_line(answer.removeprefix(_SAYING))}"
-    if answer.startswith(_OTHERWISE):
-        return "not run", "you want it changed"
     after = f" after {seconds(elapsed_s)}" if elapsed_s >= _SHOWN_S_MIN else ""
     return f"failed{after}", one_line(answer.removesuffix(CALL_AGAIN))

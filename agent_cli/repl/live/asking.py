@@ -1,24 +1,25 @@
 """Questions at the prompt: one at a time, in the place of the input line."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
-from agent_cli.repl.dialogue import ENTER
+from agent_cli.repl.dialogue import ENTER, Choice, is_slip, key_of
+from agent_cli.repl.live.choices import Choices
 from agent_cli.repl.live.question import Question
 
 _MARGIN_S: Final = 0.001
-_TOO_EARLY: Final = "too early: press again"
+_TOO_EARLY: Final = "too early: try again"
 
 
 class Asking:
     """Swaps the draft for a question once that is ripe, and back when it was answered.
 
-    One who asks while another question is open waits for that one's answer: `turn` belongs to
-    whoever has the prompt's place.
+    A question asked while another one is open waits for that one's answer: `turn` belongs to the
+    question that has the prompt's place.
     """
 
     can_ask = True
@@ -36,12 +37,12 @@ class Asking:
         self._clock = clock
         self._refresh = refresh
         self._take_draft = take_draft
-        self._answer: asyncio.Future[str] | None = None
+        self._answer: asyncio.Future[Choice | str] | None = None
         self.turn = asyncio.Lock()
 
     @property
     def is_open(self) -> bool:
-        """Whether keys answer."""
+        """Whether the question has the prompt's place."""
         return self.question is not None and self.question.open
 
     @property
@@ -55,18 +56,38 @@ class Asking:
         return _TOO_EARLY if self.question and self.is_open and self.question.too_early else ""
 
     @property
-    def keys(self) -> str:
-        """The keys that answer at once."""
-        return self.question.keys if self.question and self.question.is_ripe else ""
+    def choices(self) -> Choices | None:
+        """The list below the question, where there is one."""
+        choices = self.question.choices if self.question else None
+        if choices:
+            choices.typed(self._buffer.text)
+        return choices
 
-    def accepts(self, text: str) -> bool:
-        """Whether *text* with Enter behind it answers now."""
+    def answer_of(self, text: str) -> Choice | str | None:
+        """Return what Enter answers with *text* in the input; None when that is no answer."""
         question = self.question
         if question is None or not question.is_ripe:
-            return False
+            return None
+        if choices := self.choices:
+            taken = choices.taken()
+            if isinstance(taken, Choice):
+                return taken
+            return None if is_slip(taken) else text
         if question.only_keys:
-            return len(text.strip()) == 1 and text.strip() in question.keys
-        return bool(text.strip()) or ENTER in question.keys
+            return key_of(text, question.keys)
+        return text if text.strip() or ENTER in question.keys else None
+
+    def came_early(self) -> bool:
+        """Return whether Enter came before the list could be read; then that is told.
+
+        A sentence typed by then is no answer: it was meant for the prompt.
+        """
+        question, choices = self.question, self.choices
+        if question is None or choices is None or question.is_ripe:
+            return False
+        taken = choices.taken()
+        question.too_early = not isinstance(taken, str) or is_slip(taken)
+        return True
 
     def put_aside(self) -> None:
         """Keep what was typed for the prompt where only keys are an answer."""
@@ -74,8 +95,22 @@ class Asking:
             self.question.draft = _joined(self._buffer.text, self.question.draft)
             self._buffer.reset()
 
+    async def select(self, message: str, choices: Sequence[Choice], *, text: str) -> Choice | str:
+        """Return one of *choices*, picked from a list or typed, or a sentence.
+
+        The list stands there at once, and what was being typed stays in the input: it ends up in
+        the answer or with the listener as a whole. Enter answers once the keyboard was silent for a
+        third of a second with the list on the screen.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C or Esc.
+            EOFError: The session ends.
+        """
+        question = Question(message, "", self._clock, choices=Choices(choices, text), open=True)
+        return await self._ask(question)
+
     async def choose(self, message: str, keys: str) -> str:
-        """Return one of *keys*, pressed alone, or a line of other text.
+        """Return a line of text, which may be empty if *keys* has ENTER in it.
 
         The question takes the prompt's place once it stands there and the keyboard was silent for
         a third of a second; what was typed until then is put aside and comes back afterwards.
@@ -84,22 +119,21 @@ class Asking:
             KeyboardInterrupt: Ctrl-C or Esc.
             EOFError: The session ends.
         """
-        return await self._ask(Question(message, keys, self._clock))
+        return str(await self._ask(Question(message, keys, self._clock)))
 
     async def choose_next(self, message: str, keys: str) -> str:
-        """Ask like `choose` for one who has just answered: what is typed goes to the question.
+        """Ask like `choose` after an answer: what is typed goes to the question.
 
         It is not answered before it stood there for a third of a second either.
         """
-        return await self._ask(Question(message, keys, self._clock), at_once=True)
+        return str(await self._ask(Question(message, keys, self._clock), at_once=True))
 
     async def choose_key(self, message: str, keys: str, *, at_once: bool = False) -> str:
-        """Return one of *keys*; other text is no answer, and kept for the prompt."""
-        return await self._ask(
-            Question(message, keys, self._clock, only_keys=True), at_once=at_once
-        )
+        """Return one of *keys*, typed as a line; other text is kept for the prompt."""
+        question = Question(message, keys, self._clock, only_keys=True)
+        return str(await self._ask(question, at_once=at_once))
 
-    async def _ask(self, question: Question, *, at_once: bool = False) -> str:
+    async def _ask(self, question: Question, *, at_once: bool = False) -> Choice | str:
         """Return the answer to *question* once nothing else is asked."""
         async with self.turn:
             self.question = question
@@ -112,10 +146,10 @@ class Asking:
             finally:
                 self._close()
 
-    def answer(self, text: str) -> None:
+    def answer(self, answer: Choice | str) -> None:
         """Answer the question."""
         if self._answer and not self._answer.done():
-            self._answer.set_result(text)
+            self._answer.set_result(answer)
 
     def end(self, error: BaseException) -> None:
         """End the question without an answer."""
@@ -130,15 +164,16 @@ class Asking:
 
     def key_pressed(self) -> None:
         """Note that somebody types."""
-        if self.question and not self.question.open:
-            self.question.key_pressed()
+        question = self.question
+        if question and (question.choices or not question.open):
+            question.key_pressed()
             self._open_when_ripe()
-        if self.question and self.question.open:
-            self.question.too_early = False
+        if question and question.open:
+            question.too_early = False
 
     def _open_when_ripe(self) -> None:
         question = self.question
-        if question is None or question.open:
+        if question is None or (question.open and not question.is_unmarked):
             return
         if question.is_ripe:
             self._open(question)
@@ -150,7 +185,10 @@ class Asking:
             loop.call_later(question.ripe_in_s + _MARGIN_S, self._look_again, question)
 
     def _open(self, question: Question) -> None:
-        question.open, question.draft = True, self._take_draft()
+        if question.choices:
+            question.choices.is_marked = True
+        else:
+            question.open, question.draft = True, self._take_draft()
 
     def _look_again(self, question: Question) -> None:
         question.waiting = False

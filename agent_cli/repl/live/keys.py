@@ -1,15 +1,19 @@
 """What each key does; the words for it stand in /help."""
 
-from functools import partial
-from string import ascii_lowercase, digits
-
-from prompt_toolkit.filters import Condition, is_searching, vi_mode, vi_navigation_mode
+from prompt_toolkit.filters import (
+    Condition,
+    has_completions,
+    is_searching,
+    vi_mode,
+    vi_navigation_mode,
+)
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.repl.dialogue import Choice, chosen
 from agent_cli.repl.live.paint import rows_of
 from agent_cli.repl.live.screen import LiveScreen
 
@@ -42,6 +46,8 @@ def _bind_sending(keys: KeyBindings, screen: LiveScreen) -> None:
         if buffer.document.current_line_before_cursor.endswith("\\"):
             buffer.delete_before_cursor()
             buffer.insert_text("\n")
+        elif screen.asking.choices and event.key_processor.input_queue:
+            buffer.insert_text("\n")  # pasted as if typed: an Enter within a text answers nothing
         elif screen.asking.is_open:
             _answer_with_line(screen)
         elif not screen.menu.take():
@@ -133,30 +139,39 @@ def _bind_display(keys: KeyBindings, screen: LiveScreen) -> None:
 
 
 def _bind_answers(keys: KeyBindings, screen: LiveScreen) -> None:
-    alone = Condition(lambda: screen.asking.is_open and screen.draft.is_empty)
+    listed = Condition(lambda: screen.asking.choices is not None)
 
-    def answer(event: KeyPressEvent) -> None:
-        _answer(screen, event.data)
+    def move(rows: int) -> None:
+        if choices := screen.asking.choices:
+            choices.move(rows)
 
-    def answers(key: str) -> bool:
-        return key in screen.asking.keys
+    @keys.add("up", filter=listed & ~has_completions & ~is_searching)
+    @keys.add("c-p", filter=listed & ~has_completions & ~is_searching)
+    def up(_event: KeyPressEvent) -> None:
+        move(-1)
 
-    for key in ascii_lowercase + digits:
-        keys.add(key, filter=alone & Condition(partial(answers, key)))(answer)
+    @keys.add("down", filter=listed & ~has_completions & ~is_searching)
+    @keys.add("c-n", filter=listed & ~has_completions & ~is_searching)
+    def down(_event: KeyPressEvent) -> None:
+        move(1)
 
 
 def _answer_with_line(screen: LiveScreen) -> None:
+    asking = screen.asking
+    if asking.came_early():
+        if not asking.hint:
+            _send(screen, follow_up=False)
+        return
     text = screen.draft.text
-    if screen.asking.accepts(text):
-        _answer(screen, text)
-    else:
-        screen.asking.put_aside()
-
-
-def _answer(screen: LiveScreen, text: str) -> None:
-    screen.print([f"{screen.question}{row}" for row in rows_of(text, "")])
-    screen.buffer.reset()  # not kept in the history: it is no prompt, and may be private
-    screen.asking.answer(text)
+    answer = asking.answer_of(text)
+    if answer is None:
+        asking.put_aside()
+        return
+    shown = (answer.label if isinstance(answer, Choice) else "") or text
+    screen.print([f"{screen.question}{row}" for row in rows_of(shown, "")])
+    if not isinstance(answer, Choice) or chosen(text, [answer]) or not text.strip():
+        screen.buffer.reset()  # not kept in the history: it is no prompt, and may be private
+    asking.answer(answer)
 
 
 def _bind_editing(keys: KeyBindings, screen: LiveScreen) -> None:

@@ -48,6 +48,11 @@ class Surroundings(Protocol):
         ...
 
     @property
+    def choice_rows(self) -> Sequence[tuple[bool, str]]:
+        """The answers below the question, and which of the rows are marked."""
+        ...
+
+    @property
     def rows_max(self) -> int:
         """Rows the input may take."""
         ...
@@ -85,7 +90,7 @@ def layout_of(shown: Surroundings, buffer: Buffer, search: Buffer, picker: Picke
                 Window(find, height=1, get_line_prefix=lambda *_at: [(FAINT, "history: ")]),
                 filter=Condition(lambda: container_focus.has_focus(find)),
             ),
-            _rows(lambda: _choices(buffer, shown)),
+            _rows(lambda: _choices(buffer, shown) or _answers(shown)),
             _rows(lambda: [(FAINT, _cut(shown.status_row, shown))] if shown.status_row else []),
         ],
         align=VerticalAlign.TOP,
@@ -138,6 +143,11 @@ def _choices(buffer: Buffer, shown: Surroundings) -> StyleAndTextTuples:
         text = f"{CONTINUATION}{choice.display_text}{gap}{choice.display_meta_text}".rstrip()
         rows.append((CHOSEN if index == chosen else FAINT, _cut(text, shown)))
     return rows
+
+
+def _answers(shown: Surroundings) -> StyleAndTextTuples:
+    """Return the list below a question, a row each."""
+    return [(CHOSEN if marked else "", _cut(row, shown)) for marked, row in shown.choice_rows]
 
 
 def _cut(text: str, shown: Surroundings) -> str:

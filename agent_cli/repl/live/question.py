@@ -1,31 +1,40 @@
-"""A question at the prompt, and from when on keys answer it."""
+"""A question at the prompt, and from when on Enter answers it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-# So long the question has to stand there, and the keyboard to be silent, before a key answers.
+from agent_cli.repl.live.choices import Choices
+
+# So long the question has to stand there, and the keyboard to be silent, before Enter answers.
 SILENCE_S: Final = 0.35
 
 
 @dataclass(slots=True)
 class Question:
-    """Waits until whoever types has seen it; `draft` is what stood in the input until then,
+    """Waits until the person who types has seen it; `draft` is what stood in the input until then,
     `waiting` says that a timer will look again, `too_early` that a key came when it was already
     on the screen, and was not its answer.
 
-    Each of `keys` answers alone while nothing else is typed; with `only_keys` nothing else does.
+    Only whole lines answer, sent with Enter. With `only_keys` nothing but one of `keys` does; with
+    `choices` there is a list, and what was being typed stays in the input: it may be the answer.
     """
 
     message: str
     keys: str
     clock: Callable[[], float]
     only_keys: bool = False
+    choices: Choices | None = None
     open: bool = False
     draft: str = ""
     waiting: bool = False
     too_early: bool = False
     _silent_since_s: float | None = None
+
+    @property
+    def is_unmarked(self) -> bool:
+        """Whether there is a list that does not show yet that Enter answers."""
+        return self.choices is not None and not self.choices.is_marked
 
     def shown(self) -> None:
         """Note that it is on the screen; only the first time counts."""

@@ -169,6 +169,12 @@ class LiveScreen:
         return self.asking.hint
 
     @property
+    def choice_rows(self) -> Sequence[tuple[bool, str]]:
+        """The answers below the question, and which of the rows are marked."""
+        choices = self.asking.choices
+        return choices.rows(self.columns - 1, self.rows_max) if choices else ()
+
+    @property
     def rows_max(self) -> int:
         """Rows the input may take: the region stays smaller than the screen."""
         return max(1, self._output.get_size().rows // 2 - 2)

@@ -4,11 +4,13 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TextIO, TypeAlias
 
+from agent_cli.repl.dialogue import Choice, chosen, is_slip, key_of, not_an_answer
 from agent_cli.terminal.background import tell
+from agent_cli.terminal.sanitize import reveal
 
 # For so long after a question appeared nobody can have read it; what arrives answers nothing.
 UNREAD_S: Final = 0.3
@@ -57,11 +59,24 @@ class PlainPrompt:
         finally:
             self._waits_for = ""
 
+    async def select(self, message: str, choices: Sequence[Choice], *, text: str) -> Choice | str:
+        """Return one of *choices*, typed as a whole line, or a sentence."""
+        listed = [choice for choice in choices if choice.label]
+        width = max(len(choice.lines[0]) for choice in listed)
+        rows = [f"{choice.lines[0]:{width}} = {reveal(choice.label)}" for choice in listed]
+        shown = "\n".join([*rows, f"any other text = {text}", message])
+        while True:
+            line = await self.choose(shown, "")
+            if found := chosen(line, choices):
+                return found
+            if line.strip() and not is_slip(line):
+                return line
+            shown = f"{not_an_answer(line)}\n{message}" if line.strip() else message
+
     async def choose(self, message: str, keys: str) -> str:
         """Return the next line that was not on its way when the question appeared.
 
-        *keys* need Enter here, because such a terminal hands over whole lines. Questions wait for
-        each other, and a `read` waits for them.
+        Questions wait for each other, and a `read` waits for them.
         """
         del keys
         async with self._turn:
@@ -83,9 +98,7 @@ class PlainPrompt:
     async def choose_key(self, message: str, keys: str, *, at_once: bool = False) -> str:
         """Return one of *keys*, asked for until there is one."""
         del at_once
-        while (
-            len(key := (await self.choose(message, keys)).strip().lower()) != 1 or key not in keys
-        ):
+        while (key := key_of(await self.choose(message, keys), keys)) is None:
             pass
         return key
 
@@ -110,6 +123,8 @@ class PlainPrompt:
         self._show(f"\n{message}" if self._waits_for else message)
         asked_at_s = time.monotonic()
         while (line := await self._next(answers)).at_s - asked_at_s < UNREAD_S:
+            if line.text.strip() and not is_slip(line.text) and not key_of(line.text, "yn"):
+                self._arrived.put_nowait(line)  # a sentence: it was meant for the prompt
             self._show(message)
         return line.text
 

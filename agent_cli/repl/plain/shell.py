@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.events import Event
-from agent_cli.repl.dialogue import Dialogue
+from agent_cli.repl.dialogue import Dialogue, Questions
 from agent_cli.repl.dispatch import LineWork
 from agent_cli.repl.interrupts import Interrupts
 from agent_cli.repl.look import Streaming
@@ -24,7 +24,7 @@ from agent_cli.terminal.writer import Writer
 _REFUSED_NEXT: Final = "a tool call waits for a decision: nobody can be asked, the next line is no"
 
 
-class Prompt(Dialogue, Protocol):
+class Prompt(Dialogue, Questions, Protocol):
     """Somebody who can be asked, and whose prompt can be printed above."""
 
     def above(self, write: Callable[[], None]) -> None:

@@ -2,32 +2,27 @@
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
 
-from agent_cli.repl.plain.lines import UNREAD_S
 from tests.repl.terminal import Terminal
 
 
 def ask(terminal: Terminal, prompt: str) -> None:
-    """Send *prompt* and wait until its question may be answered."""
+    """Send *prompt* and wait until the list shows that Enter answers."""
     terminal.until("logs: agent.log")
     terminal.until_prompt()
-    asked = terminal.text.count("allow?")
     terminal.send(f"{prompt}\r")
-    terminal.until(lambda: terminal.text.count("allow?") > asked)
-    shown_at_s = time.monotonic()
-    terminal.until(lambda: time.monotonic() - shown_at_s > UNREAD_S + 0.1)
+    terminal.until("❯ Yes")
 
 
 def test_yes_runs_the_call_after_showing_exactly_what_runs() -> None:
-    """One key; the command, why it asks, and the rule are on the screen before."""
+    """The command, why it asks, and the rule are on the screen before."""
     with Terminal() as terminal:
         ask(terminal, "bash touch made")
         before = Path("made").exists()
-        terminal.send("y")
+        terminal.send("y\r")
         terminal.until("The tool said: exit code 0")
 
         assert (before, Path("made").exists()) == (False, True)
@@ -36,32 +31,30 @@ def test_yes_runs_the_call_after_showing_exactly_what_runs() -> None:
             "  $ touch made\n"
             "  why it asks: commands can change anything\n"
             "  sandbox: bubblewrap\n"
-            "a = always this session: bash(touch *)\n"
-            "p = always for this project, kept in permissions.toml: bash(touch *)\n"
-            "y = yes · n = no · e = edit it first\n"
-            "any other text = no, and the model reads it\n"
-            "allow? y\n"
+            "allow? Yes\n"
         ) in terminal.text
 
 
-def test_a_command_is_changed_in_the_editor_and_asked_for_anew() -> None:
-    """The model reads what is wanted; what was shown does not run, and nothing else either."""
+def test_a_command_that_was_changed_in_the_editor_runs_as_it_was_saved() -> None:
+    """What was shown first does not run; the model reads what ran instead."""
     Path("editor").write_text("#!/bin/sh\nprintf 'touch other' > \"$1\"\n")
     Path("editor").chmod(0o755)
     with Terminal(EDITOR=str(Path("editor").absolute())) as terminal:
         ask(terminal, "bash touch made")
-        terminal.send("e")
-        terminal.until("command, everything else unchanged:\n\ntouch other\n")
+        terminal.send("e\r")
+        terminal.until("exit code 0")
         terminal.until_prompt()
 
+        assert "bash runs as you edited it:\n  $ touch other\n" in terminal.text
+        assert "Used instead:" in terminal.text.replace("\n", "")
         assert not Path("made").exists()
-        assert not Path("other").exists()
+        assert Path("other").exists()
 
 
 @pytest.mark.parametrize(
     ("keys", "told"),
     [
-        ("n", "The user does not want this call to run. Do not try it again in another form."),
+        ("n\r", "The user does not want this call to run. Do not try it again in another form."),
         ("use make\r", "The user does not want this call to run and says: use make"),
     ],
 )
@@ -81,7 +74,7 @@ def test_always_asks_nothing_the_second_time_and_again_in_a_new_session() -> Non
     """S4-26."""
     with Terminal() as terminal:
         ask(terminal, "bash touch one")
-        terminal.send("a")
+        terminal.send("y session\r")
         terminal.until("The tool said: exit code 0")
         terminal.until_prompt()
         terminal.send("bash touch two\r")
@@ -100,12 +93,8 @@ def test_keys_that_were_on_their_way_do_not_answer() -> None:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
         terminal.send("bash touch made\ryyyy\r")
-        terminal.until("allow?")
-        shown_at_s = time.monotonic()
-        terminal.until(lambda: time.monotonic() - shown_at_s > UNREAD_S + 0.1)
-
-        assert terminal.last_row == "allow?"
-        terminal.send("n")
+        terminal.until("❯ Yes")
+        terminal.send("n\r")
         terminal.until("The tool said: ")
         assert not Path("made").exists()
 

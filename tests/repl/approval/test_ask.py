@@ -3,17 +3,18 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
+from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.tooling import Tool
+from agent_cli.contracts.tooling import Tool, ToolContext
 from agent_cli.policies.permission_rules import Rule
 from agent_cli.policies.session_rules import Asked
 from agent_cli.repl.approval.ask import Approvals, Approved, Decision, Rejected
+from agent_cli.repl.dialogue import Choice, chosen
 from agent_cli.repl.permissions import Mode
 from agent_cli.terminal.writer import Style
 
@@ -57,19 +58,20 @@ class Permissions:
 
 
 class Person:
-    """Gives answers one after the other; keeps what was asked, and with which keys."""
+    """Types lines one after the other; keeps what was asked, and the answers that were listed."""
 
     can_ask = True
 
     def __init__(self, *answers: str | type[BaseException]) -> None:
         self._answers = list(answers)
-        self.asked: list[tuple[str, str]] = []
+        self.asked: list[tuple[str, list[str]]] = []
 
-    async def choose(self, message: str, keys: str) -> str:
-        self.asked.append((message, keys))
+    async def select(self, message: str, choices: Sequence[Choice], *, text: str) -> Choice | str:
+        listed = [f"{each.lines[0]} = {each.label}" for each in choices if each.label]
+        self.asked.append((message, [*listed, text]))
         answer = self._answers.pop(0)
         if isinstance(answer, str):
-            return answer
+            return chosen(answer, choices) or answer
         raise answer
 
 
@@ -95,13 +97,14 @@ class Dialogue:
         self.person = Person(*answers)
         self.screen = Screen()
         self.saved: str | None = None
+        self.tools: Sequence[Tool] = ()
 
     async def decide(self, *calls: ToolCall) -> Sequence[Decision]:
         return await Approvals(
             questions=self.person,
             writer=self.screen,
             permissions=self.permissions,
-            tools=(),
+            tools=self.tools,
             workspace=Path("/ws"),
             editor=None if self.saved is None else self.edit,
         ).decide(calls)
@@ -112,7 +115,7 @@ class Dialogue:
         return self.saved
 
 
-async def test_a_question_shows_what_runs_where_why_and_what_each_key_means() -> None:
+async def test_a_question_shows_what_runs_where_why_and_what_each_answer_means() -> None:
     """Nothing of it hidden, and the rules as they would be kept."""
     it = Dialogue("y", permissions=Permissions(project_file=Path("/home/me/permissions.toml")))
 
@@ -122,12 +125,20 @@ async def test_a_question_shows_what_runs_where_why_and_what_each_key_means() ->
         "  $ touch made\n"
         "  why it asks: commands can change anything\n"
         "  sandbox: none\\u202e\n"
-        "a = always this session: bash(touch *)\n"
-        "p = always for this project, kept in /home/me/permissions.toml: bash(touch *)\n"
-        "y = yes · n = no\n"
-        "any other text = no, and the model reads it\n"
     )
-    assert it.person.asked == [("allow? ", "apyn")]
+    assert it.person.asked == [
+        (
+            "allow? ",
+            [
+                "y = Yes",
+                "y session = Yes, and don't ask again this session for bash(touch *)",
+                "y project = Yes, and don't ask again in this project for bash(touch *)"
+                " (kept in /home/me/permissions.toml)",
+                "n = No",
+                "decline and tell the model why",
+            ],
+        )
+    ]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +159,7 @@ async def test_an_answer_is_yes_no_or_a_comment(
     answer: str | type[BaseException], decision: Decision
 ) -> None:
     """S2-32, S2-33: text is a no that says what to do instead."""
-    it = Dialogue("", answer)
+    it = Dialogue(answer)
 
     assert await it.decide(TOUCH) == [decision]
     assert it.permissions == Permissions()
@@ -161,7 +172,7 @@ async def test_a_command_is_no_comment_for_the_model(typed: str) -> None:
 
     [decision] = await it.decide(TOUCH)
 
-    assert it.screen.text.endswith(f"{typed} waits: answer this first\n")
+    assert it.screen.text.endswith(f"{typed}: answer this question first\n")
     assert isinstance(decision, Rejected)
     assert decision.reason.endswith("says: /etc/hosts is not ours")
 
@@ -172,20 +183,20 @@ async def test_a_session_that_ends_decides_nothing() -> None:
         await Dialogue("1", "y", EOFError).decide(TOUCH, MOVE)
 
 
-async def test_a_letter_that_is_no_key_is_a_slip_and_not_a_comment() -> None:
-    """Keys are not offered where they would do nothing: no rule, no file, no editor."""
-    it = Dialogue("a", "p", "e", "v", "1", "y")
+async def test_an_answer_is_offered_only_where_it_does_something() -> None:
+    """No rule, no file, no editor: yes, no, and a sentence."""
+    it = Dialogue("y")
 
     assert await it.decide(NOTE) == [Approved()]
-    assert it.person.asked == [("allow? ", "yn")] * 6
+    assert it.person.asked == [("allow? ", ["y = Yes", "n = No", "decline and tell the model why"])]
 
 
-@pytest.mark.parametrize(("key", "kept"), [("a", []), ("p", ["bash(touch *)"])])
-async def test_always_is_remembered_before_the_call_runs(
-    key: Literal["a", "p"], kept: list[str]
-) -> None:
+@pytest.mark.parametrize(
+    ("line", "kept"), [("y session", []), ("YES  Project ", ["bash(touch *)"])]
+)
+async def test_a_rule_is_stored_before_the_call_runs(line: str, kept: list[str]) -> None:
     """S4-26: for the session, or for the project too."""
-    it = Dialogue(key, permissions=Permissions(project_file=Path("permissions.toml")))
+    it = Dialogue(line, permissions=Permissions(project_file=Path("permissions.toml")))
 
     assert await it.decide(TOUCH) == [Approved()]
     assert (it.permissions.session, it.permissions.kept) == (["bash(touch *)"], kept)
@@ -194,7 +205,7 @@ async def test_always_is_remembered_before_the_call_runs(
 async def test_a_rule_that_cannot_be_kept_is_told_and_asked_about_again() -> None:
     """Nothing is allowed that the person believes to be kept."""
     permissions = Permissions(project_file=Path("permissions.toml"), full=True)
-    it = Dialogue("p", "n", permissions=permissions)
+    it = Dialogue("y project", "n", permissions=permissions)
 
     assert await it.decide(TOUCH) == [REFUSED]
     assert "the disk is full\n" in it.screen.text
@@ -202,7 +213,7 @@ async def test_a_rule_that_cannot_be_kept_is_told_and_asked_about_again() -> Non
 
 
 async def test_all_calls_of_a_batch_are_one_list_with_one_question() -> None:
-    """Numbers for each, one key for all; a rule is offered only if each of them has one."""
+    """A number for each, one yes for all; a rule is offered only if each of them has one."""
     it = Dialogue("y")
 
     assert await it.decide(TOUCH, NOTE) == [Approved(), Approved()]
@@ -214,10 +225,18 @@ async def test_all_calls_of_a_batch_are_one_list_with_one_question() -> None:
         "  sandbox: none\\u202e\n"
         "2. note\n"
         "  text: x\n"
-        "y = yes to all · n = no to all · a number = that one alone\n"
-        "any other text = no, and the model reads it\n"
     )
-    assert it.person.asked == [("allow all 2? ", "yn12")]
+    assert it.person.asked == [
+        (
+            "allow all 2? ",
+            [
+                "y = Yes, run all 2",
+                "1 = Decide about each call alone (or type its number)",
+                "n = No, run none of them",
+                "decline all 2 and tell the model why",
+            ],
+        )
+    ]
 
 
 @pytest.mark.parametrize(
@@ -226,7 +245,6 @@ async def test_all_calls_of_a_batch_are_one_list_with_one_question() -> None:
         (["n"], [REFUSED] * 3),
         (["2", "n", "y"], [Approved(), REFUSED, Approved()]),
         (["3", "y", "1", "n", "n"], [REFUSED, REFUSED, Approved()]),
-        (["9", "y"], [Approved()] * 3),
         (
             ["not now"],
             [Rejected("The user does not want this call to run and says: not now")] * 3,
@@ -240,14 +258,14 @@ async def test_all_calls_of_a_batch_are_one_list_with_one_question() -> None:
 async def test_a_number_decides_about_one_and_the_rest_is_asked_again(
     answers: list[str | type[BaseException]], decisions: list[Decision]
 ) -> None:
-    """The last one left needs no number; a number nobody has is a slip."""
+    """The last one left needs no number."""
     assert await Dialogue(*answers).decide(TOUCH, MOVE, NOTE) == decisions
 
 
 async def test_always_for_one_covers_those_like_it_in_the_batch() -> None:
     """Nobody answers four times what "always" has answered once."""
     twin = ToolCall("t1", "bash", {"command": "touch too"})
-    it = Dialogue("1", "a", "n")
+    it = Dialogue("1", "y session", "n")
 
     assert await it.decide(TOUCH, MOVE, twin) == [Approved(), REFUSED, Approved()]
     assert [message for message, _ in it.person.asked] == ["allow all 3? ", "allow? ", "allow? "]
@@ -256,21 +274,21 @@ async def test_always_for_one_covers_those_like_it_in_the_batch() -> None:
 async def test_always_for_all_keeps_each_rule_once() -> None:
     """Those of all calls are shown before."""
     permissions = Permissions(project_file=Path("permissions.toml"))
-    it = Dialogue("p", permissions=permissions)
+    it = Dialogue("y project", permissions=permissions)
 
     assert await it.decide(TOUCH, MOVE, TOUCH) == [Approved()] * 3
-    assert "a = always this session: bash(touch *), bash(mv *)\n" in it.screen.text
+    [(_, listed)] = it.person.asked
+    assert listed[1].endswith("don't ask again this session for bash(touch *), bash(mv *)")
     assert permissions.kept == ["bash(touch *)", "bash(mv *)"]
 
 
-async def test_more_than_nine_calls_are_named_by_numbers_with_enter() -> None:
-    """1 alone would answer before the 0 of 10 can be typed."""
+async def test_a_call_is_named_by_a_number_of_two_digits() -> None:
+    """1 is the first one, and 10 the tenth."""
     it = Dialogue("10", "n", "y")
 
     decisions = await it.decide(*[NOTE] * 10)
 
     assert decisions == [*[Approved()] * 9, REFUSED]
-    assert it.person.asked[0] == ("allow all 10? ", "yn")
 
 
 async def test_a_long_call_is_folded_and_can_be_seen_whole(
@@ -282,10 +300,10 @@ async def test_a_long_call_is_folded_and_can_be_seen_whole(
     it = Dialogue("v", "y")
 
     assert await it.decide(script) == [Approved()]
-    first, whole = it.screen.text.split("any other text = no, and the model reads it\n")[:2]
+    first, whole = it.screen.text.split("bash in /ws asks to run:\n")[1:]
     assert "not shown here\n  > 47\n  > 48\n  > 49\n  why it asks: why not\n" in first
     assert "  > 30\n" not in first
-    assert "v = view all of it" in first
+    assert "v = Show all of it" in it.person.asked[0][1]
     assert all(f"  > {number}\n" in whole for number in range(1, 50))
 
 
@@ -302,18 +320,18 @@ async def test_a_short_call_of_a_batch_leaves_its_room_to_a_long_one(
     assert all(f"  > {number}\n" in it.screen.text for number in range(1, 12))
 
 
-async def test_another_input_is_asked_of_the_model_and_never_run_in_place_of_the_shown() -> None:
-    """S2-32: what is approved is the input that was shown."""
+async def test_an_edited_input_runs_and_is_shown_before() -> None:
+    """What a person saves is what they decided about; the rest of the input stays as it is."""
     it = Dialogue("e")
     it.saved = "touch other\n"
+    slow = ToolCall("t1", "bash", {"command": "touch made", "timeout": 5})
 
-    [decision] = await it.decide(TOUCH)
+    [decision] = await it.decide(slow)
 
     assert it.opened == ("touch made", ".sh")
-    assert decision == Rejected(
-        "The user does not want this call to run as it is. Call bash again with exactly this"
-        " command, everything else unchanged:\n\ntouch other"
-    )
+    assert decision == Approved({"command": "touch other", "timeout": 5})
+    assert it.screen.text.endswith("bash runs as you edited it:\n  $ touch other\n  timeout: 5\n")
+    assert "e = Edit the command, then run it" in it.person.asked[0][1]
 
 
 @pytest.mark.parametrize("saved", ["touch made\n", "touch made", "", " \n"])
@@ -323,28 +341,62 @@ async def test_an_input_that_was_not_changed_or_emptied_is_asked_about_again(sav
     it.saved = saved
 
     assert await it.decide(TOUCH) == [Approved()]
+    assert it.screen.text.endswith("nothing was changed\n")
 
 
 @pytest.mark.parametrize(
-    ("given", "opened"),
+    ("given", "opened", "saved", "runs"),
     [
-        ({"path": "a", "content": "x\n"}, ("x\n", ".txt")),
-        ({"path": "a", "edits": []}, ('{\n  "path": "a",\n  "edits": []\n}', ".json")),
-        ("text", ('"text"', ".json")),
+        ({"path": "a", "content": "x\n"}, ("x\n", ".txt"), "y\n", {"path": "a", "content": "y\n"}),
+        (
+            {"path": "a", "edits": []},
+            ('{\n  "path": "a",\n  "edits": []\n}', ".json"),
+            '{"path": "b"}\n',
+            {"path": "b"},
+        ),
+        ("text", ('"text"', ".json"), '"other"', "other"),
     ],
 )
-async def test_what_is_opened_is_the_part_that_matters(
-    given: Json, opened: tuple[str, str]
+async def test_the_part_that_matters_is_edited(
+    given: Json, opened: tuple[str, str], saved: str, runs: Json
 ) -> None:
     """A command or a content as it is, anything else as JSON."""
     it = Dialogue("e")
-    it.saved = "new\n"
+    it.saved = saved
 
-    [decision] = await it.decide(ToolCall("t3", "tool", given))
-
+    assert await it.decide(ToolCall("t3", "tool", given)) == [Approved(runs)]
     assert it.opened == opened
-    assert isinstance(decision, Rejected)
-    assert decision.reason.endswith(":\n\nnew\n" if opened[0].endswith("\n") else ":\n\nnew")
+
+
+@pytest.mark.parametrize(
+    ("saved", "told"),
+    [
+        ('{"path": ', "not run: what you saved is not valid JSON"),
+        ("{}", "not run: what you saved does not fit tool: Invalid input for tool: input: 'path'"),
+    ],
+)
+async def test_an_edited_input_that_fits_no_tool_is_told_and_asked_about_again(
+    saved: str, told: str
+) -> None:
+    """One sentence, and the question again."""
+    it = Dialogue("e", "n")
+    it.saved = saved
+    it.tools = [
+        Tool(
+            name="tool",
+            label="Tool",
+            description="Do it",
+            parameters={"type": "object", "required": ["path"]},
+            execute=_never,
+        )
+    ]
+
+    assert await it.decide(ToolCall("t3", "tool", {"path": "a"})) == [REFUSED]
+    assert told in it.screen.text
+
+
+async def _never(_id: str, _given: object, _cancel: CancelToken, _context: ToolContext) -> str:
+    raise AssertionError("it runs nothing")
 
 
 async def test_where_nobody_can_be_asked_the_model_reads_so() -> None:
@@ -355,4 +407,6 @@ async def test_where_nobody_can_be_asked_the_model_reads_so() -> None:
     decisions = await it.decide(TOUCH, NOTE, MOVE)
 
     assert [isinstance(decision, Rejected) for decision in decisions] == [True] * 3
-    assert it.screen.text == ("bash, note not run: it needs an approval and nobody can be asked\n")
+    assert it.screen.text == (
+        "bash, note skipped: cannot ask here; use --allow or --permission-mode\n"
+    )

@@ -2,13 +2,7 @@
 
 import pytest
 
-from agent_cli.repl.approval.refusals import (
-    STOPPED,
-    UNWANTED,
-    failure,
-    unwanted_as_it_is,
-    unwanted_because,
-)
+from agent_cli.repl.approval.refusals import STOPPED, UNWANTED, failure, unwanted_because
 
 
 @pytest.mark.parametrize(
@@ -17,7 +11,6 @@ from agent_cli.repl.approval.refusals import (
         (UNWANTED, ("not run", "you said no")),
         (STOPPED, ("not run", "you stopped here")),
         (unwanted_because("use\nmake"), ("not run", "you said: use make")),
-        (unwanted_as_it_is("bash", "command", "ls"), ("not run", "you want it changed")),
         ("Invalid input. Correct it and call again.", ("failed after 2.0 s", "Invalid input.")),
         ("there is\nno a.py", ("failed after 2.0 s", "there is no a.py")),
     ],

@@ -22,8 +22,8 @@ def test_a_session_is_chosen_from_a_list_and_its_question_is_put_at_once() -> No
         terminal.send("tou")
         terminal.until("1 of 2")
         terminal.send("\r")
-        terminal.until("allow?")
-        terminal.send("n")
+        terminal.until("❯ Yes")
+        terminal.send("n\r")
         terminal.until("The tool said: The user does not want this call to run.")
 
         assert "which session?" not in terminal.text

@@ -40,7 +40,7 @@ async def test_a_question_that_follows_an_answer_opens_at_once_and_answers_later
         await it.until(lambda: it.rows[-1] == "sure? y")
         assert not second.done()
         it.now_s += SILENCE_S + 0.01
-        it.type("\x7fn")
+        it.type("\x7fn\r")
 
         assert await second == "n"
         await it.until(lambda: it.rows == ["name? Anna", "sure? n", "you> draft"])
@@ -52,7 +52,7 @@ async def test_a_key_that_came_too_early_is_told_until_the_next_one(tmp_path: Pa
         it.type("draft")
         await it.until(lambda: it.rows == ["you> draft"])
         first = await it.asked("one? ", "y")
-        it.type("y")
+        it.type("y\r")
         assert await first == "y"
         second = asyncio.ensure_future(it.screen.asking.choose("two? ", "y"))
         await it.until(lambda: it.screen.asking.question is not None)
@@ -60,12 +60,12 @@ async def test_a_key_that_came_too_early_is_told_until_the_next_one(tmp_path: Pa
         it.type("y")
         await it.until(lambda: it.rows == ["one? y", "you> drafty"])
         it.now_s += SILENCE_S + 0.01
-        await it.until(lambda: it.rows == ["one? y", "two? too early: press again"])
+        await it.until(lambda: it.rows == ["one? y", "two? too early: try again"])
         it.type("x")
         await it.until(lambda: it.rows == ["one? y", "two? x"])
         it.type("\x7f")
         await it.until(lambda: it.rows == ["one? y", "two?"])
-        it.type("y")
+        it.type("y\r")
 
         assert await second == "y"
         await it.until(lambda: it.rows == ["one? y", "two? y", "you> drafty"])
@@ -78,7 +78,7 @@ async def test_a_line_without_text_is_an_answer_only_where_the_question_says_so(
     async with live(tmp_path) as it:
         first = asyncio.ensure_future(it.screen.asking.choose_next("name? ", "yn"))
         await opened(it, "name?")
-        it.type("\ry")
+        it.type("\ry\r")
         assert await first == "y"
         second = asyncio.ensure_future(it.screen.asking.choose_next("name [Anna]? ", ENTER))
         await opened(it, "name [Anna]?")
@@ -96,7 +96,7 @@ async def test_two_questions_wait_for_each_other_and_escape_ends_one(tmp_path: P
         it.type("\x1b")
         assert await first == "interrupted"
         await opened(it, "two?")
-        it.type("y")
+        it.type("y\r")
 
         assert await second == "y"
 
@@ -122,7 +122,7 @@ async def test_where_only_keys_answer_a_text_is_kept_for_the_prompt(tmp_path: Pa
         it.type("xyou could\r")
         await it.until(lambda: it.rows == ["allow?"])
         assert not asking.done()
-        it.type("n")
+        it.type("n\r")
 
         assert await asking == "n"
         await it.until(lambda: it.rows == ["allow? n", "you> xyou could"])
@@ -141,6 +141,6 @@ async def test_a_question_nobody_waits_for_any_more_gives_the_prompt_back(tmp_pa
         await it.until(lambda: it.rows == ["you> answ", "     draft"])
         second = asyncio.ensure_future(it.screen.asking.choose_next("two? ", "y"))
         await opened(it, "two?")
-        it.type("y")
+        it.type("y\r")
 
         assert await second == "y"

@@ -147,13 +147,13 @@ async def test_a_question_waits_until_a_list_is_closed(tmp_path: Path) -> None:
         it.type("o")
         await it.until(lambda: "which session? o" in it.rows)
         it.now_s += 9
-        it.type("y")
+        it.type("y\r")
         await it.until(lambda: asking.done() or "which session? oy" in it.rows)
         assert not asking.done()
         it.type(ESCAPE)
         await it.until(lambda: "you>" in it.rows)
         it.now_s += 9
         await it.until(lambda: "allow?" in it.rows)
-        it.type("n")
+        it.type("n\r")
 
         assert await asking == "n"

@@ -276,7 +276,7 @@ async def test_ctrl_o_asks_for_what_was_folded_and_keeps_the_draft(tmp_path: Pat
         assert it.screen.buffer.text == "a draft"
 
 
-async def test_keys_answer_only_after_the_keyboard_was_silent_for_a_third_of_a_second(
+async def test_a_question_opens_only_after_the_keyboard_was_silent_for_a_third_of_a_second(
     tmp_path: Path,
 ) -> None:
     """52 reports of accidental approvals elsewhere: what was meant as text stays text."""
@@ -290,23 +290,11 @@ async def test_keys_answer_only_after_the_keyboard_was_silent_for_a_third_of_a_s
         it.type("e")
         await it.until(lambda: it.rows == ["you> ye"])
         it.now_s = 0.6 + SILENCE_S + 0.01
-        await it.until(lambda: it.rows == ["allow? too early: press again"])
-        it.type("n")
+        await it.until(lambda: it.rows == ["allow? too early: try again"])
+        it.type("n\r")
 
         assert await asking == "n"
         await it.until(lambda: it.rows == ["allow? n", "you> ye"])
-
-
-@pytest.mark.parametrize("key", ["p", "2"])
-async def test_any_letter_or_digit_can_be_a_key(key: str, tmp_path: Path) -> None:
-    """A question says which of them answer; the others are text."""
-    async with live(tmp_path) as it:
-        asking = await it.asked("allow? ", "yp2")
-        it.type("x3\x7f\x7f")
-        await it.until(lambda: it.rows == ["allow?"])
-        it.type(key)
-
-        assert await asking == key
 
 
 async def test_a_key_inside_a_text_is_text_and_the_text_is_the_answer(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_nobody_to_ask_means_no() -> None:
 
     assert "This call needs a person's approval and nobody can be asked here." in out
     assert "You said 'y'" in out
-    assert "bash not run: it needs an approval and nobody can be asked" in err
+    assert "bash skipped: cannot ask here; use --allow or --permission-mode" in err
     assert not Path("made").exists()
 
 

@@ -1,0 +1,64 @@
+"""Let a person change the input of a call that waits: what they save is what runs."""
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeAlias
+
+from agent_cli.contracts.errors import ToolError, UsageError
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import Tool, check_input
+
+# (text, ending of the file's name) -> the text as it was saved.
+Editor: TypeAlias = Callable[[str, str], Awaitable[str]]
+_FIELDS: Final = {"command": ".sh", "content": ".txt"}
+
+
+async def edited_input(call: ToolCall, tools: Sequence[Tool], editor: Editor) -> Json:
+    """Open the input of *call* in *editor* and return it as it was saved.
+
+    Returns:
+        The whole input, valid for its tool; None when nothing was changed, or nothing was left.
+
+    Raises:
+        UsageError: What was saved is not an input of the tool.
+    """
+    field, ending, text = _opened(call.input)
+    saved = await editor(text, ending)
+    # Editors end the last line; whether the text had a newline there is not a change.
+    if not saved.strip() or saved.removesuffix("\n") == text.removesuffix("\n"):
+        return None
+    if not text.endswith("\n"):
+        saved = saved.removesuffix("\n")
+    given = {**call.input, field: saved} if isinstance(call.input, dict) and field else _json(saved)
+    _require_valid(call.name, given, tools)
+    return given
+
+
+def edited_part(call: ToolCall) -> str:
+    """Return what of *call* is opened in the editor, in a word."""
+    return _opened(call.input)[0] or "input"
+
+
+def _opened(given: Json) -> tuple[str, str, str]:
+    """Return the part of an input that is edited: its field ("" for all), file ending, text."""
+    for field, ending in _FIELDS.items():
+        if isinstance(given, dict) and isinstance(value := given.get(field), str):
+            return field, ending, value
+    return "", ".json", json.dumps(given, ensure_ascii=False, indent=2)
+
+
+def _json(saved: str) -> Json:
+    try:
+        given: Json = json.loads(saved)
+    except ValueError as error:
+        raise UsageError(f"not run: what you saved is not valid JSON ({error})") from error
+    return given
+
+
+def _require_valid(name: str, given: Json, tools: Sequence[Tool]) -> None:
+    for tool in (tool for tool in tools if tool.name == name):
+        try:
+            check_input(tool, given)
+        except ToolError as error:
+            raise UsageError(f"not run: what you saved does not fit {name}: {error}") from error

@@ -1,0 +1,97 @@
+"""The list of answers below a question: arrows move in it, typed text moves it to what it means."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from agent_cli.repl.dialogue import Choice, chosen, is_slip, not_an_answer
+from agent_cli.repl.live.cells import row_width, shortened
+
+_MARK: Final = "❯ "
+_MARGIN: Final = " " * len(_MARK)
+
+
+class Choices:
+    """What Enter takes: the marked choice, or, once text is typed, the text as a whole.
+
+    The marked row is always among those that are shown, so that nothing is answered unseen. The
+    mark itself appears with `is_marked`: from then on Enter answers.
+    """
+
+    is_marked = False
+
+    def __init__(self, choices: Sequence[Choice], text: str) -> None:
+        """Mark the first of *choices*; *text* says what a typed sentence comes to."""
+        self.all = choices
+        self._listed = [choice for choice in choices if choice.label]
+        self._text_label = text
+        self._text = ""
+        self._place: int | None = 0
+
+    def typed(self, text: str) -> None:
+        """Note what stands in the input; a change moves the mark to what it means."""
+        text = text.strip()
+        if text == self._text:
+            return
+        self._text = text
+        found = chosen(text, self.all)
+        if found in self._listed:
+            self._place = self._listed.index(found)
+        else:
+            self._place = None if text else 0
+
+    def move(self, rows: int) -> None:
+        """Move the mark, around the ends of the list; text is its last row."""
+        count = len(self._listed) + bool(self._text)
+        place = len(self._listed) if self._place is None else self._place
+        place = (place + rows) % count
+        self._place = None if place == len(self._listed) else place
+
+    def taken(self) -> Choice | str:
+        """Return what Enter takes: a choice, or the text."""
+        if self._place is not None:
+            return self._listed[self._place]
+        return chosen(self._text, self.all) or self._text
+
+    def rows(self, columns: int, rows_max: int) -> list[tuple[bool, str]]:
+        """Return rows of at most *columns* cells, and which of them are marked.
+
+        Where not all fit, those around the mark are shown.
+        """
+        rows: list[tuple[bool, str]] = []
+        last = 0
+        for place, choice in enumerate(self._listed):
+            rows += self._row(choice.label, columns, is_marked=place == self._place)
+            last = len(rows) - 1 if place == self._place else last
+        if self._place is None:
+            rows += self._row(self._meaning(), columns, is_marked=True)
+            last = len(rows) - 1
+        else:
+            is_sentence = self._text and not chosen(self._text, self.all)
+            begin = "your text: " if is_sentence else "type anything else to "
+            rows += self._row(f"{begin}{self._text_label} · Ctrl-C stops the run", columns)
+        first = max(0, min(last - rows_max + 1, len(rows) - rows_max))
+        return rows[first : first + max(rows_max, 1)]
+
+    def _meaning(self) -> str:
+        """Return what the typed text comes to."""
+        if chosen(self._text, self.all):
+            return f"Decide about number {self._text} alone"
+        if is_slip(self._text):
+            return not_an_answer(self._text)
+        return self._text_label.capitalize()
+
+    def _row(self, label: str, columns: int, *, is_marked: bool = False) -> list[tuple[bool, str]]:
+        """Return *label* as rows that are broken between words."""
+        width = max(columns - len(_MARGIN), 1)
+        rows, row = [], ""
+        for word in label.split(" "):
+            if row and row_width(f"{row} {word}") > width:
+                rows.append(row)
+                row = word
+            else:
+                row = f"{row} {word}" if row else word
+        begins = [_MARK if is_marked and self.is_marked else _MARGIN, *[_MARGIN] * len(rows)]
+        return [
+            (is_marked and self.is_marked, f"{begin}{shortened(text, width)}")
+            for begin, text in zip(begins, [*rows, row], strict=True)
+        ]
