@@ -24,7 +24,6 @@ from pydantic import BaseModel, ValidationError
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.schema_check import UncheckableSchema, schema_faults
 from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, text_block, text_of
 
 CALL_AGAIN: Final = " Correct it and call again."
@@ -229,6 +228,12 @@ def check_input(tool: Tool, given: Json) -> Any:  # Any: what Tool.parameters pr
     """
     given = deepcopy(given)  # the record's is frozen, and what a tool gets it may change
     if isinstance(tool.parameters, dict):
+        # jsonschema costs 40 ms, and a tool with pydantic parameters needs none of it.
+        from agent_cli.contracts.schema_check import (  # noqa: PLC0415
+            UncheckableSchema,
+            schema_faults,
+        )
+
         try:
             faults = schema_faults(tool.parameters, given)
         except UncheckableSchema as error:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from agent_cli.contracts.schema_check import UncheckableSchema, schema_faults
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.stderr_tail import printable
 
@@ -59,6 +58,11 @@ def with_defaults(schema: Mapping[str, Json], content: Mapping[str, Json]) -> di
 
 def form_fault(schema: Mapping[str, Json], content: Mapping[str, Json]) -> str:
     """Return what is wrong with an answer, "" when it fits."""
+    from agent_cli.contracts.schema_check import (  # noqa: PLC0415 - jsonschema costs 40 ms
+        UncheckableSchema,
+        schema_faults,
+    )
+
     try:
         faults = schema_faults(schema, dict(content))
     except UncheckableSchema as error:
