@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import AgentBusy, NothingToContinue
+from agent_cli.contracts.errors import AgentBusy, AgentCliError, NothingToContinue
 from agent_cli.contracts.events import Event, EventSink, MessageStart
 from agent_cli.contracts.messages import CustomMessage, Message, UserMessage
 from agent_cli.contracts.provider import Model, ThinkingLevel
@@ -46,25 +46,29 @@ class Agent(AgentQueues):
 
         Args:
             config: How runs work: the model call, the limits, the seams.
-            initial_state: What it holds wins over *config*; flags and partials are ignored.
+            initial_state: Prompt, model, level, tools and messages to start with, where they are
+                set; flags and partials are ignored.
             conversation: Go on with this one instead of `initial_state.messages`.
             steering_mode: Deliver queued steering messages one a turn, or all at once.
             follow_up_mode: The same for follow-ups.
+
+        Raises:
+            AgentCliError: Something is set in two places, to different values.
         """
         super().__init__(steering_mode=steering_mode, follow_up_mode=follow_up_mode)
-        config = config or LoopConfig()
-        if initial_state:
-            config = replace(
-                config,
-                system_prompt=initial_state.system_prompt,
-                model=initial_state.model,
-                thinking_level=initial_state.thinking_level,
-                tools=tuple(initial_state.tools),
-            )
-        messages = initial_state.messages if initial_state else ()
-        self.conversation = conversation or conversation_of(messages, user_id=config.user_id)
+        state = initial_state or AgentState()
+        if conversation and state.messages:
+            raise AgentCliError("messages are set in AgentState and in conversation: set one")
+        self._config = (config or LoopConfig()).joined_with(
+            "AgentState",
+            system_prompt=state.system_prompt,
+            model=state.model,
+            thinking_level=state.thinking_level,
+            tools=tuple(state.tools),
+        )
+        user_id = self._config.user_id
+        self.conversation = conversation or conversation_of(state.messages, user_id=user_id)
         self.conversation.publish = self.publish
-        self._config = config
         self._activity = Activity()
         self._listeners: list[EventSink] = []
         self._cancel: CancelToken | None = None

@@ -8,7 +8,7 @@ print(stream.result().final_message.text)
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from agent_cli.contracts.cancel import CancelToken
@@ -26,11 +26,17 @@ from agent_cli.core.run_result import RunResult
 
 @dataclass(slots=True)
 class AgentContext:
-    """What a run starts from. A run does not change it; `append` what it added yourself."""
+    """What a run starts from. A run does not change it; `append` what it added yourself.
+
+    Prompt and tools may stand here or in `LoopConfig`, but not differ.
+    """
 
     system_prompt: str = ""
     messages: Sequence[Message] = ()
     tools: Sequence[Tool] = ()
+
+    def __post_init__(self) -> None:
+        self.messages, self.tools = tuple(self.messages), tuple(self.tools)
 
     def append(self, *messages: Message) -> None:
         """Add *messages* at the end."""
@@ -87,10 +93,11 @@ def agent_loop(
 
     Raises:
         NoStreamFunction, ProviderNotFound: No model can be asked.
+        AgentCliError: *context* and *config* set different prompts or tools.
     """
     if not prompts:
         return agent_loop_continue(context, config)
-    return EventStream(conversation_of(context.messages), _with(context, config), prompts)
+    return EventStream(conversation_of(context.messages), _with(context, config), tuple(prompts))
 
 
 def agent_loop_continue(
@@ -155,4 +162,6 @@ def reopen(conversation: Conversation, config: LoopConfig) -> None:
 
 def _with(context: AgentContext, config: LoopConfig) -> LoopConfig:
     stream_fn_of(config)  # nobody to ask is the caller's mistake: it raises at once
-    return replace(config, system_prompt=context.system_prompt, tools=tuple(context.tools))
+    return config.joined_with(
+        "AgentContext", system_prompt=context.system_prompt, tools=tuple(context.tools)
+    )

@@ -7,10 +7,11 @@ with that sentence, anything else is a bug and is reported as one.
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import Message, UserMessage
 from agent_cli.contracts.provider import Model, ProviderRegistry, StreamFn, ThinkingLevel
@@ -106,3 +107,25 @@ class LoopConfig:
     get_follow_up_messages: TakeMessages | None = None
     wait_for_steering: Callable[[], Awaitable[None]] | None = None
     get_api_key: Callable[[str], Maybe[str | None]] | None = None
+
+    def __post_init__(self) -> None:
+        # Of its own: a caller's list may change while a run goes on.
+        object.__setattr__(self, "tools", tuple(self.tools))
+        object.__setattr__(self, "prepare", tuple(self.prepare))
+        object.__setattr__(self, "thinking_budgets", dict(self.thinking_budgets))
+
+    def joined_with(self, where: str, **given: object) -> "LoopConfig":
+        """Return these options with those of *given* that are set; a default is not set.
+
+        Raises:
+            AgentCliError: One is set here and, to another value, in *where*.
+        """
+        unset, chosen = LoopConfig(), dict[str, Any]()  # Any: of as many types as there are fields
+        for name, value in given.items():
+            here, default = getattr(self, name), getattr(unset, name)
+            if value in (default, here):
+                continue
+            if here != default:
+                raise AgentCliError(f"{name} is set in LoopConfig and in {where}: set it in one")
+            chosen[name] = value
+        return replace(self, **chosen)

@@ -8,7 +8,13 @@ from typing import Literal
 import pytest
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import AgentBusy, ConversationError, ModelError, NothingToContinue
+from agent_cli.contracts.errors import (
+    AgentBusy,
+    AgentCliError,
+    ConversationError,
+    ModelError,
+    NothingToContinue,
+)
 from agent_cli.contracts.events import (
     AgentEnd,
     Event,
@@ -28,6 +34,7 @@ from agent_cli.contracts.timeline import Block, image_block, text_block, text_of
 from agent_cli.contracts.tooling import ToolContext
 from agent_cli.core.agent import Agent
 from agent_cli.core.agent_state import AgentState
+from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from tests.fakes import (
     LIMIT_S,
@@ -117,6 +124,66 @@ async def test_the_initial_state_is_where_an_agent_starts() -> None:
     assert (request.system, request.model, request.tools) == (("Be brief.",), MODEL, (LOOK.spec,))
     assert request.thinking_level == "xhigh"
     assert users(request.messages) == ["Hi", "go"]
+
+
+async def test_what_the_initial_state_leaves_unset_comes_from_the_options() -> None:
+    """S0-54: a state that sets the prompt alone used to take model and tools away."""
+    model = ScriptedModel(says("ok"))
+    options = LoopConfig(stream_fn=model, model=MODEL, tools=[LOOK], thinking_level="high")
+    agent = Agent(options, initial_state=AgentState("Be brief."))
+
+    await agent.prompt("go")
+
+    request = model.requests[0]
+    assert (request.system, request.model, request.tools) == (("Be brief.",), MODEL, (LOOK.spec,))
+    assert request.thinking_level == "high"
+
+
+def test_the_state_of_one_agent_starts_another_with_the_same_options() -> None:
+    """S0-54: what both say alike is no conflict."""
+    options = LoopConfig(system_prompt="Be brief.", model=MODEL, tools=[LOOK])
+
+    assert Agent(options, initial_state=Agent(options).state).state == Agent(options).state
+
+
+@pytest.mark.parametrize(
+    ("field", "state"),
+    [
+        ("system_prompt", AgentState("other")),
+        ("model", AgentState(model=Model("other"))),
+        ("thinking_level", AgentState(thinking_level="low")),
+        ("tools", AgentState(tools=[tool("other", returns("x"))])),
+    ],
+)
+def test_what_is_set_in_two_places_differently_is_an_error(field: str, state: AgentState) -> None:
+    """S0-54: one of the two would be ignored without a word."""
+    options = LoopConfig(
+        system_prompt="Be brief.", model=MODEL, tools=[LOOK], thinking_level="high"
+    )
+
+    with pytest.raises(AgentCliError, match=f"^{field} is set in LoopConfig and in AgentState"):
+        Agent(options, initial_state=state)
+
+
+def test_messages_and_a_conversation_are_two_places_too() -> None:
+    state = AgentState(messages=[UserMessage.of("Hi")])
+
+    with pytest.raises(AgentCliError, match=r"^messages are set in AgentState and in conv"):
+        Agent(initial_state=state, conversation=Conversation())
+
+
+async def test_options_keep_what_they_were_made_with() -> None:
+    """S0-30, S0-57: a caller's list or dict that changes later changes no run."""
+    tools, budgets = [LOOK], {"high": 9000}
+    model = ScriptedModel(says("ok"))
+    options = LoopConfig(model=MODEL, stream_fn=model, tools=tools, thinking_budgets=budgets)
+    tools.clear()
+    budgets.clear()
+
+    await Agent(options).prompt("go")
+
+    assert model.requests[0].tools == (LOOK.spec,)
+    assert model.requests[0].thinking_budgets == {"high": 9000}
 
 
 async def test_nothing_that_is_handed_out_changes_the_record() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import agent_cli
 from agent_cli import AgentContext, agent_loop, agent_loop_continue
-from agent_cli.contracts.errors import ConversationError, NothingToContinue
+from agent_cli.contracts.errors import AgentCliError, ConversationError, NothingToContinue
 from agent_cli.contracts.events import AgentEnd, Event
 from agent_cli.contracts.messages import AssistantMessage, CustomMessage, Message, UserMessage
 from agent_cli.contracts.timeline import text_block
@@ -318,3 +318,49 @@ async def test_without_decisions_open_calls_are_answered_and_not_run() -> None:
 
     assert ran == []
     assert "No result was recorded" in str(model.sent())
+
+
+async def test_a_context_and_its_options_are_joined() -> None:
+    """S0-30, S0-37: an empty context used to take the options' tools and prompt away."""
+    model = ScriptedModel(says("ok"))
+    options = replace(config(model, tools=[LOOK]), system_prompt="Be brief.")
+
+    await events_of(agent_loop([UserMessage.of("go")], AgentContext(), options))
+
+    request = model.requests[0]
+    assert (request.system, request.tools) == (("Be brief.",), (LOOK.spec,))
+
+
+@pytest.mark.parametrize(
+    ("field", "context"),
+    [
+        ("system_prompt", AgentContext("other")),
+        ("tools", AgentContext(tools=[tool("other", returns("x"))])),
+    ],
+)
+def test_a_context_that_contradicts_its_options_is_an_error(
+    field: str, context: AgentContext
+) -> None:
+    """S0-30: one of the two would be ignored without a word."""
+    options = replace(config(ScriptedModel(), tools=[LOOK]), system_prompt="Be brief.")
+
+    with pytest.raises(AgentCliError, match=f"^{field} is set in LoopConfig and in AgentContext"):
+        agent_loop([UserMessage.of("go")], context, options)
+
+
+async def test_a_context_keeps_what_it_was_made_with() -> None:
+    """S0-30: a caller's list that grows later is not part of it; `append` is."""
+    messages: list[Message] = [UserMessage.of("Hi"), assistant("Hello")]
+    prompts = [UserMessage.of("go")]
+    context = AgentContext(messages=messages, tools=[LOOK])
+    model = ScriptedModel(says("ok"))
+
+    stream = agent_loop(prompts, context, config(model))
+    messages.append(UserMessage.of("late"))
+    prompts.append(UserMessage.of("late"))
+    await events_of(stream)
+
+    assert users(model.requests[0].messages) == ["Hi", "go"]
+    context.append(UserMessage.of("one"), UserMessage.of("two"))
+    assert users(list(context.messages)) == ["Hi", "one", "two"]
+    assert isinstance(context.messages, tuple)
