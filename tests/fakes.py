@@ -322,8 +322,10 @@ _LETTERS = {
     "tool_execution_end": "x",
     "message_start toolResult": "r",
     "message_end toolResult": "R",
+    "message_start limit": "l",
+    "message_end limit": "L",
 }
-_RUN = re.compile(r"<(\((uU)*(a\.*A)?(x*(rR)*)\))*>")
+_RUN = re.compile(r"<(\((uU)*(a\.*A)?(x*(rR)*)\))*(lL)?>")
 
 
 def check_run(events: Sequence[Event]) -> None:

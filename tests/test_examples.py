@@ -11,9 +11,9 @@ SAYS = {
     "quick_start": ["Hello! What can I do for you?"],
     "custom_tool": [
         "count {'n': 3}",
-        "  1 of 3",
         "count {'n': 99}",
         "  failed: Invalid input for count: n: ",
+        "  1 of 3",
         "  3 of 3",
         "  done: counted to 3",
         "Three it is.",

@@ -3,11 +3,12 @@
 Events tell, hooks ask (core/loop_config.py). An event goes to plain functions (`EventSink`) in the
 order things happened; a sink must be quick and must not raise. Grammar of a run:
 
-    run       = agent_start turn+ agent_end
+    run       = agent_start turn+ limit? agent_end
     turn      = turn_start injected* assistant? batch? turn_end
     injected  = message_start(user) message_end(user)
     assistant = message_start message_update* message_end      absent when no reply began
     batch     = tool events, then message_start message_end of each result, in call order
+    limit     = message_start(limit) message_end(limit)            why a limit ended the run
 
 A tool call has one tool_execution_start, then updates, then one tool_execution_end. A reply that
 broke off and is asked for again ends its turn; the new attempt is a turn of its own. A run that

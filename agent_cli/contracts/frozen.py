@@ -4,6 +4,7 @@ The frozen kinds are dicts and lists, so they compare, print, iterate and serial
 would change them in place raises. A deep copy is plain and may be changed.
 """
 
+import operator
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -72,4 +73,6 @@ class Frozen:
             if isinstance(value, dict | list):
                 object.__setattr__(self, name, frozen(value))
             elif isinstance(value, tuple):
-                object.__setattr__(self, name, tuple(map(frozen, value)))
+                kept = tuple(map(frozen, value))
+                if any(map(operator.is_not, kept, value)):  # else it stays the same tuple
+                    object.__setattr__(self, name, kept)

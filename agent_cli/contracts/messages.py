@@ -5,7 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
+from agent_cli.contracts.frozen import Frozen
 from agent_cli.contracts.timeline import NO_USAGE, Block, Json, Usage, text_block, text_of
+
+LIMIT = "limit"
+"""The kind of the note that says why a limit ended a run; the model never reads it."""
 
 INCOMPLETE = frozenset({"aborted", "error", "refusal", "context_window"})
 """Stop reasons of replies that are shown and recorded but are not part of the history."""
@@ -24,7 +28,7 @@ def now_ms() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class UserMessage:
+class UserMessage(Frozen):
     """What the user said. `timestamp` is Unix ms and is never sent."""
 
     role: ClassVar[str] = "user"
@@ -102,5 +106,7 @@ class CustomMessage:
     timestamp: int = field(default_factory=now_ms)
 
 
+Incoming: TypeAlias = UserMessage | CustomMessage
+"""What may start a run."""
 LlmMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
 Message: TypeAlias = LlmMessage | CustomMessage

@@ -5,9 +5,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import AgentBusy, AgentCliError, NothingToContinue
+from agent_cli.contracts.errors import (
+    AgentBusy,
+    AgentCliError,
+    ConversationError,
+    NothingToContinue,
+)
 from agent_cli.contracts.events import Event, EventSink, MessageStart
-from agent_cli.contracts.messages import CustomMessage, Message, UserMessage
+from agent_cli.contracts.messages import CustomMessage, Incoming, Message, UserMessage
 from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.contracts.tooling import Tool
@@ -16,6 +21,7 @@ from agent_cli.core.agent_state import Activity, AgentState
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.event_stream import reopen
 from agent_cli.core.history_repair import append, conversation_of
+from agent_cli.core.joined_options import joined
 from agent_cli.core.loop import Run
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.message_queue import QueueMode
@@ -59,7 +65,8 @@ class Agent(AgentQueues):
         state = initial_state or AgentState()
         if conversation and state.messages:
             raise AgentCliError("messages are set in AgentState and in conversation: set one")
-        self._config = (config or LoopConfig()).joined_with(
+        self._config = joined(
+            config or LoopConfig(),
             "AgentState",
             system_prompt=state.system_prompt,
             model=state.model,
@@ -70,7 +77,7 @@ class Agent(AgentQueues):
         self.conversation = conversation or conversation_of(state.messages, user_id=user_id)
         self.conversation.publish = self.publish
         self._activity = Activity()
-        self._listeners: list[EventSink] = []
+        self._listeners: dict[object, EventSink] = {}
         self._cancel: CancelToken | None = None
         self._idle = asyncio.Event()
         self._idle.set()
@@ -92,29 +99,40 @@ class Agent(AgentQueues):
         )
 
     def subscribe(self, listener: EventSink) -> Callable[[], None]:
-        """Call *listener* with every event from now on; return a function that ends that."""
-        self._listeners.append(listener)
+        """Call *listener* with every event from now on; return a function that ends that.
 
-        def unsubscribe() -> None:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
+        A listener that subscribes twice is called twice, and each function ends its own half.
+        """
+        subscription = object()
+        self._listeners[subscription] = listener
+        return lambda: self._listeners.pop(subscription, None) and None
 
-        return unsubscribe
+    def unsubscribe(self, listener: EventSink) -> None:
+        """End the latest subscription of *listener*; nothing happens if there is none."""
+        for subscription, each in reversed(self._listeners.items()):
+            if each == listener:
+                del self._listeners[subscription]
+                return
 
-    async def prompt(self, message: str | UserMessage, images: Sequence[Block] = ()) -> RunResult:
+    async def prompt(self, message: str | Message, images: Sequence[Block] = ()) -> RunResult:
         """Say something and run until nothing is left to do; a failure is the result's `error`.
 
         Args:
-            message: Text, or a whole message.
+            message: Text, a user's message, or a message of a kind of your own, which the model
+                reads if `convert_to_llm` translates it.
             images: Image blocks (`image_block`) to go with the text.
 
         Raises:
             AgentBusy: A run is going on.
-            ConversationError: It is empty, or a call waits for a decision.
+            ConversationError: It is empty or a reply, or a call waits for a decision.
             NoStreamFunction, ProviderNotFound: No model can be asked.
         """
         if isinstance(message, str):
             message = UserMessage.of(message, images)
+        if not isinstance(message, UserMessage | CustomMessage):
+            raise ConversationError(
+                f"a prompt cannot be a message of kind {message.role}: append_message() takes those"
+            )
         self._require_idle()
         self.conversation.require_ready_for(message)
         return await self._run([message])
@@ -163,7 +181,7 @@ class Agent(AgentQueues):
         self.conversation.set_state("running")
         return await self._run(())
 
-    async def _run(self, prompts: Sequence[UserMessage]) -> RunResult:
+    async def _run(self, prompts: Sequence[Incoming]) -> RunResult:
         stream_fn_of(self._config)  # nobody to ask is the caller's mistake: it raises at once
         self._cancel, self._idle = CancelToken(), asyncio.Event()
         try:
@@ -204,6 +222,7 @@ class Agent(AgentQueues):
         self._require_idle()
         self.conversation = conversation
         conversation.publish = self.publish
+        self._report_repairs()
 
     def replace_messages(self, messages: Sequence[Message]) -> None:
         """Put *messages* in place of the conversation; raises as `append_message` does."""
@@ -217,6 +236,7 @@ class Agent(AgentQueues):
         """
         self._require_idle()
         append(self.conversation, message)
+        self._report_repairs()
 
     def clear_messages(self) -> None:
         """Forget the conversation."""
@@ -229,6 +249,10 @@ class Agent(AgentQueues):
         self._activity.error = None
         if all:
             self._config = replace(self._config, system_prompt="", tools=(), model=None)
+
+    def _report_repairs(self) -> None:
+        for notice in self.conversation.take_reports():
+            self.publish(notice)
 
     def _require_idle(self) -> None:
         if self._cancel:
@@ -250,7 +274,7 @@ class Agent(AgentQueues):
         self._activity.track(event)
         if isinstance(event, MessageStart):
             self._delivered(event.message)
-        for listener in tuple(self._listeners):
+        for listener in tuple(self._listeners.values()):
             try:
                 listener(event)
             except Exception as error:

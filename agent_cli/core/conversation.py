@@ -7,9 +7,11 @@ has it on disk before anything else happens. Nothing here does I/O.
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from agent_cli.contracts.events import Notice
 from agent_cli.contracts.messages import (
     AssistantMessage,
     CustomMessage,
+    Incoming,
     UserMessage,
 )
 from agent_cli.contracts.provider import Model, Reply
@@ -40,6 +42,9 @@ from agent_cli.contracts.timeline import (
 from agent_cli.core import projection
 from agent_cli.core.conversation_view import ConversationView
 from agent_cli.core.recorded_calls import new_id
+from agent_cli.system.logger import logger
+
+_log = logger(__name__)
 
 UNANSWERED = "No result was recorded for this call."
 
@@ -59,6 +64,7 @@ class Conversation(ConversationView):
         super().__init__(prompts)
         self.id = id or new_id()
         self.user_id = user_id
+        self._reports: list[Notice] = []
         outputs = projection.entries(self._prompts)
         self._call_ids = {out.tool_call_id for out in outputs if isinstance(out, ToolOutput)}
 
@@ -75,29 +81,40 @@ class Conversation(ConversationView):
             ConversationError: A call still waits for a decision.
         """
         self.require_ready_for(message)
-        self.settle_open_calls(UNANSWERED)
+        self.answer_open_calls()
         self.complete()
-        at_ms = self._now()
+        at_ms = self.now()
         entry = UserOutput(new_id(), at_ms, message.content) if message else None
         asked = model.id if model else "normal"
         prompt = Prompt(new_id(), self.user_id, asked, at_ms, visible, input=entry)
         self._start(prompt)
         return prompt
 
-    def add_user(self, message: UserMessage, *, model: Model | None = None) -> None:
-        """Append a message that was steered into the running prompt, or start a prompt with it.
+    def add_user(self, message: Incoming, *, model: Model | None = None) -> Incoming:
+        """Append what was steered into the running prompt, or start a prompt with it.
 
         A prompt that was refused takes no message: it would be left out of the context with it.
+
+        Returns:
+            The message as it is recorded, with the time it came in.
         """
         last = self._prompts[-1] if self._prompts else None
-        if last is None or last.state == "completed" or projection.is_refused(last):
-            self.begin(message, model=model)
+        is_new = last is None or last.state == "completed" or projection.is_refused(last)
+        if isinstance(message, CustomMessage):
+            if is_new:
+                self.begin(model=model)
+            return self.note(message)
+        if is_new:
+            entry = self.begin(message, model=model).input
         else:
-            self._append(UserOutput(new_id(), self._now(), message.content))
+            entry = UserOutput(new_id(), self.now(), message.content)
+            self._append(entry)
+        assert entry is not None
+        return UserMessage(entry.content, entry.at_ms)
 
     def add_reply(self, reply: Reply) -> list[ToolOutput]:
         """Append a complete reply and return its calls, each pending."""
-        at_ms, reply_id = self._now(), new_id()
+        at_ms, reply_id = self.now(), new_id()
         calls: list[ToolOutput] = []
         for block in reply.content:
             kind = _BLOCK_OUTPUTS.get(str(block["type"]), BlockOutput)
@@ -127,7 +144,7 @@ class Conversation(ConversationView):
         """Record a reply that is not part of the history, and what it cost all the same."""
         prompt = self._prompts[-1]
         prompt.usage = prompt.usage + usage
-        output = DiscardedOutput(new_id(), self._now(), text, reason, error)
+        output = DiscardedOutput(new_id(), self.now(), text, reason, error)
         self._append(output)
         [message] = projection.messages([output])
         assert isinstance(message, AssistantMessage)
@@ -140,7 +157,7 @@ class Conversation(ConversationView):
 
     def start_call(self, tool_call_id: str) -> None:
         """Record that a tool is about to run: from here on its effect may have happened."""
-        self._replace(replace(self.call(tool_call_id), started_at_ms=self._now()))
+        self._replace(replace(self.call(tool_call_id), started_at_ms=self.now()))
 
     def pause(self, questions: Mapping[str, str]) -> None:
         """Let the open calls wait until a person has decided about some of them.
@@ -157,7 +174,7 @@ class Conversation(ConversationView):
                 held = replace(call, result=Pending("deferred"))
             else:
                 result = Pending("approval", reason)
-                held = replace(call, result=result, asked_reason=reason, asked_at_ms=self._now())
+                held = replace(call, result=result, asked_reason=reason, asked_at_ms=self.now())
             self._replace(held)
         self.set_state("waiting_for_approval")
 
@@ -172,14 +189,14 @@ class Conversation(ConversationView):
         waits = isinstance(call.result, Pending) and call.result.why == "approval"
         if waits:
             held = replace(call, result=Pending("queued", reason), edited_input=edited)
-            self._replace(replace(held, decision=decision, decided_at_ms=self._now()))
+            self._replace(replace(held, decision=decision, decided_at_ms=self.now()))
         return waits
 
     def settle_call(self, tool_call_id: str, result: Success | Error) -> ToolOutput:
         """Put a call's result in its place; the first result stays."""
         call = self.call(tool_call_id)
         if isinstance(call.result, Pending):
-            call = replace(call, result=result, ended_at_ms=self._now())
+            call = replace(call, result=result, ended_at_ms=self.now())
             self._replace(call)
         return call
 
@@ -198,7 +215,7 @@ class Conversation(ConversationView):
         One without an id gets an id and the time: tools know neither.
         """
         if not output.id:
-            output = replace(output, id=new_id(), at_ms=self._now())
+            output = replace(output, id=new_id(), at_ms=self.now())
         prompt, index = self._find_call(output.tool_call_id)
         index += 1
         while isinstance(prompt.output[index], FileOutput | WidgetOutput):
@@ -209,7 +226,7 @@ class Conversation(ConversationView):
         self, summary: str, first_kept_id: str | None, *, tokens: tuple[int, int] = (0, 0)
     ) -> None:
         """Show *summary* to the model from now on instead of what came before *first_kept_id*."""
-        self._append(CompactionOutput(new_id(), self._now(), summary, first_kept_id, *tokens))
+        self._append(CompactionOutput(new_id(), self.now(), summary, first_kept_id, *tokens))
 
     def uncompact(self) -> bool:
         """Show the model everything again; False when nothing is left out."""
@@ -222,14 +239,29 @@ class Conversation(ConversationView):
 
     def trim(self, first_kept_id: str, *, removed_messages: int) -> None:
         """Leave out what came before *first_kept_id* from now on."""
-        self._append(TrimOutput(new_id(), self._now(), first_kept_id, removed_messages))
+        self._append(TrimOutput(new_id(), self.now(), first_kept_id, removed_messages))
 
-    def note(self, message: CustomMessage) -> None:
-        """Append an entry of somebody else's kind."""
+    def note(self, message: CustomMessage) -> CustomMessage:
+        """Append an entry of somebody else's kind; return it as it is recorded."""
         if not self._prompts:
             self.begin(visible=False)
             self.complete()
-        self._append(CustomOutput(new_id(), self._now(), message.role, message.data))
+        entry = CustomOutput(new_id(), self.now(), message.role, message.data)
+        self._append(entry)
+        return CustomMessage(entry.name, entry.data, entry.at_ms)
+
+    def answer_open_calls(self) -> None:
+        """Answer the calls of a history that ends without their results, and report it."""
+        settled = [call.tool_call_id for call in self.settle_open_calls(UNANSWERED)]
+        if settled:
+            _log.warning("history repaired", tool_call_ids=settled)
+            told = f"calls without a result were answered with an error: {', '.join(settled)}"
+            self._reports.append(Notice("warning", told))
+
+    def take_reports(self) -> list[Notice]:
+        """Return what there is to tell about repairs, once."""
+        reports, self._reports = self._reports, []
+        return reports
 
 
 def _unique(block: Block, taken: set[str]) -> Block:

@@ -3,6 +3,7 @@
 from agent_cli.contracts.errors import ConversationError
 from agent_cli.contracts.messages import (
     AssistantMessage,
+    Incoming,
     Message,
     ToolResultMessage,
     UserMessage,
@@ -47,9 +48,9 @@ class ConversationView(Record):
         waiting = [(c, c.result) for c in self.open_calls() if isinstance(c.result, Pending)]
         return [call for call, held in waiting if held.why == "approval"]
 
-    def require_ready_for(self, message: UserMessage | None) -> None:
+    def require_ready_for(self, message: Incoming | None) -> None:
         """Raise `ConversationError` if *message* is empty, or while a call waits for a decision."""
-        if message and not not_blank(message.content):
+        if isinstance(message, UserMessage) and not not_blank(message.content):
             raise ConversationError("there is nothing to send: a message needs text or an image")
         if self.waiting:
             waiting = ", ".join(call.tool_call_id for call in self.questions())

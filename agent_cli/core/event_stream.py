@@ -14,10 +14,16 @@ from types import MappingProxyType
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ConversationError, NothingToContinue
 from agent_cli.contracts.events import Event
-from agent_cli.contracts.messages import AssistantMessage, Message, UserMessage
+from agent_cli.contracts.messages import (
+    AssistantMessage,
+    CustomMessage,
+    Incoming,
+    Message,
+)
 from agent_cli.contracts.tooling import Allow, Deny, Tool
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.history_repair import conversation_of
+from agent_cli.core.joined_options import joined
 from agent_cli.core.loop import Run
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.model_call import stream_fn_of
@@ -52,7 +58,7 @@ class EventStream:
 
     _conversation: Conversation
     _config: LoopConfig
-    _prompts: Sequence[UserMessage]
+    _prompts: Sequence[Incoming]
     cancel: CancelToken = field(default_factory=CancelToken)
     _result: RunResult | None = None
 
@@ -87,7 +93,7 @@ class EventStream:
 
 
 def agent_loop(
-    prompts: Sequence[UserMessage], context: AgentContext, config: LoopConfig
+    prompts: Sequence[Incoming], context: AgentContext, config: LoopConfig
 ) -> EventStream:
     """Run *prompts* on top of *context*; without any, the same as `agent_loop_continue`.
 
@@ -150,7 +156,7 @@ def reopen(conversation: Conversation, config: LoopConfig) -> None:
         NothingToContinue: It is empty or ends with an answer.
     """
     conversation.require_ready_for(None)
-    history = conversation.context()
+    history = [each for each in conversation.context() if not isinstance(each, CustomMessage)]
     if not history or isinstance(history[-1], AssistantMessage):
         raise NothingToContinue(
             "nothing to continue: the conversation is empty or ends with an answer"
@@ -162,6 +168,6 @@ def reopen(conversation: Conversation, config: LoopConfig) -> None:
 
 def _with(context: AgentContext, config: LoopConfig) -> LoopConfig:
     stream_fn_of(config)  # nobody to ask is the caller's mistake: it raises at once
-    return config.joined_with(
-        "AgentContext", system_prompt=context.system_prompt, tools=tuple(context.tools)
+    return joined(
+        config, "AgentContext", system_prompt=context.system_prompt, tools=tuple(context.tools)
     )

@@ -13,7 +13,7 @@ from agent_cli.contracts.messages import (
 )
 from agent_cli.contracts.provider import Reply
 from agent_cli.contracts.timeline import Error, Success
-from agent_cli.core.conversation import UNANSWERED, Conversation
+from agent_cli.core.conversation import Conversation
 
 
 def conversation_of(
@@ -32,7 +32,7 @@ def conversation_of(
     if conversation.prompts and conversation.prompts[-1].output:
         if keep_open and conversation.open_calls():
             return conversation
-        conversation.settle_open_calls(UNANSWERED)
+        conversation.answer_open_calls()
         conversation.complete()
     return conversation
 
@@ -44,6 +44,11 @@ def append(conversation: Conversation, message: Message) -> None:
         ConversationError: A tool result answers no open call, or a call waits for a decision.
     """
     conversation.require_ready_for(None)
+    with conversation.dated(message.timestamp):
+        _append(conversation, message)
+
+
+def _append(conversation: Conversation, message: Message) -> None:
     match message:
         case UserMessage():
             conversation.begin(message)
@@ -63,7 +68,7 @@ def append(conversation: Conversation, message: Message) -> None:
 
 
 def _append_reply(conversation: Conversation, message: AssistantMessage) -> None:
-    conversation.settle_open_calls(UNANSWERED)
+    conversation.answer_open_calls()
     if not conversation.prompts:
         conversation.begin()
     if message.stop_reason in INCOMPLETE:

@@ -12,11 +12,7 @@ from typing import NoReturn
 from agent_cli.contracts import events
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, ContextOverflow, LimitReached
-from agent_cli.contracts.messages import (
-    CustomMessage,
-    UserMessage,
-    is_cut_off,
-)
+from agent_cli.contracts.messages import LIMIT, CustomMessage, Incoming, is_cut_off
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.executor import Executor
 from agent_cli.core.loop_config import LoopConfig, queued, settled
@@ -44,13 +40,15 @@ class Run:
         self._overflow = False
         self._cut_off = False
 
-    async def run(self, prompts: Sequence[UserMessage] = ()) -> RunResult:
+    async def run(self, prompts: Sequence[Incoming] = ()) -> RunResult:
         """Run until nothing is left to do; without prompts, go on from where the history ends."""
         self._tally(events.AgentStart())
         try:
             async with self._cancel.scope():
                 stop_reason = await self._turns(prompts)
         except AgentCliError as ending:
+            if isinstance(ending, LimitReached):
+                self._tell(self._conversation.note(CustomMessage(LIMIT, {"text": str(ending)})))
             return self._end(ending.stop_reason, str(ending) or None)
         except BaseException as bug:
             stopped = isinstance(bug, CancelledError)
@@ -58,7 +56,7 @@ class Run:
             raise
         return self._end(stop_reason)
 
-    async def _turns(self, incoming: Sequence[UserMessage]) -> str:
+    async def _turns(self, incoming: Sequence[Incoming]) -> str:
         turns = 0
         while True:
             config = self._config()
@@ -77,16 +75,16 @@ class Run:
                     return stop_reason
 
     async def _turn(
-        self, config: LoopConfig, incoming: Sequence[UserMessage]
-    ) -> tuple[bool, Sequence[UserMessage]]:
+        self, config: LoopConfig, incoming: Sequence[Incoming]
+    ) -> tuple[bool, Sequence[Incoming]]:
         """Do one turn; return whether to ask the model again, and what the user steered."""
         executor: Executor | None = None
         self._tally(events.TurnStart())
         try:
             for message in incoming:
-                self._conversation.add_user(message, model=config.model)
-                self._tally(events.MessageStart(message))
-                self._tally(events.MessageEnd(message))
+                self._tell(self._conversation.add_user(message, model=config.model))
+            for notice in self._conversation.take_reports():
+                self._tally(notice)
             turn = await self._prepare(config)
             stop_reason = "tool_use"
             if not self._conversation.open_calls():
@@ -111,6 +109,10 @@ class Run:
             results = tuple(executor.results) if executor else ()
             self._tally(events.TurnEnd(self._tally.message, results))
 
+    def _tell(self, message: Incoming) -> None:
+        self._tally(events.MessageStart(message))
+        self._tally(events.MessageEnd(message))
+
     async def _prepare(self, config: LoopConfig) -> Turn:
         turn = Turn(
             config, self._conversation, self._tally, self._cancel, self._phase, self._overflow
@@ -121,7 +123,6 @@ class Run:
 
     def _give_up(self, turns: int) -> NoReturn:
         limit = f"stopped after round {turns}, the limit max_rounds: send a message to go on"
-        self._conversation.note(CustomMessage("limit", {"text": limit}))
         raise LimitReached(limit, limit="max_rounds")
 
     def _end(self, stop_reason: str, error: str | None = None) -> RunResult:

@@ -7,11 +7,10 @@ with that sentence, anything else is a bug and is reported as one.
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import Message, UserMessage
 from agent_cli.contracts.provider import Model, ProviderRegistry, StreamFn, ThinkingLevel
@@ -113,19 +112,3 @@ class LoopConfig:
         object.__setattr__(self, "tools", tuple(self.tools))
         object.__setattr__(self, "prepare", tuple(self.prepare))
         object.__setattr__(self, "thinking_budgets", dict(self.thinking_budgets))
-
-    def joined_with(self, where: str, **given: object) -> "LoopConfig":
-        """Return these options with those of *given* that are set; a default is not set.
-
-        Raises:
-            AgentCliError: One is set here and, to another value, in *where*.
-        """
-        unset, chosen = LoopConfig(), dict[str, Any]()  # Any: of as many types as there are fields
-        for name, value in given.items():
-            here, default = getattr(self, name), getattr(unset, name)
-            if value in (default, here):
-                continue
-            if here != default:
-                raise AgentCliError(f"{name} is set in LoopConfig and in {where}: set it in one")
-            chosen[name] = value
-        return replace(self, **chosen)

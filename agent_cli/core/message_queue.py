@@ -40,8 +40,12 @@ class MessageQueue:
         self._taken += messages
 
     def delivered(self, message: Message) -> None:
-        """Forget *message* if it was taken from here: it is part of the conversation now."""
-        self._taken = [taken for taken in self._taken if taken is not message]
+        """Forget *message* if it was taken from here: it is part of the conversation now.
+
+        What is recorded has a time of its own and the same content, the very same.
+        """
+        if isinstance(message, UserMessage):
+            self._taken = [t for t in self._taken if t.content is not message.content]
 
     def take_back(self) -> None:
         """Put to the front what was taken by a run that ended before it was delivered."""

@@ -25,7 +25,13 @@ from agent_cli.contracts.events import (
     TurnStart,
     UsageChanged,
 )
-from agent_cli.contracts.messages import AssistantMessage, CustomMessage, LlmMessage, Message
+from agent_cli.contracts.messages import (
+    LIMIT,
+    AssistantMessage,
+    CustomMessage,
+    LlmMessage,
+    Message,
+)
 from agent_cli.contracts.provider import (
     ModelRequest,
     Reply,
@@ -79,7 +85,7 @@ async def _stream(turn: Turn) -> Reply:
     turn.cancel.check()
     if turn.phase.phase is not Phase.THINKING:
         turn.phase.go(Phase.THINKING)
-    processor = StreamProcessor()
+    processor = StreamProcessor(turn.conversation.now())
     events = stream_fn(request)
     try:
         async for event in events:
@@ -146,8 +152,8 @@ async def _llm_messages(turn: Turn, messages: Sequence[Message]) -> tuple[LlmMes
     if turn.config.convert_to_llm:
         converted = await settled(turn.config.convert_to_llm(messages))
     llm = tuple(message for message in converted if not isinstance(message, CustomMessage))
-    if len(llm) < len(converted):
-        kinds = {message.role for message in converted if isinstance(message, CustomMessage)}
+    kinds = {message.role for message in converted if isinstance(message, CustomMessage)} - {LIMIT}
+    if kinds:
         raise ConversationError(
             f"messages of kind {', '.join(sorted(kinds))} need a convert_to_llm that handles them"
         )
@@ -161,7 +167,7 @@ def _take(turn: Turn, processor: StreamProcessor, event: StreamEvent) -> None:
     begins = not processor.started
     processor.feed(event)
     if begins:
-        turn.emit(MessageStart(AssistantMessage((), "", model=processor.model)))
+        turn.emit(MessageStart(processor.snapshot()()))
     if not isinstance(event, ReplyStart | ReplyEnd):
         turn.emit(MessageUpdate(processor.snapshot(), event))
 

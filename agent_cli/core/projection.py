@@ -49,23 +49,26 @@ def entries(prompts: Iterable[Prompt]) -> Iterator[Output]:
 def messages(outputs: Iterable[Output]) -> Iterator[Message]:
     """Yield the messages *outputs* stand for, those of incomplete replies too."""
     blocks: list[BlockOutput] = []
+    last_ms = 0  # a call may have ended after what stands behind it was recorded
     for output in outputs:
+        at_ms = max(last_ms, output.at_ms)
         match output:
             case BlockOutput():
                 blocks.append(output)
             case ReplyOutput():
                 yield _assistant(output, blocks)
-                yield from _answers(blocks)
+                for answer in _answers(blocks):
+                    at_ms = max(at_ms, answer.timestamp)
+                    yield answer
                 blocks = []
+                last_ms = at_ms
             case UserOutput():
-                yield UserMessage(output.content, output.at_ms)
+                yield UserMessage(output.content, at_ms)
             case DiscardedOutput():
                 content = (text_block(output.text),) if output.text else ()
-                yield AssistantMessage(
-                    content, output.reason, error=output.error, timestamp=output.at_ms
-                )
+                yield AssistantMessage(content, output.reason, error=output.error, timestamp=at_ms)
             case CustomOutput():
-                yield CustomMessage(output.name, output.data, output.at_ms)
+                yield CustomMessage(output.name, output.data, at_ms)
 
 
 def last_reply(outputs: Sequence[Output]) -> tuple[AssistantMessage, list[ToolResultMessage]]:

@@ -4,7 +4,8 @@ Knows where an entry goes and when it was made, not what it means.
 """
 
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from agent_cli.contracts.errors import ConversationError
 from agent_cli.contracts.events import (
@@ -54,6 +55,7 @@ class Record:
         self.taken_back = NO_USAGE  # what prompts cost that somebody went back from
         self._prompts = list(prompts)
         self._last_ms = max(map(_last_ms, self._prompts), default=0)
+        self._dated_ms: int | None = None
 
     @property
     def prompts(self) -> Sequence[Prompt]:
@@ -117,7 +119,17 @@ class Record:
                     return prompt, index
         raise LookupError("no such entry")
 
-    def _now(self) -> int:
+    def now(self) -> int:
         """Return the time, never before the last entry's: clocks step back, records must not."""
-        self._last_ms = max(self._last_ms, now_ms())
+        at_ms = now_ms() if self._dated_ms is None else self._dated_ms
+        self._last_ms = max(self._last_ms, at_ms)
         return self._last_ms
+
+    @contextmanager
+    def dated(self, at_ms: int) -> Iterator[None]:
+        """Record what happens in the body as if it was *at_ms*, a Unix time."""
+        self._dated_ms = at_ms
+        try:
+            yield
+        finally:
+            self._dated_ms = None

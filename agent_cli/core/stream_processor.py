@@ -51,11 +51,11 @@ def has_tool_calls(result: StreamResult) -> bool:
 class StreamProcessor:
     """One reply as it comes in. A restart makes it empty again."""
 
+    started_ms: int = field(default_factory=now_ms)
     model: str = ""
     reply: Reply | None = None
     started: bool = False
     _pieces: list[TextDelta | ThinkingDelta] = field(default_factory=list)
-    _started_ms: int = field(default_factory=now_ms)
 
     def feed(self, event: StreamEvent) -> None:
         """Take in the next event."""
@@ -85,7 +85,7 @@ class StreamProcessor:
         text = "".join(p.delta for p in pieces if isinstance(p, TextDelta))
         thought: list[Block] = [{"type": "thinking", "thinking": thinking}] if thinking else []
         content = (*thought, text_block(text)) if text else tuple(thought)
-        return AssistantMessage(content, "", model=self.model, timestamp=self._started_ms)
+        return AssistantMessage(content, "", model=self.model, timestamp=self.started_ms)
 
     async def process(self, stream: AsyncIterator[StreamEvent]) -> StreamResult:
         """Consume *stream* to its end.

@@ -43,7 +43,6 @@ class Turn:
 
     def tell_model(self, text: str) -> None:
         """Append a message that nobody typed to the conversation; no call may be open."""
-        message = UserMessage.of(text)
-        self.conversation.add_user(message)
-        self.emit(MessageStart(message))
-        self.emit(MessageEnd(message))
+        recorded = self.conversation.add_user(UserMessage.of(text))
+        self.emit(MessageStart(recorded))
+        self.emit(MessageEnd(recorded))

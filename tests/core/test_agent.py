@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import threading
+from collections.abc import Sequence
 from typing import Literal
 
 import pytest
@@ -18,6 +19,8 @@ from agent_cli.contracts.errors import (
 from agent_cli.contracts.events import (
     AgentEnd,
     Event,
+    MessageEnd,
+    MessageStart,
     PromptStarted,
     ToolExecutionEnd,
     ToolExecutionStart,
@@ -32,6 +35,7 @@ from agent_cli.contracts.messages import (
 from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.contracts.timeline import Block, image_block, text_block, text_of
 from agent_cli.contracts.tooling import ToolContext
+from agent_cli.core import recorded_calls
 from agent_cli.core.agent import Agent
 from agent_cli.core.agent_state import AgentState
 from agent_cli.core.conversation import Conversation
@@ -211,7 +215,7 @@ async def test_nothing_that_is_handed_out_changes_the_record() -> None:
 
     agent.subscribe(lambda e: None if isinstance(e, PromptStarted) else spoil(e))
     await agent.prompt(given)
-    given.content[0]["text"] = "spoiled"
+    spoil(given)
     state = agent.state
     spoil(state.messages)
     state.messages.clear()
@@ -809,6 +813,84 @@ async def test_reset_forgets_the_talk_and_keeps_the_set_up() -> None:
 # Listeners.
 
 
+async def test_a_listener_that_subscribed_twice_leaves_once() -> None:
+    """S0-55, S3-18: each function ends its own subscription, however often it is called."""
+    agent, _, _ = scripted_agent(says("one"), says("two"), says("three"))
+    heard: list[str] = []
+
+    def listen(event: Event) -> None:
+        if event.type == "agent_end":
+            heard.append("end")
+
+    first, second = agent.subscribe(listen), agent.subscribe(listen)
+    await agent.prompt("a")
+    assert len(heard) == 2
+
+    first()
+    first()
+    await agent.prompt("b")
+    assert len(heard) == 3
+    second()
+    await agent.prompt("c")
+    assert len(heard) == 3
+
+
+async def test_unsubscribing_by_the_listener_ends_its_latest_subscription() -> None:
+    """S0-55: for callers that did not keep the function; a stranger is no error."""
+    agent, _, _ = scripted_agent(says("one"), says("two"))
+    heard: list[str] = []
+
+    def one(event: Event) -> None:
+        heard.append("one") if event.type == "agent_end" else None
+
+    def two(event: Event) -> None:
+        heard.append("two") if event.type == "agent_end" else None
+
+    for listener in (one, two, one):
+        agent.subscribe(listener)
+    agent.unsubscribe(one)
+    agent.unsubscribe(print)
+    await agent.prompt("a")
+    assert heard == ["one", "two"]
+
+    agent.unsubscribe(one)
+    agent.unsubscribe(one)
+    await agent.prompt("b")
+    assert heard == ["one", "two", "two"]
+
+
+async def test_a_message_of_ones_own_kind_is_a_prompt() -> None:
+    """S3-02, S3-15: recorded and told as it is; the converter decides what the model reads."""
+
+    def convert(messages: Sequence[Message]) -> list[Message]:
+        return [
+            UserMessage.of(f"news: {message.data}")
+            if isinstance(message, CustomMessage)
+            else message
+            for message in messages
+        ]
+
+    agent, model, events = scripted_agent(says("ok"), options=LoopConfig(convert_to_llm=convert))
+
+    result = await agent.prompt(CustomMessage("mail", "lunch?"))
+
+    assert [message.role for message in result.messages] == ["mail", "assistant"]
+    assert agent.state.messages == list(result.messages)
+    assert users(model.requests[0].messages)[-1] == "news: lunch?"
+    assert outline(events)[2:4] == ["message_start mail", "message_end mail"]
+
+
+@pytest.mark.parametrize("message", [AssistantMessage(()), ToolResultMessage("t1", "look", ())])
+async def test_a_reply_or_a_result_is_no_prompt(message: Message) -> None:
+    """S3-15: an error that names the way out, before anything is told."""
+    agent, _, events = scripted_agent()
+
+    with pytest.raises(ConversationError, match=rf"{message.role}: append_message\(\)"):
+        await agent.prompt(message)
+
+    assert (events, agent.state.messages) == ([], [])
+
+
 async def test_listeners_are_called_in_order_and_may_leave_at_any_time() -> None:
     """S0-55, S3-18: leaving twice is harmless."""
     heard: list[str] = []
@@ -923,33 +1005,6 @@ async def test_messages_can_be_replaced_appended_and_cleared() -> None:
     assert [text_of(each.content) for each in started if each] == ["c", "e"]
 
 
-async def test_invalid_messages_are_repaired_or_refused() -> None:
-    """S0-58, C7: an unanswered call gets an answer, a stray answer is refused."""
-    asked = AssistantMessage((tool_use("look", {}, "t1"),), "tool_use")
-    agent, model, _ = scripted_agent(*[says("ok")] * 2, tools=[LOOK])
-
-    agent.replace_messages([UserMessage.of("a"), asked])
-    await agent.prompt("b")
-    assert "No result was recorded" in str(model.sent())
-    agent.append_message(AssistantMessage((tool_use("look", {}, "t2"),), "tool_use"))
-    agent.append_message(UserMessage.of("c"))
-    await agent.prompt("d")
-    assert str(model.sent()).count("No result was recorded") == 2
-    with pytest.raises(ConversationError, match="t9"):
-        agent.append_message(ToolResultMessage("t9", "look", ()))
-
-
-async def test_a_call_appended_without_its_result_is_answered_before_the_next_prompt() -> None:
-    """S0-58: whatever a caller left open, the request is valid."""
-    agent, model, _ = scripted_agent(says("ok"), says("ok"))
-    await agent.prompt("a")
-    agent.append_message(AssistantMessage((tool_use("look", {}, "t1"),), "tool_use"))
-
-    await agent.prompt("b")
-
-    assert "No result was recorded" in str(model.sent())
-
-
 async def test_messages_of_other_kinds_live_in_the_state_only() -> None:
     """S3-02, S3-03, S3-20, C9: the default converter leaves them out of the request."""
     note = CustomMessage("notification", {"text": "mail"})
@@ -963,18 +1018,31 @@ async def test_messages_of_other_kinds_live_in_the_state_only() -> None:
     assert "mail" not in str(model.sent())
 
 
-async def test_timestamps_are_whole_and_never_run_backwards() -> None:
-    """S3-25: also when the first of two tools is done last; never sent."""
+async def test_timestamps_are_whole_and_never_run_backwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """S3-25: events, result and state say the same, whatever the clock and the tools do."""
+    times = [int(1e6) - 7 * n for n in range(400)]  # a clock that only steps back
+    monkeypatch.setattr(recorded_calls, "now_ms", lambda: times.pop(0) if times else 0)
     held = Held()
     asks = calls(tool_use("held", {}, "t1"), tool_use("look", {}, "t2"))
-    agent, model, _ = scripted_agent(asks, says("ok"), tools=[LOOK, tool("held", held)])
+    agent, model, events = scripted_agent(
+        asks, says("one"), says("two"), tools=[LOOK, tool("held", held)]
+    )
     agent.subscribe(lambda e: held.gate("t1").open() if e.type == "tool_execution_end" else None)
-    await agent.prompt("go")
+    queued = UserMessage.of("and?")
+    agent.follow_up(queued)
+    result = await agent.prompt(UserMessage((text_block("go"),), timestamp=5))
 
-    times = [message.timestamp for message in agent.state.messages]
+    stamps = [message.timestamp for message in agent.state.messages]
 
-    assert times == sorted(times)
-    assert all(isinstance(time, int) for time in times)
+    assert stamps == sorted(stamps)
+    assert all(type(stamp) is int and stamp >= int(1e6) for stamp in stamps)
+    assert list(result.messages) == agent.state.messages
+    ends = [event.message for event in events if isinstance(event, MessageEnd)]
+    assert ends == agent.state.messages
+    starts = [event.message.timestamp for event in events if isinstance(event, MessageStart)]
+    assert starts == sorted(starts)
     assert "timestamp" not in str(model.sent())
 
 

@@ -139,16 +139,16 @@ async def test_several_prompts_are_announced_in_order() -> None:
     assert users(model.requests[0].messages) == ["a", "b"]
 
 
-@pytest.mark.parametrize("tail", ["user", "toolResult"])
+@pytest.mark.parametrize("tail", ["user", "toolResult", "limit"])
 async def test_continuing_adds_no_message(tail: str) -> None:
-    """S0-38, S3-06, S3-24: the first message is the assistant's."""
+    """S0-38, S3-06, S3-24: the first message is the assistant's, also after a limit's note."""
     prompt = UserMessage.of("go")
     messages: list[Message] = [prompt]
-    if tail == "toolResult":
+    if tail != "user":
         once = replace(config(ScriptedModel(*script())), max_rounds=1)
         first = agent_loop([prompt], AgentContext(tools=[LOOK]), once)
         await events_of(first)
-        messages = [*first.result().messages]
+        messages = [*first.result().messages][: None if tail == "limit" else -1]
     reply = says("ok")
     model = ScriptedModel(reply)
 
@@ -364,3 +364,12 @@ async def test_a_context_keeps_what_it_was_made_with() -> None:
     context.append(UserMessage.of("one"), UserMessage.of("two"))
     assert users(list(context.messages)) == ["Hi", "one", "two"]
     assert isinstance(context.messages, tuple)
+
+
+@pytest.mark.parametrize("after", [[], [CustomMessage("note")]])
+def test_an_answer_is_nothing_to_continue_whatever_notes_follow_it(after: list[Message]) -> None:
+    """S0-63, S3-07: a note is not sent, so the request would end with the answer."""
+    context = AgentContext(messages=[UserMessage.of("Hi"), assistant("Hello"), *after])
+
+    with pytest.raises(NothingToContinue, match="ends with an answer"):
+        agent_loop_continue(context, config(ScriptedModel()))

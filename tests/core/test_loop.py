@@ -635,12 +635,36 @@ async def test_the_limit_of_rounds_ends_the_run_with_a_valid_history() -> None:
 
     assert (len(model.requests), result.stop_reason) == (3, "max_rounds")
     check_run(events)
-    assert "3" in str(result.error)
-    notes = [m for m in agent.state.messages if isinstance(m, CustomMessage)]
-    assert "stopped after round 3, the limit max_rounds" in str(notes)
+    limit = "stopped after round 3, the limit max_rounds: send a message to go on"
+    assert result.error == limit
+    note = result.messages[-1]
+    assert isinstance(note, CustomMessage)
+    assert (note.role, note.data) == ("limit", {"text": limit})
+    assert list(result.messages) == agent.state.messages
+    assert outline(events)[-3:] == ["message_start limit", "message_end limit", "agent_end"]
     assert agent.conversation.prompts[-1].state == "completed"
     model.script = [says("ok")]
     assert (await agent.prompt("go on")).stop_reason == "end_turn"
+
+
+async def test_every_limit_leaves_a_note_that_the_model_never_reads() -> None:
+    """S2-25: one that a hook sets, too; the stateless level sends its history without converter."""
+
+    def spent(_turn: Turn) -> None:
+        raise LimitReached("too dear", limit="max_cost")
+
+    model = ScriptedModel(says("ok"))
+    options = LoopConfig(model=MODEL, stream_fn=model, prepare=[spent])
+    stream = agent_loop([UserMessage.of("go")], AgentContext(), options)
+    check_run([event async for event in stream])
+    assert [message.role for message in stream.result().messages] == ["user", "limit"]
+
+    context = AgentContext(messages=stream.result().messages)
+    again = agent_loop([UserMessage.of("more")], context, replace(options, prepare=()))
+    check_run([event async for event in again])
+
+    assert users(model.requests[0].messages) == ["go", "more"]
+    assert "too dear" not in str(model.sent())
 
 
 async def test_no_limit_of_rounds_is_no_limit() -> None:

@@ -61,7 +61,11 @@ class Outbox:
 
     def delivered(self, message: Message) -> bool:
         """Return whether *message* waited here; it does no longer."""
-        found = next((each for each in self._queued if each.message is message), None)
+        if not isinstance(message, UserMessage):
+            return False
+        content = message.content  # recorded with another time, but the very same content
+        queued = (each for each in self._queued if each.message)
+        found = next((q for q in queued if q.message and q.message.content is content), None)
         if found is None:
             return False
         self._queued.remove(found)

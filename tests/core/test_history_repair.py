@@ -1,0 +1,136 @@
+"""A caller's own history enters whole, is repaired and says so, or is refused."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from agent_cli.contracts.errors import ConversationError
+from agent_cli.contracts.events import Event, Notice
+from agent_cli.contracts.messages import (
+    AssistantMessage,
+    CustomMessage,
+    Message,
+    ToolResultMessage,
+    UserMessage,
+)
+from agent_cli.contracts.timeline import text_block
+from agent_cli.core.agent import Agent
+from agent_cli.core.agent_state import AgentState
+from tests.fakes import (
+    ScriptedModel,
+    config,
+    listening,
+    returns,
+    says,
+    scripted_agent,
+    tool,
+    tool_use,
+)
+
+LOOK = tool("look", returns("a tree"))
+ASKED = AssistantMessage((tool_use("look", {}, "t1"), tool_use("look", {}, "t2")), "tool_use")
+REPAIRED = "calls without a result were answered with an error: t1, t2"
+
+
+def notices(events: Sequence[Event]) -> list[str]:
+    return [event.text for event in events if isinstance(event, Notice)]
+
+
+async def test_a_repaired_history_says_so_when_it_is_put_in(
+    logged: list[dict[str, object]],
+) -> None:
+    """S0-58, C7: an event and a log line name the calls; the request is valid."""
+    agent, model, events = scripted_agent(says("ok"), says("ok"), tools=[LOOK])
+
+    agent.replace_messages([UserMessage.of("a"), ASKED])
+
+    assert notices(events) == [REPAIRED]
+    assert [(e["event"], e["tool_call_ids"]) for e in logged] == [
+        ("history repaired", ["t1", "t2"])
+    ]
+    await agent.prompt("b")
+    assert notices(events) == [REPAIRED]
+    assert str(model.sent()).count("No result was recorded for this call.") == 2
+
+
+async def test_a_repaired_history_one_begins_with_is_told_in_the_first_run() -> None:
+    """S0-58: nobody listened when the agent was made."""
+    model = ScriptedModel(says("ok"), says("ok"))
+    agent, events = listening(
+        Agent(config(model), initial_state=AgentState(messages=[UserMessage.of("a"), ASKED]))
+    )
+
+    await agent.prompt("b")
+    await agent.prompt("c")
+
+    assert notices(events) == [REPAIRED]
+    assert events[0].type == "agent_start"
+
+
+async def test_a_call_left_open_by_append_is_answered_and_told_with_the_next_message() -> None:
+    """S0-58, C7: whether that is appended or a prompt."""
+    agent, model, events = scripted_agent(says("ok"), says("ok"))
+    agent.append_message(UserMessage.of("a"))
+    agent.append_message(ASKED)
+    assert notices(events) == []
+
+    agent.append_message(UserMessage.of("b"))
+
+    assert notices(events) == [REPAIRED]
+    assert [m.role for m in agent.state.messages] == ["user", "assistant"] + ["toolResult"] * 2 + [
+        "user"
+    ]
+    await agent.continue_()
+    assert model.sent()[-1]["role"] == "user"
+
+
+async def test_a_result_that_answers_nothing_is_refused_and_changes_nothing() -> None:
+    """S0-58, C7: a stray answer, or a second one."""
+    agent, _, events = scripted_agent()
+    agent.append_message(UserMessage.of("a"))
+    agent.append_message(AssistantMessage((tool_use("look", {}, "t1"),), "tool_use"))
+    agent.append_message(ToolResultMessage("t1", "look", (text_block("ok"),)))
+    before, told = agent.state.messages, len(events)
+
+    for id in ("t1", "t9"):
+        with pytest.raises(ConversationError, match=rf"'{id}' answers no open call; open: \[\]"):
+            agent.append_message(ToolResultMessage(id, "look", ()))
+
+    assert (agent.state.messages, len(events)) == (before, told)
+
+
+async def test_a_call_appended_without_its_result_is_answered_before_the_next_prompt() -> None:
+    """S0-58: whatever a caller left open, the request is valid."""
+    agent, model, _ = scripted_agent(says("ok"), says("ok"))
+    await agent.prompt("a")
+    agent.append_message(AssistantMessage((tool_use("look", {}, "t1"),), "tool_use"))
+
+    await agent.prompt("b")
+
+    assert "No result was recorded" in str(model.sent())
+
+
+async def test_messages_keep_the_times_they_came_with() -> None:
+    """S3-25, S0-58: of an initial state, replaced and appended; one out of order is moved up."""
+    history: list[Message] = [
+        UserMessage((text_block("a"),), timestamp=1000),
+        AssistantMessage((tool_use("look"),), "tool_use", timestamp=2000),
+        ToolResultMessage("t1", "look", (text_block("ok"),), timestamp=3000),
+        AssistantMessage((text_block("half"),), "aborted", timestamp=3500),
+        CustomMessage("note", {"x": 1}, timestamp=4000),
+    ]
+    agent, _, _ = scripted_agent(says("ok"))
+    started = Agent(initial_state=AgentState(messages=history))
+
+    agent.replace_messages(history)
+    for message in (
+        UserMessage((text_block("b"),), timestamp=5000),
+        AssistantMessage((text_block("B"),), timestamp=4500),
+    ):
+        agent.append_message(message)
+
+    assert started.state.messages == history
+    assert agent.state.messages[:5] == history
+    assert [message.timestamp for message in agent.state.messages[5:]] == [5000, 5000]
+    await agent.prompt("now")
+    assert agent.state.messages[-1].timestamp > 1_600_000_000_000
