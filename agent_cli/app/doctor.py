@@ -21,6 +21,7 @@ from agent_cli.contracts.timeline import NO_USAGE
 from agent_cli.mcp_client import Phase, ServerConfig, ServerProblem, ServerState
 from agent_cli.mcp_client.context import connected
 from agent_cli.providers.anthropic_messages import AnthropicMessages
+from agent_cli.providers.connection import without_password
 from agent_cli.providers.models import (
     cost_microdollars,
     doubt_about,
@@ -32,6 +33,7 @@ from agent_cli.settings import OPTIONAL_SECRETS, check_credentials
 from agent_cli.system import paths
 from agent_cli.system.programs import find_program
 from agent_cli.system.redaction import Redactor
+from agent_cli.terminal.sanitize import reveal
 from agent_cli.trust.store import acting_files
 from agent_cli.version import __version__
 
@@ -85,7 +87,8 @@ def _report(findings: Sequence[Finding]) -> str:
     return "\n".join(
         [
             f"agent-cli {__version__}",
-            *(f"{_MARKS[each.ok]}  {each.name:<{width}}  {each.text}" for each in findings),
+            # Names of servers and plugins are strangers' words.
+            *(reveal(f"{_MARKS[e.ok]}  {e.name:<{width}}  {e.text}") for e in findings),
         ]
     )
 
@@ -196,7 +199,7 @@ async def _endpoint(startup: StartupContext, model: Model) -> Finding:
     if not _credentials(startup).ok:
         return Finding("endpoint", None, "not asked: there is no key")
     connection = parts.connection(startup)
-    where = connection.base_url or "the default address"
+    where = without_password(connection.base_url or "the default address")
     provider = AnthropicMessages(connection, RetryPolicy(max=0))
     request = ModelRequest(
         model=model,

@@ -133,7 +133,14 @@ def _shipped_plugins(
 ) -> Iterator[Plugin]:
     user_dir, workspace = paths.config_dir(), startup.workspace
     root = workspace_root(workspace)
-    yield project_instructions(root, workspace, user_dir=user_dir, is_secret=is_secret, warn=warn)
+    yield project_instructions(
+        root,
+        workspace,
+        user_dir=user_dir,
+        is_secret=is_secret,
+        warn=warn,
+        trusted=startup.trusted,
+    )
     project_folders = [workspace / folder for folder in SKILL_FOLDERS] if startup.trusted else []
     yield skills([user_dir / "skills", *project_folders], warn=warn)
     if startup.loaded.settings.plugins.reminders and not one_shot:

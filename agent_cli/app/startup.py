@@ -63,7 +63,24 @@ def start(arguments: Arguments, *, may_ask: bool) -> StartupContext:
         startup = startup._replace(
             workspace=workspace, trusted=arguments.trust or pinned, pinned=pinned
         )
-    return startup._replace(notices=(*notices, *startup.loaded.notices))
+    plain = _plain_http(startup.environment)
+    return startup._replace(notices=(*notices, *startup.loaded.notices, *plain))
+
+
+def _plain_http(environment: Environment) -> tuple[str, ...]:
+    """Return a warning where key and conversation leave this machine as plain text."""
+    url = environment.get("ANTHROPIC_BASE_URL", "")
+    if not url.lower().startswith("http://"):
+        return ()
+    from urllib.parse import urlsplit  # noqa: PLC0415 - rare
+
+    address = urlsplit(url)
+    if address.hostname in ("localhost", "127.0.0.1", "::1"):
+        return ()
+    return (
+        f"ANTHROPIC_BASE_URL: http://{address.hostname} is not encrypted: the key and the"
+        " conversation can be read on the way; use https",
+    )
 
 
 def _read(workspace: Path, arguments: Arguments, *, trusted: bool) -> StartupContext:

@@ -179,6 +179,7 @@ def _mcp(arguments: Arguments) -> int:
     from agent_cli.cli.mcp import command_line  # noqa: PLC0415
     from agent_cli.mcp_client.context import Surroundings  # noqa: PLC0415
     from agent_cli.system.redaction import Redactor  # noqa: PLC0415
+    from agent_cli.terminal.sanitize import reveal  # noqa: PLC0415
 
     startup = start(arguments, may_ask=False)
     for notice in startup.notices:
@@ -189,7 +190,7 @@ def _mcp(arguments: Arguments) -> int:
         configured=lambda: list(configured_servers(startup)),
         workspace=startup.workspace,
         stranger=stranger(startup),
-        say=print,
+        say=lambda text: print(reveal(text)),
     )
     try:
         return command_line.run(arguments.operands, around)

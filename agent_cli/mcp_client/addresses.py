@@ -8,7 +8,7 @@ address between our look and the request is not caught.
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
@@ -17,6 +17,11 @@ from mcp.client.auth import OAuthFlowError
 
 from agent_cli.mcp_client.config import ServerConfig
 
+_Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+# RFC 6052, and RFC 4291 section 2.5.5.1.
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
+_COMPATIBLE = ipaddress.IPv6Network("::/96")
 Resolve: TypeAlias = Callable[[str], Awaitable[Sequence[str]]]
 
 
@@ -46,9 +51,26 @@ class Addresses:
     async def _is_inside(self, host: str) -> bool:
         """Whether one of the addresses of *host* is not of the internet."""
         addresses = map(ipaddress.ip_address, await self._resolve(host))
-        return not all(
-            (getattr(address, "ipv4_mapped", None) or address).is_global for address in addresses
-        )
+        return not all(_is_global(each) for address in addresses for each in _reached(address))
+
+
+def _is_global(address: _Address) -> bool:
+    # Python 3.11 takes the prefix that every network may use for its own NAT64 for a public one.
+    return address.is_global and address not in _LOCAL_NAT64
+
+
+def _reached(address: _Address) -> Iterator[_Address]:
+    """Yield *address* and those it leads to: some of version 6 hold one of version 4."""
+    if isinstance(address, ipaddress.IPv4Address):
+        yield address
+        return
+    inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    if address in _NAT64 or address in _COMPATIBLE:
+        inner.append(ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF))
+    found = [each for each in inner if each is not None]
+    yield from found
+    if address.ipv4_mapped is None:
+        yield address
 
 
 async def _resolve(host: str) -> Sequence[str]:

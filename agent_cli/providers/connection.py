@@ -1,6 +1,7 @@
 """Where the API is and how to get in, without the SDK: settings make it, both clients read it."""
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +46,11 @@ def base_url(connection: Connection) -> str:
     """Return the address of the server, without `/v1` and trailing slashes."""
     given = connection.base_url or os.environ.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL
     return given.rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+def without_password(address: str) -> str:
+    """Return *address* as it may be shown: what stands before its host is masked."""
+    return re.sub(r"(?<=//)[^/]*@", "***@", address)
 
 
 def known_credential(connection: Connection) -> str | None:

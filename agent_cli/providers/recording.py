@@ -11,11 +11,12 @@ the client acts on. Replies are played in the order they were recorded in.
 import asyncio
 import base64
 import json
+import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TextIO
 
 import httpx2
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -93,7 +94,7 @@ class RecordTransport(httpx2.AsyncBaseTransport):
         self._redact = redact
         self._path = path
         try:
-            path.write_text("", encoding="utf-8")
+            _opened(path, os.O_TRUNC).close()
         except OSError as error:
             raise _unwritten(path, error) from error
 
@@ -115,10 +116,15 @@ class RecordTransport(httpx2.AsyncBaseTransport):
             # A server, or a gateway before it, may repeat the key that it refuses.
             line = {**line, "text": self._redact(str(line["text"]))}
         try:
-            with self._path.open("a", encoding="utf-8") as file:
+            with _opened(self._path, os.O_APPEND) as file:
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
         except OSError as error:
             raise _unwritten(self._path, error) from error
+
+
+def _opened(path: Path, flags: int) -> TextIO:
+    """Open *path* for writing; where it is new, for the user alone, whatever the umask says."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o600), "w", encoding="utf-8")
 
 
 class ReplayTransport(httpx2.AsyncBaseTransport):

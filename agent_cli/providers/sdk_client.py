@@ -13,7 +13,7 @@ import anthropic
 import httpx2
 
 from agent_cli.contracts.errors import ModelError
-from agent_cli.providers.connection import Connection, base_url, checked_key
+from agent_cli.providers.connection import Connection, base_url, checked_key, without_password
 from agent_cli.providers.failures import CallFailed, Refusal, refused
 from agent_cli.providers.retry_policy import server_delay_s
 from agent_cli.providers.transport import (
@@ -35,7 +35,7 @@ class SdkClient:
     @property
     def base_url(self) -> str:
         """Where requests go, for messages."""
-        return str(self._sdk.base_url).rstrip("/")
+        return without_password(str(self._sdk.base_url).rstrip("/"))
 
     @asynccontextmanager
     async def post(

@@ -14,7 +14,13 @@ import httpx2
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.timeline import Json
-from agent_cli.providers.connection import Connection, base_url, checked_key, custom_headers
+from agent_cli.providers.connection import (
+    Connection,
+    base_url,
+    checked_key,
+    custom_headers,
+    without_password,
+)
 from agent_cli.providers.failures import CallFailed, Refusal, refused
 from agent_cli.providers.retry_policy import server_delay_s
 from agent_cli.providers.transport import (
@@ -47,7 +53,8 @@ class WireClient:
     def __init__(self, connection: Connection, credential: str) -> None:
         self._connection = connection
         self._credential = credential
-        self.base_url = base_url(connection)
+        self._address = base_url(connection)
+        self.base_url = without_password(self._address)
         self._http = http_client(connection)
 
     @asynccontextmanager
@@ -60,7 +67,7 @@ class WireClient:
         request_id: str | None = None
         try:
             async with self._http.stream(
-                "POST", f"{self.base_url}/v1/messages", headers=headers, content=_body(parameters)
+                "POST", f"{self._address}/v1/messages", headers=headers, content=_body(parameters)
             ) as response:
                 sent = True
                 request_id = response.headers.get("request-id")

@@ -3,6 +3,7 @@
 Nothing is written to `os.environ`: tools and MCP servers must not inherit what a `.env` holds.
 """
 
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -74,7 +75,20 @@ def load_environment(process: Mapping[str, str], *, workspace: Path, trusted: bo
     """
     user, user_notices = _read(paths.user_env_file(), from_project=False)
     project, notices = _read(workspace / ".env", from_project=True) if trusted else ({}, [])
-    return Environment(process, user, project, (*user_notices, *notices))
+    notices = [*user_notices, *_exposed(paths.user_env_file()), *notices]
+    return Environment(process, user, project, tuple(notices))
+
+
+def _exposed(path: Path) -> Iterator[str]:
+    """Yield that other users can read the user's keys, if they can enter every folder above."""
+    try:
+        is_open = path.stat().st_mode & stat.S_IROTH and all(
+            folder.stat().st_mode & stat.S_IXOTH for folder in path.parents
+        )
+    except OSError:
+        return
+    if is_open:
+        yield f"{path} can be read by other users of this machine; run: chmod 600 {path}"
 
 
 def check_credentials(environment: Environment) -> None:

@@ -212,3 +212,25 @@ def test_a_directory_that_is_gone_is_told_in_a_sentence(
 
     with pytest.raises(UsageError, match=r"^the current directory is gone: change to one"):
         start(Arguments(), may_ask=False)
+
+
+@pytest.mark.parametrize(
+    ("url", "warned"),
+    [
+        ("http://proxy.example/v1", True),
+        ("HTTP://10.0.0.1", True),
+        ("https://proxy.example", False),
+        ("http://localhost:8080", False),
+        ("http://127.0.0.1:1", False),
+        ("http://[::1]:1", False),
+    ],
+)
+def test_an_address_without_encryption_is_warned_about(
+    url: str, warned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key goes over it; on this machine nobody is on the way."""
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
+
+    notices = start(Arguments(), may_ask=False).notices
+
+    assert any("is not encrypted" in notice for notice in notices) is warned

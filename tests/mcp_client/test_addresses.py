@@ -20,6 +20,11 @@ NAMES = {
     "nowhere.example": [],
 }
 INSIDE = ("127.0.0.1", "169.254.169.254", "192.168.1.1", "[::1]", "[::ffff:7f00:1]", "[fe80::1]")
+# Addresses of version 6 that lead to 127.0.0.1 and 10.0.0.1: NAT64, 6to4, Teredo, compatible.
+INNER = (
+    *("[64:ff9b::7f00:1]", "[64:ff9b::a00:1]", "[2002:7f00:1::]", "[2002:a00:1::1]", "[::a00:1]"),
+    *("[2001:0:4136:e378:8000:63bf:f5ff:fffe]", "[64:ff9b:1::a00:1]"),
+)
 
 
 async def resolve(host: str) -> Sequence[str]:
@@ -31,7 +36,9 @@ def addresses(url: str, issuer: str = "") -> Addresses:
     return Addresses(ServerConfig(name="web", transport="http", url=url, oauth=oauth), resolve)
 
 
-@pytest.mark.parametrize("host", [*INSIDE, "localhost", "0x7f.1", "intranet", "half.example"])
+@pytest.mark.parametrize(
+    "host", [*INSIDE, *INNER, "localhost", "0x7f.1", "intranet", "half.example"]
+)
 async def test_a_server_of_the_internet_leads_nowhere_inside(host: str) -> None:
     """Threat 18: what it says about signing in may name a service of this machine."""
     with pytest.raises(OAuthFlowError, match=r"mcp\.example leads to .* oauth\.issuer"):

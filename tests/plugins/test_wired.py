@@ -28,7 +28,7 @@ def test_a_projects_instructions_are_shown_and_can_be_switched_off(tmp_path: Pat
 
     assert (shown.code, shown.stderr, off.code, off.stderr) == (0, "", 0, "")
     assert "Indent by tabs." in system(api, 0)
-    assert '<instructions from=\\"repository\\"' in system(api, 0)
+    assert '<instructions from=\\"repository, not trusted\\"' in system(api, 0)
     assert "Indent by tabs." not in system(api, 1)
 
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import time
 from pathlib import Path
 
@@ -61,6 +62,17 @@ async def test_a_recording_holds_nothing_of_the_requests(tmp_path: Path) -> None
     assert headers == {"content-type", "request-id", "retry-after"}
     times = [line["at_s"] for line in lines if line["type"] == "chunk"]
     assert min(times) >= 0
+
+
+async def test_a_recording_is_the_users_alone(tmp_path: Path) -> None:
+    """It holds the model's side of the conversation; the umask is not asked."""
+    before = os.umask(0)
+    try:
+        await recorded(tmp_path / "tape.jsonl")
+    finally:
+        os.umask(before)
+
+    assert (tmp_path / "tape.jsonl").stat().st_mode & 0o777 == 0o600
 
 
 async def test_bytes_that_are_no_text_are_recorded_too(tmp_path: Path) -> None:

@@ -98,3 +98,15 @@ async def test_a_redirect_is_refused_and_the_conversation_stays_here() -> None:
 
     assert "redirects to http://127.0.0.1:9/v1/messages" in str(asked.error)
     assert len(api.requests) == 1
+
+
+@pytest.mark.parametrize("credential", ["key", None])
+async def test_a_password_in_the_address_is_not_shown(
+    credential: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 9: it ends up in a log or a screenshot; both clients say where they asked."""
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    async with asker(base_url="http://me:CANARY-pw@127.0.0.1:1", api_key=credential) as it:
+        asked = await it.ask()
+
+    assert "CANARY" not in str(asked.error)

@@ -150,3 +150,32 @@ def test_optional_secrets_are_all_there_or_named() -> None:
         "admin": ("ANTHROPIC_ADMIN_API_KEY",),
         "web search": (),
     }
+
+
+def test_keys_that_others_can_read_are_warned_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only where every folder above lets them in."""
+    path = paths.user_env_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("A=b\n")
+    path.chmod(0o644)
+
+    def notices() -> tuple[str, ...]:
+        return load_environment({}, workspace=Path.cwd(), trusted=False).notices
+
+    closed = notices()
+    modes = {str(folder): folder.stat().st_mode | 0o001 for folder in path.parents}
+    real = Path.stat
+
+    def entered(self: Path, **more: bool) -> os.stat_result:
+        found = real(self, **more)
+        mode = modes.get(str(self))
+        return os.stat_result((mode, *found[1:])) if mode else found
+
+    monkeypatch.setattr(Path, "stat", entered)
+
+    assert closed == ()
+    assert notices() == (
+        f"{path} can be read by other users of this machine; run: chmod 600 {path}",
+    )
+    path.chmod(0o600)
+    assert notices() == ()

@@ -13,6 +13,7 @@ from agent_cli.mcp_client.context import Surroundings, connected, explain
 from agent_cli.mcp_client.foreign import PROGRAMS, foreign_files, read_foreign
 from agent_cli.mcp_client.state import Phase, ServerState
 from agent_cli.mcp_client.user_servers import UserServers, user_file
+from agent_cli.system.redaction import Redactor
 
 Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
 _NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
@@ -129,11 +130,13 @@ def _pair(text: str, separator: str, option: str) -> tuple[str, str]:
 
 
 def _listed(around: Surroundings) -> Iterator[str]:
+    redactor = Redactor.of(around.environment)
     for each in around.configured():
         if isinstance(each, ServerProblem):
             yield f"{each.name}: {each.reason}"
             continue
-        where = each.url if each.url else " ".join((each.command, *each.args))
+        started = " ".join((each.command, *redactor.arguments(each.args)))
+        where = redactor.text(each.url) if each.url else started
         off = "" if each.enabled else ", switched off"
         yield f"{each.name}: {each.transport}, {where} ({each.source}{off})"
 

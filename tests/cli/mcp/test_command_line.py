@@ -24,6 +24,29 @@ if TYPE_CHECKING:
 FULL_SERVER = str(Path(__file__).parents[2] / "mcp_client" / "full_server.py")
 
 
+HOSTILE = "evil\x1b[2J\x1b]0;owned\x07\u202e"
+
+
+def hostile_server() -> None:
+    """Configure a server whose name commands the terminal and whose arguments hold a token."""
+    user_file().parent.mkdir(parents=True, exist_ok=True)
+    entry = {"command": "no-such-program", "args": ["--token", "${TOKEN_OF_MINE}", "-v"]}
+    user_file().write_text(json.dumps({"mcpServers": {HOSTILE: entry}}))
+
+
+@pytest.mark.parametrize("words", [("mcp", "list"), ("mcp", "test"), ("doctor",)], ids=" ".join)
+def test_a_servers_name_does_not_command_the_terminal(words: tuple[str, ...]) -> None:
+    """Threat 7: a file that somebody else wrote names the servers; a token is not shown."""
+    hostile_server()
+
+    ran = agent_cli(*words, TOKEN_OF_MINE="CANARY-token")
+
+    said = ran.stdout + ran.stderr
+    assert "evil\\x1b[2J" in said
+    assert not {"\x1b", "\x07", "\u202e"} & set(said)
+    assert "CANARY" not in said
+
+
 def mcp(*words: str) -> tuple[int, str]:
     """Run the command in this process; return its exit code and what it said."""
     said: list[str] = []
