@@ -7,13 +7,15 @@ import signal
 import stat
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import (
+    AgentEnd,
     PromptStarted,
     PromptStateChanged,
     SessionOpened,
@@ -78,6 +80,61 @@ def session(tmp_path: Path) -> Session:
     root = tmp_path / "work"
     root.mkdir()
     return Session(root, tmp_path / "state")
+
+
+@contextmanager
+def refusing_disk(session: Session) -> Iterator[None]:
+    """Let every look at the record of changes fail in the body; what it holds comes back after."""
+    away = session.state.with_name("away")
+    session.state.mkdir(exist_ok=True)
+    session.state.rename(away)
+    session.state.write_text("no folder")
+    yield
+    session.state.unlink()
+    away.rename(session.state)
+
+
+@pytest.mark.parametrize("recovers_by", ["another change", "the run's end"])
+@pytest.mark.parametrize("begins_well", [True, False])
+async def test_what_a_disk_refused_for_a_while_is_taken_back_after_a_restart(
+    session: Session, *, begins_well: bool, recovers_by: str
+) -> None:
+    """Lost lines made /undo restore a part of a run and call it the whole."""
+    run = session.run()
+    if begins_well:
+        await session.write("before.txt", "new")
+    with refusing_disk(session):
+        await session.write("during.txt", "new")
+        await session.write("during.txt", "newer")
+        await session.bash("touch made")
+    if recovers_by == "another change":
+        await session.write("after.txt", "new")
+    else:
+        session.snapshots(AgentEnd((), "end_turn", None))
+
+    session.again()
+    taken = session.undo()
+
+    wanted = {"before.txt"} if begins_well else set()
+    wanted |= {"during.txt"} | ({"after.txt"} if recovers_by == "another change" else set())
+    assert (taken.run_id, {path.name for path in taken.deleted}) == (run, wanted)
+    assert taken.commands == ["touch made"]
+    assert session.files() == {"made": ""}
+
+
+async def test_an_undo_that_could_not_be_recorded_is_recorded_later(session: Session) -> None:
+    """Else the next /undo after a restart would take back nothing and call it done."""
+    session.run()
+    await session.write("first.txt", "new")
+    session.run()
+    await session.write("second.txt", "new")
+    with refusing_disk(session):
+        session.undo()
+    session.snapshots(AgentEnd((), "end_turn", None))
+
+    session.again()
+
+    assert [path.name for path in session.undo().deleted] == ["first.txt"]
 
 
 async def test_a_run_is_taken_back_whole_and_then_the_run_before_it(session: Session) -> None:

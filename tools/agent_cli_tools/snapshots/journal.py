@@ -51,7 +51,7 @@ class _Line(BaseModel):
 
 
 class Journal:
-    """The changes of one session. What cannot be written to the disk is still known here.
+    """The changes of one session. The disk gets what it refused as soon as it takes it again.
 
     Every method that adds something raises OSError or ValueError then.
 
@@ -61,17 +61,50 @@ class Journal:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Open a journal; nothing is created before there is something to record.
-
-        Raises:
-            OSError: There is one, and it cannot be read.
-        """
+        """Read nothing yet; nothing is created before there is something to record."""
         self.contents = Contents(folder / "before")
         self._path = folder / _FILE
+        self._is_read = False
+        # A line stays here until the disk has it: one that was lost would make /undo restore a part
+        # of a run and call it the whole.
+        self._unsaved: list[_Line] = []
         self._runs: dict[str, RunChanges] = {}
         self.paths: dict[Path, None] = {}
-        for line in _lines(self._path):
+
+    def read(self) -> None:
+        """Read what is on the disk, once.
+
+        Raises:
+            OSError: There is something, and it cannot be read.
+        """
+        if self._is_read:
+            return
+        found = [*_lines(self._path)]
+        self._is_read = True
+        self._runs, self.paths = {}, {}
+        for line in (*found, *self._unsaved):
             self._apply(line)
+
+    def save(self) -> None:
+        """Write the lines that the disk did not take earlier.
+
+        Raises:
+            OSError: It does not take them now.
+        """
+        if not self._unsaved:
+            return
+        self.read()
+        private_dir(self._path.parent)
+        descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            while self._unsaved:
+                text = self._unsaved[0].model_dump_json(exclude_defaults=True).encode()
+                left = memoryview(b"\n" * _is_cut_off(descriptor) + text + b"\n")
+                while left:  # a disk that fills up takes a part first
+                    left = left[os.write(descriptor, left) :]
+                del self._unsaved[0]
+        finally:
+            os.close(descriptor)
 
     @property
     def runs(self) -> Sequence[RunChanges]:
@@ -110,11 +143,8 @@ class Journal:
 
     def _record(self, line: _Line) -> None:
         self._apply(line)
-        text = line.model_dump_json(exclude_defaults=True).encode()
-        private_dir(self._path.parent)
-        descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
-        with os.fdopen(descriptor, "r+b", buffering=0) as file:
-            file.write(b"\n" * _is_cut_off(descriptor) + text + b"\n")
+        self._unsaved.append(line)
+        self.save()
 
 
 def copy_journal(folder: Path, to: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import (
+    AgentEnd,
     Event,
     PromptOutput,
     PromptStarted,
@@ -77,7 +78,10 @@ class Snapshots:
         """Follow which session and which run this is."""
         match event:
             case SessionOpened(session_id=id) if id != self._session_id:
+                self.save()
                 self._session_id, self._journal = id, None
+            case AgentEnd():
+                self.save()
             case PromptStarted(prompt=prompt):
                 self._run_id = prompt.id
             # One that waited for an approval goes on, perhaps after a restart.
@@ -126,6 +130,12 @@ class Snapshots:
             with self._lock:
                 self._watches = [each for each in self._watches if each is not watch]
 
+    def save(self) -> None:
+        """Write what the disk refused earlier, as far as it takes it now."""
+        with self._lock, _noted("changes not saved", self._run_id):
+            if self._journal:
+                self._journal.save()
+
     def take_back(self) -> TakenBack:
         """Undo the last run that changed files; blocks. The model is told at the next call.
 
@@ -162,6 +172,7 @@ class Snapshots:
 
     def copy(self, from_session: str, to_session: str) -> None:
         """Let a copy of a session take back what the original changed; blocks."""
+        self.save()
         with _noted("changes not copied", from_session), self._lock:
             copy_journal(self._folder / from_session, self._folder / to_session)
 
@@ -210,7 +221,9 @@ class Snapshots:
 
     def _read(self) -> Journal:
         try:
-            return self._open()
+            journal = self._open()
+            journal.read()
+            return journal
         except OSError as error:
             raise AgentCliError(
                 f"the record of what the agent changed cannot be read: {error.strerror}"
@@ -219,6 +232,8 @@ class Snapshots:
     def _open(self) -> Journal:
         if self._journal is None:
             self._journal = Journal(self._place())
+        with _noted("changes not read", self._journal.contents):
+            self._journal.read()
         return self._journal
 
     def _place(self) -> Path:
