@@ -30,7 +30,7 @@ from agent_cli.mcp_client import McpServers
 from agent_cli.plugins.session_facts import SessionFacts
 from agent_cli.plugins.workspace_facts import workspace_facts
 from agent_cli.policies.budget import Budget
-from agent_cli.policies.estimate import estimate_parts
+from agent_cli.policies.estimate import estimate_parts, measured_tokens
 from agent_cli.policies.plan_mode import plan_mode
 from agent_cli.policies.prefix_watch import PrefixWatch
 from agent_cli.policies.trimming import Trimming
@@ -201,15 +201,15 @@ class App:
             self._warn(doubt)
 
     def overview(self) -> Sequence[str]:
-        """Return lines for the start: tools, sandbox, MCP servers, log sinks."""
-        sinks = [sink.type for sink in self._settings.logging.sinks]
+        """Return lines for the start: model, tools, sandbox, MCP servers."""
         servers = ", ".join(state.name for state in self.servers.states())
         sandbox = self._sandbox.report
         return [
             f"{self._model_now().id} · {self._startup.workspace}",
             f"tools: {', '.join(tool.name for tool in self._own_tools())}",
             *([f"sandbox: {sandbox.sentence}"] if sandbox else []),  # else the status line tells
-            f"MCP servers: {servers or 'none'} · logs: {', '.join(sinks) or 'none'}",
+            *([f"MCP servers: {servers}"] if servers else []),
+            "? or /help shows commands and keys",
         ]
 
     @property
@@ -262,6 +262,10 @@ class App:
             [tool.spec for tool in offered],
             self.agent.conversation.context(),
         )
+
+    def context_tokens(self) -> int:
+        """Return the tokens of the next request, as the API counted them or estimated."""
+        return measured_tokens(self.agent.conversation) or sum(self.context_parts().values())
 
     def clear(self) -> None:
         """Begin a new conversation, and a new session with it."""

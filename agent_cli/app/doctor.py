@@ -1,10 +1,12 @@
 """`agent-cli doctor` and `/doctor`: what is ready, what is not, and what to do about it."""
 
 import asyncio
+import errno
 import os
 import platform
 import shutil
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
@@ -38,6 +40,7 @@ from agent_cli.trust.store import acting_files
 from agent_cli.version import __version__
 
 _ENDPOINT_LIMIT_S = 20.0
+_TRIED_BYTES = 64 * 1024
 _WAYS_OUT = {
     None: "; check the network, HTTPS_PROXY and ANTHROPIC_BASE_URL",
     401: "; check ANTHROPIC_API_KEY",
@@ -121,16 +124,15 @@ def _local(startup: StartupContext, model: Model) -> Iterator[Finding]:
     yield _writable("logs", paths.log_file().parent)
     yield Finding("model", None, doubt_about(model.id) or _facts(model))
     for tool, names in OPTIONAL_SECRETS.items():
-        missing = startup.environment.missing(*names)
-        text = f"off: {', '.join(missing)} not set" if missing else "its secrets are set"
-        yield Finding(tool, None, text)
+        if not startup.environment.missing(*names):
+            yield Finding(tool, None, "its secrets are set")
     yield from _plugins(startup)
     yield from _commands(startup)
 
 
 def _terminal() -> Finding:
     if not sys.stdout.isatty():
-        return Finding("terminal", None, "stdout is none: it gets answers only")
+        return Finding("terminal", None, "stdout is not a terminal; it gets answers only")
     name, encoding = os.environ.get("TERM") or "TERM is not set", sys.stdout.encoding
     size = shutil.get_terminal_size()
     text = f"{name}, {size.columns} × {size.lines}, {encoding}"
@@ -159,10 +161,19 @@ def _facts(model: Model) -> str:
 
 def _writable(name: str, folder: Path) -> Finding:
     nearest = next(each for each in (folder, *folder.parents) if each.exists())
-    if os.access(nearest, os.W_OK | os.X_OK):
-        return Finding(name, True, str(folder))
-    way_out = f"make {nearest} yours, or set XDG_STATE_HOME to a folder that is"
-    return Finding(name, False, f"{folder} cannot be written: {way_out}")
+    try:
+        # What the permissions allow, a full disk refuses.
+        with tempfile.TemporaryFile(dir=nearest) as file:
+            file.write(bytes(_TRIED_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            way_out = "free space on its disk"
+        else:
+            way_out = f"make {nearest} yours, or set XDG_STATE_HOME to a folder that is"
+        return Finding(name, False, f"{folder} cannot be written ({error.strerror}): {way_out}")
+    return Finding(name, True, str(folder))
 
 
 def _commands(startup: StartupContext) -> Iterator[Finding]:

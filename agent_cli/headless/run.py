@@ -12,16 +12,16 @@ from typing import Final, Literal, Protocol, TextIO, TypeAlias
 from agent_cli.attachments.attachments import with_images
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, AgentCliError, SettingsError, UsageError
-from agent_cli.contracts.events import ErrorShown, Event, Notice, UsageChanged
+from agent_cli.contracts.events import ErrorShown, Event, Notice, PromptOutput, UsageChanged
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.timeline import Json, Usage
+from agent_cli.contracts.timeline import FileOutput, Json, Usage, WidgetOutput
 from agent_cli.core.agent import Agent
 from agent_cli.core.run_result import RunResult
 from agent_cli.headless.stream_json import to_json, to_line
 from agent_cli.system import stop_signals
 from agent_cli.system.logger import logger
 from agent_cli.terminal.background import in_background
-from agent_cli.terminal.narration import narrate, narrate_end
+from agent_cli.terminal.narration import narrate, narrate_end, side_output
 from agent_cli.terminal.writer import STDOUT_CLOSED_EXIT_CODE, Writer
 
 OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
@@ -208,7 +208,9 @@ class _HeadlessRun:
                 if self._refusals == _REFUSALS_MAX:
                     return
                 self._refusals += 1
-                self._warn(f"{call.name} not run: nobody can be asked here")
+                self._warn(
+                    f"{call.name} skipped: cannot ask here; use --allow or --permission-mode"
+                )
                 self._note(await agent.reject(call.tool_call_id, _NOBODY))
 
     def _tell_what_waits(self, agent: Agent) -> None:
@@ -237,7 +239,7 @@ class _HeadlessRun:
         match self._outcome.stop_reason:
             case "error" | "refusal" | "context_window" | "model_context_window_exceeded":
                 return 1
-            case "max_rounds" | "max_cost":
+            case "max_rounds" | "max_cost" | "max_tokens":
                 return 4
             case "waiting_for_approval":
                 return 3
@@ -253,6 +255,10 @@ class _HeadlessRun:
             self._print(to_json(event))
         if sentence := narrate(event):
             self._writer.notice(sentence.text, sentence.style)
+        elif isinstance(event, PromptOutput):
+            match event.output:
+                case FileOutput() | WidgetOutput() as output:
+                    self._writer.notice(side_output(output))
 
     def _print_result(self) -> None:
         if self._format == "text":

@@ -117,10 +117,12 @@ def _reason_and_advice(refusal: Refusal) -> tuple[str, str]:
     if _too_long(refusal):
         return f"the conversation is too large for the model ({said})", "shorten it with /compact"
     if _spent(refusal):
-        return f"a spending limit is reached ({said})", "raise it in the API's console"
+        return f"spending limit reached ({said})", "raise it in the API's console"
     if NO_CREDIT in refusal.message:
-        return f"the API wants a payment first ({said})", "check the billing settings"
+        return f"no credit left ({said})", "check the billing settings"
     match refusal.status:
+        case 200 if refusal.kind == "overloaded_error":
+            return "API overloaded during the reply", "try again later"
         case 200:
             return f"the API broke the reply off ({said})", "ask again"
         case status if 300 <= status < 400:
@@ -130,17 +132,22 @@ def _reason_and_advice(refusal: Refusal) -> tuple[str, str]:
                 "set ANTHROPIC_BASE_URL to it if you trust it",
             )
         case 401:
-            return f"the API did not accept the key ({said})", "check ANTHROPIC_API_KEY"
+            return f"API key rejected ({said})", "check ANTHROPIC_API_KEY"
         case 402:
-            return f"the API wants a payment first ({said})", "check the billing settings"
+            return f"no credit left ({said})", "check the billing settings"
         case 403:
-            return f"the key may not do this ({said})", "check what the key and workspace allow"
+            return (
+                f"the API key has no permission for this ({said})",
+                "check its workspace and limits",
+            )
         case 404:
-            what = f"model {refusal.model_id!r} or the address is unknown ({said})"
-            return what, "check the model's id and the base URL"
+            what = f"unknown model {refusal.model_id!r} or wrong URL ({said})"
+            return what, "check the model id and ANTHROPIC_BASE_URL"
         case 429:
-            return f"the rate limit is reached ({said})", "wait a little and ask again"
+            return f"rate limit reached ({said})", "wait a little and ask again"
+        case 529:
+            return "API overloaded (529)", "try again later"
         case status if status >= 500:
-            return f"the API has a problem of its own ({status}: {said})", "ask again later"
+            return f"API error ({status}: {said})", "try again later"
         case status:
-            return f"the API refused the request ({status}: {said})", "correct it, or start anew"
+            return f"the API refused the request ({status}: {said})", "change it, or /clear"

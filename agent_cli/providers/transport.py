@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
@@ -123,8 +124,27 @@ def connection_failure(error: BaseException | None, base_url: str) -> CallFailed
         sentence = f"the base URL {base_url!r} {fault}; check ANTHROPIC_BASE_URL"
         return CallFailed(ModelError(sentence), retryable=False)
     if isinstance(error, httpx2.TimeoutException):
-        return broken_off(f"{base_url} did not answer in time")
-    return broken_off(f"{base_url} cannot be reached ({error})")
+        return broken_off(f"no answer from {base_url} in time")
+    why = _reason(error)
+    if isinstance(why, ssl.SSLCertVerificationError):
+        sentence = (
+            f"the certificate of {base_url} is not trusted ({why.verify_message}); check"
+            " SSL_CERT_FILE, a proxy that inspects TLS, and the clock"
+        )
+        return CallFailed(ModelError(sentence), retryable=False)
+    if isinstance(why, ssl.SSLError):
+        fault = (why.reason or str(why)).replace("_", " ").lower()
+        return broken_off(f"no TLS connection to {base_url} ({fault})")
+    return broken_off(f"cannot reach {base_url} ({str(why) or type(why).__name__})")
+
+
+def _reason(error: BaseException | None) -> BaseException | None:
+    """Return the error behind *error* that says most: one of TLS, else the first with words."""
+    chain = [error] if error else []
+    while chain and (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
+        chain.append(cause)
+    of_tls = [each for each in chain if isinstance(each, ssl.SSLError)]
+    return next((each for each in (*of_tls, *chain) if str(each)), error)
 
 
 def broken_reply(

@@ -24,7 +24,7 @@ async def meant(
     if isinstance(said, UserMessage):
         return said
     for path in attachments.missing(said)[:_MISSING_MAX]:
-        lines.aside(f"there is no file {one_line(path)}: the model reads only its name", "dim")
+        lines.aside(f"{one_line(path)} not found; sent as plain text", "dim")
     return await attachments.attached(
         await with_resources(attachments.marked(said), servers, lines)
     )

@@ -219,6 +219,10 @@ class Application(AbstractAsyncContextManager["Application"], Protocol):
         """Return the estimated tokens of the next request by what they are."""
         ...
 
+    def context_tokens(self) -> int:
+        """Return the tokens of the next request, as the API counted them or estimated."""
+        ...
+
     def clear(self) -> None:
         """Begin a new conversation, and a new session with it."""
         ...

@@ -180,7 +180,7 @@ def _lock(descriptor: int, path: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise SessionError(
-            f"session {path.stem} is open in another agent-cli: leave it there first, or go on"
+            f"session {path.stem} is open in another agent-cli: close it there first, or go on"
             f" with a copy (--fork {path.stem})"
         ) from None
 

@@ -56,7 +56,7 @@ def narrate_end(result: RunResult) -> Sentence | None:
         case _ if result.error:
             return Sentence("warning", result.error)
         case "end_turn" if result.final_message and not result.final_message.text.strip():
-            return Sentence("dim", 'the model ended without a word; "go on" may help')
+            return Sentence("dim", 'empty reply; "go on" may help')
         case _:
             return None
 
@@ -120,9 +120,9 @@ def ago(elapsed_s: float) -> str:
 
 
 def _retry(event: events.Retry) -> str:
-    attempt = f"attempt {event.attempt}/{event.max_attempts}, waiting {event.wait_s:g} s"
-    restarted = "\n[stream restarted]" if event.restarted else ""
-    return f"{event.reason}: {attempt}{restarted}"
+    retry = f"retry {event.attempt} of {event.max_attempts} in {event.wait_s:g} s"
+    restarted = "; the reply above is void and starts again" if event.restarted else ""
+    return f"{event.reason}; {retry}{restarted}"
 
 
 def _tool(tools: Sequence[Tool], name: str) -> Tool | None:

@@ -1,6 +1,10 @@
 """The report about what is ready, against a server on this machine."""
 
+import errno
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -26,7 +30,7 @@ async def test_what_is_wrong_is_named_with_a_way_out(
     Path("state").mkdir(mode=0o500)
     monkeypatch.setenv("XDG_STATE_HOME", str(Path("state").absolute()))
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
-    monkeypatch.setattr("os.access", lambda *_given: False)  # the superuser may write anywhere
+    monkeypatch.setattr("tempfile.TemporaryFile", refusing(errno.EACCES))  # root may write anywhere
     with serve_in_thread(error(404, "not_found_error", "model: x")) as api:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
         code = await examine(start(Arguments(), may_ask=False))
@@ -41,6 +45,27 @@ async def test_what_is_wrong_is_named_with_a_way_out(
     assert "check the model's name and ANTHROPIC_BASE_URL" in failed["endpoint"]
     assert any("not trusted, files ignored: 1; `agent-cli trust`" in line for line in lines)
     assert any(line.startswith("--    command") and "ship.md" in line for line in lines)
+
+
+def refusing(number: int) -> Callable[..., IO[bytes]]:
+    def refuse(*_given: object, **_more: object) -> IO[bytes]:
+        raise OSError(number, os.strerror(number))
+
+    return refuse
+
+
+async def test_a_full_disk_is_a_fault(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The folder may be written as far as its permissions tell, so it was "ok"."""
+    monkeypatch.setattr("tempfile.TemporaryFile", refusing(errno.ENOSPC))
+
+    code = await examine(start(Arguments(), may_ask=False))
+
+    failed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("FAIL")]
+    assert code == 1
+    assert [line.split()[1] for line in failed] == ["key", "sessions", "logs"]
+    assert "(No space left on device): free space on its disk" in failed[1]
 
 
 async def test_without_a_key_the_network_is_not_suspected(
@@ -79,5 +104,5 @@ async def test_a_program_that_runs_reports_the_servers_it_has(
     assert ["ok", "mcp", "docs", "3 tools"] in lines
     assert ["--", "mcp", "slow", "connecting"] in lines
     assert ["FAIL", "mcp", "web", "it is down"] in lines
-    assert "stdout is none: it gets answers only" in report
+    assert "stdout is not a terminal; it gets answers only" in report
     assert f"{api.base_url} answers" in report

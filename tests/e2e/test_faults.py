@@ -60,8 +60,8 @@ def test_every_fault_of_the_stream_is_repaired_by_asking_again() -> None:
         assert said_by_user(again.body) == faults[: index + 1]
         assert f"Whole after {fault}." in run.stdout
     assert "Half" not in str(api.requests[-1].body["messages"])
-    assert run.stderr.count("attempt 1/5") == len(faults)
-    assert run.stderr.count("[stream restarted]") == len(faults)
+    assert run.stderr.count("retry 1 of 5") == len(faults)
+    assert run.stderr.count("the reply above is void") == len(faults)
 
 
 def held(fault: str) -> Gate | None:
@@ -78,8 +78,8 @@ def test_no_fault_is_forgotten_here() -> None:
     ("answer", "words"),
     [
         (error(401, "authentication_error", "invalid x-api-key"), "check ANTHROPIC_API_KEY"),
-        (error(403, "permission_error", "no access"), "check what the key"),
-        (error(404, "not_found_error", "model: x"), "check the model's id"),
+        (error(403, "permission_error", "no access"), "has no permission"),
+        (error(404, "not_found_error", "model: x"), "check the model id"),
         (
             error(429, "rate_limit_error", "spent", code="enforced_spend_limit_reached"),
             "spending limit",
@@ -131,9 +131,9 @@ def test_a_rate_limit_is_waited_out_and_told_on_stderr_only() -> None:
     with serve_in_thread(*[limited] * 6, reply("never asked")) as api:
         run = agent_cli("-p", "go", api=api, AGENT_CLI_RETRY__BASE_S="0.01")
 
-    told = [line.partition("attempt ")[2] for line in run.stderr.splitlines() if "attempt" in line]
+    told = [line.partition("retry ")[2] for line in run.stderr.splitlines() if "retry" in line]
     waits = ["0.01", "0.02", "0.04", "0.08", "0.16"]
-    assert told == [f"{i}/5, waiting {wait} s" for i, wait in enumerate(waits, 1)]
+    assert told == [f"{i} of 5 in {wait} s" for i, wait in enumerate(waits, 1)]
     assert paths.log_file().read_text().count('"event": "retry"') == 5
     assert run.stdout == ""
     assert run.code == 1
@@ -146,7 +146,7 @@ def test_a_server_that_is_not_there_is_one_clear_line() -> None:
 
     assert run.code == 1
     assert run.stdout == ""
-    assert run.stderr.count("attempt 1/1") == 1
+    assert run.stderr.count("retry 1 of 1") == 1
     assert len(run.stderr.strip().splitlines()) == 2
     assert "Traceback" not in run.stderr
 

@@ -34,7 +34,7 @@ def test_a_session_from_the_first_prompt_to_the_last() -> None:
         in_terminal(api) as terminal,
     ):
         terminal.until("tools: read, edit, write, bash, grep, glob")
-        terminal.until("logs: file, console")
+        terminal.until("? or /help shows")
         terminal.until_prompt()
         terminal.send("hello\r")
         terminal.until("First piece,")
@@ -84,7 +84,7 @@ def test_ctrl_c_ends_the_wait_before_another_attempt() -> None:
     ):
         terminal.until_prompt()
         terminal.send("go\r")
-        terminal.until("attempt 1/5, waiting 50 s")
+        terminal.until("retry 1 of 5 in 50 s")
         terminal.send(CTRL_C)
         terminal.until("interrupted")
         terminal.until_prompt()
@@ -131,7 +131,7 @@ def test_a_stream_that_breaks_is_seen_to_begin_again() -> None:
     ):
         terminal.until_prompt()
         terminal.send("go\r")
-        terminal.until("[stream restarted]")
+        terminal.until("the reply above is void")
         terminal.until("A whole answer.")
         terminal.until_prompt()
     assert api.refusals == []

@@ -15,9 +15,10 @@ import pytest
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Usage
+from agent_cli.contracts.tooling import ToolContext
 from agent_cli.headless import run as headless
 from agent_cli.headless.run import read_prompt
-from tests.fakes import says, scripted_agent
+from tests.fakes import calls, says, scripted_agent, tool, tool_use
 from tests.forked import PipedProgram, start
 from tests.repl.terminal import SCRIPTED
 
@@ -155,7 +156,13 @@ def test_stream_json_is_flushed_line_by_line() -> None:
         ("refuse", {}, 1, "refusal", "refused"),
         ("hello", {"SETTINGS_ERROR": "1"}, 2, "error", "appsettings.toml: model is not set"),
         ("loop forever", {"MAX_ROUNDS": "3"}, 4, "max_rounds", "stopped after round 3"),
-        ("bash touch made", {}, 3, "end_turn", "bash not run: nobody can be asked here"),
+        (
+            "bash touch made",
+            {},
+            3,
+            "end_turn",
+            "bash skipped: cannot ask here; use --allow or --permission-mode",
+        ),
     ],
 )
 def test_the_exit_code_says_how_it_went(
@@ -243,6 +250,43 @@ def test_a_full_disk_ends_the_run_and_is_told_once(
     assert program.model.requests == []
     assert "listener failed" not in caplog.text
     assert capsys.readouterr().err == ""
+
+
+def test_what_a_tool_hands_over_is_shown_beside_the_answer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Widgets as their text and files with their place: with -p they were shown nowhere."""
+
+    async def execute(_id: str, _params: object, _cancel: object, context: ToolContext) -> str:
+        context.display_widget("table", {"columns": ["a"], "rows": []}, "a\n1")
+        context.add_file_output("out.pdf", "application/pdf", "the report")
+        return "done"
+
+    program = Program()
+    asks = calls(tool_use("look", {}, "t1"))
+    program.agent, *_ = scripted_agent(asks, says("Done."), tools=[tool("look", execute)])
+    with Path(os.devnull).open() as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+
+        asyncio.run(headless.run("hello", lambda: program))
+
+    shown = capsys.readouterr()
+    assert shown.out == "Done.\n"
+    assert shown.err == "a\n1\nfile out.pdf: application/pdf · the report\n"
+
+
+def test_an_answer_that_was_cut_off_is_not_a_success(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """max_tokens is a limit like rounds and cost: exit code 4."""
+    program = Program()
+    program.agent, *_ = scripted_agent(says("Half an ans", stop_reason="max_tokens"))
+    with Path(os.devnull).open() as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+
+        code = asyncio.run(headless.run("hello", lambda: program))
+
+    assert (code, capsys.readouterr().out) == (4, "Half an ans\n")
 
 
 def test_the_usage_is_that_of_this_run(

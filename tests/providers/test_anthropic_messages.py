@@ -2,12 +2,14 @@
 
 import asyncio
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
 
+import httpx2
 import pytest
 
 from agent_cli.contracts.errors import ContextOverflow, ModelError
@@ -26,6 +28,7 @@ from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.connection import Connection, base_url
 from agent_cli.providers.failures import SPEND_LIMITS
 from agent_cli.providers.retry_policy import RetryPolicy
+from agent_cli.providers.transport import connection_failure
 from tests.messages_api import (
     Answer,
     FakeMessagesApi,
@@ -118,7 +121,7 @@ async def test_a_refusal_is_a_reply_with_its_details() -> None:
         ("drop", "the connection broke in the reply"),
         ("reset", "the connection broke in the reply"),
         ("eof", "the reply ended before it was complete"),
-        ("error", "the API broke the reply off (Overloaded)"),
+        ("error", "API overloaded during the reply"),
         ("rate_limit", "the API broke the reply off (Too many requests)"),
         ("error_text", "the API broke the reply off (upstream went away)"),
         ("bad_json", "the reply was garbled"),
@@ -182,7 +185,7 @@ async def test_a_server_that_never_answers_is_given_up_on_and_asked_again() -> N
         asked = await it.ask()
 
     assert asked.text == "whole"
-    assert asked.retries[0].reason == f"{api.base_url} did not answer in time"
+    assert asked.retries[0].reason == f"no answer from {api.base_url} in time"
 
 
 @asynccontextmanager
@@ -270,7 +273,41 @@ async def test_a_refused_connection_is_tried_again() -> None:
         asked = await it.ask()
 
     assert it.waits_s == [1, 2, 4, 8, 16]
-    assert str(asked.error).startswith(f"http://127.0.0.1:{port} cannot be reached")
+    assert str(asked.error).startswith(f"cannot reach http://127.0.0.1:{port}")
+
+
+async def test_a_failure_of_tls_is_named() -> None:
+    """It read "cannot be reached ()": the words are those of the error behind the error."""
+
+    async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, asker(base_url=f"https://127.0.0.1:{port}", api_key="k") as it:
+        asked = await it.ask()
+
+    assert str(asked.error).startswith("no TLS connection to https://127.0.0.1:")
+    assert "()" not in str(asked.error)
+
+
+def test_a_certificate_nobody_trusts_is_not_asked_again() -> None:
+    """Waiting does not help; the sentence says where to look."""
+    distrust = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    distrust.verify_message = "self-signed certificate"
+    outer = httpx2.ConnectError("")
+    outer.__cause__ = distrust
+
+    failed = connection_failure(outer, "https://proxy")
+
+    assert str(failed).startswith(
+        "the certificate of https://proxy is not trusted (self-signed certificate); check"
+    )
+    assert not failed.retryable
+    assert str(connection_failure(httpx2.ConnectError(""), "https://x").reason).endswith(
+        "(ConnectError)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -417,24 +454,24 @@ async def test_the_connection_serves_the_next_request_too() -> None:
     [
         (
             error(400, "invalid_request_error", "messages: no."),
-            "the API refused the request (400: messages: no); correct it, or start anew",
+            "the API refused the request (400: messages: no); change it, or /clear",
         ),
         (
             error(401, "authentication_error", "invalid bearer token"),
-            "the API did not accept the key (invalid bearer token); check ANTHROPIC_API_KEY",
+            "API key rejected (invalid bearer token); check ANTHROPIC_API_KEY",
         ),
         (
             error(402, "billing_error", "Unpaid"),
-            "the API wants a payment first (Unpaid); check the billing settings",
+            "no credit left (Unpaid); check the billing settings",
         ),
         (
             error(403, "permission_error", "Not you"),
-            "the key may not do this (Not you); check what the key and workspace allow",
+            "the API key has no permission for this (Not you); check its workspace and limits",
         ),
         (
             error(404, "not_found_error", "model: x"),
-            "model 'claude-sonnet-5-5' or the address is unknown (model: x); "
-            "check the model's id and the base URL",
+            "unknown model 'claude-sonnet-5-5' or wrong URL (model: x); "
+            "check the model id and ANTHROPIC_BASE_URL",
         ),
         (
             error(413, "request_too_large", "Too large"),
@@ -442,21 +479,21 @@ async def test_the_connection_serves_the_next_request_too() -> None:
         ),
         (
             error(429, "rate_limit_error", "Spent", code=min(SPEND_LIMITS)),
-            "a spending limit is reached (Spent); raise it in the API's console",
+            "spending limit reached (Spent); raise it in the API's console",
         ),
         (
             error(400, "invalid_request_error", "You have reached your specified API usage limits"),
-            "a spending limit is reached (You have reached your specified API usage limits); "
+            "spending limit reached (You have reached your specified API usage limits); "
             "raise it in the API's console",
         ),
         (
             error(400, "invalid_request_error", "Your credit balance is too low to go on."),
-            "the API wants a payment first (Your credit balance is too low to go on); "
-            "check the billing settings",
+            "no credit left (Your credit balance is too low to go on); check the billing settings",
         ),
         (
             raw(403, b"blocked by proxy", headers={"request-id": "req_scripted_error"}),
-            "the key may not do this (blocked by proxy); check what the key and workspace allow",
+            "the API key has no permission for this (blocked by proxy); check its workspace and"
+            " limits",
         ),
     ],
     ids=["400", "401", "402", "403", "404", "413", "spend", "own spend", "credit", "no JSON"],

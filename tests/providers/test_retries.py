@@ -37,7 +37,7 @@ async def test_each_wait_is_announced_before_it_begins() -> None:
                 announced.append(event)
                 waits_at_announcement.append(len(it.waits_s))
 
-    reason = "the rate limit is reached (Slow down)"
+    reason = "rate limit reached (Slow down)"
     assert announced == [Retrying(1, 5, 10, reason), Retrying(2, 5, 20, reason)]
     assert waits_at_announcement == [0, 1]
 

@@ -273,6 +273,9 @@ class Application:
         if not self.agent.conversation.uncompact():
             raise AgentCliError("nothing is left out")
 
+    def context_tokens(self) -> int:
+        return sum(self.context_parts().values())
+
     def context_parts(self) -> Mapping[str, int]:
         return {"system prompt": 1_000, "tools": 2_000, "messages": 5_000, "tool results": 0}
 

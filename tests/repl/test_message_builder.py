@@ -48,6 +48,6 @@ async def test_a_file_that_is_not_there_is_told_and_the_text_sent_as_it_is() -> 
 
     assert sent.text == said
     assert told.getvalue().splitlines() == [
-        "there is no file nosuch.png: the model reads only its name",
-        "there is no file lib/gone.py: the model reads only its name",
+        "nosuch.png not found; sent as plain text",
+        "lib/gone.py not found; sent as plain text",
     ]

@@ -26,7 +26,7 @@ def test_a_retry_says_which_attempt_and_how_long_the_wait_is() -> None:
     """S1-21: `attempt i/5, waiting n s`, on one line."""
     retry = events.Retry(2, 5, 20.0, "rate limited", restarted=False)
 
-    assert narrate(retry) == Sentence("warning", "rate limited: attempt 2/5, waiting 20 s")
+    assert narrate(retry) == Sentence("warning", "rate limited; retry 2 of 5 in 20 s")
 
 
 def test_a_restart_in_the_middle_of_an_answer_is_marked() -> None:
@@ -34,7 +34,8 @@ def test_a_restart_in_the_middle_of_an_answer_is_marked() -> None:
     retry = events.Retry(1, 5, 1.5, "the connection broke", restarted=True)
 
     assert narrate(retry) == Sentence(
-        "warning", "the connection broke: attempt 1/5, waiting 1.5 s\n[stream restarted]"
+        "warning",
+        "the connection broke; retry 1 of 5 in 1.5 s; the reply above is void and starts again",
     )
 
 
@@ -71,7 +72,7 @@ def test_a_run_that_ends_without_a_word_says_so() -> None:
     silent, spoken = AssistantMessage(()), AssistantMessage((text_block("done"),))
 
     sentence = narrate_end(RunResult((silent,), silent, 1, "end_turn"))
-    assert sentence == Sentence("dim", 'the model ended without a word; "go on" may help')
+    assert sentence == Sentence("dim", 'empty reply; "go on" may help')
     assert narrate_end(RunResult((spoken,), spoken, 1, "end_turn")) is None
 
 

@@ -14,7 +14,7 @@ _MODES: Final[dict[Mode, str]] = {
     "ask": "asks before every change",
     "auto-edit": "edits files of the workspace without asking",
     "plan": "only looks around",
-    "yolo": "asks only what must be asked",
+    "yolo": "runs almost everything without asking",
 }
 _LEVELS: Final[dict[str, ThinkingLevel | None]] = {
     "default": None,

@@ -13,8 +13,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, NoReturn
 
-from prompt_toolkit.completion import ThreadedCompleter
-
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, AgentCliError, UsageError
 from agent_cli.contracts.events import AgentEnd, AgentStart, Event, MessageStart, UsageChanged
@@ -22,9 +20,10 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.run_result import RunResult
 from agent_cli.repl.commands.registry import find_command, run_command
 from agent_cli.repl.dispatch import LineWork
+from agent_cli.repl.hidden_prompts import HiddenPrompts
 from agent_cli.repl.live.bell import Bell
 from agent_cli.repl.live.controls import ScreenControls
-from agent_cli.repl.live.input.completion import Completions, sources_of
+from agent_cli.repl.live.input.completion import offer_completions
 from agent_cli.repl.live.input.editing import edit_text
 from agent_cli.repl.live.input.pictures import Pictures
 from agent_cli.repl.live.listener import queue_row
@@ -62,11 +61,9 @@ class LiveShell:
         self._is_working = False
         self._idle = asyncio.Event()
         self._idle.set()
-        self._status = Status(app.agent)
+        self._status = Status(app.agent, app.context_tokens)
         screen.status = self._status_text
-        renew = partial(asyncio.get_running_loop().call_soon_threadsafe, screen.menu.show_again)
-        completions = Completions(sources_of(app, renew))
-        screen.menu.use(ThreadedCompleter(completions), completions.only)
+        offer_completions(screen.menu, app)
         self.display, results = open_display(app, screen, look)
         self._controls = ScreenControls(screen, self.display, results)
         self._line_work = LineWork(
@@ -77,6 +74,7 @@ class LiveShell:
             controls=self._controls,
         )
         self._pictures = Pictures(screen, self._line_work.attachments)
+        self._hidden = HiddenPrompts(app.agent)
         self._outbox = Outbox(app.agent, self._line_work.attachments, screen.put_back)
         self._runs = Runs(
             app,
@@ -291,9 +289,11 @@ class LiveShell:
                 if not self._is_working:
                     self._arrived.set()
             case MessageStart(message=UserMessage() as message) if self._outbox.delivered(message):
+                self._hidden.reveal()
                 self.display.said(self._screen.echo(message.text))
                 self._screen.refresh()
         self._status(event)
         if isinstance(event, AgentEnd | UsageChanged):
             self._screen.refresh()
-        self.display(event)
+        if not self._hidden.hides(event):
+            self.display(event)

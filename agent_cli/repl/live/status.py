@@ -1,6 +1,6 @@
 """The line below the prompt: what the next message is asked of, and what this cost so far."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Final
 
@@ -10,10 +10,11 @@ from agent_cli.contracts.events import (
     Compacted,
     Event,
     MessageEnd,
+    PromptOutput,
     UsageChanged,
 )
 from agent_cli.contracts.messages import AssistantMessage
-from agent_cli.contracts.timeline import Usage
+from agent_cli.contracts.timeline import CompactionOutput, Usage
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.repl.live.cells import row_width, shortened
@@ -25,8 +26,10 @@ _SEPARATOR: Final = " · "
 class Status:
     """Follows the agent; `text` is one line, never wider than it may be and never empty."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, context_tokens: Callable[[], int] = lambda: 0) -> None:
+        """*context_tokens* counts what fills the window of a conversation that goes on."""
         self._agent = agent
+        self._count = context_tokens
         self._model = ""
         self._window = 0
         self._context_tokens = 0
@@ -41,6 +44,8 @@ class Status:
                 self._context_tokens = used.prompt_tokens + used.output_tokens
             case Compacted(tokens_after=tokens):
                 self._context_tokens = tokens
+            case PromptOutput(output=CompactionOutput(first_kept_id=None)):  # taken back
+                self._context_tokens = self._count()
             case UsageChanged(total=total):  # of whatever was asked: a summary, a server's question
                 self._total = total
             case AgentStart() | AgentEnd():
@@ -56,8 +61,8 @@ class Status:
         self._window = state.model.context_window if state.model else 0
         if self._conversation is not self._agent.conversation:
             self._conversation = self._agent.conversation
-            # What fills the window of another conversation is known with its next reply.
-            self._context_tokens, self._total = 0, self._conversation.usage
+            self._context_tokens = self._count() if self._conversation.prompts else 0
+            self._total = self._conversation.usage
 
     def text(self, badges: Sequence[str], *, urgent: Sequence[str], columns: int) -> str:
         """Return the line; where it is too narrow for all, what matters least is left out.

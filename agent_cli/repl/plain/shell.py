@@ -11,6 +11,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.events import Event
 from agent_cli.repl.dialogue import Dialogue, Questions
 from agent_cli.repl.dispatch import LineWork
+from agent_cli.repl.hidden_prompts import HiddenPrompts
 from agent_cli.repl.interrupts import Interrupts
 from agent_cli.repl.look import Streaming
 from agent_cli.repl.mcp.dialogs import Dialogs
@@ -66,11 +67,14 @@ class Shell:
             spoken=spoken,
         )
         self._render = render
+        self._hidden = HiddenPrompts(app.agent)
         app.agent.subscribe(self._show)
 
     def _show(self, event: Event) -> None:
         # Servers and timers report while a prompt is on the screen; it must move out of the way,
         # but not of an event that says nothing: a screen reader would say `you> ` once more.
+        if self._hidden.hides(event):
+            return
         if narrate(event):
             self._prompt.above(partial(self._render, event))
         else:

@@ -279,7 +279,7 @@ def test_the_mode_and_the_rules_in_force_are_shown() -> None:
         "  ask: asks before every change",
         "  auto-edit: edits files of the workspace without asking",
         "  plan: only looks around",
-        "  yolo: asks only what must be asked",
+        "  yolo: runs almost everything without asking",
     ]
 
 

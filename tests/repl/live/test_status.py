@@ -5,6 +5,7 @@ import pytest
 from agent_cli.contracts.events import Compacted, MessageEnd, UsageChanged
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.timeline import Usage
+from agent_cli.core.conversation import Conversation
 from agent_cli.repl.live.status import Status
 from tests.fakes import MODEL, says, scripted_agent
 
@@ -50,6 +51,34 @@ def test_a_new_session_says_what_it_knows() -> None:
     agent, *_ = scripted_agent(says("hello"))
 
     assert Status(agent).text((), urgent=(), columns=80) == f"{MODEL.id} minimal"
+
+
+async def test_what_fills_another_conversation_is_known_at_once() -> None:
+    """After /resume, /fork and /rewind the figure was gone, and after /uncompact it was wrong."""
+    agent, *_ = scripted_agent(says("hello"))
+    await agent.prompt("hi")
+    sizes = [40, 30, 20]
+    status = Status(agent, lambda: sizes.pop())
+
+    def shown() -> str:
+        return status.text((), urgent=(), columns=200)
+
+    resumed = shown()
+    agent.adopt(Conversation(agent.conversation.prompts))
+    status.refresh()
+    forked = shown()
+    status.refresh()
+    agent.subscribe(status)
+    agent.conversation.compact("what was", None)
+
+    assert [text.partition("(")[2] for text in (resumed, forked, shown())] == [
+        "20 tokens)",
+        "30 tokens)",
+        "40 tokens)",
+    ]
+    agent.reset()
+    status.refresh()
+    assert "tokens" not in shown()
 
 
 def test_only_a_reply_of_the_conversation_says_how_full_the_window_is() -> None:

@@ -14,6 +14,7 @@ from agent_cli.contracts.events import Notice, SessionOpened
 from agent_cli.repl.interrupts import Interrupts
 from agent_cli.repl.plain.shell import Shell
 from agent_cli.terminal.writer import Writer
+from tests.fakes import says, scripted_agent
 from tests.forked import PipedProgram, start
 from tests.repl.conversation import Nobody
 from tests.repl.scripted_app import Application
@@ -48,8 +49,7 @@ def test_stdout_holds_only_answers() -> None:
     assert re.sub(r"\d\.\d s", "n s", err).splitlines()[3:] == [
         "* Note good",
         "  done in n s: Note good",
-        "the connection broke: attempt 1/5, waiting 10 s",
-        "[stream restarted]",
+        "the connection broke; retry 1 of 5 in 10 s; the reply above is void and starts again",
         "bash  Run a command",
         "note  Write something down.",
         "the API is overloaded (request req_1)",
@@ -73,7 +73,7 @@ def test_sequential_mode_shows_the_answer_once_and_complete() -> None:
     _, out, err = converse("retry\nnotes good\n", SEQUENTIAL="1")
 
     assert out == "The whole answer.\nThe tool said: noted\n"
-    assert re.sub(r"\d\.\d s", "n s", err).splitlines()[5:] == [
+    assert re.sub(r"\d\.\d s", "n s", err).splitlines()[4:] == [
         "I take notes.",
         "* Note good",
         "  done in n s: Note good",
@@ -159,6 +159,25 @@ def test_a_dumb_terminal_gets_the_prompt_and_questions_without_one_escape() -> N
         assert "\x1b" not in before + child.before
     finally:
         child.close(force=True)
+
+
+async def test_a_hidden_prompt_of_a_plugin_is_not_shown() -> None:
+    """Its answer streamed on the screen, though every transcript leaves it out."""
+    out, err = StringIO(), StringIO()
+    app = Application()
+    app.agent, *_ = scripted_agent(says("secretly"), says("openly"))
+    Shell(
+        app,
+        prompt=Nobody(),
+        writer=Writer(out, err, color=False),
+        interrupts=Interrupts(lambda _stop: None),
+    )
+
+    await app.agent.trigger(visible=False)
+    hidden = out.getvalue()
+    await app.agent.trigger()
+
+    assert (hidden, out.getvalue()) == ("", "openly\n")
 
 
 async def test_an_event_that_says_nothing_does_not_repeat_the_prompt() -> None:

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TypeAlias
 
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, ThreadedCompleter
 from prompt_toolkit.document import Document
 
 from agent_cli.repl.commands.registry import commands_of
@@ -15,11 +16,19 @@ from agent_cli.repl.live.input.file_completion import (
     outside_choices,
     workspace_paths,
 )
+from agent_cli.repl.live.input.menu import Menu
 from agent_cli.repl.live.input.server_choices import PromptChoices, ResourceChoices, asking
 from agent_cli.repl.ports import Application
 
 Source: TypeAlias = Callable[[str], Iterable[Completion]]
 """Gets the text before the cursor, in a thread of its own; yields the best choices first."""
+
+
+def offer_completions(menu: Menu, app: Application) -> None:
+    """Let *menu* show what completes in a session."""
+    renew = partial(asyncio.get_running_loop().call_soon_threadsafe, menu.show_again)
+    completions = Completions(sources_of(app, renew))
+    menu.use(ThreadedCompleter(completions), completions.only)
 
 
 def sources_of(app: Application, on_change: Callable[[], object]) -> Sequence[Source]:

@@ -1,0 +1,34 @@
+"""Prompts that run without being shown: a plugin began them, and the transcript hides them."""
+
+from agent_cli.contracts import events
+from agent_cli.core.agent import Agent
+
+_SHOWN = (
+    events.MessageStart
+    | events.MessageUpdate
+    | events.MessageEnd
+    | events.PromptOutput
+    | events.ToolCallsAnnounced
+    | events.ToolExecutionStart
+    | events.ToolExecutionUpdate
+    | events.ToolExecutionEnd
+)
+
+
+class HiddenPrompts:
+    """Knows which events nobody should see; questions, notices and errors are always shown."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._revealed = ""
+
+    def hides(self, event: events.Event) -> bool:
+        """Return whether *event* belongs to a hidden prompt."""
+        prompts = self._agent.conversation.prompts
+        hidden = bool(prompts) and not prompts[-1].visible and prompts[-1].id != self._revealed
+        return hidden and isinstance(event, _SHOWN)
+
+    def reveal(self) -> None:
+        """Show the rest of the prompt that runs: the person has said something in it."""
+        prompts = self._agent.conversation.prompts
+        self._revealed = prompts[-1].id if prompts else ""
