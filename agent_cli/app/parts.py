@@ -65,6 +65,8 @@ def retry_policy(startup: StartupContext) -> RetryPolicy:
         other_base_s=retry.other_base_s,
         factor=retry.factor,
         jitter=retry.jitter,
+        on=retry.on,
+        respect_retry_after=retry.respect_retry_after,
         max_server_delay_s=retry.max_server_delay_s,
     )
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from textwrap import shorten
 
 from agent_cli.contracts.errors import ContextOverflow, ModelError
+from agent_cli.providers.retry_policy import FailureKind
 
 RETRIED_STATUSES = frozenset({408, 409, 429})
 RETRIED_IN_STREAM = frozenset(
@@ -24,7 +25,7 @@ class CallFailed(Exception):
         error: What the caller gets when nothing more is tried: what happened and what to do.
         reason: What happened, without what to do about it.
         retryable: Whether trying again can help.
-        rate_limited: The wait is taken from the table for 429.
+        kind: Which of the failures of `retry.on` it is; None for one that cannot pass.
         asked_delay_s: The wait the server asked for, or None.
     """
 
@@ -34,14 +35,14 @@ class CallFailed(Exception):
         *,
         reason: str = "",
         retryable: bool,
-        rate_limited: bool = False,
+        kind: FailureKind | None = None,
         asked_delay_s: float | None = None,
     ) -> None:
         super().__init__(str(error))
         self.error = error
         self.reason = reason or str(error)
         self.retryable = retryable
-        self.rate_limited = rate_limited
+        self.kind = kind
         self.asked_delay_s = asked_delay_s
 
 
@@ -72,7 +73,7 @@ def refused(refusal: Refusal, *, asked_delay_s: float | None = None) -> CallFail
         error,
         reason=reason,
         retryable=_retryable(refusal),
-        rate_limited=refusal.status == 429 or refusal.kind == "rate_limit_error",
+        kind=_kind(refusal),
         asked_delay_s=asked_delay_s,
     )
 
@@ -80,7 +81,7 @@ def refused(refusal: Refusal, *, asked_delay_s: float | None = None) -> CallFail
 def broken_off(what: str, request_id: str | None = None) -> CallFailed:
     """Return the failure of a reply or a connection that broke; *what* says how."""
     error = ModelError(f"{what}; check the network and ask again", request_id=request_id)
-    return CallFailed(error, reason=what, retryable=True)
+    return CallFailed(error, reason=what, retryable=True, kind="connection")
 
 
 def not_the_api(base_url: str, found: str) -> CallFailed:
@@ -101,6 +102,16 @@ def _retryable(refusal: Refusal) -> bool:
     if refusal.status == 200:
         return refusal.kind in RETRIED_IN_STREAM or refusal.kind is None
     return refusal.status in RETRIED_STATUSES or refusal.status >= 500
+
+
+def _kind(refusal: Refusal) -> FailureKind:
+    """Return what *refusal* counts as; an error in a stream says it by its type."""
+    if refusal.status == 429 or refusal.kind == "rate_limit_error":
+        return "429"
+    if refusal.status == 529 or refusal.kind == "overloaded_error":
+        return "529"
+    # 408: the server did not get the request in time.
+    return "connection" if refusal.status == 408 else "5xx"
 
 
 def _spent(refusal: Refusal) -> bool:

@@ -30,7 +30,7 @@ async def with_retries(
     """
     retrying = AsyncRetrying(
         stop=stop_after_attempt(policy.max + 1),
-        retry=retry_if_exception(_may_pass),
+        retry=retry_if_exception(lambda failure: _may_pass(failure, policy)),
         wait=_Wait(policy),
         sleep=_announced_below,
         reraise=True,
@@ -71,15 +71,15 @@ class _Wait:
     def __call__(self, state: RetryCallState) -> float:
         failure = state.outcome.exception() if state.outcome else None
         assert isinstance(failure, CallFailed)
-        if failure.asked_delay_s is not None:
+        if failure.asked_delay_s is not None and self._policy.respect_retry_after:
             return failure.asked_delay_s
         return self._policy.wait_s(
-            state.attempt_number, rate_limited=failure.rate_limited, random_share=random.random()
+            state.attempt_number, rate_limited=failure.kind == "429", random_share=random.random()
         )
 
 
-def _may_pass(failure: BaseException) -> bool:
-    return isinstance(failure, CallFailed) and failure.retryable
+def _may_pass(failure: BaseException, policy: RetryPolicy) -> bool:
+    return isinstance(failure, CallFailed) and failure.retryable and failure.kind in policy.on
 
 
 async def _announced_below(_wait_s: float) -> None:
@@ -88,7 +88,9 @@ async def _announced_below(_wait_s: float) -> None:
 
 def _check_delay(failure: CallFailed, policy: RetryPolicy) -> None:
     asked_s = failure.asked_delay_s
-    if failure.retryable and asked_s is not None and asked_s > policy.max_server_delay_s:
+    if asked_s is None or not (_may_pass(failure, policy) and policy.respect_retry_after):
+        return
+    if asked_s > policy.max_server_delay_s:
         error = failure.error
         raise ServerDelayTooLong(
             f"the API asks to wait {asked_s:g} s, longer than retry.max_server_delay_s "

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Literal
+from typing import Literal, TypeAlias, get_args
+
+FailureKind: TypeAlias = Literal["429", "529", "5xx", "connection"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +18,8 @@ class RetryPolicy:
         other_base_s: First wait after anything else (overload, connection, broken stream).
         factor: Each wait is this multiple of the one before.
         jitter: "full" draws each wait between 0 and its value in the table.
+        on: The failures after which a call is repeated.
+        respect_retry_after: Wait as long as the server asks, not as the table says.
         max_server_delay_s: The longest wait a server may ask for, unless the request says another.
     """
 
@@ -24,6 +28,8 @@ class RetryPolicy:
     other_base_s: float = 1.0
     factor: float = 2.0
     jitter: Literal["none", "full"] = "none"
+    on: tuple[FailureKind, ...] = get_args(FailureKind)
+    respect_retry_after: bool = True
     max_server_delay_s: float = 60.0
 
     def wait_s(self, retry: int, *, rate_limited: bool, random_share: float) -> float:

@@ -95,6 +95,19 @@ def choice(*names: str, also: Mapping[str, str] | None = None, user_only: bool =
     return Rule(parse, "one of " + ", ".join(f'"{name}"' for name in names), user_only=user_only)
 
 
+def choices(*names: str) -> Rule:
+    """Accept a list of *names*, in any spelling; in a variable, a JSON array or one of them."""
+    one = choice(*names)
+
+    def parse(value: object) -> object:
+        if isinstance(value, list | tuple):
+            return tuple(one.parse(part) for part in value)
+        raise ValueError
+
+    listed = ", ".join(f'"{name}"' for name in names)
+    return Rule(parse, f"a list of some of {listed}", read=_list)
+
+
 def text(allowed: str = "text") -> Rule:
     """Accept text that is not empty."""
 
@@ -114,10 +127,7 @@ def texts(*, append: bool = False, user_only: bool = False) -> Rule:
             return tuple(value)
         raise ValueError
 
-    def read(text: str) -> object:
-        return _json(text) if text.lstrip().startswith("[") else [text]
-
-    return Rule(parse, "a list of texts", read=read, append=append, user_only=user_only)
+    return Rule(parse, "a list of texts", read=_list, append=append, user_only=user_only)
 
 
 def text_map(*, secret: bool = False) -> Rule:
@@ -174,6 +184,10 @@ def _within(value: float, minimum: float, maximum: float) -> float:
     if minimum <= value <= maximum:
         return value
     raise ValueError
+
+
+def _list(text: str) -> object:
+    return _json(text) if text.lstrip().startswith("[") else [text]
 
 
 def _json(text: str) -> object:

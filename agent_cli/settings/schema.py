@@ -12,6 +12,7 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args, get_orig
 from agent_cli.settings.rules import (
     Rule,
     choice,
+    choices,
     flag,
     fold,
     number,
@@ -26,6 +27,7 @@ from agent_cli.settings.rules import (
 
 Strategy: TypeAlias = Literal["summarize", "none"]
 Jitter: TypeAlias = Literal["none", "full"]
+RetriedFailure: TypeAlias = Literal["429", "529", "5xx", "connection"]
 PermissionMode: TypeAlias = Literal["ask", "auto-edit", "plan", "yolo"]
 SandboxMode: TypeAlias = Literal["auto", "required", "off"]
 AutoAllow: TypeAlias = Literal["never", "auto-edit", "always"]
@@ -81,6 +83,10 @@ class Retry(NamedTuple):
     other_base_s: Annotated[float, number(0, 3600, "seconds")] = 1
     factor: Annotated[float, number(1, 10)] = 2
     jitter: Annotated[Jitter, choice(*get_args(Jitter))] = "none"
+    on: Annotated[tuple[RetriedFailure, ...], choices(*get_args(RetriedFailure))] = get_args(
+        RetriedFailure
+    )
+    respect_retry_after: Annotated[bool, flag()] = True
     max_server_delay_s: Annotated[float, number(0, 86_400, "seconds")] = 60
 
 

@@ -2,14 +2,15 @@
 
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from typing import get_args
 
 import pytest
 
 from agent_cli.contracts.errors import ServerDelayTooLong
 from agent_cli.contracts.provider import Retrying
 from agent_cli.providers.failures import SPEND_LIMITS
-from agent_cli.providers.retry_policy import RetryPolicy, server_delay_s
-from tests.messages_api import FakeMessagesApi, broken, error, reply
+from agent_cli.providers.retry_policy import FailureKind, RetryPolicy, server_delay_s
+from tests.messages_api import Answer, FakeMessagesApi, broken, error, reply
 from tests.providers.asking import asker, request
 
 RATE_LIMIT = error(429, "rate_limit_error", "Slow down")
@@ -181,3 +182,38 @@ async def test_retries_count_through_different_failures() -> None:
         await it.ask()
 
     assert it.waits_s == [1, 20, 4]
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (RATE_LIMIT, "429"),
+        (broken(reply("half"), "rate_limit"), "429"),
+        (error(529, "overloaded_error", "busy"), "529"),
+        (broken(reply("half"), "error"), "529"),
+        (error(500, "api_error", "oh"), "5xx"),
+        (broken(reply("half"), "drop"), "connection"),
+        (error(408, "timeout_error", "late"), "connection"),
+    ],
+)
+async def test_only_the_failures_named_are_waited_out(answer: Answer, kind: FailureKind) -> None:
+    """C15: each of the four words alone, and all but it."""
+    others = tuple(other for other in get_args(FailureKind) if other != kind)
+    for on, retries in (((kind,), 1), (others, 0)):
+        policy = RetryPolicy(on=on)
+        async with FakeMessagesApi(answer, reply("whole")) as api, asker(api, retry=policy) as it:
+            asked = await it.ask()
+
+        assert len(asked.retries) == retries
+        assert (asked.error is None) == (retries == 1)
+
+
+@pytest.mark.parametrize("asked_s", ["5", "900"])
+async def test_a_server_whose_word_does_not_count_is_asked_again_by_the_table(asked_s: str) -> None:
+    """C15: neither a shorter wait nor the limit of longer ones."""
+    busy = error(429, "rate_limit_error", "slow", headers={"retry-after": asked_s})
+    policy = RetryPolicy(respect_retry_after=False)
+    async with FakeMessagesApi(busy, reply("hi")) as api, asker(api, retry=policy) as it:
+        asked = await it.ask()
+
+    assert (asked.text, it.waits_s) == ("hi", [10])

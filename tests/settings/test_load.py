@@ -66,7 +66,9 @@ def test_without_any_file_the_defaults_are_in_force() -> None:
     )
     assert settings.history == History(40_000, 0)
     assert settings.compaction == Compaction("summarize", 0, 6)
-    assert settings.retry == Retry(5, 10, 1, 2, "none", 60)
+    assert settings.retry == Retry(
+        5, 10, 1, 2, "none", ("429", "529", "5xx", "connection"), True, 60
+    )
     assert settings.logging.sinks == (LogSink("file", "info"), LogSink("console", "warning"))
 
 
