@@ -35,6 +35,7 @@ from agent_cli.contracts.provider import (
     StreamEvent,
     TextDelta,
     ThinkingDelta,
+    ToolCallDelta,
     ToolCallStart,
 )
 from agent_cli.contracts.timeline import Block, Usage, text_block
@@ -431,6 +432,30 @@ async def flood(seconds: str) -> Stream:
         yield event
 
 
+async def phases(command: str) -> Stream:
+    """Wait in each phase of a reply until a file lets it go on; then call bash."""
+    await asyncio.to_thread(wait_for, "waited")
+    yield ReplyStart()
+    yield ThinkingDelta(0, "why")
+    await asyncio.to_thread(wait_for, "thought")
+    yield TextDelta(1, "Let me")
+    await asyncio.to_thread(wait_for, "written")
+    yield Retrying(1, 5, 9.0, "API overloaded (529)", restarted=True)
+    await asyncio.to_thread(wait_for, "retried")
+    yield ReplyStart()
+    yield ToolCallStart(0, "call-phases", "bash")
+    yield ToolCallDelta(0, '{"command": ')
+    await asyncio.to_thread(wait_for, "called")
+    use: Block = {
+        "type": "tool_use",
+        "id": "call-phases",
+        "name": "bash",
+        "input": {"command": command},
+    }
+    yield BlockEnd(0, use)
+    yield ReplyEnd(Reply("m", "model-1", (use,), "tool_use"))
+
+
 async def forever(_rest: str) -> Stream:
     yield ReplyStart()
     yield TextDelta(0, "working on it")
@@ -481,6 +506,7 @@ REPLIES: dict[str, Callable[[str], Stream]] = {
     "flood": flood,
     "document": document,
     "forever": forever,
+    "phases": phases,
     "fail": fail,
     "boom": boom,
     "retry": retry,

@@ -36,6 +36,7 @@ class Terminal:
         self._screen = pyte.HistoryScreen(COLUMNS, ROWS, history=5_000, ratio=0.5)
         self._stream = pyte.ByteStream(self._screen)
         self.bytes = b""
+        self.read_at_s: list[float] = []
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         self.child = start_in_terminal(
@@ -117,6 +118,7 @@ class Terminal:
         except OSError:  # nobody has the other side open any more
             return False
         self.bytes += data
+        self.read_at_s.append(time.monotonic())
         self._stream.feed(data)
         return bool(data)
 

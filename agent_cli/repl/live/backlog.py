@@ -53,6 +53,11 @@ class Backlog:
         """Characters of text that wait."""
         return self._chars
 
+    @property
+    def waiting_items(self) -> int:
+        """Events and rows that wait, pieces of text included."""
+        return len(self._items)
+
     def __bool__(self) -> bool:
         return bool(self._items)
 

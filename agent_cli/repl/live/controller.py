@@ -21,6 +21,7 @@ from agent_cli.core.run_result import RunResult
 from agent_cli.repl.commands.registry import find_command, run_command
 from agent_cli.repl.dispatch import LineWork
 from agent_cli.repl.hidden_prompts import HiddenPrompts
+from agent_cli.repl.live.activity import Activity
 from agent_cli.repl.live.bell import Bell
 from agent_cli.repl.live.controls import ScreenControls
 from agent_cli.repl.live.input.completion import offer_completions
@@ -55,7 +56,6 @@ class LiveShell:
         self._lines: deque[str] = deque()
         self._arrived = asyncio.Event()
         self._command: CancelToken | None = None
-        self._runs_own_command = False
         self._tasks = asyncio.TaskGroup()
         self._agent_runs = False
         self._is_working = False
@@ -64,7 +64,8 @@ class LiveShell:
         self._status = Status(app.agent, app.context_tokens)
         screen.status = self._status_text
         offer_completions(screen.menu, app)
-        self.display, results = open_display(app, screen, look)
+        self._activity = Activity(time.monotonic)
+        self.display, results = open_display(app, screen, look, self._activity)
         self._controls = ScreenControls(screen, self.display, results)
         self._line_work = LineWork(
             app,
@@ -238,10 +239,12 @@ class LiveShell:
         line = self._lines.popleft()
         self._say(line)
         self._command = CancelToken()
-        self._runs_own_command = line.startswith("!")  # it may be silent for long
         self._screen.refresh()
+        self.display.wake()
         try:
-            said = await self._line_work.do(line, self._command)
+            doing = "preparing the message" if self._line_work.is_prompt(line) else line
+            with self._activity.command(doing, unless=self._screen.asks):
+                said = await self._line_work.do(line, self._command)
         except AgentCliError as error:
             if isinstance(error, Aborted):
                 self._give_back()
@@ -249,7 +252,7 @@ class LiveShell:
                 self._screen.put_back(line)
             raise
         finally:
-            self._command, self._runs_own_command = None, False
+            self._command = None
             self._status.refresh()
         for message in said:
             self._settle(await self._runs.prompt(message))
@@ -265,16 +268,11 @@ class LiveShell:
             self._screen.put_back("\n\n".join(texts))
 
     def _status_text(self) -> str:
-        held = f"paused, {self.display.waiting_chars:,} characters held: Ctrl-Q goes on"
         queued = len(self._outbox) + len(self._lines)
+        urgent = [self.display.held, f"{queued} queued" if queued else "", self._screen.app.vi_mode]
         return self._status.text(
             self._app.badges(),
-            urgent=[
-                *([held] if self.display.is_paused else []),
-                *(["running, Ctrl-C stops"] if self._runs_own_command else []),
-                *([f"{queued} queued"] if queued else []),
-                *([self._screen.app.vi_mode] if self._screen.app.vi_mode else []),
-            ],
+            urgent=[*filter(None, urgent)],
             columns=self._screen.columns - 1,
         )
 
@@ -293,6 +291,7 @@ class LiveShell:
                 self.display.said(self._screen.echo(message.text))
                 self._screen.refresh()
         self._status(event)
+        self._activity(event)
         if isinstance(event, AgentEnd | UsageChanged):
             self._screen.refresh()
         if not self._hidden.hides(event):

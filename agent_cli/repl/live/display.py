@@ -38,7 +38,9 @@ class Display:
         *,
         paint: Paint,
         columns: Callable[[], int],
+        refresh: Callable[[], None],
     ) -> None:
+        """Show nothing yet; *refresh* draws the status line again, which tells what is held."""
         self._view = view
         self._painter = painter
         self._backlog = backlog
@@ -46,6 +48,7 @@ class Display:
         self._sequence = sequence
         self._paint = paint
         self._columns = columns
+        self._refresh = refresh
         self._changed = asyncio.Event()
 
     def __call__(self, event: Event) -> None:
@@ -83,9 +86,17 @@ class Display:
         return self._backlog.paused
 
     @property
-    def waiting_chars(self) -> int:
-        """Characters that are not on the screen yet."""
-        return self._backlog.waiting_chars
+    def held(self) -> str:
+        """What a paused display holds back, for the status line; "" while it is not paused."""
+        if not self.is_paused:
+            return ""
+        chars, items = self._backlog.waiting_chars, self._backlog.waiting_items
+        held = f"{chars:,} characters" if chars else f"{items:,} updates"
+        return f"paused, {held} held: Ctrl-Q resumes"
+
+    def wake(self) -> None:
+        """Paint soon: something goes on that no event tells."""
+        self._changed.set()
 
     def pause(self, *, paused: bool) -> None:
         """Hold what comes from now on, or let it go on where it stopped."""
@@ -123,6 +134,8 @@ class Display:
                 await asyncio.sleep(0)
                 begun_s = time.monotonic()
         self.paint_now()
+        if self.is_paused:
+            self._refresh()
 
     def flush(self) -> None:
         """Paint everything that may be shown, without letting anything else run meanwhile."""

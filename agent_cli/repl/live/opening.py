@@ -3,6 +3,7 @@
 import os
 import time
 
+from agent_cli.repl.live.activity import Activity
 from agent_cli.repl.live.backlog import Backlog
 from agent_cli.repl.live.bell import Bell
 from agent_cli.repl.live.display import Display
@@ -19,8 +20,10 @@ from agent_cli.repl.ports import Application
 from agent_cli.terminal.links import shows_links
 
 
-def open_display(app: Application, screen: LiveScreen, look: Look) -> tuple[Display, Results]:
-    """Return the display of *screen*, and where the output it folds is kept."""
+def open_display(
+    app: Application, screen: LiveScreen, look: Look, activity: Activity
+) -> tuple[Display, Results]:
+    """Return the display of *screen*, which shows *activity*, and where folded output is kept."""
     paint, clock = screen.paint, time.monotonic
     paint.use_theme(look.theme)
     results = Results(paint)
@@ -37,6 +40,7 @@ def open_display(app: Application, screen: LiveScreen, look: Look) -> tuple[Disp
         streaming=look.streaming,
         clock=clock,
         columns=lambda: screen.columns,
+        activity=activity,
         links=shows_links(os.environ),
     )
     display = Display(
@@ -49,6 +53,7 @@ def open_display(app: Application, screen: LiveScreen, look: Look) -> tuple[Disp
         Sequence(look.streaming),
         paint=paint,
         columns=lambda: screen.columns,
+        refresh=screen.refresh,
     )
     return display, results
 

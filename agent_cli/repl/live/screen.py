@@ -184,6 +184,10 @@ class LiveScreen:
         """The width of the terminal."""
         return self._output.get_size().columns
 
+    def asks(self) -> bool:
+        """Return whether the person is to answer or to choose."""
+        return self.picker.is_open() or self.asking.question is not None
+
     def interrupt(self) -> None:
         """Stop what runs, else clear the draft, else leave the second time."""
         if self.asking.question:

@@ -89,7 +89,7 @@ class Status:
         if not self._context_tokens or not self._window:
             return ()
         percent = share(self._context_tokens / self._window)
-        return (3, f"context {percent}"), (4, f"({_short(self._context_tokens)} tokens)")
+        return (3, f"context {percent}"), (4, f"({short_count(self._context_tokens)} tokens)")
 
     def _cost(self) -> str:
         cost = self._total.cost_microdollars
@@ -106,7 +106,7 @@ def _joined(parts: Sequence[tuple[int, str]]) -> str:
     return _SEPARATOR.join(words for _, words in parts).replace(f"{_SEPARATOR}(", " (")
 
 
-def _short(tokens: int) -> str:
+def short_count(tokens: int) -> str:
     """Return a count as `834`, `12.4k` or `1.2M`."""
     if tokens < 1_000:
         return str(tokens)

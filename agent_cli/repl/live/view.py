@@ -2,23 +2,24 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from math import ceil
 from typing import Final
 
 from agent_cli.contracts import events
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.core.phase import Phase
+from agent_cli.repl.live.activity import Activity
 from agent_cli.repl.live.backlog import Item, Rows
 from agent_cli.repl.live.paint import Paint, rows_of
 from agent_cli.repl.live.sentences import sentence_rows
 from agent_cli.repl.live.tool_rows import ToolRows
 from agent_cli.repl.look import Streaming
 from agent_cli.repl.markdown import THEMES, MarkdownStream
-from agent_cli.terminal.narration import narrate, whole_seconds
+from agent_cli.terminal.narration import narrate
 from agent_cli.terminal.sanitize import Filter
 
 _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_SPINNER_CELLS: Final = 2
 _FRAMES_PER_S: Final = 8
 _TAIL_ROWS_MAX: Final = 12
 
@@ -37,6 +38,7 @@ class View:
         streaming: Streaming,
         clock: Callable[[], float],
         columns: Callable[[], int],
+        activity: Activity,
         links: bool = False,
     ) -> None:
         self._tools = tools
@@ -45,19 +47,18 @@ class View:
         self._sequential = streaming == "sequential"
         self._clock = clock
         self._columns = columns
+        self._activity = activity
         self._rows: list[str] = []
         self._kind = "gap"  # of the row printed last
         self._filter = Filter()
         self._answer: MarkdownStream | None = None
         self._thought = ""
         self._phase: str = Phase.IDLE
-        self._began_s: float | None = None
-        self._retry_s = 0.0  # when a call that failed is made again
 
     @property
     def is_moving(self) -> bool:
         """Whether the tail changes by itself: seconds pass."""
-        return self._began_s is not None
+        return self._activity.is_busy
 
     def show(self, item: Item) -> None:
         """Take in what happened next."""
@@ -66,8 +67,6 @@ class View:
                 if kind == "thought":
                     self._end_thought()
                 self._add(kind, rows)
-            case events.AgentStart():
-                self._began_s = self._clock()
             case events.AgentEnd():
                 self._end_run()
             case events.StateChanged(after=after):
@@ -82,8 +81,6 @@ class View:
                 self._show_other(item)
 
     def _show_other(self, event: events.Event) -> None:
-        if isinstance(event, events.Retry):
-            self._retry_s = self._clock() + event.wait_s
         if self._tools.show(event):
             self._end_flow()
             self._add("tools", self._tools.finished())
@@ -104,21 +101,12 @@ class View:
         if self._answer:
             self._answer.resize(self._columns())
             kind, rows = "answer", rows + self._answer.tail(_TAIL_ROWS_MAX)
-        if self._began_s is None:
+        busy = self._activity.text(self._columns() - _SPINNER_CELLS)
+        if not busy:
             return rows
         above = [""] if rows and self._is_apart(kind) else []
-        if not self._tools.is_running and not self._answer:
-            rows += [""] if rows or self._is_apart("status") else []
-            row = f"{self._spinner()} {self._doing(self._began_s)} · Ctrl-C stops"
-            rows.append(self._paint.text(row, "dim"))
-        return [*above, *rows, ""]
-
-    def _doing(self, began_s: float) -> str:
-        now_s = self._clock()
-        if self._retry_s > now_s:
-            return f"trying again in {whole_seconds(ceil(self._retry_s - now_s))}"
-        word = "thinking" if self._phase == Phase.THINKING else "working"
-        return f"{word} {whole_seconds(int(now_s - began_s))}"
+        rows += [""] if rows or self._is_apart("status") else []
+        return [*above, *rows, self._paint.text(f"{self._spinner()} {busy}", "dim"), ""]
 
     def _is_apart(self, kind: str) -> bool:
         return self._kind not in ("gap", kind)
@@ -171,7 +159,6 @@ class View:
         self._end_flow()
         self._tools.end()
         self._add("tools", self._tools.finished())
-        self._began_s = None
 
     def _spinner(self) -> str:
         return _SPINNER[int(self._clock() * _FRAMES_PER_S) % len(_SPINNER)]

@@ -11,6 +11,7 @@ from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, text_block
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.headless.stream_json import to_json
+from agent_cli.repl.live.activity import Activity
 from agent_cli.repl.live.backlog import Item, Rows, text_of
 from agent_cli.repl.live.display_mode import Sequence
 from agent_cli.repl.live.paint import Paint
@@ -32,6 +33,7 @@ class Screen:
         self.now_s = 0.0
         self.rows: list[str] = []
         paint = Paint(color=False)
+        self.activity = Activity(lambda: self.now_s)
         self.view = View(
             ToolRows(
                 lambda: (),
@@ -44,6 +46,7 @@ class Screen:
             streaming=streaming,
             clock=lambda: self.now_s,
             columns=lambda: COLUMNS,
+            activity=self.activity,
         )
         self.thinking = Thinking(
             is_shown=show_thinking,
@@ -55,6 +58,8 @@ class Screen:
 
     def __call__(self, *happened: Event | Rows) -> None:
         for event in happened:
+            if not isinstance(event, Rows):
+                self.activity(event)
             self._show([event] if isinstance(event, Rows) else self.thinking(event))
 
     def _show(self, items: Iterable[Item]) -> None:
@@ -167,8 +172,8 @@ def test_the_wait_before_another_attempt_is_counted_down() -> None:
     screen.now_s = 3.0
 
     assert [row[2:] for row in (waiting[-2], screen.tail[-2])] == [
-        "trying again in 3 s · Ctrl-C stops",
-        "thinking 3 s · Ctrl-C stops",
+        "retry 1 of 5 in 3 s · 0 s · Ctrl-C stops",
+        "waiting for the model · 3 s · Ctrl-C stops",
     ]
 
 
@@ -180,7 +185,7 @@ def test_thinking_has_rows_of_its_own_before_the_answer() -> None:
     screen(delta("ond", ThinkingDelta), delta("The answer."))
     screen(events.MessageEnd(AssistantMessage((text_block("The answer."),))))
 
-    assert during == (["first"], ["sec", "", "⠋ thinking 0 s · Ctrl-C stops", ""])
+    assert during == (["first"], ["sec", "", "⠋ thinking · 0 s · 2 tokens · Ctrl-C stops", ""])
     assert screen.rows == ["first", "second", "", "The answer."]
 
 
@@ -198,6 +203,7 @@ def test_folded_thinking_is_one_line_and_one_key_shows_the_last_whole() -> None:
     screen = Screen()
     screen(events.AgentStart(), THINKING, delta("one\n", ThinkingDelta))
     screen.now_s = 12.0
+    screen(delta(" and a half\n", ThinkingDelta))
     during = screen.tail
     screen(delta("two", ThinkingDelta), delta("The answer."))
     screen(events.MessageEnd(AssistantMessage((text_block("The answer."),))))
@@ -211,10 +217,10 @@ def test_folded_thinking_is_one_line_and_one_key_shows_the_last_whole() -> None:
     screen(delta("four", ThinkingDelta), delta("Done."))
     screen(events.MessageEnd(AssistantMessage((text_block("Done."),))))
 
-    assert [row[1:] for row in during] == [" thinking 12 s · Ctrl-C stops", ""]
+    assert [row[1:] for row in during] == [" thinking · 12 s · 4 tokens · Ctrl-C stops", ""]
     assert folded == ["thought for 12 s · Ctrl-T shows it", "", "The answer."]
-    assert shown == ["", "one", "two"]
-    assert screen.rows[len(folded) + 3 :] == [
+    assert shown == ["", "one", " and a half", "two"]
+    assert screen.rows[len(folded) + 4 :] == [
         "shown",
         "thinking is folded from now on: Ctrl-T shows it",
         "three, four",
@@ -292,8 +298,9 @@ def test_what_belongs_together_stands_together_and_a_blank_row_is_around_it() ->
     screen(events.MessageEnd(AssistantMessage((text_block("Done."),))))
     screen(events.AgentEnd((), "end_turn"), gap, gap, Rows(("you> more",), "said"))
 
-    assert during == ["", "· read a.py", ""]
-    assert answering == ["", "Done.", ""]
+    stop = "· 0 s · Ctrl-C stops"
+    assert during == ["", "· read a.py", "", f"⠋ checking the calls {stop}", ""]
+    assert answering == ["", "Done.", "", f"⠋ writing {stop}", ""]
     assert screen.rows == [
         *("you> hello", "", "✓ read a.py · 0.0 s", "", "Done.", "", "you> more"),
     ]

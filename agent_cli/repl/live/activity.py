@@ -1,0 +1,153 @@
+"""The line that says that something goes on: what it does, for how long, how many tokens came.
+
+It follows events as they happen, not as they are shown: thinking may be folded and text held back.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import ceil
+from typing import Final
+
+from agent_cli.contracts import events
+from agent_cli.contracts.messages import AssistantMessage
+from agent_cli.contracts.provider import (
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    ToolCallStart,
+)
+from agent_cli.core.phase import Phase
+from agent_cli.repl.live.cells import shortened
+from agent_cli.repl.live.status import short_count
+from agent_cli.terminal.narration import one_line, whole_seconds
+
+_PREPARING: Final = "preparing the request"
+_WAITING: Final = "waiting for the model"
+# A stream pauses for a moment between blocks; longer than this is worth a word.
+_STALLED_S: Final = 3.0
+# What ends sooner would only flicker.
+_COMMAND_SHOWN_S: Final = 0.3
+_CHARS_PER_TOKEN: Final = 4
+_COMMAND_CHARS_MAX: Final = 40
+
+
+class Activity:
+    """An event sink; `text` is the line, "" while nothing goes on."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Nothing goes on; *clock* returns seconds that only grow."""
+        self._clock = clock
+        self._began_s: float | None = None
+        self._command: tuple[str, float] | None = None
+        self._is_hidden: Callable[[], bool] = bool
+        self._doing = _PREPARING
+        self._streams = False
+        self._heard_s = 0.0
+        self._retry: events.Retry | None = None
+        self._running: dict[str, str] = {}
+        self._tokens = 0
+        self._chars = 0
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run goes on."""
+        return self._began_s is not None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a run or a command goes on."""
+        return self.is_running or self._command is not None
+
+    @contextmanager
+    def command(self, line: str, *, unless: Callable[[], bool]) -> Iterator[None]:
+        """Name *line* as what goes on while the body runs, except while *unless* returns True."""
+        self._command, self._is_hidden = (one_line(line, _COMMAND_CHARS_MAX), self._clock()), unless
+        try:
+            yield
+        finally:
+            self._command = None
+
+    def __call__(self, event: events.Event) -> None:
+        """Take note of *event*."""
+        match event:
+            case events.AgentStart():
+                self._began_s = self._clock()
+                self._tokens, self._chars = 0, 0
+                self._running.clear()
+                self._do(_PREPARING)
+            case events.AgentEnd():
+                self._began_s = None
+            case events.TurnStart() if self._retry is None:
+                self._do(_PREPARING)
+            case events.StateChanged(after=Phase.THINKING):
+                self._do(_WAITING, streams=True)
+            case events.MessageUpdate(event=piece):
+                self._take(piece)
+            case events.MessageEnd(message=AssistantMessage()):
+                self._do("reading the reply")
+            case events.UsageChanged(reply=used):
+                self._tokens += used.output_tokens
+                self._chars = 0
+            case events.Retry():
+                self._do(_WAITING, streams=True)
+                self._heard_s += event.wait_s
+                self._retry, self._chars = event, 0
+            case events.ToolCallsAnnounced():
+                self._do("checking the calls")
+            case events.ToolExecutionStart():
+                self._running[event.tool_call_id] = event.tool_name
+            case events.ToolExecutionEnd():
+                self._running.pop(event.tool_call_id, None)
+            case _:
+                pass
+
+    def text(self, columns: int) -> str:
+        """Return what goes on, for how long, the tokens that came, and how to stop; "" for nothing.
+
+        Where it is too narrow for all, what goes on is cut.
+        """
+        now_s = self._clock()
+        if self._began_s is not None:
+            doing, began_s = self._now(now_s), self._began_s
+            tokens = self._tokens + self._chars // _CHARS_PER_TOKEN
+        elif self._command is not None and not self._is_hidden():
+            (doing, began_s), tokens = self._command, 0
+            if now_s - began_s < _COMMAND_SHOWN_S:
+                return ""
+        else:
+            return ""
+        said = f"{short_count(tokens)} tokens · " if tokens > 1 else ""
+        rest = f" · {whole_seconds(int(now_s - began_s))} · {said}Ctrl-C stops"
+        return f"{shortened(doing, max(columns - len(rest), 1))}{rest}"
+
+    def _now(self, now_s: float) -> str:
+        if self._running:
+            names = list(self._running.values())
+            return f"running {names[0]}" if len(names) == 1 else f"running {len(names)} tools"
+        if self._retry and self._heard_s > now_s:
+            left = whole_seconds(ceil(self._heard_s - now_s))
+            return f"retry {self._retry.attempt} of {self._retry.max_attempts} in {left}"
+        silent_s = int(now_s - self._heard_s)
+        if self._streams and self._doing != _WAITING and silent_s >= _STALLED_S:
+            return f"{self._doing}, no data for {whole_seconds(silent_s)}"
+        return self._doing
+
+    def _do(self, doing: str, *, streams: bool = False) -> None:
+        self._doing, self._streams = doing, streams
+        self._heard_s, self._retry = self._clock(), None
+
+    def _take(self, piece: StreamEvent) -> None:
+        self._heard_s, self._retry = self._clock(), None
+        match piece:
+            case TextDelta(delta=delta):
+                self._doing = "writing"
+            case ThinkingDelta(delta=delta):
+                self._doing = "thinking"
+            case ToolCallStart(name=name):
+                self._doing, delta = f"writing a call of {one_line(name)}", ""
+            case ToolCallDelta(delta=delta):
+                pass
+            case _:
+                return
+        self._chars += len(delta)

@@ -1,0 +1,122 @@
+"""What is said to go on, in every phase of a run and during a command."""
+
+from agent_cli.contracts import events
+from agent_cli.contracts.messages import AssistantMessage
+from agent_cli.contracts.provider import (
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    ToolCallStart,
+)
+from agent_cli.contracts.timeline import Usage
+from agent_cli.contracts.tooling import ToolResult
+from agent_cli.repl.live.activity import Activity
+
+THINKING = events.StateChanged("idle", "thinking")
+
+
+class Run:
+    """An activity, and a clock."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.activity = Activity(lambda: self.now_s)
+
+    def __call__(self, *happened: events.Event | StreamEvent, after_s: float = 0) -> str:
+        self.now_s += after_s
+        for event in happened:
+            if isinstance(event, StreamEvent):
+                self.activity(events.MessageUpdate(lambda: AssistantMessage(()), event))
+            else:
+                self.activity(event)
+        return self.activity.text(100).removesuffix(" · Ctrl-C stops")
+
+
+def test_each_phase_of_a_run_is_named_with_its_seconds_and_tokens() -> None:
+    """The seconds are the run's, the tokens those that came, folded thinking and arguments too."""
+    run = Run()
+    usage = Usage(1_000, 30)
+
+    said = [
+        run(),
+        run(events.AgentStart(), events.TurnStart()),
+        run(THINKING, after_s=1),
+        run(ThinkingDelta(0, "x" * 40), after_s=2),
+        run(TextDelta(1, "x" * 40), after_s=1),
+        run(ToolCallStart(2, "t1", "edit"), after_s=1),
+        run(ToolCallDelta(2, "x" * 4_000), after_s=60),
+        run(events.MessageEnd(AssistantMessage(())), events.UsageChanged(usage, usage)),
+        run(events.ToolCallsAnnounced(())),
+        run(events.ToolExecutionStart("t1", "edit", {})),
+        run(events.ToolExecutionStart("t2", "bash", {})),
+        run(events.ToolExecutionEnd("t1", "edit", ToolResult.of("x"), is_error=False)),
+        run(events.ToolExecutionEnd("t2", "bash", ToolResult.of("x"), is_error=False)),
+        run(events.TurnStart()),
+        run(events.AgentEnd((), "end_turn")),
+    ]
+
+    assert said == [
+        "",
+        "preparing the request · 0 s",
+        "waiting for the model · 1 s",
+        "thinking · 3 s · 10 tokens",
+        "writing · 4 s · 20 tokens",
+        "writing a call of edit · 5 s · 20 tokens",
+        "writing a call of edit · 1 min 5 s · 1.0k tokens",
+        "reading the reply · 1 min 5 s · 30 tokens",
+        "checking the calls · 1 min 5 s · 30 tokens",
+        "running edit · 1 min 5 s · 30 tokens",
+        "running 2 tools · 1 min 5 s · 30 tokens",
+        "running bash · 1 min 5 s · 30 tokens",
+        "checking the calls · 1 min 5 s · 30 tokens",
+        "preparing the request · 1 min 5 s · 30 tokens",
+        "",
+    ]
+
+
+def test_a_stream_that_stalls_says_for_how_long() -> None:
+    """A connection that hangs looks like work otherwise; the next piece ends it."""
+    run = Run()
+    run(events.AgentStart(), THINKING, TextDelta(0, "Let me"))
+
+    stalled = run(after_s=4)
+
+    assert stalled == "writing, no data for 4 s · 4 s"
+    assert run(TextDelta(0, " see")) == "writing · 4 s · 2 tokens"
+
+
+def test_the_wait_for_another_attempt_is_counted_down() -> None:
+    """What streamed before is void, its tokens too; a wait is no stall."""
+    run = Run()
+    run(events.AgentStart(), THINKING, TextDelta(0, "x" * 40))
+
+    waiting = run(events.Retry(2, 5, 8.0, "API overloaded (529)", restarted=True), after_s=1)
+
+    assert waiting == "retry 2 of 5 in 8 s · 1 s"
+    assert run(after_s=7.5) == "retry 2 of 5 in 1 s · 8 s"
+    assert run(after_s=9) == "waiting for the model · 17 s"
+
+
+def test_a_command_that_takes_its_time_is_named_unless_it_waits_for_the_person() -> None:
+    """`/compact` and `!make` looked like an idle prompt."""
+    run = Run()
+    asks = [False]
+
+    with run.activity.command("/compact keep the plan", unless=lambda: asks[0]):
+        said = [run(), run(after_s=2)]
+        asks[0] = True
+        said.append(run())
+    said.append(run())
+
+    assert said == ["", "/compact keep the plan · 2 s", "", ""]
+
+
+def test_on_a_narrow_screen_the_way_to_stop_stays() -> None:
+    """What goes on is cut; the seconds move and the key is named all the same."""
+    run = Run()
+
+    with run.activity.command("!while true; do sleep 1; done", unless=bool):
+        run.now_s += 75
+
+        assert run.activity.text(38) == "!while tr… · 1 min 15 s · Ctrl-C stops"

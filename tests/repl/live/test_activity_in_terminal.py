@@ -1,0 +1,76 @@
+"""From Enter to the end of a run something moves on the screen, in every phase."""
+
+import itertools
+import time
+from pathlib import Path
+from typing import Final
+
+from tests.repl.terminal import Terminal
+
+STILL_S: Final = 1.0
+"""The longest time without a sign of life."""
+FRAMES: Final = 4
+WAIT: Final = "while [ ! -e ran ]; do sleep 0.01; done"
+
+
+def moves(terminal: Terminal, doing: str) -> None:
+    """Wait until *doing* is said to go on, and then for some frames of it."""
+    terminal.until(f" {doing}")
+    reads = len(terminal.read_at_s)
+    terminal.until(lambda: len(terminal.read_at_s) >= reads + FRAMES)
+    assert "Ctrl-C stops" in terminal.text
+
+
+def longest_gap_s(terminal: Terminal, since: int, until_s: float) -> float:
+    """Return the longest time between two signs of life."""
+    times = [*terminal.read_at_s[since:], until_s]
+    return max(after - before for before, after in itertools.pairwise(times))
+
+
+def test_no_second_of_a_run_passes_without_a_sign_of_life() -> None:
+    """The model is waited for, thinks, writes, breaks off, calls a tool that runs."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        before = len(terminal.read_at_s)
+        terminal.send(f"phases {WAIT}\r")
+        for doing, opens in (
+            ("waiting for the model · ", "waited"),
+            ("thinking · ", "thought"),
+            ("writing · ", "written"),
+            ("retry 1 of 5 in ", "retried"),
+            ("writing a call of bash · ", "called"),
+        ):
+            moves(terminal, doing)
+            Path(opens).touch()
+        asked = len(terminal.read_at_s)
+        terminal.until("❯ Yes")
+        gap_s = longest_gap_s(terminal, before, terminal.read_at_s[asked])
+        answered = len(terminal.read_at_s)
+        terminal.send("y\r")
+        moves(terminal, "running bash · ")
+        Path("ran").touch()
+        terminal.until("The tool said: exit code 0")
+        terminal.until_prompt()
+
+        assert gap_s < STILL_S
+        assert longest_gap_s(terminal, answered, time.monotonic()) < STILL_S
+
+
+def test_a_command_that_takes_its_time_shows_that_it_works() -> None:
+    """A summary, and a command of the person's own that prints nothing."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("/compact forever\r")
+        moves(terminal, "/compact forever · ")
+        terminal.send("\x03")
+        terminal.until("interrupted")
+        terminal.until_prompt()
+        before = len(terminal.read_at_s)
+        terminal.send(f"!{WAIT}\r")
+        moves(terminal, "!while ")
+        Path("ran").touch()
+        terminal.until_prompt()
+
+        assert longest_gap_s(terminal, before, time.monotonic()) < STILL_S
