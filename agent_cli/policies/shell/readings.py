@@ -20,7 +20,25 @@ if TYPE_CHECKING:
 Reading: TypeAlias = tuple[str | None, ...]
 
 UNSEEN: Reading = (None,)
-SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish", "ash", "csh", "tcsh"})
+SHELLS = frozenset(
+    {
+        *(
+            "sh",
+            "bash",
+            "dash",
+            "zsh",
+            "ksh",
+            "fish",
+            "ash",
+            "csh",
+            "tcsh",
+            "rbash",
+            "rksh",
+            "rzsh",
+        ),
+        *("mksh", "lksh", "oksh", "pdksh", "yash", "posh", "nu", "xonsh", "elvish", "pwsh"),
+    }
+)
 # Programs and shell words that run others named in their arguments.
 STARTERS = SHELLS | {
     *("timeout", "time", "nice", "nohup", "stdbuf", "command", "builtin", "env", "xargs", "exec"),
@@ -32,6 +50,28 @@ STARTERS = SHELLS | {
 }
 _ADDS_ARGUMENTS = frozenset({"xargs", "parallel", "find", "fd", "entr"})
 _RUNS_TEXT = frozenset({"eval", "trap"})
+_RUNS_FILES = frozenset({"source", "."})
+# Of the shell: they evaluate a subscript in the name of a variable, and what it holds.
+_EVALUATES = frozenset(
+    {
+        *(
+            "let",
+            "printf",
+            "read",
+            "test",
+            "[",
+            "declare",
+            "typeset",
+            "local",
+            "export",
+            "readonly",
+        ),
+        *("unset", "mapfile", "readarray", "wait", "getopts", "((", "[["),
+    }
+)
+_SUBSTITUTES = re.compile(r"\$\(|`")
+_PLAIN_WORD = re.compile(r"(?!-)[^=]*")
+_VERSIONED = re.compile(r"-?\d[\d.]*$")
 # Words of the shell that print or compare; to list them would hide the rest.
 _SHOW_NOTHING = frozenset(
     {"echo", "printf", "cd", "true", "false", ":", "test", "exit", "set", "pwd"}
@@ -101,6 +141,10 @@ def base_name(program: str) -> str:
     return program.rpartition("/")[2].casefold()
 
 
+def _is_shell(word: str | None) -> bool:
+    return word is not None and _VERSIONED.sub("", base_name(word)) in SHELLS
+
+
 def _pieces(script: str) -> Iterator[Reading]:
     """Yield what any word on could be, for a script whose structure is not known."""
     words = [word for word in _BREAKS.split(script) if word]
@@ -131,6 +175,9 @@ def _commands(tree: "Node") -> Iterator[Reading]:
     for node in descendants(tree):
         if node.type in _COMMANDS:
             yield tuple(_words(node))
+        elif node.type == "test_command":
+            texts = (each for each in descendants(node) if each.type in ("raw_string", "string"))
+            yield ("[[", *(likely_word(source(text)) for text in texts))
         elif node.type == "redirected_statement":
             # Words behind a redirect's destination belong to the command before it.
             behind = tuple(
@@ -156,7 +203,9 @@ def _words(command: "Node") -> Iterator[str | None]:
         if child.type == "file_redirect":
             yield from _behind(child)
         elif child.type not in _NOT_WORDS:
-            yield likely_word(source(child))
+            # What a process writes is not in the text.
+            is_told = all(each.type != "process_substitution" for each in descendants(child))
+            yield likely_word(source(child)) if is_told else None
 
 
 def _behind(redirect: "Node") -> Iterator[str | None]:
@@ -170,7 +219,11 @@ def _unwrapped(words: Reading, depth: int) -> Iterator[Reading]:
     """Yield *words* and, where they start another command, everything that could be it."""
     yield from _without_options(words)
     head = words[0] if words else None
-    if head is None or base_name(head) not in STARTERS:
+    if head in _EVALUATES:
+        for word in words[1:]:
+            if word and _SUBSTITUTES.search(word):
+                yield from readings(word, depth + 1)
+    if head is None or not (base_name(head) in STARTERS or _is_shell(head)):
         return
     for at in range(1, len(words)):
         rest = words[at : at + _WORDS_MAX]
@@ -178,11 +231,34 @@ def _unwrapped(words: Reading, depth: int) -> Iterator[Reading]:
         yield from _without_options(rest)
         if base_name(head) in _ADDS_ARGUMENTS:
             yield (*rest, None)
+            starts = name and name not in _RUNS_FILES and base_name(name) in STARTERS
+            if starts and not any(map(_is_program, rest[1:])):
+                yield UNSEEN
+        if name and name.startswith("-"):
+            yield from _in_option(name, rest[1:], depth)
         if name is not None and _SCRIPT.search(name):
             yield from readings(name, depth + 1)
-    starters = [word for word in words if word and base_name(word) in SHELLS | _RUNS_TEXT]
+    starters = [
+        word for word in words if word and (_is_shell(word) or base_name(word) in _RUNS_TEXT)
+    ]
+    if base_name(head) in _RUNS_FILES:
+        starters.insert(0, head)
     if starters:
         yield from _text_run(words, starters, depth)
+
+
+def _is_program(word: str | None) -> bool:
+    """Return whether *word*, behind a program that starts others, may name one."""
+    return word is None or bool(_PLAIN_WORD.fullmatch(word))
+
+
+def _in_option(option: str, rest: Reading, depth: int) -> Iterator[Reading]:
+    """Yield what an option may run to which a command is joined: `env -S"rm x"`."""
+    for joined in {option[2:], option.partition("S")[2], option.partition("=")[2]}:
+        if joined:
+            yield (joined, *rest)
+            if _SCRIPT.search(joined):
+                yield from readings(joined, depth + 1)
 
 
 def _text_run(words: Reading, starters: Sequence[str], depth: int) -> Iterator[Reading]:
