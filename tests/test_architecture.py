@@ -27,7 +27,7 @@ OWNERS = {
     "mcp": ("mcp_client/",),
     "mcp_types": ("mcp_client/",),
     "prompt_toolkit": ("repl/",),
-    "rich": ("repl/",),
+    "rich": ("terminal/views/",),
     "pygments": ("repl/",),
     "dotenv": ("settings/", "trust/effects/"),  # what a file says; what it would do
     "tomllib": ("settings/", "trust/effects/", "providers/", "mcp_client/"),  # models; Codex

@@ -30,7 +30,7 @@ class Arguments(NamedTuple):
         print_prompt: Text of `-p`; "-" means that all of it is on stdin.
         resume: Id of a session, `CHOOSE_SESSION`, or None.
         overrides: Options that are settings, in the order they were given.
-        origin, revoke: Switches of `config show` and `trust`.
+        origin, revoke, json: Switches of single commands.
     """
 
     command: str = "repl"
@@ -52,6 +52,7 @@ class Arguments(NamedTuple):
     verbose: bool = False
     origin: bool = False
     revoke: bool = False
+    json: bool = False
     overrides: tuple[Override, ...] = ()
 
 
@@ -93,6 +94,7 @@ _OPTIONS = {
     "--help": _Option(_Takes.NOTHING, "command", constant="help"),
     "--origin": _Option(_Takes.NOTHING, "origin"),
     "--revoke": _Option(_Takes.NOTHING, "revoke"),
+    "--json": _Option(_Takes.NOTHING, "json"),
     "--model": _Option(_Takes.VALUE, setting="model"),
     "--effort": _Option(_Takes.VALUE, setting="effort"),
     "--max-tokens": _Option(_Takes.VALUE, setting="max_tokens"),
@@ -131,15 +133,15 @@ _COMMANDS = {
     "version": _Command(""),
     "demo": _Command(""),
     "doctor": _Command(""),
-    "config show": _Command("[--origin]", switches=("origin",)),
+    "config show": _Command("[--origin] [--json]", switches=("origin", "json")),
     "trust": _Command("[DIR] [--revoke]", most=1, switches=("revoke",)),
-    "sessions list": _Command(""),
+    "sessions list": _Command("[--json]", switches=("json",)),
     "sessions show": _Command("ID", 1, 1),
     "sessions export": _Command("ID [md|html|json]", 1, 2),
-    "sessions verify": _Command("[ID]", most=1),
+    "sessions verify": _Command("[ID] [--json]", most=1, switches=("json",)),
     "sessions approve": _Command("ID [CALL]", 1, 2),
     "sessions reject": _Command("ID [CALL] [REASON]", 1, 3),
-    "permissions explain": _Command("TOOL INPUT", 2, 2),
+    "permissions explain": _Command("TOOL INPUT [--json]", 2, 2, switches=("json",)),
     "mcp": _Command("add|list|remove|test|import|exercise|approve|login|logout ...", 1, 10_000),
     "replay": _Command("FILE", 1, 1),
 }
@@ -248,7 +250,7 @@ def _checked(arguments: Arguments, operands: list[str]) -> Arguments:
             raise UsageError(f"{' and '.join(chosen)} exclude each other; give one of them")
     if arguments.command == "repl" and arguments.print_prompt is not None:
         arguments = arguments._replace(command="print")
-    for switch in ("origin", "revoke"):
+    for switch in ("origin", "revoke", "json"):
         command = _COMMANDS.get(arguments.command)
         if getattr(arguments, switch) and (command is None or switch not in command.switches):
             raise UsageError(f"--{switch} does not belong here; see agent-cli --help")

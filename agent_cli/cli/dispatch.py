@@ -126,7 +126,16 @@ def _config_show(arguments: Arguments) -> int:
     from agent_cli.settings.show import show_settings  # noqa: PLC0415
 
     startup = start(arguments, may_ask=False)
-    print(show_settings(startup.loaded, startup.environment, with_origin=arguments.origin), end="")
+    if arguments.json:
+        from agent_cli.settings.show import settings_as_json  # noqa: PLC0415
+
+        print(settings_as_json(startup.loaded, startup.environment))
+    else:
+        from agent_cli.terminal.views.console import show  # noqa: PLC0415 - rich
+        from agent_cli.terminal.views.syntax import Source  # noqa: PLC0415
+
+        shown = show_settings(startup.loaded, startup.environment, with_origin=arguments.origin)
+        show(Source(shown, "toml"), sys.stdout)
     for notice in startup.notices:
         print(f"agent-cli: {notice}", file=sys.stderr)
     return 0
@@ -202,7 +211,13 @@ def _explain(arguments: Arguments) -> int:
     from agent_cli.cli.permissions import explain  # noqa: PLC0415
 
     tool, given = arguments.operands
-    print(explain(start(arguments, may_ask=False), tool, given), end="")
+    explanation = explain(start(arguments, may_ask=False), tool, given)
+    if arguments.json:
+        print(explanation.as_json())
+        return 0
+    from agent_cli.terminal.views.console import show  # noqa: PLC0415 - rich
+
+    show(explanation, sys.stdout)
     return 0
 
 

@@ -1,7 +1,9 @@
 """`agent-cli permissions explain`: what would be decided about a tool call here, and why."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from agent_cli.app import parts
 from agent_cli.app.startup import StartupContext
@@ -14,11 +16,47 @@ from agent_cli.policies.permission_rules import COMMAND_TOOL
 from agent_cli.sandbox import Report
 from agent_cli.terminal.sanitize import reveal
 
+if TYPE_CHECKING:
+    from agent_cli.terminal.views.console import Drawn
+    from agent_cli.terminal.views.facts import Facts
+
+_STYLES = {"allow": "green", "ask": "yellow", "deny": "bold red"}
 _VERDICTS = {Allow: "allow", Ask: "ask", Deny: "deny"}
 _MCP_PREFIX = "mcp__"
 
 
-def explain(startup: StartupContext, name: str, given: str) -> str:
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The verdict on a call and what it rests on; a view."""
+
+    facts: Sequence[tuple[str, str]]
+
+    def drawn(self) -> "Drawn":
+        """Return it for a terminal, the verdict in its colour."""
+        return self._view().drawn()
+
+    def lines(self) -> Sequence[str]:
+        """Return `title: text` for each fact."""
+        return self._view().lines()
+
+    def as_json(self) -> str:
+        """Return it as a JSON object; `command` holds every command seen."""
+        found: dict[str, Json] = {title: text for title, text in self.facts if title != "command"}
+        commands: list[Json] = [text for title, text in self.facts if title == "command"]
+        return json.dumps({**found, "command": commands}, ensure_ascii=False, indent=2)
+
+    def _view(self) -> "Facts":
+        from agent_cli.terminal.views.facts import Fact, Facts  # noqa: PLC0415 - rich
+
+        return Facts(
+            [
+                Fact(title, text, _STYLES.get(text, "") if title == "verdict" else "")
+                for title, text in self.facts
+            ]
+        )
+
+
+def explain(startup: StartupContext, name: str, given: str) -> Explanation:
     """Return the verdict, the rule with its place, the commands seen, mode and sandbox.
 
     Args:
@@ -42,7 +80,7 @@ def explain(startup: StartupContext, name: str, given: str) -> str:
     finally:
         sandbox.close()
     lines = _lines(startup, decision, report, permissions.mode)
-    return "".join(f"{title + ':':<10} {reveal(text)}\n" for title, text in lines)
+    return Explanation([(title, reveal(text)) for title, text in lines])
 
 
 def _tool(startup: StartupContext, name: str) -> Tool:

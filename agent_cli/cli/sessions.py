@@ -6,7 +6,7 @@
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -16,20 +16,37 @@ from agent_cli.contracts.errors import SessionError, UsageError
 from agent_cli.contracts.events import Notice
 from agent_cli.core.agent import Agent
 from agent_cli.core.run_result import RunResult
-from agent_cli.session_store import SessionStore, export, overview, transcript, verify
+from agent_cli.session_store import SessionStore, export, transcript, verify
+from agent_cli.session_store.listing import COLUMNS, as_json, row
 from agent_cli.system import paths
 from agent_cli.system.redaction import Redactor
 
+_NUMBERS = ("prompts", "cost")
 
-def list_sessions(_arguments: Arguments) -> int:
-    """Print a line for each session, the newest first."""
-    print(overview(_store().list()), end="")
+
+def list_sessions(arguments: Arguments) -> int:
+    """Print the sessions, the newest first: a table on a terminal, else a line for each."""
+    infos = _store().list()
+    if arguments.json:
+        print(json.dumps([as_json(info) for info in infos], ensure_ascii=False, indent=2))
+        return 0
+    from agent_cli.terminal.views.console import show as show_view  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415
+
+    columns = [Column(title, right=title in _NUMBERS, whole=title == "id") for title in COLUMNS]
+    table = Table(columns, [row(info) for info in infos], empty="no sessions yet")
+    show_view(table, sys.stdout)
     return 0
 
 
 def show(arguments: Arguments) -> int:
-    """Print a session as a transcript."""
-    print(transcript(_store().read(arguments.operands[0]).prompts), end="")
+    """Print a session: Markdown on a terminal, else a transcript."""
+    history = _store().read(arguments.operands[0])
+    from agent_cli.terminal.views.console import show as show_view  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.markdown import Page  # noqa: PLC0415
+
+    page = Page(export(history, "md", redact=str), plain=transcript(history.prompts))
+    show_view(page, sys.stdout)
     return 0
 
 
@@ -76,10 +93,21 @@ def verify_sessions(arguments: Arguments) -> int:
     """Check one session, or all of them; return 1 when a record is damaged."""
     store = _store()
     found = [store.find(id) for id in arguments.operands] or store.files()
-    damaged = 0
-    for path in found:
-        findings = verify(path)
-        damaged += any(finding.damage for finding in findings)
+    from agent_cli.terminal.views.progress import tracked  # noqa: PLC0415 - rich
+
+    checked = {
+        path: verify(path)
+        for path in tracked(found, "checking", total=len(found), stream=sys.stderr)
+    }
+    damaged = sum(any(each.damage for each in findings) for findings in checked.values())
+    if arguments.json:
+        report = {
+            path.stem: [asdict(finding) for finding in findings]
+            for path, findings in checked.items()
+        }
+        print(json.dumps(report, ensure_ascii=False, indent=2))
+        return 1 if damaged else 0
+    for path, findings in checked.items():
         for finding in findings:
             print(f"{path.name}: {finding}", file=sys.stderr)
     print(f"{len(found)} session{'' if len(found) == 1 else 's'} checked, {damaged} damaged")

@@ -6,7 +6,7 @@ the conversation's publisher calls session.record(event) before anybody else hea
 """
 
 from agent_cli.session_store.export import export
-from agent_cli.session_store.listing import SessionInfo, overview
+from agent_cli.session_store.listing import SessionInfo
 from agent_cli.session_store.session import Session
 from agent_cli.session_store.store import SessionStore
 from agent_cli.session_store.transcript import transcript
@@ -18,7 +18,6 @@ __all__ = [
     "SessionInfo",
     "SessionStore",
     "export",
-    "overview",
     "transcript",
     "verify",
 ]

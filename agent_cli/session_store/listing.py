@@ -1,12 +1,19 @@
-"""Sessions in a list, one line each."""
+"""Sessions in a list."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from agent_cli.contracts.errors import SessionError
-from agent_cli.contracts.timeline import NO_USAGE, Prompt, Usage, UserOutput, typed_in, usage_of
+from agent_cli.contracts.timeline import (
+    NO_USAGE,
+    Json,
+    Prompt,
+    Usage,
+    UserOutput,
+    typed_in,
+    usage_of,
+)
 from agent_cli.core.projection import entries
 from agent_cli.session_store.codec import Codec
 from agent_cli.session_store.history import History, read_mended
@@ -58,25 +65,39 @@ def describe(path: Path, codec: Codec) -> SessionInfo:
     )
 
 
-def overview(infos: Sequence[SessionInfo]) -> str:
-    """Return a line for each session; times are local."""
-    return "".join(f"{_line(info)}\n" for info in infos) or "no sessions yet\n"
+COLUMNS = ("id", "last used", "prompts", "cost", "workspace", "title", "state")
 
 
-def _line(info: SessionInfo) -> str:
+def row(info: SessionInfo) -> tuple[str, ...]:
+    """Return what a list shows about a session, a cell for each of `COLUMNS`; times are local."""
     used = datetime.fromtimestamp(info.updated_at_ms / 1000).strftime("%Y-%m-%d %H:%M")
     cost = info.usage.cost_microdollars
-    parts = [
+    state = "waits for a decision" if info.waiting else ""
+    return (
         info.id,
         used,
-        f"{info.prompts} prompt{'' if info.prompts == 1 else 's'}",
-        "cost unknown" if cost is None else f"${cost / 1e6:.2f}",
-        clean(info.workspace) or "-",
-        info.title or "-",
-    ]
-    marks = ["waits for a decision"] if info.waiting else []
-    marks += [f"damaged: {info.problem}"] if info.problem else []
-    return "  ".join([*parts, *(f"[{mark}]" for mark in marks)])
+        str(info.prompts),
+        "unknown" if cost is None else f"${cost / 1e6:.2f}",
+        info.workspace,
+        info.title,
+        f"damaged: {info.problem}" if info.problem else state,
+    )
+
+
+def as_json(info: SessionInfo) -> dict[str, Json]:
+    """Return what a list knows about a session; times in milliseconds since 1970, UTC."""
+    return {
+        "id": info.id,
+        "path": str(info.path),
+        "created_at_ms": info.created_at_ms,
+        "updated_at_ms": info.updated_at_ms,
+        "workspace": info.workspace,
+        "title": info.title,
+        "prompts": info.prompts,
+        "cost_microdollars": info.usage.cost_microdollars,
+        "waiting": info.waiting,
+        "problem": info.problem,
+    }
 
 
 def _title(prompts: list[Prompt]) -> str:

@@ -1,6 +1,7 @@
 """The settings in force as text for a person: valid TOML, secrets masked, origins on request."""
 
 import json
+import tomllib
 from collections.abc import Mapping
 
 from agent_cli.settings.environment import OPTIONAL_SECRETS, Environment
@@ -31,6 +32,25 @@ def show_settings(loaded: Loaded, environment: Environment, *, with_origin: bool
         shown = f"{redactor.text(base_url)}, {environment.origin('ANTHROPIC_BASE_URL')}"
         lines.append(f"# ANTHROPIC_BASE_URL: {shown}")
     return "\n".join(lines) + "\n"
+
+
+def settings_as_json(loaded: Loaded, environment: Environment) -> str:
+    """Return a JSON object: `{"model": {"value": ..., "origin": "FILE:LINE"}, ...}`."""
+    redactor = Redactor.of(environment)
+    shown = {
+        key: {
+            "value": _plain(value_of(loaded.settings, key), redactor),
+            "origin": _origin(key, loaded.origins),
+        }
+        for key in all_rules()
+    }
+    return json.dumps(shown, ensure_ascii=False, indent=2)
+
+
+def _plain(value: object, redactor: Redactor) -> object:
+    """Return *value* as JSON knows it, without secrets."""
+    text = _toml(value, redactor)
+    return None if text is None else tomllib.loads(f"value = {text}")["value"]
 
 
 def shown_value(value: object, redactor: Redactor) -> str:

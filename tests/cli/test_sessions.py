@@ -1,5 +1,6 @@
 """`agent-cli sessions ...` and `agent-cli replay`, as they are typed."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -97,3 +98,12 @@ def test_damage_is_named_and_counted(session: Session) -> None:
     assert f"{session.path.name}: line {verify(session.path)[0].line} does not match" in (
         damaged.stderr
     )
+
+
+def test_lists_and_checks_are_json_on_request(session: Session) -> None:
+    """A script reads what a person reads."""
+    listed = json.loads(agent_cli("sessions", "list", "--json").stdout)
+    checked = json.loads(agent_cli("sessions", "verify", "--json").stdout)
+
+    assert [each["id"] for each in listed] == [session.id]
+    assert checked == {session.id: []}

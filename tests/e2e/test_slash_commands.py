@@ -1,5 +1,6 @@
 """Slash commands of the program as users run it."""
 
+import re
 from pathlib import Path
 
 from agent_cli.system import paths
@@ -54,7 +55,7 @@ def test_what_fills_the_window_and_the_rules_are_those_of_the_program() -> None:
         ended = agent_cli("--deny", "bash(rm *)", script=lines, api=api)
         names = [[tool["name"] for tool in request.body["tools"]] for request in api.requests]
 
-    assert "system prompt  █" in ended.stderr
+    assert re.search(r"system prompt  [\d,]+  \d+%", ended.stderr)
     assert "mode: plan, only looks around\n  deny bash(rm *)" in ended.stderr
     assert "effort: low" in ended.stderr
     assert "nothing is left out" in ended.stderr

@@ -34,8 +34,9 @@ from agent_cli.contracts.timeline import (
 )
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import entries
-from agent_cli.session_store import Session, SessionStore, overview
+from agent_cli.session_store import Session, SessionStore
 from agent_cli.session_store.codec import JsonObject
+from agent_cli.session_store.listing import as_json, row
 from agent_cli.session_store.log_file import LogFile, read_log
 from agent_cli.session_store.repair import NEVER_STARTED
 from tests.fakes import calls, says, tool_use
@@ -144,12 +145,11 @@ def test_a_list_for_people_says_what_matters(store: SessionStore) -> None:
 
     broken = replace(info, usage=Usage(cost_microdollars=None), waiting=True, problem="line 2 is")
 
-    assert overview([info, broken]) == (
-        f"{session.id}  {used}  1 prompt  $0.00  /somewhere/project  fix the bug\n"
-        f"{session.id}  {used}  1 prompt  cost unknown  /somewhere/project  fix the bug"
-        "  [waits for a decision]  [damaged: line 2 is]\n"
-    )
-    assert overview([]) == "no sessions yet\n"
+    whole = (session.id, used, "1", "$0.00", "/somewhere/project", "fix the bug", "")
+    assert row(info) == whole
+    assert row(replace(info, waiting=True))[-1] == "waits for a decision"
+    assert row(broken) == (*whole[:3], "unknown", *whole[4:6], "damaged: line 2 is")
+    assert as_json(info)["updated_at_ms"] == info.updated_at_ms
 
 
 @pytest.mark.parametrize(

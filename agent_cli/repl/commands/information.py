@@ -1,32 +1,35 @@
 """Commands that show what is there, and change nothing but the display."""
 
-import math
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import AssistantMessage, Message
 from agent_cli.contracts.timeline import NO_USAGE, Usage
 from agent_cli.repl.commands.mcp import MCP_COMMAND
 from agent_cli.repl.commands.spec import Command, Context
+from agent_cli.repl.commands.views import show
 from agent_cli.repl.recall import last_answer
 from agent_cli.system.clipboard import copy_text, way_to_copy
 from agent_cli.terminal.narration import one_line, share
 
-_BAR_CELLS: Final = 30
-_NAME_CELLS_MAX: Final = 24
+if TYPE_CHECKING:
+    from agent_cli.terminal.views.bars import Bars
+    from agent_cli.terminal.views.console import Drawn
+
 _SENTENCE_CHARS_MAX: Final = 200
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 
 
 def _tools(context: Context, _argument: str) -> None:
-    tools = context.app.tools
-    width = min(max((len(tool.name) for tool in tools), default=0), _NAME_CELLS_MAX)
-    lines = [f"{tool.name:<{width}}  {_first_sentence(tool.description)}" for tool in tools]
-    context.writer.aside("\n".join(lines) or "no tools")
+    from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415 - rich
+
+    rows = [(tool.name, _first_sentence(tool.description)) for tool in context.app.tools]
+    show(context, Table([Column("tool"), Column("purpose")], rows, empty="no tools"))
 
 
 def _first_sentence(description: str) -> str:
@@ -36,28 +39,70 @@ def _first_sentence(description: str) -> str:
 
 def _usage(context: Context, _argument: str) -> None:
     conversation = context.app.agent.conversation
-    context.writer.aside("\n".join(usage_rows(conversation.messages(), conversation.usage)))
+    show(context, UsageView.of(conversation.messages(), conversation.usage))
 
 
-def usage_rows(messages: Iterable[Message], total: Usage) -> list[str]:
-    """Return a row about *total*, and one for each model where several were asked.
+@dataclass(frozen=True, slots=True)
+class UsageView:
+    """Tokens and cost: of each model, and in all.
 
-    *total* may hold more than the replies among *messages*: summaries, what MCP servers asked
-    the model, what broke off, and what somebody went back from.
+    *total* may hold more than the models' replies: summaries, questions of MCP servers to the
+    model, replies that broke off, and what somebody went back from.
     """
-    models: dict[str, Usage] = {}
-    for message in messages:
-        if isinstance(message, AssistantMessage) and message.usage.prompt_tokens:
-            models[message.model] = models.get(message.model, NO_USAGE) + message.usage
-    rows = [describe_usage(total)]
-    if len(models) > 1:
-        rows += [f"  {model}: {describe_usage(usage)}" for model, usage in models.items()]
-    if besides := _tokens(total) - sum(map(_tokens, models.values())):
-        rows.append(
-            f"  of it {besides:,} tokens for summaries, MCP servers' questions to the model,"
-            " replies that broke off and what was gone back from"
-        )
-    return rows
+
+    models: Mapping[str, Usage]
+    total: Usage
+
+    @classmethod
+    def of(cls, messages: Iterable[Message], total: Usage) -> "UsageView":
+        """Return the usage of a conversation."""
+        models: dict[str, Usage] = {}
+        for message in messages:
+            if isinstance(message, AssistantMessage) and message.usage.prompt_tokens:
+                models[message.model] = models.get(message.model, NO_USAGE) + message.usage
+        return cls(models, total)
+
+    def drawn(self) -> "Drawn":
+        """Return a table with a row for each model."""
+        from agent_cli.terminal.views.stack import Note, Stack  # noqa: PLC0415 - rich
+        from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415
+
+        several = self.models if len(self.models) > 1 else {}
+        numbers = ("input", "cache read", "cached", "cache write", "output", "cost")
+        columns = [Column("model"), *(Column(title, right=True) for title in numbers)]
+        rows = [*several.items(), ("total", self.total)]
+        table = Table(columns, [(name, *_cells(usage)) for name, usage in rows])
+        return Stack([table, *map(Note, self._besides())]).drawn()
+
+    def lines(self) -> Sequence[str]:
+        """Return a line about the total, and one for each model where several were asked."""
+        several = self.models if len(self.models) > 1 else {}
+        return [
+            describe_usage(self.total),
+            *(f"  {model}: {describe_usage(usage)}" for model, usage in several.items()),
+            *(f"  {line}" for line in self._besides()),
+        ]
+
+    def _besides(self) -> Sequence[str]:
+        if besides := _tokens(self.total) - sum(map(_tokens, self.models.values())):
+            return [
+                f"of it {besides:,} tokens for summaries, MCP servers' questions to the model,"
+                " replies that broke off and what was gone back from"
+            ]
+        return []
+
+
+def _cells(usage: Usage) -> Sequence[str]:
+    written = usage.cache_write_5m_tokens + usage.cache_write_1h_tokens
+    cached = share(usage.cache_read_tokens / usage.prompt_tokens) if usage.prompt_tokens else "-"
+    numbers = (usage.input_tokens, usage.cache_read_tokens, written, usage.output_tokens)
+    given, read, wrote, put_out = (f"{number:,}" for number in numbers)
+    return given, read, cached, wrote, put_out, _cost(usage)
+
+
+def _cost(usage: Usage) -> str:
+    cost = usage.cost_microdollars
+    return "unknown" if cost is None else f"${cost / 1_000_000:.4f}"
 
 
 def _tokens(usage: Usage) -> int:
@@ -67,30 +112,21 @@ def _tokens(usage: Usage) -> int:
 def _context(context: Context, _argument: str) -> None:
     model = context.app.agent.state.model
     parts = context.app.context_parts()
-    context.writer.aside("\n".join(bars(parts, window=model.context_window if model else 0)))
+    show(context, window_bars(parts, window=model.context_window if model else 0))
 
 
-def bars(parts: Mapping[str, int], *, window: int) -> list[str]:
-    """Return a bar for each part of a request, and what the model's window still holds.
+def window_bars(parts: Mapping[str, int], *, window: int) -> "Bars":
+    """Return a bar for each part of the next request, and one for the rest of the model's window.
 
     Args:
         parts: Estimated tokens by what they are.
         window: The tokens the model takes; 0 when that is not known.
     """
+    from agent_cli.terminal.views.bars import Bars  # noqa: PLC0415 - rich
+
     used = sum(parts.values())
-    shown = {**parts, "free": max(window - used, 0)} if window else dict(parts)
-    whole = sum(shown.values()) or 1
-    name_width = max(map(len, shown))
-    rows = [
-        f"{name:<{name_width}}  {_bar(tokens / whole)}  {tokens:>9,}  {share(tokens / whole):>4}"
-        for name, tokens in shown.items()
-    ]
-    return [f"about {used:,} tokens in the next request (4 characters a token)", *rows]
-
-
-def _bar(share: float) -> str:
-    filled = math.ceil(share * _BAR_CELLS)
-    return "█" * filled + "░" * (_BAR_CELLS - filled)
+    shown = {**parts, "free": max(window - used, 0)} if window else parts
+    return Bars(f"about {used:,} tokens in the next request (4 characters a token)", shown)
 
 
 async def _copy(context: Context, _argument: str) -> None:
@@ -137,8 +173,7 @@ def describe_usage(usage: Usage) -> str:
     read = f"cache read {usage.cache_read_tokens:,}"
     if usage.cache_read_tokens:
         read += f" ({usage.cache_read_tokens / usage.prompt_tokens:.0%})"
-    known = usage.cost_microdollars is not None
-    cost = f"${(usage.cost_microdollars or 0) / 1_000_000:.4f}" if known else "cost unknown"
+    cost = "cost unknown" if usage.cost_microdollars is None else _cost(usage)
     return (
         f"input {usage.input_tokens:,} · {read} · "
         f"cache write {written:,} · output {usage.output_tokens:,} tokens · {cost}"

@@ -6,6 +6,7 @@ from typing import Final, get_args
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.repl.commands.spec import Command, Context, pick
+from agent_cli.repl.commands.views import show
 from agent_cli.repl.look import ThemeName
 from agent_cli.repl.permissions import Mode
 from agent_cli.terminal.narration import one_line
@@ -71,14 +72,12 @@ def _mode(context: Context, name: str) -> Awaitable[None] | None:
 
 def _permissions(context: Context, _argument: str) -> None:
     permissions = context.app.permissions
-    lines = [f"mode: {permissions.mode}, {_MODES[permissions.mode]}"]
-    lines += [
-        f"  {kind} {rule}" + (f"  ({rule.origin})" if rule.origin else "")
-        for kind, rule in permissions.rules()
-    ]
-    if len(lines) == 1:
-        lines.append("  no rules")
-    context.writer.aside("\n".join(lines))
+    from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415 - rich
+
+    context.writer.aside(f"mode: {permissions.mode}, {_MODES[permissions.mode]}")
+    columns = [Column("verdict"), Column("rule"), Column("set in", style="dim")]
+    rows = [(kind, str(rule), rule.origin) for kind, rule in permissions.rules()]
+    show(context, Table(columns, rows, empty="no rules"))
 
 
 def _theme(context: Context, name: str) -> Awaitable[None] | None:

@@ -6,8 +6,9 @@ import pytest
 
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.timeline import NO_USAGE, Usage
-from agent_cli.repl.commands.information import bars, describe_usage, usage_rows
+from agent_cli.repl.commands.information import UsageView, describe_usage, window_bars
 from agent_cli.repl.commands.registry import COMMANDS
+from agent_cli.terminal.views.console import text_of
 from tests.repl.conversation import converse, said
 
 LEVELS = "off, minimal, low, medium, high, xhigh"
@@ -221,16 +222,26 @@ def test_usage_is_told_by_model_and_with_what_no_reply_shows() -> None:
         for name, usage in (("a", small), ("a", small), ("b", large), ("", NO_USAGE))
     ]
 
-    shown = usage_rows(replies, small + small + large + Usage(7, 3))
+    shown = UsageView.of(replies, small + small + large + Usage(7, 3))
 
-    assert shown == [
+    assert shown.lines() == [
         "input 257 · cache read 600 (70%) · cache write 0 · output 28 tokens · $0.0020",
         "  a: input 200 · cache read 600 (75%) · cache write 0 · output 20 tokens · $0.0020",
         "  b: input 50 · cache read 0 · cache write 0 · output 5 tokens · $0.0000",
         "  of it 10 tokens for summaries, MCP servers' questions to the model,"
         " replies that broke off and what was gone back from",
     ]
-    assert usage_rows(replies[:2], small + small) == [
+    assert text_of(shown, width=80).splitlines() == [
+        "model   input   cache read   cached   cache write   output      cost",
+        "────────────────────────────────────────────────────────────────────",
+        "a         200          600      75%             0       20   $0.0020",
+        "b          50            0       0%             0        5   $0.0000",
+        "total     257          600      70%             0       28   $0.0020",
+        "",
+        "of it 10 tokens for summaries, MCP servers' questions to the model, replies that",
+        "broke off and what was gone back from",
+    ]
+    assert UsageView.of(replies[:2], small + small).lines() == [
         "input 200 · cache read 600 (75%) · cache write 0 · output 20 tokens · $0.0020"
     ]
 
@@ -274,7 +285,7 @@ def test_the_mode_and_the_rules_in_force_are_shown() -> None:
     """S4-26: a rule with where it stands."""
     assert said("/permissions", "/mode") == [
         "mode: ask, asks before every change",
-        "  deny read(.env)  (appsettings.toml:3)",
+        "deny  read(.env)  appsettings.toml:3",
         "mode: ask, asks before every change",
         "  ask: asks before every change",
         "  auto-edit: edits files of the workspace without asking",
@@ -285,15 +296,17 @@ def test_the_mode_and_the_rules_in_force_are_shown() -> None:
 
 def test_the_window_is_shown_by_what_fills_it() -> None:
     """Each part has its share of the whole window; nothing is divided by zero."""
-    shown = bars({"tools": 2_500, "messages": 0}, window=10_000)
+    shown = window_bars({"tools": 2_500, "messages": 0}, window=10_000)
 
-    assert shown == [
-        "about 2,500 tokens in the next request (4 characters a token)",
-        f"tools     {'█' * 8}{'░' * 22}      2,500   25%",
-        f"messages  {'░' * 30}          0    0%",
-        f"free      {'█' * 23}{'░' * 7}      7,500   75%",
+    heading, *bars = text_of(shown, width=80).splitlines()
+    assert heading == "about 2,500 tokens in the next request (4 characters a token)"
+    assert [(bar.split()[0], bar.split()[-2:]) for bar in bars] == [
+        ("tools", ["2,500", "25%"]),
+        ("messages", ["0", "0%"]),
+        ("free", ["7,500", "75%"]),
     ]
-    assert len(bars({"tools": 0}, window=0)) == 2
+    assert shown.lines()[1:] == ["tools  2,500  25%", "messages  0  0%", "free  7,500  75%"]
+    assert len(window_bars({"tools": 0}, window=0).lines()) == 2
     assert said("/context")[0] == ("about 8,000 tokens in the next request (4 characters a token)")
 
 

@@ -1,0 +1,126 @@
+"""Views: what a terminal is shown, and that a pipe gets the same, one record a line."""
+
+import os
+import pty
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from agent_cli.terminal.views.bars import Bars
+from agent_cli.terminal.views.console import View, show, text_of
+from agent_cli.terminal.views.facts import Fact, Facts
+from agent_cli.terminal.views.markdown import Page
+from agent_cli.terminal.views.progress import tracked
+from agent_cli.terminal.views.stack import Note, Stack
+from agent_cli.terminal.views.syntax import Source
+from agent_cli.terminal.views.table import Column, Table
+from agent_cli.terminal.views.tree import Tree
+
+HOSTILE = "[bold]a[/bold] \x1b[31mred\x1b]0;title\x07"
+PEOPLE = Table([Column("name", whole=True), Column("age", right=True)], [("Ann", "7"), ("Bo", "")])
+
+
+def on_terminal(view: View) -> str:
+    """Return what *view* writes to a terminal."""
+    main, side = pty.openpty()
+    with os.fdopen(side, "w") as stream:
+        show(view, stream)
+    written = os.read(main, 65_536).decode()
+    os.close(main)
+    return written
+
+
+def test_a_table_is_drawn_in_columns_and_piped_as_lines() -> None:
+    assert text_of(PEOPLE, width=40).splitlines() == [
+        "name   age",
+        "──────────",
+        "Ann      7",
+        "Bo",
+    ]
+    assert PEOPLE.lines() == ["Ann  7", "Bo  -"]
+
+
+def test_an_empty_table_says_so() -> None:
+    empty = Table([Column("name")], [], empty="no people")
+
+    assert (text_of(empty, width=40), empty.lines()) == ("no people", ["no people"])
+
+
+def test_long_cells_fold_inside_their_column() -> None:
+    """On 20 cells nothing is lost and no row is wider."""
+    table = Table([Column("id", whole=True), Column("text")], [("0123456789", "word " * 10)])
+
+    drawn = text_of(table, width=20)
+
+    assert max(map(len, drawn.splitlines())) <= 20
+    assert drawn.count("word") == 10
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda text: Table([Column("a")], [(text,)]),
+        lambda text: Bars(text, {text: 1}),
+        lambda text: Facts([Fact("a", text)]),
+        lambda text: Page(text),
+        lambda text: Source(text, "toml"),
+        lambda text: Tree(text, [Tree(text)]),
+        lambda text: Stack([Note(text)]),
+    ],
+)
+def test_a_strangers_text_draws_nothing(make: Callable[[str], View]) -> None:
+    """Neither its escape sequences nor rich's markup act, in any view."""
+    drawn = on_terminal(make(HOSTILE))
+
+    assert "\x1b]0" not in drawn
+    assert "\x1b[31mred" not in drawn
+    assert "[bold]" in drawn.replace("\x1b[0m", "") or "bold" in drawn
+
+
+def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NO_COLOR, a pipe and a dumb terminal get none."""
+    view = Facts([Fact("verdict", "deny", "bold red")])
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[1;31mdeny" in on_terminal(view)
+
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "31m" not in on_terminal(view)
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "dumb")
+    assert "\x1b" not in on_terminal(view)
+    piped = StringIO()
+    show(view, piped)
+    assert piped.getvalue() == "verdict: deny\n"
+
+
+def test_bars_share_a_whole() -> None:
+    bars = Bars("used", {"tools": 1, "messages": 999})
+
+    assert bars.lines() == ["used", "tools  1  <1%", "messages  999  100%"]
+    assert text_of(bars, width=80).splitlines()[2].endswith("999  100%")
+
+
+def test_markdown_is_rendered_and_piped_as_written() -> None:
+    page = Page("# Title\n\nsome **bold** text\n", plain="plain")
+
+    assert "Title" in text_of(page, width=40)
+    assert "**" not in text_of(page, width=40)
+    assert page.lines() == ["plain"]
+
+
+def test_a_tree_is_indented_on_a_pipe() -> None:
+    tree = Tree("root", [Tree("branch", [Tree("leaf")])])
+
+    assert tree.lines() == ["root", "  branch", "    leaf"]
+    assert text_of(tree, width=40).splitlines()[2].strip("│└─ ") == "leaf"
+
+
+def test_work_on_a_pipe_shows_no_progress(tmp_path: Path) -> None:
+    target = tmp_path / "err"
+    with target.open("w") as stream:
+        assert list(tracked(range(3), "checking", total=3, stream=stream)) == [0, 1, 2]
+
+    assert target.read_text() == ""
