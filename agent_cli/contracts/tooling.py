@@ -110,7 +110,8 @@ def _no_output(_output: "FileOutput | WidgetOutput") -> None:
 class ToolContext:
     """A call's connection to the run. Calling it streams an update: `on_update("12 of 40 files")`.
 
-    `state` is shared between tools and plugins and is persisted; `services` are whatever the
+    `state` is shared between tools and plugins and is persisted; a write to a key that a call
+    beside this one changed since it was read raises `ToolError`. `services` are whatever the
     program registered. `add_output` records a file or widget right behind the call's own entry;
     one without an id gets one there.
     """

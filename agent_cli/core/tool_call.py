@@ -19,6 +19,7 @@ from agent_cli.contracts.timeline import (
     text_block,
 )
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
+from agent_cli.core.call_state import CallState
 from agent_cli.core.deadline import Bounded, Overran
 from agent_cli.core.loop_config import settled
 from agent_cli.core.preflight import announced
@@ -121,7 +122,7 @@ class ToolCallRun:
             self._call.tool_call_id,
             self._call.name,
             config.user_id,
-            config.state,
+            CallState(config.state),
             config.services,
             self._update,
             self._attach,

@@ -33,8 +33,9 @@ S = TypeVar("S", bound=BaseModel)
 class PluginState(Generic[S]):
     """The state a plugin owns: typed, checked at every write, kept in the conversation's record.
 
-    In `prepare` and in tools alike: `NOTES.read(ctx.state)`, `NOTES.write(ctx.state, notes)`. A
-    tool that writes state is not `parallel_safe`: then writes happen in call order.
+    In `prepare` and in tools alike: `NOTES.read(ctx.state)`, `NOTES.write(ctx.state, notes)`. Of
+    calls beside each other the changes to different keys are kept, and a second change to the same
+    key is an error; a tool whose calls must not meet sets `parallel_safe=False`.
 
     Attributes:
         plugin: The plugin's name.

@@ -1,0 +1,201 @@
+"""Tools that run beside each other write to one state without undoing each other's work."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import ToolContext
+from agent_cli.core.call_state import CallState
+from agent_cli.core.loop_config import LoopConfig
+from tests.fakes import LIMIT_S, calls, does, says, scripted_agent, texts, tool, tool_use
+
+
+def written(
+    start: Json, *changes: Callable[[dict[str, Json]], object], name: str = "s"
+) -> dict[str, Json]:
+    """Let as many calls as there are *changes* read first and write afterwards."""
+    shared: dict[str, Json] = {} if start is None else {name: start}
+    views = [CallState(shared) for _ in changes]
+    values = []
+    for view in views:
+        value = view.get(name, {})
+        assert isinstance(value, dict)
+        values.append({**value})
+    for view, value, change in zip(views, values, changes, strict=True):
+        change(value)
+        view[name] = value
+    return shared
+
+
+@pytest.mark.parametrize("start", [None, {}, {"kept": 1}])
+def test_different_keys_of_one_value_are_both_kept(start: Json) -> None:
+    """C24: the second write used to bring back the first one's old values."""
+    shared = written(start, lambda v: v.update(a=1), lambda v: v.update(b={"x": 2}))
+
+    assert shared == {"s": {**(start or {}), "a": 1, "b": {"x": 2}}}  # type: ignore[dict-item]
+
+
+def test_keys_below_keys_are_merged_too() -> None:
+    """C24: however deep the difference is."""
+    shared = written(
+        {"deep": {"a": 1, "b": 1, "c": 1}},
+        lambda v: v.update(deep={"a": 2, "b": 1, "c": 1}),
+        lambda v: v.update(deep={"a": 1, "b": 3}),
+    )
+
+    assert shared == {"s": {"deep": {"a": 2, "b": 3}}}
+
+
+def test_appended_items_are_all_kept_in_the_order_of_the_writes() -> None:
+    """C24: what most tools do with a list."""
+    shared = written(
+        {"lines": ["x"]},
+        lambda v: v.update(lines=["x", "a"]),
+        lambda v: v.update(lines=["x", "b", "c"]),
+        lambda v: v.update(lines=["x", "a"]),
+    )
+
+    assert shared == {"s": {"lines": ["x", "a", "b", "c", "a"]}}
+
+
+@pytest.mark.parametrize("value", [True, "done", None, {"a": 1}, ["a"]])
+def test_the_same_change_twice_is_no_conflict(value: Json) -> None:
+    """A flag that both set is set."""
+    shared = written({"n": False}, lambda v: v.update(n=value), lambda v: v.update(n=value))
+
+    assert shared == {"s": {"n": value}}
+
+
+@pytest.mark.parametrize(
+    ("start", "first", "second", "path"),
+    [
+        ({"n": 1}, {"n": 2}, {"n": 3}, "s.n"),
+        ({"n": 1}, {"n": 2}, {"n": 2}, "s.n"),
+        ({"n": 1}, {}, {"n": 3}, "s.n"),
+        ({"n": 1}, {"n": 2}, {}, "s.n"),
+        ({"n": [1]}, {"n": []}, {"n": [1, 2]}, "s.n"),
+        ({"n": [1]}, {"n": [1, 3]}, {"n": []}, "s.n"),
+        ({"n": {"m": 1}}, {"n": 2}, {"n": {"m": 3}}, "s.n"),
+        ({}, {"n": {"m": 1}}, {"n": {"m": 2}}, "s.n.m"),
+        ({}, {"n": 1}, {"n": [2]}, "s.n"),
+    ],
+)
+def test_a_key_that_another_call_changed_is_not_overwritten(
+    start: Json, first: dict[str, Json], second: dict[str, Json], path: str
+) -> None:
+    """C24: what was lost without a word is an error that names the place."""
+
+    def put(value: dict[str, Json], new: dict[str, Json]) -> None:
+        value.clear()
+        value.update(new)
+
+    shared: dict[str, Json] = {"s": start}
+    one, two = CallState(shared), CallState(shared)
+    assert one["s"] == two["s"] == start
+    one["s"] = first
+
+    with pytest.raises(ToolError, match=rf"^The state '{path}' was changed by another call"):
+        two["s"] = second
+
+    assert shared == {"s": first}
+    assert two["s"] == first
+    two["s"] = second  # read again, it is this call's to change
+    assert shared == {"s": second}
+
+
+def test_a_value_that_was_not_read_is_written_as_it_is() -> None:
+    """C24: nothing was derived from an older value, so nothing is undone by mistake."""
+    shared: dict[str, Json] = {"s": {"a": 1}}
+    one, two = CallState(shared), CallState(shared)
+
+    one["s"] = {"b": 2}
+    two["s"] = {"c": 3}
+
+    assert shared == {"s": {"c": 3}}
+
+
+def test_a_call_may_write_several_times_and_change_what_it_read_in_place() -> None:
+    """Its own earlier write is no stranger's."""
+    shared: dict[str, Json] = {"s": {"n": [1]}}
+    view = CallState(shared)
+    value = view["s"]
+    assert isinstance(value, dict) and isinstance(value["n"], list)
+
+    value["n"].append(2)
+    view["s"] = value
+    view["s"] = {"n": [1, 2, 3]}
+    view["s"] = {"n": []}
+
+    assert shared == {"s": {"n": []}}
+
+
+def test_a_view_is_the_mapping_it_stands_for() -> None:
+    """It reads, lists and deletes like the state itself."""
+    shared: dict[str, Json] = {"a": 1, "b": 2}
+    view = CallState(shared)
+    del view["a"]
+
+    assert (list(view), len(view), view.get("a"), "b" in view) == (["b"], 1, None, True)
+    with pytest.raises(KeyError):
+        del view["a"]
+    view["a"] = 3
+    assert shared == {"a": 3, "b": 2}
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+async def test_calls_that_run_beside_each_other_lose_no_update(steps: int) -> None:
+    """C24: each reads, works for a while and writes; all of it is there in the end."""
+    together = asyncio.Barrier(3)
+
+    async def note(on_update: ToolContext) -> str:
+        found = on_update.state.get("notes", {})
+        assert isinstance(found, dict)
+        await together.wait()
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        on_update.state["notes"] = {**found, on_update.tool_call_id: "seen"}
+        return "noted"
+
+    options = LoopConfig(state={"notes": {"old": "kept"}})
+    uses = [tool_use("note", {}, f"t{n}") for n in range(3)]
+    agent, _, _ = scripted_agent(
+        calls(*uses), says("ok"), tools=[tool("note", does(note))], options=options
+    )
+
+    await asyncio.wait_for(agent.prompt("go"), LIMIT_S)
+
+    assert options.state == {"notes": {"old": "kept", "t0": "seen", "t1": "seen", "t2": "seen"}}
+
+
+async def test_a_counter_that_two_calls_raise_at_once_is_not_miscounted() -> None:
+    """C24: the second one is told to call again, which it can."""
+    together = asyncio.Barrier(2)
+
+    async def count(on_update: ToolContext) -> str:
+        before = on_update.state.get("n", 0)
+        assert isinstance(before, int)
+        if before == 0:
+            await together.wait()
+        on_update.state["n"] = before + 1
+        return f"{before + 1}"
+
+    options = LoopConfig(state={"n": 0})
+    agent, _, _ = scripted_agent(
+        calls(tool_use("count", {}, "t1"), tool_use("count", {}, "t2")),
+        calls(tool_use("count", {}, "t3")),
+        says("ok"),
+        tools=[tool("count", does(count))],
+        options=options,
+    )
+
+    result = await asyncio.wait_for(agent.prompt("go"), LIMIT_S)
+
+    answers = texts(result.messages)
+    assert sorted([answers["t1"], answers["t2"]]) == [
+        "1",
+        "The state 'n' was changed by another call that ran beside this one. Call again.",
+    ]
+    assert (answers["t3"], options.state) == ("2", {"n": 2})
