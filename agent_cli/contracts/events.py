@@ -29,7 +29,7 @@ from agent_cli.contracts.tooling import ToolResult
 class AgentStart:
     """A run begins."""
 
-    type: ClassVar[str] = "agent_start"
+    type: ClassVar[Literal["agent_start"]] = "agent_start"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class AgentEnd:
     "waiting_for_approval". `error` is one sentence when it is "error".
     """
 
-    type: ClassVar[str] = "agent_end"
+    type: ClassVar[Literal["agent_end"]] = "agent_end"
     messages: tuple[Message, ...]
     stop_reason: str
     error: str | None = None
@@ -50,14 +50,14 @@ class AgentEnd:
 class TurnStart:
     """A turn begins: one reply and the tools it asks for."""
 
-    type: ClassVar[str] = "turn_start"
+    type: ClassVar[Literal["turn_start"]] = "turn_start"
 
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
     """A turn ended; `message` is None when no reply began."""
 
-    type: ClassVar[str] = "turn_end"
+    type: ClassVar[Literal["turn_end"]] = "turn_end"
     message: AssistantMessage | None
     tool_results: tuple[ToolResultMessage, ...]
 
@@ -66,7 +66,7 @@ class TurnEnd:
 class MessageStart:
     """A message enters the conversation; for a reply it is still empty."""
 
-    type: ClassVar[str] = "message_start"
+    type: ClassVar[Literal["message_start"]] = "message_start"
     message: Message
 
 
@@ -74,7 +74,7 @@ class MessageStart:
 class MessageUpdate:
     """A reply grew by `event`. `message` is built on access: holding the event costs nothing."""
 
-    type: ClassVar[str] = "message_update"
+    type: ClassVar[Literal["message_update"]] = "message_update"
     snapshot: Callable[[], AssistantMessage]
     event: StreamEvent
 
@@ -88,7 +88,7 @@ class MessageUpdate:
 class MessageEnd:
     """The message is complete, or its stop reason says why not."""
 
-    type: ClassVar[str] = "message_end"
+    type: ClassVar[Literal["message_end"]] = "message_end"
     message: Message
 
 
@@ -96,7 +96,7 @@ class MessageEnd:
 class ToolExecutionStart:
     """A call's turn has come; it may still wait for a free place."""
 
-    type: ClassVar[str] = "tool_execution_start"
+    type: ClassVar[Literal["tool_execution_start"]] = "tool_execution_start"
     tool_call_id: str
     tool_name: str
     args: Json
@@ -106,7 +106,7 @@ class ToolExecutionStart:
 class ToolExecutionUpdate:
     """A running tool streamed something to show."""
 
-    type: ClassVar[str] = "tool_execution_update"
+    type: ClassVar[Literal["tool_execution_update"]] = "tool_execution_update"
     tool_call_id: str
     tool_name: str
     partial_result: ToolResult
@@ -116,7 +116,7 @@ class ToolExecutionUpdate:
 class ToolExecutionEnd:
     """The call has its result, whichever way it went."""
 
-    type: ClassVar[str] = "tool_execution_end"
+    type: ClassVar[Literal["tool_execution_end"]] = "tool_execution_end"
     tool_call_id: str
     tool_name: str
     result: ToolResult
@@ -141,7 +141,7 @@ CoreEvent: TypeAlias = (
 class SessionOpened:
     """The conversation has a session on disk."""
 
-    type: ClassVar[str] = "app.session"
+    type: ClassVar[Literal["app.session"]] = "app.session"
     session_id: str
     path: str
     resumed: bool = False
@@ -151,7 +151,7 @@ class SessionOpened:
 class PromptStarted:
     """A prompt was added to the timeline: the live one, which grows by the outputs that follow."""
 
-    type: ClassVar[str] = "app.prompt_started"
+    type: ClassVar[Literal["app.prompt_started"]] = "app.prompt_started"
     prompt: Prompt
 
 
@@ -159,7 +159,7 @@ class PromptStarted:
 class PromptOutput:
     """An output was put at `index` of a prompt; `replaced` when one with its id stood there."""
 
-    type: ClassVar[str] = "app.prompt_output"
+    type: ClassVar[Literal["app.prompt_output"]] = "app.prompt_output"
     prompt_id: str
     index: int
     output: Output
@@ -170,7 +170,7 @@ class PromptOutput:
 class PromptStateChanged:
     """A prompt waits for an approval, or runs again."""
 
-    type: ClassVar[str] = "app.prompt_state"
+    type: ClassVar[Literal["app.prompt_state"]] = "app.prompt_state"
     prompt_id: str
     state: str
 
@@ -179,7 +179,7 @@ class PromptStateChanged:
 class PromptCompleted:
     """A prompt is done, once."""
 
-    type: ClassVar[str] = "app.prompt_completed"
+    type: ClassVar[Literal["app.prompt_completed"]] = "app.prompt_completed"
     prompt_id: str
 
 
@@ -187,7 +187,7 @@ class PromptCompleted:
 class StateChanged:
     """The phase of the run changed (phase.py)."""
 
-    type: ClassVar[str] = "app.state_changed"
+    type: ClassVar[Literal["app.state_changed"]] = "app.state_changed"
     before: str
     after: str
 
@@ -206,7 +206,7 @@ class ToolCall:
 class ToolCallsAnnounced:
     """All calls of a reply, before the first one starts."""
 
-    type: ClassVar[str] = "app.tool_calls_announced"
+    type: ClassVar[Literal["app.tool_calls_announced"]] = "app.tool_calls_announced"
     calls: tuple[ToolCall, ...]
 
 
@@ -214,7 +214,7 @@ class ToolCallsAnnounced:
 class ApprovalRequested:
     """A call waits for a person; the pause is already recorded."""
 
-    type: ClassVar[str] = "app.approval_requested"
+    type: ClassVar[Literal["app.approval_requested"]] = "app.approval_requested"
     call: ToolCall
 
 
@@ -222,7 +222,7 @@ class ApprovalRequested:
 class Retry:
     """A model call failed and is made again."""
 
-    type: ClassVar[str] = "app.retry"
+    type: ClassVar[Literal["app.retry"]] = "app.retry"
     attempt: int
     max_attempts: int
     wait_s: float
@@ -234,7 +234,7 @@ class Retry:
 class Compacted:
     """Older messages were replaced by a summary; token counts are estimates."""
 
-    type: ClassVar[str] = "app.compaction"
+    type: ClassVar[Literal["app.compaction"]] = "app.compaction"
     removed_messages: int
     tokens_before: int
     tokens_after: int
@@ -244,7 +244,7 @@ class Compacted:
 class UsageChanged:
     """What the last reply used, and the conversation so far."""
 
-    type: ClassVar[str] = "app.usage"
+    type: ClassVar[Literal["app.usage"]] = "app.usage"
     reply: Usage
     total: Usage
 
@@ -253,7 +253,7 @@ class UsageChanged:
 class Notice:
     """A sentence for the person at the terminal: level "info" or "warning"."""
 
-    type: ClassVar[str] = "app.notice"
+    type: ClassVar[Literal["app.notice"]] = "app.notice"
     level: Literal["info", "warning"]
     text: str
 
@@ -262,7 +262,7 @@ class Notice:
 class ErrorShown:
     """A failure, as one sentence for the person at the terminal."""
 
-    type: ClassVar[str] = "app.error"
+    type: ClassVar[Literal["app.error"]] = "app.error"
     text: str
 
 

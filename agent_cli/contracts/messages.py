@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from agent_cli.contracts.frozen import Frozen
 from agent_cli.contracts.timeline import NO_USAGE, Block, Json, Usage, text_block, text_of
@@ -31,7 +31,7 @@ def now_ms() -> int:
 class UserMessage(Frozen):
     """What the user said. `timestamp` is Unix ms and is never sent."""
 
-    role: ClassVar[str] = "user"
+    role: ClassVar[Literal["user"]] = "user"
     content: tuple[Block, ...]
     timestamp: int = field(default_factory=now_ms)
 
@@ -54,7 +54,7 @@ class AssistantMessage:
     that is not part of the history. `error` is one sentence when it failed.
     """
 
-    role: ClassVar[str] = "assistant"
+    role: ClassVar[Literal["assistant"]] = "assistant"
     content: tuple[Block, ...]
     stop_reason: str = "end_turn"
     usage: Usage = NO_USAGE
@@ -83,7 +83,7 @@ class AssistantMessage:
 class ToolResultMessage:
     """The answer to one tool call; `details` are for the screen and are never sent."""
 
-    role: ClassVar[str] = "toolResult"
+    role: ClassVar[Literal["toolResult"]] = "toolResult"
     tool_call_id: str
     tool_name: str
     content: tuple[Block, ...]

@@ -77,7 +77,7 @@ class Reply:
 class ReplyStart:
     """The first event of a reply."""
 
-    type: ClassVar[str] = "reply_start"
+    type: ClassVar[Literal["reply_start"]] = "reply_start"
     model: str = ""
 
 
@@ -85,7 +85,7 @@ class ReplyStart:
 class TextDelta:
     """The next piece of text of block *index*."""
 
-    type: ClassVar[str] = "text_delta"
+    type: ClassVar[Literal["text_delta"]] = "text_delta"
     index: int
     delta: str
 
@@ -94,7 +94,7 @@ class TextDelta:
 class ThinkingDelta:
     """The next piece of thinking of block *index*."""
 
-    type: ClassVar[str] = "thinking_delta"
+    type: ClassVar[Literal["thinking_delta"]] = "thinking_delta"
     index: int
     delta: str
 
@@ -103,7 +103,7 @@ class ThinkingDelta:
 class ToolCallStart:
     """The model begins a tool call in block *index*."""
 
-    type: ClassVar[str] = "toolcall_start"
+    type: ClassVar[Literal["toolcall_start"]] = "toolcall_start"
     index: int
     id: str
     name: str
@@ -113,7 +113,7 @@ class ToolCallStart:
 class ToolCallDelta:
     """The next piece of the call's arguments, as JSON text."""
 
-    type: ClassVar[str] = "toolcall_delta"
+    type: ClassVar[Literal["toolcall_delta"]] = "toolcall_delta"
     index: int
     delta: str
 
@@ -122,7 +122,7 @@ class ToolCallDelta:
 class BlockEnd(Frozen):
     """Block *index* is complete."""
 
-    type: ClassVar[str] = "block_end"
+    type: ClassVar[Literal["block_end"]] = "block_end"
     index: int
     block: Block
 
@@ -131,7 +131,7 @@ class BlockEnd(Frozen):
 class ReplyEnd:
     """The last event of a reply that completed."""
 
-    type: ClassVar[str] = "reply_end"
+    type: ClassVar[Literal["reply_end"]] = "reply_end"
     reply: Reply
 
 
@@ -142,7 +142,7 @@ class Retrying:
     `restarted` is True when a part of the reply had been streamed: all of it is void.
     """
 
-    type: ClassVar[str] = "retrying"
+    type: ClassVar[Literal["retrying"]] = "retrying"
     attempt: int
     max_attempts: int
     wait_s: float

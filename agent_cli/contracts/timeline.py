@@ -65,7 +65,7 @@ class Pending:
     that waits for a decision). `reason` is the sentence shown to the person who decides.
     """
 
-    state: ClassVar[str] = "pending"
+    state: ClassVar[Literal["pending"]] = "pending"
     why: Literal["queued", "approval", "deferred"] = "queued"
     reason: str = ""
 
@@ -74,7 +74,7 @@ class Pending:
 class Success(Frozen):
     """The tool ran; `details` are for the screen and never reach the model."""
 
-    state: ClassVar[str] = "success"
+    state: ClassVar[Literal["success"]] = "success"
     content: tuple[Block, ...]
     details: Json = None
 
@@ -83,7 +83,7 @@ class Success(Frozen):
 class Error(Frozen):
     """The call failed, was refused, skipped or cut off; the model reads why."""
 
-    state: ClassVar[str] = "error"
+    state: ClassVar[Literal["error"]] = "error"
     content: tuple[Block, ...]
     details: Json = None
 

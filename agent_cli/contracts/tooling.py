@@ -14,16 +14,18 @@ A tool is a value, not a class to inherit from:
     Tool(name="add", label="Add", description="Add two numbers", parameters=Add, execute=add)
 """
 
+import inspect
+import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.errors import AgentCliError, ToolError
 from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, text_block, text_of
 
 CALL_AGAIN: Final = " Correct it and call again."
@@ -150,16 +152,28 @@ Execute: TypeAlias = Callable[[str, Any, CancelToken, ToolContext], Awaitable[To
 RequireApproval: TypeAlias = Approval | Callable[[Any], Approval | Awaitable[Approval]]
 
 
+_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+def _is_async(execute: object) -> bool:
+    """Return whether calling *execute* gives something to await, as far as one can see."""
+    while isinstance(execute, partial):
+        execute = execute.func
+    if not inspect.isroutine(execute):
+        execute = getattr(execute, "__call__", None)  # noqa: B004 - the method, not whether
+    return inspect.iscoroutinefunction(execute)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
     """A tool: what the model reads, what the screen shows, what runs.
 
     Attributes:
-        name: `^[a-zA-Z0-9_-]{1,64}$`, unique in a run.
+        name: 1 to 64 ASCII letters, digits, "_" and "-", unique in a run.
         label: For people.
         parameters: A pydantic model, or a JSON schema of type "object".
-        execute: `(tool_call_id, params, cancel, on_update)`; a str is a text result; raise
-            `ToolError` to tell the model what to do instead.
+        execute: `(tool_call_id, params, cancel, on_update)`, an `async def`; a str is a text
+            result; raise `ToolError` to tell the model what to do instead.
         parallel_safe: False makes the call run alone, never beside another.
         changes: False for a tool that only reads; plan mode offers only these.
         timeout_s: Seconds this tool may take; None takes the run's limit, 0 sets none.
@@ -167,6 +181,9 @@ class Tool:
         reads: Files and folders it reads, absolute; it runs after earlier calls that write there.
         writes: Files it will write, absolute; it runs after earlier calls that touch them.
         summary: A call in a few words for the screen, e.g. the path or the command.
+
+    Raises:
+        AgentCliError: The API would refuse the name, or `execute` is no `async def`.
     """
 
     name: str
@@ -181,6 +198,14 @@ class Tool:
     reads: Callable[[Any], Sequence[str]] = lambda _params: ()
     writes: Callable[[Any], Sequence[str]] = lambda _params: ()
     summary: Callable[[Any], str] = lambda _params: ""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise AgentCliError(
+                f"a tool cannot be named {self.name!r}: use 1 to 64 ASCII letters, digits, _ and -"
+            )
+        if not _is_async(self.execute):
+            raise AgentCliError(f"execute of the tool {self.name!r} must be an async def")
 
     @property
     def spec(self) -> ToolSpec:

@@ -1,10 +1,12 @@
 """What a tool shows to whom, and how its input is checked."""
 
+from functools import partial
+
 import pytest
 from pydantic import BaseModel, Field
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.errors import AgentCliError, ToolError
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import (
     Tool,
@@ -14,6 +16,7 @@ from agent_cli.contracts.tooling import (
     check_input,
     input_schema,
 )
+from tests.fakes import returns
 
 
 class Move(BaseModel):
@@ -144,3 +147,64 @@ def test_only_the_first_faults_are_told() -> None:
         check_input(tool, {f"key{at}": "x" * 5000 for at in range(1000)})
 
     assert len(str(caught.value)) < 12_000
+
+
+class Counter:
+    """A tool's body that is an object."""
+
+    async def __call__(
+        self, tool_call_id: str, params: object, cancel: CancelToken, on_update: ToolContext
+    ) -> str:
+        return "1"
+
+    async def method(
+        self, tool_call_id: str, params: object, cancel: CancelToken, on_update: ToolContext
+    ) -> str:
+        return "2"
+
+
+def blocking(tool_call_id: str, params: object, cancel: CancelToken, on_update: ToolContext) -> str:
+    return "3"
+
+
+class Blocking:
+    def __call__(
+        self, tool_call_id: str, params: object, cancel: CancelToken, on_update: ToolContext
+    ) -> str:
+        return "4"
+
+
+def named(name: str, execute: object = returns("ok")) -> Tool:
+    return Tool(
+        name=name,
+        label="L",
+        description="D",
+        parameters={"type": "object"},
+        execute=execute,  # type: ignore[arg-type]  # as an author without a type checker
+    )
+
+
+@pytest.mark.parametrize("name", ["", "t t", "é", "a.b", "t\n", "x" * 65])
+def test_a_name_the_api_would_refuse_is_refused_when_the_tool_is_made(name: str) -> None:
+    """S0-16: the request would fail for all tools; here the sentence says which and why."""
+    with pytest.raises(AgentCliError, match=r"a tool cannot be named '.*letters, digits, _ and -$"):
+        named(name)
+
+
+@pytest.mark.parametrize("name", ["t", "mcp__a-b__C_9", "x" * 64])
+def test_a_name_the_api_takes_is_taken(name: str) -> None:
+    assert named(name).spec.name == name
+
+
+@pytest.mark.parametrize("execute", [blocking, Blocking(), partial(blocking), None, "text"])
+def test_a_body_that_cannot_be_awaited_is_refused_when_the_tool_is_made(execute: object) -> None:
+    """S0-18: its first call would block the whole program, and then fail."""
+    with pytest.raises(AgentCliError, match=r"^execute of the tool 't' must be an async def$"):
+        named("t", execute)
+
+
+@pytest.mark.parametrize(
+    "execute", [returns("ok"), Counter(), Counter().method, partial(partial(returns("ok")))]
+)
+def test_any_kind_of_coroutine_function_is_a_body(execute: object) -> None:
+    assert named("t", execute).execute is execute
