@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from agent_cli.plugins.api import Plugin as Plugin
     from agent_cli.plugins.api import PluginContext as PluginContext
     from agent_cli.plugins.api import PluginState as PluginState
+    from agent_cli.providers.models import get_model as get_model
 
 _HOMES = {
     "Agent": "core.agent",
@@ -71,6 +72,7 @@ _HOMES = {
     "ProviderRegistry": "contracts.provider",
     "Reply": "contracts.provider",
     "StreamProcessor": "core.stream_processor",
+    "get_model": "providers.models",
     "image_block": "contracts.timeline",
     "Approval": "contracts.tooling",
     "Tool": "contracts.tooling",

@@ -2,16 +2,20 @@
 
 import re
 import tomllib
+from dataclasses import replace
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
+from typing import Final, overload
 
 from pydantic import BaseModel, ConfigDict
 
+from agent_cli.contracts.errors import ProviderNotFound
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Usage
 
+_PROVIDER: Final = "anthropic"
 DATED_ID = re.compile(r"-20\d{6}$")
 
 
@@ -83,6 +87,39 @@ def model_by_id(model_id: str) -> Model:
     )
 
 
+@overload
+def get_model(id: str, /) -> Model: ...
+@overload
+def get_model(provider: str, id: str, /) -> Model: ...
+def get_model(provider: str, id: str | None = None, /) -> Model:
+    """Return a model with what is known of it: `get_model("anthropic", "claude-haiku-5-5")`.
+
+    The provider may be left out. An unknown id gets careful defaults: what only some models accept
+    is not sent to it.
+
+    Raises:
+        ProviderNotFound: There is no such provider here.
+    """
+    if id is None:
+        provider, id = _PROVIDER, provider
+    if provider != _PROVIDER:
+        raise ProviderNotFound(f"no provider {provider!r}; there is: {_PROVIDER}")
+    return model_by_id(id)
+
+
+def with_known_facts(model: Model) -> Model:
+    """Return *model*; one that was made of its id alone gets what the table knows."""
+    if model.thinking or model.efforts:
+        return model
+    known = model_by_id(model.id)
+    return replace(
+        model,
+        thinking=known.thinking,
+        efforts=known.efforts,
+        binds_thinking=known.binds_thinking,
+    )
+
+
 def doubt_about(model_id: str) -> str:
     """Return a sentence about a model that is not in models.toml; "" about one that is."""
     if _facts(model_id):
@@ -90,7 +127,8 @@ def doubt_about(model_id: str) -> str:
     near = get_close_matches(model_id, model_table().models, n=1)
     meant = f" (did you mean {near[0]}?)" if near else ""
     return (
-        f"{model_id} is not among the models known here{meant}: the API decides, no cost is shown"
+        f"{model_id} is not among the models known here{meant}: no thinking level is sent,"
+        " no cost is shown, and the API decides about the rest"
     )
 
 

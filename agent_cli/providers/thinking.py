@@ -5,6 +5,7 @@ from typing import Literal
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.provider import Model, ModelRequest, ThinkingLevel
 from agent_cli.contracts.timeline import Json
+from agent_cli.providers.models import with_known_facts
 
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
 MIN_BUDGET_TOKENS = 1024
@@ -30,13 +31,15 @@ def thinking_parameters(request: ModelRequest, *, compat: bool) -> dict[str, Jso
     Raises:
         ModelError: The model cannot think at the level asked for.
     """
-    model, level = request.model, request.thinking_level
+    model, level = with_known_facts(request.model), request.thinking_level
     if level is None:
         known = "adaptive" in model.thinking and not compat
         return {"thinking": _adaptive(model, compat=compat)} if known else {}
     if level == "off":
         return _off(model)
-    if "adaptive" in model.thinking or not (model.thinking or compat):
+    if not (model.thinking or compat):
+        return {}  # an older model refuses what a newer one needs, and this one may be either
+    if "adaptive" in model.thinking:
         return _effort(model, level, compat=compat)
     return {"thinking": {"type": "enabled", "budget_tokens": _budget(request, level)}}
 

@@ -4,14 +4,17 @@ import re
 
 import pytest
 
+from agent_cli.contracts.errors import ProviderNotFound
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Usage
 from agent_cli.providers.models import (
     cost_microdollars,
     doubt_about,
+    get_model,
     model_by_id,
     model_table,
     prices_as_of,
+    with_known_facts,
 )
 
 MILLION = 1_000_000
@@ -77,3 +80,31 @@ def test_an_unknown_model_is_doubted_and_the_nearest_one_named() -> None:
         "claude-opuss is not among the models known here (did you mean claude-opus"
     )
     assert "did you mean" not in doubt_about("somebody-elses")
+
+
+@pytest.mark.parametrize("id", ["claude-sonnet-5-5", "claude-haiku-4-5-20251001", "of-tomorrow"])
+def test_a_model_is_found_with_and_without_its_provider(id: str) -> None:
+    """S3-01: as the document's quick start asks for it; an id nobody knows works too."""
+    assert get_model("anthropic", id) == get_model(id) == model_by_id(id)
+
+
+def test_an_unknown_provider_is_named() -> None:
+    """S0-05, C21: with the one there is."""
+    with pytest.raises(ProviderNotFound, match=r"^no provider 'openai'; there is: anthropic$"):
+        get_model("openai", "gpt")
+
+
+@pytest.mark.parametrize("id", ["claude-haiku-4-5", "claude-opus-5-5", "of-tomorrow"])
+def test_a_model_made_of_its_id_gets_the_facts_that_decide_what_is_sent(id: str) -> None:
+    """S3-09: `Model("claude-haiku-4-5")` was sent adaptive thinking and refused."""
+    found, table = with_known_facts(Model(id, context_window=7)), model_by_id(id)
+
+    assert (found.thinking, found.efforts) == (table.thinking, table.efforts)
+    assert (found.binds_thinking, found.context_window) == (table.binds_thinking, 7)
+
+
+def test_facts_that_were_given_are_kept() -> None:
+    """Who says what a model accepts knows better than the table."""
+    own = Model("claude-haiku-4-5", thinking=frozenset({"adaptive"}), efforts=frozenset({"low"}))
+
+    assert with_known_facts(own) == own

@@ -1,13 +1,14 @@
 """What is sent for a request, as the server received it."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.messages import AssistantMessage, ToolResultMessage, UserMessage
-from agent_cli.contracts.provider import ThinkingLevel
+from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.providers.models import model_by_id, model_table
@@ -132,7 +133,9 @@ LEVELS: list[tuple[str, ThinkingLevel | None, dict[str, Any] | str]] = [
     ("claude-haiku-4-5", "xhigh", {"thinking": {"type": "enabled", "budget_tokens": 31_999}}),
     ("somebody-elses", None, {}),
     ("somebody-elses", "off", {}),
-    ("somebody-elses", "high", {"thinking": ADAPTIVE, "output_config": {"effort": "high"}}),
+    ("somebody-elses", None, {}),
+    ("somebody-elses", "off", {}),
+    ("somebody-elses", "high", {}),
 ]
 
 
@@ -208,3 +211,12 @@ async def test_keys_keep_their_order_on_the_wire() -> None:
 
     written = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
     assert written.encode() in got.raw
+
+
+def test_a_model_made_of_its_id_alone_is_sent_what_it_accepts() -> None:
+    """S3-09: adaptive thinking and effort are refused by this one."""
+    asked = replace(request(thinking_level="low"), model=Model("claude-haiku-4-5"))
+
+    assert thinking_parameters(asked, compat=False) == {
+        "thinking": {"type": "enabled", "budget_tokens": 4096}
+    }
