@@ -117,7 +117,9 @@ def _fenced(opening: str) -> Both:
 
     # A fence has a line end before its last line, so it does not tell which of the two had one.
     return lambda old, new: (
-        (fence(old), fence(new)) if old.endswith("\n") == new.endswith("\n") or not new else None
+        (fence(old), fence(new))
+        if new != "\n" and (old.endswith("\n") == new.endswith("\n") or not new)
+        else None
     )
 
 
@@ -186,7 +188,7 @@ DISTORTIONS = (
     Distortion("straight quotes for curly", _both(_straight)),
     Distortion("dashes for hyphens", _both(lambda text: text.replace(" - ", " – "))),
     Distortion("hyphens for dashes", _both(lambda text: re.sub("[–—]", "-", text))),
-    Distortion("ellipsis for dots", _both(lambda text: text.replace("...", "…"))),
+    Distortion("ellipsis for dots", _both(lambda text: re.sub(r"(?<=\S)\.\.\.", "…", text))),
     Distortion("no-break spaces", _both(lambda text: text.replace(", ", ",\u00a0"))),
     Distortion("NFD", _both(lambda text: unicodedata.normalize("NFD", text))),
     Distortion("NFD, old alone", _old(lambda text: unicodedata.normalize("NFD", text))),

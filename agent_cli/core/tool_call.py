@@ -41,6 +41,7 @@ class ToolCallRun:
         self._turn = turn
         self._call = call
         self._work: Bounded[ToolResult] | None = None
+        self._last_words = ""
         self.is_running = False
         turn.emit(ToolExecutionStart(call.tool_call_id, call.name, call.input))
 
@@ -66,12 +67,15 @@ class ToolCallRun:
         self._turn.emit(ToolExecutionEnd(call.tool_call_id, call.name, result, result.is_error))
 
     def finish_stopped(self) -> None:
-        """Record that the call was interrupted, by steering or with the whole run."""
+        """Record that the call was interrupted, by steering or with the whole run.
+
+        A tool that was told to stop may say in a ToolError what it had done by then.
+        """
         config = self._turn.config
         steered = config.steering == "cancel_running" and not self._turn.cancel.cancelled
         if self.is_running:
             reason = _STOPPED_BY_STEERING if steered else _STOPPED_WITH_RUN
-            self.finish(ToolResult.error(reason))
+            self.finish(ToolResult.error(reason + self._last_words))
         else:
             self.finish(SKIPPED if steered else ToolResult.error(_NOT_RUN))
 
@@ -84,7 +88,7 @@ class ToolCallRun:
         except Overran:
             return ToolResult.error(
                 f"{name} took longer than {limit_s:g} s and was stopped."
-                " Do less in one call, or give it more time if it has a timeout."
+                " Do less in one call, or give it more time if it has a timeout." + self._last_words
             )
 
     async def _result(self, tool: Tool, params: object) -> ToolResult:
@@ -97,6 +101,7 @@ class ToolCallRun:
         try:
             result = await tool.execute(call.tool_call_id, params, turn.cancel, self._context())
         except ToolError as error:
+            self._last_words = f" {error}"
             return ToolResult.error(str(error))
         except asyncio.CancelledError:
             task = asyncio.current_task()

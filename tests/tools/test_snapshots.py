@@ -25,6 +25,7 @@ from agent_cli.contracts.tooling import ToolResult
 from agent_cli.core.conversation import Conversation
 from agent_cli_tools import Workspace, builtin_tools
 from agent_cli_tools.snapshots import Snapshots, TakenBack, contents
+from agent_cli_tools.stoppable import Claim
 from tests.tools.calling import Tools, until
 
 READS = ("cat", "ls")
@@ -499,7 +500,7 @@ def test_tools_without_a_keeper_work_as_before(tmp_path: Path) -> None:
     """A library's user need not keep anything."""
     workspace = Workspace(tmp_path)
 
-    workspace.write(tmp_path / "a", b"x", before=None)
+    workspace.write(tmp_path / "a", b"x", before=None, claim=Claim())
 
     assert (tmp_path / "a").read_bytes() == b"x"
     assert len(builtin_tools(workspace)) == 6

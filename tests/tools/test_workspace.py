@@ -134,12 +134,12 @@ def test_a_missing_file_is_answered_with_close_names(workspace: Workspace) -> No
 def test_only_what_was_seen_in_full_is_known(workspace: Workspace) -> None:
     path = workspace.root / "src" / "a.py"
 
-    assert not workspace.has_read(path)
-    workspace.remember(path, b"a")
+    assert not workspace.seen.once_whole(path)
+    workspace.seen.all_of(path, b"a")
 
-    assert workspace.has_read(path)
-    assert workspace.knows(path, b"a")
-    assert not workspace.knows(path, b"b")
+    assert workspace.seen.once_whole(path)
+    assert workspace.seen.knows(path, b"a")
+    assert not workspace.seen.knows(path, b"b")
 
 
 def test_spill_files_are_numbered_and_private(workspace: Workspace) -> None:

@@ -9,7 +9,7 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,13 @@ _TEMP_NAME = re.compile(r"\.agt-[0-9a-f]{16}")
 _STRAY_AFTER_S = 3600.0
 
 
-def write_atomic(path: Path, data: bytes, *, before: bytes | None) -> None:
+def _no_claim() -> None:
+    """Go on: nobody can stop this write."""
+
+
+def write_atomic(
+    path: Path, data: bytes, *, before: bytes | None, claim: Callable[[], None] = _no_claim
+) -> None:
     """Make *data* the content of the real path *path*, or leave everything as it is.
 
     The new content goes to a file beside it, which then takes its name with mode, owner and
@@ -36,13 +42,14 @@ def write_atomic(path: Path, data: bytes, *, before: bytes | None) -> None:
         path: Without symlinks, when it was judged; if there is one now, nothing is written.
         data: All of the content.
         before: The content this change was made for; None when there was no file.
+        claim: Called right before the change shows; what it raises prevents it.
 
     Raises:
         ToolError: The file changed in the meantime, the disk is full, or it may not be written.
     """
     try:
         with directory_at(path.parent, create=before is None) as place:
-            _Slot(place, path.name).replace(data, before)
+            _Slot(place, path.name).replace(data, before, claim)
     except OSError as error:
         raise failure(error, path) from error
 
@@ -54,17 +61,19 @@ class _Slot:
     place: int
     name: str
 
-    def replace(self, data: bytes, before: bytes | None) -> None:
+    def replace(self, data: bytes, before: bytes | None, claim: Callable[[], None]) -> None:
         with self._open_directory() as listing:
             _sweep_strays(listing)
             if before is not None and self._state().st_nlink > 1:
                 self._expect(before)
+                claim()
                 self._write_in_place(data, before)
                 return
             temporary = _Slot(self.place, f"{_TEMP_PREFIX}{secrets.token_hex(8)}")
             try:
                 temporary._write_new(data, like=self if before is not None else None)
                 self._expect(before)
+                claim()
                 os.replace(temporary.name, self.name, src_dir_fd=self.place, dst_dir_fd=self.place)
             except BaseException:
                 temporary._remove()

@@ -1,7 +1,7 @@
 """edit: replace texts in a file; every byte outside of them stays as it is."""
 
-import asyncio
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from pydantic import Field
@@ -12,6 +12,7 @@ from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli_tools.diffs import Diff, diff
 from agent_cli_tools.matching.edits import Edit, Edited, apply_edits
 from agent_cli_tools.parameters import Parameters
+from agent_cli_tools.stoppable import Claim, in_thread
 from agent_cli_tools.textio import decode, encode, looks_binary, read_to_change
 from agent_cli_tools.workspace import Workspace
 
@@ -45,7 +46,7 @@ def edit_tool(workspace: Workspace) -> Tool:
     async def execute(
         _call_id: str, params: EditParameters, _cancel: CancelToken, _on_update: ToolContext
     ) -> ToolResult:
-        return await asyncio.to_thread(_edit, workspace, params)
+        return await in_thread(partial(_edit, workspace, params))
 
     return Tool(
         name="edit",
@@ -58,25 +59,24 @@ def edit_tool(workspace: Workspace) -> Tool:
     )
 
 
-def _edit(workspace: Workspace, params: EditParameters) -> ToolResult:
+def _edit(workspace: Workspace, params: EditParameters, claim: Claim) -> ToolResult:
     path = workspace.resolve(params.path, to_write=True)
     shown = workspace.shown(path)
     raw = _read(workspace, path)
     wanted = _wanted(params.edits)
     before, encoding = decode(raw)
     edited = apply_edits(before, wanted)
-    known = workspace.knows(path, raw)
+    known = workspace.seen.knows(path, raw)
     notes = _notes(edited, skipped=len(params.edits) - len(wanted))
     if not known:
         _refuse_inexact(workspace, path, edited)
-        if workspace.has_read(path):
+        if workspace.seen.once_whole(path):
             notes.append("The file had changed since you read it; read it before the next change.")
     after = encode(edited.text, encoding)
     if after == raw:
         raise ToolError(f"{shown} already reads like that; the edits would change nothing.")
-    workspace.write(path, after, before=raw)
-    if known:
-        workspace.remember(path, after)
+    workspace.write(path, after, before=raw, claim=claim)
+    workspace.seen.changed(path, raw, after)
     changes = diff(before, edited.text)
     return ToolResult.of(
         " ".join([_summary(shown, len(wanted), changes), *notes]), changes.details(shown)
@@ -110,7 +110,9 @@ def _refuse_inexact(workspace: Workspace, path: Path, edited: Edited) -> None:
     if not any(edited.repairs):
         return
     why = (
-        "has changed since you read it" if workspace.has_read(path) else "was not read in full yet"
+        "has changed since you read it"
+        if workspace.seen.once_whole(path)
+        else "was not read in full yet"
     )
     raise ToolError(
         f"{workspace.shown(path)} {why}, and old does not match it exactly."

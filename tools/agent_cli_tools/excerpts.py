@@ -31,7 +31,7 @@ class Excerpt:
         first: Number of the first line; below zero when counted from an end too far to count to.
         total: Lines in the file, or in as much of it as was looked at.
         complete: Whether the whole file was looked at.
-        whole: Whether the lines are all of the file, none of them cut.
+        cut: Which of the lines were cut, counted from 0.
         endings: Lines with "\\n", "\\r\\n" and "" (the last one) as far as looked at.
         encoding: How the lines were decoded.
     """
@@ -40,7 +40,7 @@ class Excerpt:
     first: int
     total: int
     complete: bool
-    whole: bool
+    cut: frozenset[int]
     endings: dict[str, int]
     encoding: str
 
@@ -78,7 +78,7 @@ def _scanned(file: BinaryIO, size: int, *, offset: int, limit: int) -> Excerpt:
         first=first,
         total=total,
         complete=complete,
-        whole=complete and len(lines) == total and not any(_is_cut(line) for line in lines),
+        cut=frozenset(index for index, line in enumerate(lines) if _is_cut(line)),
         endings=endings,
         encoding=("utf-8-sig" if has_bom else "utf-8") if is_utf8 else "latin-1",
     )
@@ -123,7 +123,7 @@ def _far_tail(file: BinaryIO, size: int, *, count: int, limit: int) -> Excerpt:
         first=-len(kept),
         total=0,
         complete=False,
-        whole=False,
+        cut=frozenset(),
         endings={},
         encoding="utf-8",
     )

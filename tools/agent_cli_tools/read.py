@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 
 from pydantic import Field
@@ -16,7 +17,8 @@ from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli_tools.excerpts import Excerpt, excerpt
 from agent_cli_tools.fixed_paths import directory_at, names_in
 from agent_cli_tools.parameters import Parameters
-from agent_cli_tools.textio import failure, looks_binary, open_regular
+from agent_cli_tools.seen import Lines
+from agent_cli_tools.textio import CHANGED_BYTES_MAX, failure, looks_binary, open_regular
 from agent_cli_tools.workspace import Workspace
 
 LINES_MAX = 2_000
@@ -76,25 +78,33 @@ def _read(workspace: Workspace, params: ReadParameters) -> ToolResult:
         return _directory(workspace, path)
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
-        # What may be shown as a whole is read once, so that what is remembered is what was shown.
         start = file.read(RESULT_BYTES_MAX)
         media_type = image_type(start)
         if media_type:
             return _image(workspace, path, start + file.read(IMAGE_BYTES_MAX), media_type)
         if looks_binary(start):
             raise ToolError(_binary(workspace.shown(path), start, size))
-        is_small = size <= len(start)
+        # What can be changed is read once, so that what is remembered is what was shown.
+        raw = start + file.read() if size <= CHANGED_BYTES_MAX else None
+        size = size if raw is None else len(raw)
         file.seek(0)
         part = excerpt(
-            BytesIO(start) if is_small else file,
+            file if raw is None else BytesIO(raw),
             size,
             offset=params.offset or 1,
             limit=min(params.limit, LINES_MAX),
         )
     numbered = _numbered(part)
-    if is_small and part.whole and len(numbered) == len(part.lines):
-        workspace.remember(path, start)
+    if raw is not None:
+        workspace.seen.lines_of(path, raw, _seen(part, len(numbered)))
     return _text(workspace.shown(path), part, numbered, params.offset)
+
+
+def _seen(part: Excerpt, count: int) -> list[Lines]:
+    """Return the lines that were shown, without those that were cut."""
+    cut = sorted(index for index in part.cut if index < count)
+    ends = pairwise([-1, *cut, count])
+    return [(part.first + before, part.first + end - 1) for before, end in ends]
 
 
 def _numbered(part: Excerpt) -> list[str]:

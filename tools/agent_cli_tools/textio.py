@@ -16,7 +16,7 @@ Encoding: TypeAlias = Literal["utf-8", "utf-8-sig", "latin-1"]
 
 _BOM = b"\xef\xbb\xbf"
 _SNIFFED_BYTES = 8192
-_CHANGED_BYTES_MAX = 20_000_000
+CHANGED_BYTES_MAX = 20_000_000
 _WRITABLE = 0o222
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -63,7 +63,7 @@ def read_to_change(path: Path, shown: str) -> bytes:
     """
     if path.is_dir():
         raise ToolError(f"{shown} is a directory. Give the path of a file in it.")
-    raw = read_bytes(path, bytes_max=_CHANGED_BYTES_MAX)
+    raw = read_bytes(path, bytes_max=CHANGED_BYTES_MAX)
     if not path.stat().st_mode & _WRITABLE:
         raise ToolError(f"{shown} is read-only. Ask the user whether it may be changed.")
     return raw

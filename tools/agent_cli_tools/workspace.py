@@ -4,7 +4,6 @@ The one thing the tools share. It knows paths, not contents: nothing here decode
 """
 
 import contextlib
-import hashlib
 import os
 import unicodedata
 from collections.abc import Sequence
@@ -19,6 +18,8 @@ from agent_cli.sandbox.protected import why_protected
 from agent_cli.sandbox.token_files import holds_token
 from agent_cli_tools.atomic_write import write_atomic
 from agent_cli_tools.secret_files import is_linked_secret, is_secret
+from agent_cli_tools.seen import SeenFiles
+from agent_cli_tools.stoppable import Claim
 from agent_cli_tools.textio import failure
 
 # Invisible characters that reorder the text around them, so that a path reads as another one.
@@ -79,7 +80,7 @@ class Workspace:
         self._keeper = keeper
         self._spill_dir = spill_dir
         self._own_spill_dir: OwnFolder | None = None
-        self._read: dict[Path, str] = {}
+        self.seen = SeenFiles()
         self._running: list[LeftRunning] = []
 
     def resolve(self, given: str, *, to_write: bool = False) -> Path:
@@ -150,26 +151,14 @@ class Workspace:
         hint = f"Did you mean {names}?" if names else "Find it with glob."
         return ToolError(f"{self.shown(path)} does not exist. {hint}")
 
-    def write(self, path: Path, data: bytes, *, before: bytes | None) -> None:
+    def write(self, path: Path, data: bytes, *, before: bytes | None, claim: Claim) -> None:
         """Make *data* the content of the real path *path*; see `write_atomic`."""
         with self._keeper.writing(path, before, data) if self._keeper else nullcontext():
-            write_atomic(path, data, before=before)
+            write_atomic(path, data, before=before, claim=claim.take)
 
     def running(self, command: str) -> AbstractContextManager[None]:
         """Return what has to stand around a command that runs here."""
         return self._keeper.running(command) if self._keeper else nullcontext()
-
-    def remember(self, path: Path, raw: bytes) -> None:
-        """Note that the model has seen all of *path*, and that *raw* is what it held."""
-        self._read[path] = _digest(raw)
-
-    def has_read(self, path: Path) -> bool:
-        """Whether the model has seen all of *path*, perhaps as it was at another time."""
-        return path in self._read
-
-    def knows(self, path: Path, raw: bytes) -> bool:
-        """Whether *raw*, what *path* holds now, is what the model has seen there."""
-        return self._read.get(path) == _digest(raw)
 
     def open_spill(self) -> tuple[Path, BinaryIO]:
         """Create the next file for a full output, NNN.log, readable by the user only."""
@@ -234,10 +223,6 @@ def _holds_secrets(given: str) -> ToolError:
         f"{given} may hold secrets, so the tools do not touch it."
         " Ask the user for what you need to know from it."
     )
-
-
-def _digest(raw: bytes) -> str:
-    return hashlib.sha256(raw).hexdigest()
 
 
 def _refuse_hidden_characters(given: str) -> None:

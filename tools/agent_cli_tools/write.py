@@ -1,6 +1,6 @@
 """write: make a file, or replace all of one that the model has read."""
 
-import asyncio
+from functools import partial
 from pathlib import Path
 
 from agent_cli.contracts.cancel import CancelToken
@@ -8,6 +8,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli_tools.diffs import diff
 from agent_cli_tools.parameters import Parameters
+from agent_cli_tools.stoppable import Claim, in_thread
 from agent_cli_tools.textio import decode, encode, looks_binary, read_to_change
 from agent_cli_tools.workspace import Workspace
 
@@ -31,7 +32,7 @@ def write_tool(workspace: Workspace) -> Tool:
     async def execute(
         _call_id: str, params: WriteParameters, _cancel: CancelToken, _on_update: ToolContext
     ) -> ToolResult:
-        return await asyncio.to_thread(_write, workspace, params)
+        return await in_thread(partial(_write, workspace, params))
 
     return Tool(
         name="write",
@@ -44,7 +45,7 @@ def write_tool(workspace: Workspace) -> Tool:
     )
 
 
-def _write(workspace: Workspace, params: WriteParameters) -> ToolResult:
+def _write(workspace: Workspace, params: WriteParameters, claim: Claim) -> ToolResult:
     if len(params.content) > CONTENT_CHARS_MAX:
         raise ToolError(
             f"The content has more than {CONTENT_CHARS_MAX:,} characters. Write it in parts with"
@@ -58,8 +59,8 @@ def _write(workspace: Workspace, params: WriteParameters) -> ToolResult:
         before, encoding = decode(raw)
         content, note = _with_old_endings(params.content, before)
         data = encode(content, encoding)
-    workspace.write(path, data, before=raw)
-    workspace.remember(path, data)
+    workspace.write(path, data, before=raw, claim=claim)
+    workspace.seen.all_of(path, data)
     shown = workspace.shown(path)
     lines = len(params.content.splitlines())
     size = f"{_counted(lines, 'line')}, {_counted(len(data), 'byte')}"
@@ -82,9 +83,9 @@ def _old_content(workspace: Workspace, path: Path) -> bytes | None:
     if not path.exists():
         return None
     raw = read_to_change(path, shown)
-    if raw and not workspace.knows(path, raw):
+    if raw and not workspace.seen.knows(path, raw):
         why = "exists and was not read in full yet"
-        if workspace.has_read(path):
+        if workspace.seen.once_whole(path):
             why = "has changed since you read it"
         hint = "Delete it first, if that is meant." if looks_binary(raw) else "Read it first."
         raise ToolError(f"{shown} {why}, so it was not replaced. {hint}")

@@ -65,7 +65,7 @@ def _last(block: Block, count: int) -> Block:
     return block._replace(a_start=block.a_end - count, b_start=block.b_end - count)
 
 
-def common_start(a: Sequence[str], b: Sequence[str]) -> int:
+def common_start(a: Sequence[object], b: Sequence[object]) -> int:
     """Return how many items the two have in common at the start."""
     count = 0
     for one, other in zip(a, b, strict=False):

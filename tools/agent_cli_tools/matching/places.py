@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from agent_cli.contracts.errors import ToolError
+from agent_cli_tools.matching.alignment import common_start
 from agent_cli_tools.matching.endings import flatten
 from agent_cli_tools.matching.inside_indentation import inside_indentation
 from agent_cli_tools.matching.lines import Unclear
@@ -20,7 +21,7 @@ from agent_cli_tools.matching.mismatches import (
     repaired_everywhere,
     unclear,
 )
-from agent_cli_tools.matching.quotations import quotations
+from agent_cli_tools.matching.quotations import Quotation, quotations
 from agent_cli_tools.matching.repair import Repaired, repaired
 from agent_cli_tools.matching.source import Source, Span
 
@@ -68,19 +69,57 @@ def locate(source: Source, edit: Edit) -> Found:
         found = _with_crlf(source, edit)
         if found:
             return found
-    why = ""
     # A file of one line says nothing of its endings, so those of new stay.
     new = flatten(edit.new) if "\n" in source.original else edit.new
+    readings: list[Found] = []
+    why = ""
     for quotation in quotations(flatten(edit.old), new):
-        given = Edit(quotation.old, quotation.new, edit.all)
-        found = None if quotation.in_lines else _exact(source, given)
         try:
-            found = found or _by_lines(source, given)
+            found = _read(source, quotation, everywhere=edit.all)
         except _NotThere as error:
             why = why or str(error)
-        if found:
-            return replace(found, repairs=(*quotation.without, *found.repairs))
-    raise NoMatch(why or not_found(source.lines, flatten(edit.old)))
+        except NoMatch:
+            # With less around it, a text may have more places; an exact one would count.
+            if not readings or quotation.old in source.text:
+                raise
+        else:
+            if found and not found.repairs:
+                return found
+            readings += [found] if found else []
+    if not readings:
+        raise NoMatch(why or not_found(source.lines, flatten(edit.old)))
+    return _only_reading(source, readings)
+
+
+def _read(source: Source, quotation: Quotation, *, everywhere: bool) -> Found | None:
+    given = Edit(quotation.old, quotation.new, everywhere)
+    found = None if quotation.in_lines else _exact(source, given)
+    found = found or _by_lines(source, given)
+    return found and replace(found, repairs=(*quotation.without, *found.repairs))
+
+
+def _only_reading(source: Source, readings: list[Found]) -> Found:
+    """Return the reading that needed least, unless another one changes something else."""
+    fewest = min(readings, key=lambda found: len(found.repairs))
+    others = [found for found in readings if found.repairs[:1] != fewest.repairs[:1]]
+    changes = _changes(source, fewest)
+    if any(_changes(source, other) != changes for other in others):
+        first = source.original.count("\n", 0, fewest.spans[0].start)
+        raise NoMatch(unclear(source.lines, first, 1, "old can be read in two ways"))
+    return fewest
+
+
+def _changes(source: Source, found: Found) -> list[tuple[int, str, str]]:
+    """Return what changes, without what stays at both ends of each span."""
+    changes = []
+    for span in found.spans:
+        before = source.original[span.start : span.end]
+        head = common_start(before, span.new)
+        tail = common_start(before[head:][::-1], span.new[head:][::-1])
+        changes.append(
+            (span.start + head, before[head : len(before) - tail], span.new[head:][: -tail or None])
+        )
+    return changes
 
 
 def _with_crlf(source: Source, edit: Edit) -> Found | None:

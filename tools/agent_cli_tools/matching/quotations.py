@@ -75,9 +75,9 @@ def _numbered(given: Quotation) -> Iterator[Quotation]:
         if old.is_spaced:
             yield _without(given, "line numbers", old.unspaced, given.new, in_lines=True)
         return
+    yield _without(given, "line numbers", old.text, new.text, in_lines=True)
     if old.is_spaced and new.is_spaced:
         yield _without(given, "line numbers", old.unspaced, new.unspaced, in_lines=True)
-    yield _without(given, "line numbers", old.text, new.text, in_lines=True)
 
 
 @dataclass(frozen=True, slots=True)

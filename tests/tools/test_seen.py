@@ -1,0 +1,78 @@
+"""Reading in parts adds up; what changes behind the model's back does not."""
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_cli.contracts.timeline import Json
+from agent_cli_tools.seen import SeenFiles
+from tests.tools.calling import Tools
+
+A = Path("a")
+LINES = b"".join(b"line %d\n" % n for n in range(10))
+
+
+def test_parts_add_up_in_any_order() -> None:
+    seen = SeenFiles()
+
+    seen.lines_of(A, LINES, [(6, 10)])
+    seen.lines_of(A, LINES, [(0, 4)])
+    assert not seen.knows(A, LINES)
+    seen.lines_of(A, LINES, [(3, 7)])
+
+    assert seen.knows(A, LINES)
+
+
+def test_parts_of_two_contents_do_not() -> None:
+    seen = SeenFiles()
+
+    seen.lines_of(A, LINES, [(0, 5)])
+    seen.lines_of(A, LINES + b"more\n", [(5, 11)])
+
+    assert not seen.knows(A, LINES + b"more\n")
+    assert not seen.once_whole(A)
+
+
+@given(st.integers(0, 10), st.integers(0, 10), st.lists(st.just(b"new\n"), max_size=3))
+def test_an_edit_carries_over_what_was_seen(first: int, last: int, new: list[bytes]) -> None:
+    """The rest need not be read again, and what was not seen still has to be."""
+    old = LINES.splitlines(keepends=True)
+    first, last = sorted((first, last))
+    after = b"".join([*old[:first], *new, *old[last:]])
+    partly, wholly = SeenFiles(), SeenFiles()
+    partly.lines_of(A, LINES, [(0, 9)])
+    wholly.all_of(A, LINES)
+
+    partly.changed(A, LINES, after)
+    wholly.changed(A, LINES, after)
+
+    assert wholly.knows(A, after)
+    if last < 10:
+        assert not partly.knows(A, after)
+        partly.lines_of(A, after, [(after.count(b"\n") - 1, after.count(b"\n"))])
+        assert partly.knows(A, after)
+
+
+async def test_a_large_file_read_in_parts_may_be_repaired(tools: Tools) -> None:
+    """One of more than a result holds could never count as read."""
+    path = tools.file("large", "".join(f"line {n} {'x' * 40}\n" for n in range(2_500)))
+    edits: list[Json] = [{"old": "  line 7 " + "x" * 40, "new": "  line 7"}]
+
+    await tools.text("read", path="large")
+    assert "not read in full" in await tools.error("edit", path="large", edits=edits)
+    offset = 1
+    while "go on with" in (text := await tools.text("read", path="large", offset=offset)):
+        offset = int(text.rpartition("offset=")[2].split("]")[0].split(";")[0])
+    await tools.text("edit", path="large", edits=edits)
+
+    assert "\nline 7\n" in path.read_text()
+
+
+async def test_a_line_that_was_cut_was_not_seen(tools: Tools) -> None:
+    tools.file("a", "one\n" + "x" * 3_000 + "\ntwo\n")
+
+    await tools.text("read", path="a")
+
+    text = await tools.error("edit", path="a", edits=[{"old": "two ", "new": "2"}])
+    assert "was not read in full" in text

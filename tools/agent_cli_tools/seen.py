@@ -1,0 +1,110 @@
+"""Which lines of which files the model has seen, and of which content.
+
+Reading in parts adds up, as long as the file stays the same between them.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import TypeAlias
+
+from agent_cli_tools.matching.alignment import common_start
+
+Lines: TypeAlias = tuple[int, int]
+"""Numbers from the first, counted from 0, up to and without the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    """What was seen of one content; the ranges neither touch nor overlap."""
+
+    digest: str
+    count: int
+    ranges: tuple[Lines, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.count or self.ranges == ((0, self.count),)
+
+
+@dataclass(slots=True)
+class SeenFiles:
+    """What the model has seen, by path; and which files it once saw whole.
+
+    Several calls may read the same file at once, each in its thread.
+    """
+
+    _lock: Lock = field(default_factory=Lock)
+    _sights: dict[Path, _Sight] = field(default_factory=dict)
+    _whole: set[Path] = field(default_factory=set)
+
+    def all_of(self, path: Path, raw: bytes) -> None:
+        """Note that all of *path* was seen, with the content *raw*."""
+        self.lines_of(path, raw, [(0, _count(raw))])
+
+    def lines_of(self, path: Path, raw: bytes, seen: Iterable[Lines]) -> None:
+        """Note that the lines *seen* of *path* were seen, whose content is *raw*."""
+        digest, count = _digest(raw), _count(raw)
+        with self._lock:
+            earlier = self._sights.get(path)
+            ranges = earlier.ranges if earlier and earlier.digest == digest else ()
+            self._note(path, _Sight(digest, count, _joined([*ranges, *seen])))
+
+    def changed(self, path: Path, before: bytes, after: bytes) -> None:
+        """Carry what was seen of *path* over to *after*, which the model wrote into it."""
+        earlier = self._sights.get(path)
+        if earlier is None or earlier.digest != _digest(before):
+            return
+        old, new = _lines(before), _lines(after)
+        head = common_start(old, new)
+        tail = common_start(old[head:][::-1], new[head:][::-1])
+        old_end, new_end = len(old) - tail, len(new) - tail
+        moved = [(first, min(last, head)) for first, last in earlier.ranges if first < head]
+        moved += [
+            (max(first, old_end) + new_end - old_end, last + new_end - old_end)
+            for first, last in earlier.ranges
+            if last > old_end
+        ]
+        if any(first <= head and last >= old_end for first, last in earlier.ranges):
+            moved.append((head, new_end))
+        with self._lock:
+            self._note(path, _Sight(_digest(after), len(new), _joined(moved)))
+
+    def once_whole(self, path: Path) -> bool:
+        """Whether all of *path* was seen, perhaps with another content."""
+        return path in self._whole
+
+    def knows(self, path: Path, raw: bytes) -> bool:
+        """Whether all of *raw*, the content of *path*, was seen."""
+        sight = self._sights.get(path)
+        return sight is not None and sight.is_whole and sight.digest == _digest(raw)
+
+    def _note(self, path: Path, sight: _Sight) -> None:
+        self._sights[path] = sight
+        if sight.is_whole:
+            self._whole.add(path)
+
+
+def _joined(ranges: Sequence[Lines]) -> tuple[Lines, ...]:
+    joined: list[Lines] = []
+    for first, last in sorted(part for part in ranges if part[0] < part[1]):
+        if joined and first <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
+        else:
+            joined.append((first, last))
+    return tuple(joined)
+
+
+def _lines(raw: bytes) -> list[bytes]:
+    lines = raw.split(b"\n")
+    return lines if lines[-1] else lines[:-1]
+
+
+def _count(raw: bytes) -> int:
+    return raw.count(b"\n") + (not raw.endswith(b"\n") and bool(raw))
+
+
+def _digest(raw: bytes) -> str:
+    return hashlib.sha256(raw).hexdigest()
