@@ -72,6 +72,7 @@ class App:
         self._servers = self._new_servers(one_shot=one_shot)
         self._plugins = parts.plugins(startup, warn=self._warn, one_shot=one_shot)
         self._command_files = parts.command_files(startup)
+        self._why_kept_back = parts.why_kept_back(startup)
         self._sandbox = parts.sandbox(startup)
         self._builtin_tools = parts.tools(startup, self._workspace, self._sandbox)
         self._compaction = parts.compaction(startup, self._provider.stream)
@@ -192,6 +193,10 @@ class App:
     async def written_out(self, prompt: str) -> str:
         """Return what *prompt* says: a command's text where it begins with one somebody wrote."""
         return await written_out(prompt, self._command_files.commands())
+
+    def why_kept_back(self, path: Path) -> str:
+        """Return why the model may not read the file at *path*, or ""."""
+        return self._why_kept_back(path)
 
     def use_model(self, name: str) -> None:
         """Ask the model *name*, an alias or an id, from the next call on; warn of an unknown id."""

@@ -6,6 +6,7 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path, PurePath
 
+from agent_cli.app.kept_back import reason_to_keep_back
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.provider import StreamFn
@@ -28,13 +29,12 @@ from agent_cli.providers.connection import Connection
 from agent_cli.providers.models import model_by_id
 from agent_cli.providers.retry_policy import RetryPolicy
 from agent_cli.sandbox import PathRules, Policy, Sandbox, never
-from agent_cli.sandbox.token_files import holds_token
 from agent_cli.system import paths
 from agent_cli.system.programs import users_path
 from agent_cli.system.redaction import Redactor
 from agent_cli.trust.store import COMMAND_FOLDERS, SKILL_FOLDERS
 from agent_cli_tools import builtin_tools
-from agent_cli_tools.secret_files import is_other_name, is_secret
+from agent_cli_tools.secret_files import is_secret
 from agent_cli_tools.snapshots import Snapshots
 from agent_cli_tools.workspace import Keeper, Workspace
 
@@ -235,6 +235,11 @@ def sandbox(startup: StartupContext) -> Sandbox:
     return Sandbox(policy, mode=settings.mode, state_dir=paths.state_dir())
 
 
+def why_kept_back(startup: StartupContext) -> Callable[[PurePath], str]:
+    """Return what says why the model may not read a path unasked, or ""."""
+    return reason_to_keep_back(_rules(startup), _real(startup.workspace))
+
+
 def permissions(startup: StartupContext, sandbox: Sandbox) -> Permissions:
     """Return who decides about tool calls.
 
@@ -242,11 +247,7 @@ def permissions(startup: StartupContext, sandbox: Sandbox) -> Permissions:
         SettingsError: A permission rule cannot be read.
     """
     settings = startup.loaded.settings
-    rules, root = _rules(startup), _real(startup.workspace)
-
-    def is_kept_back(path: PurePath) -> bool:
-        is_private = is_secret(path) or is_other_name(path, root, Path.home()) or holds_token(path)
-        return is_private or rules.hides(path, root, kinds=("deny", "ask"))
+    rules, why = _rules(startup), why_kept_back(startup)
 
     def keep(allow: Sequence[str]) -> None:
         from agent_cli.settings.permissions_file import add_project_rules  # noqa: PLC0415 - rare
@@ -255,7 +256,7 @@ def permissions(startup: StartupContext, sandbox: Sandbox) -> Permissions:
 
     permissions_file = paths.permissions_file()
     return Permissions(
-        _place(startup, is_kept_back),
+        _place(startup, lambda path: bool(why(path))),
         rules=rules,
         mode=settings.permissions.mode,
         auto_allow=settings.sandbox.auto_allow,

@@ -1,19 +1,21 @@
-"""Images that go with a prompt: named in it with an @, or put into it by a front end.
+"""Files and images that go with a prompt: named in it with an @, or put into it by a front end.
 
-In the text each stands as a mark, `[image 1: pic.png 800×600]`, for the person and for the model.
+In the text an image stands as a mark, `[image 1: pic.png 800×600]`, for the person and the model.
 """
 
 import asyncio
 import re
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from agent_cli.attachments.files import attach, named_files, place
 from agent_cli.attachments.images import Image, fitted, is_image, read_image
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.timeline import Block
+from agent_cli.contracts.timeline import Block, text_of, typed_in
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.references import references
 from agent_cli.terminal.sanitize import reveal
@@ -21,6 +23,8 @@ from agent_cli.terminal.sanitize import reveal
 _NAME_CHARS_MAX: Final = 60
 # Making the largest image smaller takes a second or two.
 _FITTED_LIMIT_S: Final = 60
+# About 40,000 tokens.
+_TOTAL_CHARS_MAX: Final = 150_000
 # A colon stands in a resource of an MCP server.
 _FILE: Final = re.compile(
     r"[^:]+\.(?:png|jpe?g|gif|webp|svg|pdf|txt|md|rst|log|csv|jsonl?|toml|ya?ml|xml|ini|cfg|lock"
@@ -32,9 +36,23 @@ _FILE: Final = re.compile(
 class Attachments:
     """The images of a session, by the marks that stand for them; a mark is never used again."""
 
-    def __init__(self, folder: Path) -> None:
-        """*folder* is where relative paths begin."""
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        refusal: Callable[[Path], str] = lambda _path: "",
+        tell: Callable[[str], None] = lambda _sentence: None,
+    ) -> None:
+        """Attach nothing yet.
+
+        Args:
+            folder: Where relative paths begin.
+            refusal: Says why the model may not read a file, or "".
+            tell: Gets a sentence about each file that is named: what goes with the message.
+        """
         self._folder = folder
+        self._refusal = refusal
+        self._tell = tell
         self._fitting = ThreadPoolExecutor(1, "fit image")
         self._blocks: dict[str, Future[Block]] = {}
 
@@ -51,7 +69,7 @@ class Attachments:
         Raises:
             UsageError: It cannot be read or sent.
         """
-        found = self._place(path)
+        found = place(path, self._folder)
         return self.add(read_image(found), found.name) if is_image(found) else None
 
     def marked(self, text: str) -> str:
@@ -78,15 +96,22 @@ class Attachments:
         return [
             paths[-1]
             for paths in named.values()
-            if _FILE.fullmatch(paths[-1]) and not any(_exists(self._place(path)) for path in paths)
+            if _FILE.fullmatch(paths[-1])
+            and not any(_exists(place(path, self._folder)) for path in paths)
         ]
 
-    async def attached(self, message: UserMessage) -> UserMessage:
-        """Return *message* with the images whose marks stand in its text, before everything else.
+    async def attached(self, message: UserMessage, *, typed: str | None = None) -> UserMessage:
+        """Return *message* with the images and files it names, before everything else.
+
+        Args:
+            message: What is sent.
+            typed: Where files are named; None is the last text of *message*.
 
         Raises:
             UsageError: An image is damaged, or takes too long to be made smaller.
         """
+        typed = typed_in(message.content) if typed is None else typed
+        files = [block async for block in self._files(typed)]
         text = message.text
         marks = sorted((mark for mark in self._blocks if mark in text), key=text.index)
         images = []
@@ -99,23 +124,47 @@ class Attachments:
             raise UsageError(
                 f"an image is not ready after {_FITTED_LIMIT_S} s; send a smaller copy of it"
             ) from error
-        return replace(message, content=(*images, *message.content))
+        return replace(message, content=(*images, *files, *message.content))
 
-    def _place(self, path: str) -> Path:
-        try:
-            return self._folder / Path(path).expanduser()
-        except RuntimeError:  # no such user
-            return self._folder / path
+    async def _files(self, typed: str) -> AsyncIterator[Block]:
+        chars_left = _TOTAL_CHARS_MAX
+        for file in await asyncio.to_thread(named_files, typed, self._folder):
+            if chars_left <= 0:
+                self._tell(f"@{one_line(file.name)} not attached: the other files are long enough")
+                continue
+            attached = await asyncio.to_thread(attach, file, self._refusal)
+            self._tell(attached.sentence)
+            if attached.block:
+                chars_left -= len(text_of((attached.block,)))
+                yield attached.block
 
 
-async def with_images(text: str, folder: Path) -> UserMessage:
-    """Return the message of *text* with the images it names; relative paths begin in *folder*.
+async def with_attachments(
+    text: str,
+    folder: Path,
+    *,
+    data: str = "",
+    refusal: Callable[[Path], str] = lambda _path: "",
+    tell: Callable[[str], None] = lambda _sentence: None,
+) -> UserMessage:
+    """Return the message of *text* with the files and images it names.
+
+    Args:
+        text: The prompt.
+        folder: Where relative paths begin.
+        data: The part of *text* that was piped in: names in it are not looked for.
+        refusal, tell: As `Attachments` takes them.
 
     Raises:
-        UsageError: One of them cannot be read or sent.
+        UsageError: An image cannot be read or sent.
     """
-    attachments = Attachments(folder)
-    return await attachments.attached(UserMessage.of(attachments.marked(text)))
+    attachments = Attachments(folder, refusal=refusal, tell=tell)
+    if data and data not in text:  # a command has taken it apart
+        return UserMessage.of(text)
+    before, _, after = text.rpartition(data) if data else (text, "", "")
+    before, after = attachments.marked(before), attachments.marked(after)
+    message = UserMessage.of(f"{before}{data}{after}")
+    return await attachments.attached(message, typed=f"{before}\n{after}")
 
 
 def _fitted_block(image: Image) -> Block:

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final, Literal, Protocol, TextIO, TypeAlias
+from typing import Final, Literal, NamedTuple, Protocol, TextIO, TypeAlias
 
-from agent_cli.attachments.attachments import with_images
+from agent_cli.attachments.attachments import with_attachments
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, AgentCliError, SettingsError, UsageError
 from agent_cli.contracts.events import ErrorShown, Event, Notice, PromptOutput, UsageChanged
@@ -48,6 +48,10 @@ class Application(AbstractAsyncContextManager["Application"], Protocol):
     @property
     def session_id(self) -> str | None:
         """The session the run is recorded in, if any."""
+        ...
+
+    def why_kept_back(self, path: Path) -> str:
+        """Return why the model may not read the file at *path*, or ""."""
         ...
 
     async def written_out(self, prompt: str) -> str:
@@ -109,7 +113,14 @@ async def run(
     return await _HeadlessRun(output_format, color=color).run(task, build)
 
 
-def read_prompt(prompt: str, stdin: TextIO, warn: Callable[[str], None]) -> str:
+class Given(NamedTuple):
+    """The whole text of a prompt, and the part of it that was piped in."""
+
+    text: str
+    piped: str = ""
+
+
+def read_prompt(prompt: str, stdin: TextIO, warn: Callable[[str], None]) -> Given:
     """Return *prompt* with what is piped to *stdin*.
 
     A pipe that stays open and silent, as supervisors and CI leave it, is waited for only when all
@@ -128,7 +139,7 @@ def read_prompt(prompt: str, stdin: TextIO, warn: Callable[[str], None]) -> str:
     text = "\n\n".join(part.strip() for part in parts if part.strip())
     if not text:
         raise UsageError("there is no prompt: give one after -p, or pipe one in")
-    return text
+    return Given(text, piped.strip())
 
 
 class _HeadlessRun:
@@ -169,14 +180,20 @@ class _HeadlessRun:
             async with self._loading.scope():
                 if isinstance(task, str):
                     prompt = task
-                    task = await in_background(lambda: read_prompt(prompt, sys.stdin, self._warn))
+                    given = await in_background(lambda: read_prompt(prompt, sys.stdin, self._warn))
                 app = await in_background(build)
                 await stack.enter_async_context(app)
                 app.agent.subscribe(self._tell)
                 self._outcome.session_id = app.session_id
                 await stack.enter_async_context(self._bugs_logged())
                 if isinstance(task, str):
-                    message = await with_images(await app.written_out(task), Path.cwd())
+                    message = await with_attachments(
+                        await app.written_out(given.text),
+                        Path.cwd(),
+                        data=given.piped,
+                        refusal=app.why_kept_back,
+                        tell=lambda text: self._tell(Notice("info", text)),
+                    )
             # From here on nothing is awaited but runs: a signal in between would stop nothing.
             self._stop = app.agent.abort
             if isinstance(task, str):

@@ -17,7 +17,7 @@ from agent_cli.terminal.writer import OutputLines
 class LineWork:
     """Does what lines say, the same for every front end that has a person in front of it.
 
-    `attachments` are the pictures of the session.
+    `attachments` are the files and pictures of the session.
     """
 
     def __init__(
@@ -30,7 +30,11 @@ class LineWork:
         controls: Controls | None = None,
     ) -> None:
         """Do nothing yet; what commands may touch is described at `Context`."""
-        self.attachments = Attachments(app.workspace)
+        self.attachments = Attachments(
+            app.workspace,
+            refusal=app.why_kept_back,
+            tell=lambda text: lines.aside(text, "dim"),
+        )
         self._app = app
         self._lines = lines
         self._questions = questions

@@ -168,6 +168,10 @@ class Application(AbstractAsyncContextManager["Application"], Protocol):
         """
         ...
 
+    def why_kept_back(self, path: Path) -> str:
+        """Return why the model may not read the file at *path*, or ""."""
+        ...
+
     def use_model(self, name: str) -> None:
         """Ask the model *name*, an alias or an id, from the next call on.
 

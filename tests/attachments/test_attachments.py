@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image as Pillow
 
-from agent_cli.attachments.attachments import Attachments, with_images
+from agent_cli.attachments.attachments import Attachments, with_attachments
 from agent_cli.attachments.images import read_image
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import UserMessage
@@ -29,7 +29,7 @@ def picture() -> Path:
 
 async def test_an_image_named_in_a_prompt_goes_with_it(picture: Path) -> None:
     """S6: before the text, which has a mark in its place; what names no image is text."""
-    message = await with_images("what is @pic.png, @none.png and me@pic.png?", Path.cwd())
+    message = await with_attachments("what is @pic.png, @none.png and me@pic.png?", Path.cwd())
 
     text = "what is [image 1: pic.png 8×6], @none.png and me@pic.png?"
     assert message.content == (read_image(picture).block, text_block(text))
@@ -37,7 +37,7 @@ async def test_an_image_named_in_a_prompt_goes_with_it(picture: Path) -> None:
 
 async def test_names_with_spaces_are_quoted_and_absolute_ones_are_found(picture: Path) -> None:
     """As completion inserts them, in the order of the text."""
-    message = await with_images(f'@"my pic.png" or @{picture.absolute()}', Path.cwd())
+    message = await with_attachments(f'@"my pic.png" or @{picture.absolute()}', Path.cwd())
 
     assert message.text == "[image 1: my pic.png 8×6] or [image 2: pic.png 8×6]"
     assert [block["type"] for block in message.content] == ["image", "image", "text"]
@@ -45,7 +45,7 @@ async def test_names_with_spaces_are_quoted_and_absolute_ones_are_found(picture:
 
 async def test_a_prompt_without_images_is_its_text() -> None:
     """Nothing is added, and nothing read; there need not be a user of that name either."""
-    message = await with_images("look at @src/app.py, @~nobody/app.py", Path.cwd())
+    message = await with_attachments("look at @src/app.py, @~nobody/app.py", Path.cwd())
 
     assert message.content == (text_block("look at @src/app.py, @~nobody/app.py"),)
 
@@ -71,13 +71,13 @@ async def test_an_image_that_cannot_be_sent_is_an_error_not_text(
     Path("pic.png").write_bytes(b"\x89PNG\r\n\x1a\n")
 
     with pytest.raises(UsageError, match=r"pic\.png is damaged"):
-        await with_images("what is @pic.png", Path.cwd())
+        await with_attachments("what is @pic.png", Path.cwd())
 
 
 async def test_images_of_a_user_message_are_counted_and_sent(picture: Path) -> None:
     """S6: the estimate of the context and the request know them."""
     conversation = Conversation()
-    conversation.begin(await with_images("@pic.png", Path.cwd()))
+    conversation.begin(await with_attachments("@pic.png", Path.cwd()))
 
     assert IMAGE_TOKENS <= estimate_tokens(conversation.context()) < IMAGE_TOKENS + 20
     (sent,) = to_api([m for m in conversation.context() if isinstance(m, UserMessage)])

@@ -40,7 +40,7 @@ def answer(terminal: Terminal, word: str) -> None:
 def asked_and_ended(api: FakeMessagesApi, how: signal.Signals, *, term: str = "dumb") -> str:
     """Bring a session to its question, end the program there, and return the session's id."""
     with Terminal(AGENT_CLI, **environment(api, {"TERM": term})) as terminal:
-        terminal.until("MCP servers")
+        terminal.until("? or /help")
         terminal.send("make a file\r")
         terminal.until("allow?")
         terminal.child.kill(how)

@@ -61,7 +61,7 @@ def test_pictures_are_dropped_pasted_and_named(
         serve_in_thread(reply("Seen."), reply("Again.")) as api,
         Terminal(AGENT_CLI, **environment(api, {"PATH": path, "DISPLAY": ":1"})) as terminal,
     ):
-        terminal.until("MCP servers")
+        terminal.until("? or /help")
         terminal.send(PASTE.format(rf"{Path.cwd()}/My\ shot.png"))
         terminal.until("you> [image 1: My shot.png 8×6]")
         terminal.send(CTRL_V)
@@ -93,12 +93,12 @@ def test_a_draft_outlives_the_window_it_was_typed_in() -> None:
     """S6: also while a question stands in its place; the next session offers it with Arrow-up."""
     with serve_in_thread() as api:
         with Terminal(AGENT_CLI, **environment(api, {})) as terminal:
-            terminal.until("MCP servers")
+            terminal.until("? or /help")
             terminal.send(PASTE.format("one\n" * 50) + "not sent yet")
             terminal.until("[paste #1: 51 lines]not sent yet")
             terminal.child.kill(signal.SIGHUP)
             assert terminal.exit_code() == 128 + signal.SIGHUP
         with Terminal(AGENT_CLI, **environment(api, {})) as terminal:
-            terminal.until("MCP servers")
+            terminal.until("? or /help")
             terminal.send(UP)
             terminal.until("not sent yet")

@@ -83,7 +83,7 @@ def test_a_terminal_on_stdin_is_not_read() -> None:
 
     warnings: list[str] = []
 
-    assert read_prompt(" hello ", Keyboard(), warnings.append) == "hello"
+    assert read_prompt(" hello ", Keyboard(), warnings.append) == ("hello", "")
     with pytest.raises(UsageError, match="there is no prompt"):
         read_prompt("-", Keyboard(), warnings.append)
     assert warnings == []
@@ -96,7 +96,7 @@ def test_a_pipe_that_stays_silent_is_left_out(monkeypatch: pytest.MonkeyPatch) -
     reading, writing = os.pipe()
 
     with os.fdopen(reading) as silent:
-        assert read_prompt("hello", silent, warnings.append) == "hello"
+        assert read_prompt("hello", silent, warnings.append) == ("hello", "")
 
     os.close(writing)
     assert warnings == ["nothing came from stdin within 0.05 s; it is left out"]
@@ -222,6 +222,9 @@ class Program:
 
     def __init__(self) -> None:
         self.agent, self.model, _ = scripted_agent(says("hello"))
+
+    def why_kept_back(self, path: Path) -> str:
+        return ""
 
     async def written_out(self, prompt: str) -> str:
         return prompt

@@ -274,6 +274,9 @@ class Application:
         if not self.agent.conversation.uncompact():
             raise AgentCliError("nothing is left out")
 
+    def why_kept_back(self, path: Path) -> str:
+        return "it may hold secrets" if path.name == ".env" else ""
+
     def context_tokens(self) -> int:
         return sum(self.context_parts().values())
 

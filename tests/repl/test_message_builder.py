@@ -38,8 +38,7 @@ async def test_the_screen_goes_on_while_a_large_image_is_made_smaller(
 
 async def test_a_file_that_is_not_there_is_told_and_the_text_sent_as_it_is() -> None:
     """A slip of the fingers; what only looks like a name of a file is nobody's business."""
-    Path("there.py").write_text("")
-    said = "see @nosuch.png, @there.py. and @lib/gone.py; ask @ann to keep @pytest.fixture @a:b.md"
+    said = "see @nosuch.png, @a.b and @lib/gone.py; ask @ann to keep @pytest.fixture @a:b.md"
     told = io.StringIO()
 
     sent = await meant(

@@ -20,7 +20,7 @@ _KEYS: Final = (
     ("Ctrl-O, Ctrl-T", "show what was folded; show what the model thinks"),
     ("Ctrl-S, Ctrl-Q", "hold the display; let it go on"),
     ("Ctrl-R, Ctrl-G", "search what you sent; write in your editor"),
-    ("Tab, @", "complete a /command; name a file, or send a picture: @pic.png"),
+    ("Tab, @", "complete a /command; attach a file, or a picture: @pic.png"),
     ("Ctrl-V", "send the picture on the clipboard; a dropped file is sent too"),
     ("!cmd, !!cmd", "run a command: the model gets its output; or not"),
     ("/help NAME", "more about a command; /help all: a line about each"),

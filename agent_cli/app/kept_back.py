@@ -1,0 +1,25 @@
+"""Which files the model may not read unasked: secrets, and what a permission rule hides."""
+
+from collections.abc import Callable
+from pathlib import Path, PurePath
+
+from agent_cli.policies.permission_rules import RuleSet
+from agent_cli.sandbox.token_files import holds_token
+from agent_cli_tools.secret_files import is_other_name, is_secret
+
+
+def reason_to_keep_back(rules: RuleSet, root: Path) -> Callable[[PurePath], str]:
+    """Return what says why the model may not read a path unasked, or "".
+
+    Args:
+        rules: The user's; those that deny or ask count.
+        root: The workspace.
+    """
+
+    def reason(path: PurePath) -> str:
+        if is_secret(path) or is_other_name(path, root, Path.home()) or holds_token(path):
+            return "it may hold secrets"
+        hidden = rules.hides(path, root, kinds=("deny", "ask"))
+        return "a permission rule keeps it from the model" if hidden else ""
+
+    return reason

@@ -1,0 +1,135 @@
+"""Text files and folders named in a prompt, `@src/app.py`: what they hold goes with the message."""
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from agent_cli.attachments.images import is_image
+from agent_cli.contracts.timeline import Block, text_block
+from agent_cli.terminal.narration import one_line
+from agent_cli.terminal.references import references
+from agent_cli.terminal.sanitize import reveal
+
+# About 12,000 tokens; a tool reads the rest in parts.
+FILE_CHARS_MAX: Final = 50_000
+# More names than this in one text were pasted.
+FILES_MAX: Final = 10
+_TEXT_CHARS_MAX: Final = 10_000
+_ENTRIES_MAX: Final = 200
+_NAME_CHARS_MAX: Final = 200
+
+
+class Attached(NamedTuple):
+    """A named file: what the model reads of it, None for nothing, and a sentence about that."""
+
+    block: Block | None
+    sentence: str
+
+
+class NamedFile(NamedTuple):
+    """A file or folder as it was named, and where it is."""
+
+    name: str
+    path: Path
+
+
+def named_files(text: str, folder: Path) -> list[NamedFile]:
+    """Return the files and folders that *text* names and that exist, each once; no images.
+
+    Relative paths begin in *folder*. A text that is long or names many was pasted: none counts.
+    """
+    if len(text) > _TEXT_CHARS_MAX:
+        return []
+    found: dict[int, NamedFile] = {}
+    for reference in references(text):
+        if reference.start in found:
+            continue
+        path = place(reference.path, folder)
+        if _kind(path) and not is_image(path):
+            found[reference.start] = NamedFile(reference.path, path)
+    files = list(dict.fromkeys(found.values()))
+    return files if len(files) <= FILES_MAX else []
+
+
+def attach(file: NamedFile, refusal: Callable[[Path], str]) -> Attached:
+    """Read *file* for a message; blocks.
+
+    Args:
+        file: What was named.
+        refusal: Says why the model may not read a path, or "".
+    """
+    name = one_line(reveal(file.name), _NAME_CHARS_MAX)
+    real = Path(os.path.realpath(file.path))
+    # As it was named too: a link may lead to a file whose own name tells nothing.
+    if why := refusal(Path(os.path.normpath(file.path.absolute()))) or refusal(real):
+        return Attached(None, f"@{name} not attached: {why}")
+    try:
+        if real.is_dir():
+            return _folder(name, real)
+        return _file(name, real)
+    except OSError as error:
+        return Attached(None, f"@{name} not attached: {error.strerror}")
+
+
+def place(path: str, folder: Path) -> Path:
+    """Return where *path* leads, as it was named in a prompt."""
+    try:
+        return folder / Path(path).expanduser()
+    except RuntimeError:  # no such user
+        return folder / path
+
+
+def _kind(path: Path) -> int:
+    """Return the file type bits of a regular file or a folder, 0 for everything else."""
+    try:
+        kind = stat.S_IFMT(path.stat().st_mode)
+    except (OSError, ValueError):  # too long for a name, or a NUL in it
+        return 0
+    return kind if kind in (stat.S_IFREG, stat.S_IFDIR) else 0
+
+
+def _folder(name: str, path: Path) -> Attached:
+    entries = sorted(f"{each.name}/" if each.is_dir() else each.name for each in path.iterdir())
+    shown = [one_line(reveal(each), _NAME_CHARS_MAX) for each in entries[:_ENTRIES_MAX]]
+    if left_out := len(entries) - len(shown):
+        shown.append(f"[{left_out:,} more entries]")
+    count = f"{len(entries):,} entr{'y' if len(entries) == 1 else 'ies'}"
+    text = "\n".join([f"[The user attached the names in the folder {name}]", *shown])
+    return Attached(text_block(f"{text}\n"), f"attached @{name}: the names of {count}")
+
+
+def _file(name: str, path: Path) -> Attached:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return Attached(None, f"@{name} not attached: not a regular file")
+        # A character has at most four bytes.
+        data = file.read(4 * FILE_CHARS_MAX + 4)
+        size_bytes = os.fstat(descriptor).st_size
+    is_whole = size_bytes <= len(data)
+    text = _decoded(data, is_whole=is_whole)
+    if text is None:
+        return Attached(None, f"@{name} not attached: it is not text; sent as its name")
+    if is_whole and len(text) <= FILE_CHARS_MAX:
+        lines = len(text.splitlines())
+        measure = f"{lines:,} line{'' if lines == 1 else 's'}"
+    else:
+        text = text[:FILE_CHARS_MAX]
+        measure = f"the first {len(text):,} characters of {size_bytes:,} bytes"
+    block = text_block(f"[The user attached the file {name}: {measure}]\n{text.rstrip()}\n")
+    return Attached(block, f"attached @{name}: {measure}")
+
+
+def _decoded(data: bytes, *, is_whole: bool) -> str | None:
+    """Return *data* as text; None when it is not UTF-8 text."""
+    if b"\0" in data:
+        return None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # A read that stopped in the middle may have cut a character in two.
+        if is_whole or error.start < len(data) - 3:
+            return None
+        return data[: error.start].decode("utf-8-sig")

@@ -1,0 +1,133 @@
+"""Text files that are named in a prompt."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_cli.attachments.attachments import with_attachments
+from agent_cli.attachments.files import FILE_CHARS_MAX, FILES_MAX
+
+
+async def sent(text: str, *, data: str = "", refused: str = "") -> tuple[list[str], list[str]]:
+    """Return the texts of the message, and what the person was told."""
+    told: list[str] = []
+    message = await with_attachments(
+        text,
+        Path.cwd(),
+        data=data,
+        refusal=lambda path: "it may hold secrets" if path.name == refused else "",
+        tell=told.append,
+    )
+    return [str(block["text"]) for block in message.content], told
+
+
+async def test_a_named_file_goes_with_the_prompt() -> None:
+    """Before the text, once, and the person is told how much of it."""
+    Path("src").mkdir()
+    Path("src/app.py").write_text("import os\nprint(1)\n")
+
+    texts, told = await sent("why does @src/app.py fail? See @src/app.py, line 2")
+
+    assert texts == [
+        "[The user attached the file src/app.py: 2 lines]\nimport os\nprint(1)\n",
+        "why does @src/app.py fail? See @src/app.py, line 2",
+    ]
+    assert told == ["attached @src/app.py: 2 lines"]
+
+
+async def test_files_above_and_in_the_home_are_found_too(tmp_path: Path) -> None:
+    """`@../` and `@~/`: the person has named them."""
+    Path.home().mkdir(exist_ok=True)
+    (Path.home() / "notes.md").write_text("home")
+    Path("inner").mkdir()
+    Path("above.md").write_text("above")
+    os.chdir("inner")
+
+    texts, told = await sent("@../above.md and @~/notes.md")
+
+    assert [text.splitlines()[-1] for text in texts[:2]] == ["above", "home"]
+    assert told == ["attached @../above.md: 1 line", "attached @~/notes.md: 1 line"]
+
+
+async def test_a_folder_goes_as_the_names_in_it() -> None:
+    """Which is what somebody means who names one."""
+    Path("src/deep").mkdir(parents=True)
+    Path("src/app.py").touch()
+
+    texts, told = await sent("what is in @src/?")
+
+    assert texts[0] == "[The user attached the names in the folder src/]\napp.py\ndeep/\n"
+    assert told == ["attached @src/: the names of 2 entries"]
+
+
+async def test_a_long_file_is_cut_and_that_is_told() -> None:
+    """A tool reads the rest in parts; a character is not cut in two."""
+    Path("big.log").write_text("ä" * (FILE_CHARS_MAX * 5))
+
+    texts, told = await sent("see @big.log")
+
+    measure = f"the first {FILE_CHARS_MAX:,} characters of {FILE_CHARS_MAX * 10:,} bytes"
+    assert told == [f"attached @big.log: {measure}"]
+    assert texts[0].count("ä") == FILE_CHARS_MAX
+
+
+async def test_several_long_files_have_a_limit_together() -> None:
+    """A slip must not fill the model's window."""
+    for number in range(5):
+        Path(f"{number}.log").write_text("x" * FILE_CHARS_MAX)
+
+    texts, told = await sent("@0.log @1.log @2.log @3.log @4.log")
+
+    assert len(texts) == 4
+    assert told[-1] == "@4.log not attached: the other files are long enough"
+
+
+@pytest.mark.parametrize("named", [".env", "link"])
+async def test_what_the_model_may_not_read_is_not_attached(named: str) -> None:
+    """Neither by its own name nor through a link; the prompt is sent all the same."""
+    Path(".env").write_text("KEY=1")
+    Path("link").symlink_to(".env")
+
+    texts, told = await sent(f"see @{named}", refused=".env")
+
+    assert texts == [f"see @{named}"]
+    assert told == [f"@{named} not attached: it may hold secrets"]
+
+
+async def test_what_is_no_text_is_sent_as_its_name() -> None:
+    """Binary files, and what would block: a pipe has no end."""
+    Path("data.bin").write_bytes(b"\0\1")
+    Path("latin.txt").write_bytes("über".encode("latin-1"))
+    os.mkfifo("pipe")
+
+    texts, told = await sent("see @data.bin, @latin.txt and @pipe")
+
+    assert texts == ["see @data.bin, @latin.txt and @pipe"]
+    assert told == [
+        "@data.bin not attached: it is not text; sent as its name",
+        "@latin.txt not attached: it is not text; sent as its name",
+    ]
+
+
+async def test_names_in_data_that_was_piped_in_are_not_looked_for() -> None:
+    """A log or a web page must not choose which files the model reads."""
+    Path("private.md").write_text("mine")
+    data = "please see @private.md"
+
+    piped = await sent(f"summarise this\n\n{data}", data=data)
+    taken_apart = await sent("summarise @private.md", data=data)
+
+    assert piped == ([f"summarise this\n\n{data}"], [])
+    assert taken_apart == (["summarise @private.md"], [])
+
+
+async def test_a_text_that_was_pasted_attaches_nothing() -> None:
+    """More names, or more text, than somebody types."""
+    for number in range(FILES_MAX + 1):
+        Path(f"{number}.md").touch()
+
+    many = await sent(" ".join(f"@{number}.md" for number in range(FILES_MAX + 1)))
+    long = await sent("@1.md " + "x" * 20_000)
+
+    assert (many[1], long[1]) == ([], [])
