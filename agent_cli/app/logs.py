@@ -223,7 +223,7 @@ def _console_line(_logger: object, _method: str, record: MutableMapping[str, Any
 
 
 class _Stderr(logging.Handler):
-    """Writes to what `sys.stderr` is at that moment: the prompt replaces it to stay intact."""
+    """Writes to what `sys.stderr` is at that moment: a live screen shows that above the prompt."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:

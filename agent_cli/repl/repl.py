@@ -85,6 +85,7 @@ def has_screen() -> bool:
 
 
 async def _run_live(options: ReplOptions, build: "Callable[[], Application]", typed: str) -> int:
+    from agent_cli.repl.live.standard_error import lines_above  # noqa: PLC0415
     from agent_cli.repl.live.start import open_screen  # noqa: PLC0415
     from agent_cli.repl.live.startup_queue import LiveRepl, LiveShells, Waiting  # noqa: PLC0415
 
@@ -95,7 +96,8 @@ async def _run_live(options: ReplOptions, build: "Callable[[], Application]", ty
         lambda stop: screen.interrupt() if stop is KeyboardInterrupt else screen.leave()
     )
     shells = LiveShells(screen, waiting, options.look, stays=options.stays)
-    code = await _host(LiveRepl(screen), build, shells, interrupts, screen.leave)
+    with lines_above(lambda text: screen.notice(text, "warning")):
+        code = await _host(LiveRepl(screen), build, shells, interrupts, screen.leave)
     if shells.farewell:
         Writer(sys.stdout, sys.stderr, color=options.look.color).aside(shells.farewell, "dim")
     return code

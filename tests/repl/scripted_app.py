@@ -7,6 +7,7 @@ makes. `closed` appears when the program is left in order.
 import asyncio
 import json
 import os
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -459,6 +460,15 @@ async def phases(command: str) -> Stream:
     yield ReplyEnd(Reply("m", "model-1", (use,), "tool_use"))
 
 
+async def warns(what: str) -> Stream:
+    """Write to stderr from a thread, as a log sink may, while the model is waited for."""
+    yield ReplyStart()
+    await asyncio.to_thread(sys.stderr.write, f"warning: {what}\n")
+    await asyncio.to_thread(wait_for, "warned")
+    async for event in text("Warned."):
+        yield event
+
+
 async def forever(_rest: str) -> Stream:
     yield ReplyStart()
     yield TextDelta(0, "working on it")
@@ -510,6 +520,7 @@ REPLIES: dict[str, Callable[[str], Stream]] = {
     "document": document,
     "forever": forever,
     "phases": phases,
+    "warns": warns,
     "fail": fail,
     "boom": boom,
     "retry": retry,

@@ -105,10 +105,11 @@ class LiveShell:
             tasks.create_task(self._work())
 
     async def stop(self) -> None:
-        """End what runs and return when it has ended."""
+        """End what runs and return when that has ended and is shown."""
         self._lines.clear()
         self.interrupt()
         await self.wait_for_idle()
+        self.display.show_now()
 
     async def wait_for_idle(self) -> None:
         """Return when neither a run nor a command goes on."""

@@ -11,9 +11,11 @@ from agent_cli.repl.live.display_mode import Sequence
 from agent_cli.repl.live.paint import Paint, rows_of
 from agent_cli.repl.live.painter import Painter
 from agent_cli.repl.live.sentences import sentence_rows
+from agent_cli.repl.live.standard_error import copy_to_file
 from agent_cli.repl.live.thinking import Thinking
 from agent_cli.repl.live.view import View
 from agent_cli.system.logger import logger
+from agent_cli.terminal.narration import narrate
 from agent_cli.terminal.writer import Style
 
 _log = logger(__name__)
@@ -54,6 +56,8 @@ class Display:
     def __call__(self, event: Event) -> None:
         """Take note of *event*; it is shown with the next frame."""
         self._put(*self._thinking(event))
+        if (sentence := narrate(event)) and sentence.style in ("warning", "error"):
+            copy_to_file(sentence.text)
 
     def said(self, rows: list[str]) -> None:
         """Print what the person said, after everything that happened so far."""
@@ -78,7 +82,11 @@ class Display:
         """Print a blank row, unless there is one: what went on has ended."""
         self._put(Rows((), "gap"))
 
-    notice = aside
+    def notice(self, text: str, style: Style = "plain") -> None:
+        """Print lines that somebody should notice; warnings go to a stderr that is a file too."""
+        self.aside(text, style)
+        if style in ("warning", "error"):
+            copy_to_file(text)
 
     @property
     def is_paused(self) -> bool:

@@ -32,6 +32,7 @@ class Painter:
         self._wanted: tuple[str, ...] = ()
         self._finished: list[str] = []
         self._columns = 0
+        self._has_ended = False
         app.on_resize = self.repaint
 
     @property
@@ -43,6 +44,8 @@ class Painter:
         """Print *finished* for good, and below them *tail* until the next call."""
         self._finished += finished
         self._wanted = tuple(tail)
+        if self._has_ended:
+            self._write_out()
         if not self._app.can_draw:
             return
         shown = self._fitting(self._wanted)
@@ -63,6 +66,17 @@ class Painter:
     def drop_tail(self) -> None:
         """Take the tail away: another program gets the screen, or the session ends."""
         self.show((), ())
+
+    def end(self) -> None:
+        """Print finished rows below each other from now on: the prompt is gone for good."""
+        self._has_ended = True
+        self._write_out()
+
+    def _write_out(self) -> None:
+        rows, self._finished = self._finished, []
+        for row in rows:
+            self._output.write_raw(f"{row}\r\n")
+        self._output.flush()
 
     def repaint(self) -> None:
         """Draw tail and prompt again where they are; the terminal may have moved them."""

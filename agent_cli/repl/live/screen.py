@@ -24,6 +24,7 @@ from agent_cli.repl.live.output import FrameOutput
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.painter import Painter
 from agent_cli.repl.live.picker import Picker
+from agent_cli.repl.live.standard_error import copy_to_file
 from agent_cli.repl.live.toolkit_app import LiveApplication
 from agent_cli.terminal.sanitize import clean
 from agent_cli.terminal.writer import Style
@@ -112,6 +113,7 @@ class LiveScreen:
             self.draft.keep(question.draft if question and question.open else typed)
             self.asking.end(EOFError())
             self._output.leave_as_found()
+            self.painter.end()
 
     def print(self, rows: Sequence[str]) -> None:
         """Print finished rows above the prompt."""
@@ -122,6 +124,8 @@ class LiveScreen:
         from agent_cli.repl.live.sentences import sentence_rows  # noqa: PLC0415 - not at the start
 
         self.print(sentence_rows(text, self.columns, self.paint.begin(style)))
+        if style in ("warning", "error"):
+            copy_to_file(text)
 
     def echo(self, text: str) -> list[str]:
         """Return the rows that show what was said, much of it as its first and last lines."""

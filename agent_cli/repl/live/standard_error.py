@@ -1,0 +1,63 @@
+"""Standard error beside a live screen: lines above the prompt, or copies in the person's file."""
+
+import asyncio
+import io
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TextIO
+
+from agent_cli.terminal.background import tell
+from agent_cli.terminal.sanitize import clean
+
+
+class LinesAbove(io.TextIOBase):
+    """Hands whole lines to *show* in the event loop, from whatever thread they come."""
+
+    def __init__(self, terminal: TextIO, show: Callable[[str], None]) -> None:
+        """Keep nothing yet; *terminal* is what this stands in for."""
+        self._terminal = terminal
+        self._show = show
+        self._loop = asyncio.get_running_loop()
+        self.unfinished = ""
+
+    def write(self, text: str) -> int:
+        """Show the lines that are complete with *text*."""
+        *lines, self.unfinished = (self.unfinished + text).split("\n")
+        if lines:
+            whole = "\n".join(lines)
+            tell(self._loop, lambda: self._show(whole))
+        return len(text)
+
+    def isatty(self) -> bool:
+        """Yes: this ends up on the terminal."""
+        return True
+
+    def fileno(self) -> int:
+        """Return the terminal's descriptor, for processes that are to write to it themselves."""
+        return self._terminal.fileno()
+
+
+@contextmanager
+def lines_above(show: Callable[[str], None]) -> Iterator[None]:
+    """Show lines written to a stderr that is the terminal with *show*, not into the screen."""
+    terminal = sys.stderr
+    if not terminal.isatty():
+        yield
+        return
+    above = LinesAbove(terminal, show)
+    sys.stderr = above
+    try:
+        yield
+    finally:
+        sys.stderr = terminal
+        if above.unfinished:
+            terminal.write(f"{above.unfinished}\n")
+
+
+def copy_to_file(text: str) -> None:
+    """Write a warning to stderr too where that is not the terminal, as with `2>err.txt`."""
+    if not sys.stderr.isatty():
+        with suppress(OSError):  # a full disk must not end the session
+            sys.stderr.write(f"{clean(text)}\n")
+            sys.stderr.flush()

@@ -1,0 +1,62 @@
+"""What goes to stderr beside a live screen: nothing is written through the rows of the screen."""
+
+import sys
+from pathlib import Path
+
+from tests.repl.terminal import SCRIPTED, NewTerminal, Terminal
+
+
+def test_a_log_line_stands_above_the_prompt_and_leaves_no_row_behind() -> None:
+    """Rows like `⠼ thinking 2 s` and `you> error: ...` stayed for good."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("warns the disk is slow\r")
+        terminal.until("\nwarning: the disk is slow\n")
+        terminal.until("waiting for the model")
+        Path("warned").touch()
+        terminal.until("Warned.")
+        terminal.until_prompt()
+
+        rows = terminal.transcript.split("\n")
+        assert [row for row in rows if "Ctrl-C stops" in row] == []
+        assert [row for row in rows if "slow" in row] == [
+            "you> warns the disk is slow",
+            "warning: the disk is slow",
+        ]
+
+
+def test_warnings_are_in_a_stderr_that_is_a_file_too() -> None:
+    """`2>err.txt` stayed empty; the person at the screen sees them all the same."""
+    command = f"{sys.executable} {SCRIPTED} repl 2>err.txt"
+    with NewTerminal("sh", "-c", command) as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("/nothing\r")
+        terminal.until("no command /nothing")
+        terminal.until_prompt()
+        terminal.send("fail\r")
+        terminal.until("the API is overloaded")
+        terminal.until_prompt()
+
+        told = Path("err.txt").read_text().splitlines()
+
+    assert len(told) == 2
+    assert "/nothing" in told[0]
+    assert "the API is overloaded" in told[1]
+
+
+def test_what_was_going_on_stays_on_the_screen_when_the_session_is_left() -> None:
+    """Ctrl-D during a run dropped the half answer and the rows of running tools."""
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("forever\r")
+        terminal.until("working on it")
+        terminal.send("\x04")
+
+        assert terminal.exit_code() == 0
+        rows = terminal.text.split("\n")
+        left = rows[rows.index("you> forever") :]
+        assert left[:4] == ["you> forever", "", "working on it", ""]
+        assert "interrupted" in left
