@@ -1,46 +1,94 @@
-"""How an earlier conversation ended: what somebody who goes on with it wants to see first."""
+"""The transcript of a conversation that goes on, folded: shown first to who resumes it."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from agent_cli.contracts.messages import AssistantMessage
-from agent_cli.contracts.timeline import FileOutput, Prompt, WidgetOutput, typed_in
+from agent_cli.contracts.timeline import (
+    FileOutput,
+    Prompt,
+    TextOutput,
+    ToolOutput,
+    WidgetOutput,
+    typed_in,
+)
 from agent_cli.core.conversation import Conversation
 from agent_cli.terminal.narration import one_line, side_output
 
 EARLIER_ROWS_MAX: Final = 20
+FOLDED_ROWS: Final = 2
+_EXCHANGES_MAX: Final = 8
+
+
+class Exchange(NamedTuple):
+    """A prompt, how many tools were called for it, and the answer."""
+
+    said: str
+    calls: int
+    answer: str
+
+    @property
+    def called(self) -> str:
+        """How many tools were called, for a person; "" for none."""
+        return f"{self.calls} tool call{'' if self.calls == 1 else 's'}" if self.calls else ""
 
 
 class Earlier(NamedTuple):
-    """The last exchange of a conversation, and in `about` how many prompts it has."""
+    """A conversation that goes on: its last exchange, and those before it.
+
+    `about` says how many prompts it has; `left_out` are the oldest ones, of which nothing is shown.
+    """
 
     about: str
+    left_out: int
+    before: Sequence[Exchange]
     said: str
     handed_over: Sequence[FileOutput | WidgetOutput]
     answer: str
 
 
 def earlier_in(conversation: Conversation) -> Earlier | None:
-    """Return the last prompt, what its tools handed over, and the last answer; None without one."""
+    """Return what is shown of a conversation that goes on; None without a prompt."""
     prompts = typed_prompts(conversation)
     if not prompts:
         return None
+    before = prompts[:-1][-_EXCHANGES_MAX:]
     return Earlier(
-        f"{len(prompts)} prompt{'' if len(prompts) == 1 else 's'} so far; the last one:",
+        f"{len(prompts)} prompt{'' if len(prompts) == 1 else 's'} so far:",
+        len(prompts) - 1 - len(before),
+        [_exchange(prompt) for prompt in before],
         said_in(prompts[-1]),
         [out for out in prompts[-1].output if isinstance(out, FileOutput | WidgetOutput)],
         last_answer(conversation) or "",
     )
 
 
+def _exchange(prompt: Prompt) -> Exchange:
+    calls = sum(isinstance(output, ToolOutput) for output in prompt.output)
+    texts = [out.block.get("text") for out in prompt.output if isinstance(out, TextOutput)]
+    answer = next((text for text in reversed(texts) if isinstance(text, str) and text.strip()), "")
+    return Exchange(said_in(prompt), calls, answer.strip())
+
+
 def recalled(conversation: Conversation) -> str:
-    """Return the last exchange as lines, a long answer from its end; "" for a new conversation."""
+    """Return the transcript as lines: older answers folded, the last one from its end; or ""."""
     earlier = earlier_in(conversation)
     if earlier is None:
         return ""
-    rows = [row for out in earlier.handed_over for row in side_output(out).split("\n")]
-    begin = [earlier.about, f"you> {earlier.said}", *rows[-EARLIER_ROWS_MAX:]]
+    rows = [earlier.about, *left_out_row(earlier)]
+    for exchange in earlier.before:
+        first, *more = exchange.answer.split("\n")
+        folded = f" … {len(more)} more line{'' if len(more) == 1 else 's'}" if more else ""
+        rows.append(f"you> {exchange.said}")
+        rows += [f"  {row}" for row in (exchange.called, f"{first}{folded}") if row]
+    side = [row for out in earlier.handed_over for row in side_output(out).split("\n")]
+    begin = [*rows, f"you> {earlier.said}", *side[-EARLIER_ROWS_MAX:]]
     return "\n".join([*begin, *the_end_of(earlier.answer.split("\n"))]).rstrip()
+
+
+def left_out_row(earlier: Earlier) -> list[str]:
+    """Return the row that says how many prompts are not shown, if any."""
+    return [f"… {earlier.left_out} older: /export writes them all"] if earlier.left_out else []
 
 
 def the_end_of(rows: Sequence[str]) -> Sequence[str]:

@@ -23,10 +23,34 @@ async def test_a_resumed_session_shows_what_its_tools_handed_over() -> None:
 
     assert before == ""
     assert recalled(agent.conversation).split("\n") == [
-        *("1 prompt so far; the last one:", "you> Report!"),
+        *("1 prompt so far:", "you> Report!"),
         *("a", "1", "file out.pdf: application/pdf · the report"),
         "All good.",
     ]
+
+
+async def test_a_resumed_session_shows_its_transcript_folded() -> None:
+    """Not only the last exchange; of a long one the oldest prompts are counted."""
+
+    async def execute(*_arguments: object) -> str:
+        return "done"
+
+    asks = calls(tool_use("look", {}, "t1"), tool_use("look", {}, "t2"))
+    answers = [says(f"Answer {number}.\nMore.") for number in range(11)]
+    agent, *_ = scripted_agent(asks, *answers, tools=[tool("look", execute)])
+    for number in range(10):
+        await agent.prompt(f"prompt {number}")
+        if number == 1:
+            two = recalled(agent.conversation)
+
+    assert two.split("\n") == [
+        "2 prompts so far:",
+        *("you> prompt 0", "  2 tool calls", "  Answer 0. … 1 more line"),
+        *("you> prompt 1", "Answer 1.", "More."),
+    ]
+    ten = recalled(agent.conversation).split("\n")
+    assert ten[:3] == ["10 prompts so far:", "… 1 older: /export writes them all", "you> prompt 1"]
+    assert ten[-3:] == ["you> prompt 9", "Answer 9.", "More."]
 
 
 async def test_a_prompt_is_called_by_what_was_typed_and_not_by_what_goes_with_it() -> None:

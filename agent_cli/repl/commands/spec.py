@@ -37,7 +37,7 @@ class Controls(Protocol):
         ...
 
     def show_earlier(self, conversation: Conversation) -> None:
-        """Print how *conversation*, which goes on, ended."""
+        """Print the transcript of *conversation*, which goes on, folded."""
         ...
 
     def toggle_thinking(self) -> None:

@@ -10,7 +10,7 @@ from agent_cli.repl.live.results import DIFF_ROWS_MAX, Results
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.widgets import Details
 from agent_cli.repl.markdown import THEMES
-from agent_cli.repl.recall import earlier_in
+from agent_cli.repl.recall import FOLDED_ROWS, earlier_in
 from agent_cli.terminal.narration import one_line
 
 
@@ -51,7 +51,7 @@ class ScreenControls:
         self._display.foreign(output)
 
     def show_earlier(self, conversation: Conversation) -> None:
-        """Print how *conversation*, which goes on, ended; nothing where it is new."""
+        """Print the transcript of *conversation*, folded; nothing where it is new."""
         if earlier := earlier_in(conversation):
             rows = earlier_rows(
                 earlier,
@@ -59,6 +59,7 @@ class ScreenControls:
                 columns=self._screen.columns,
                 echo=self._screen.echo,
                 side_output=self._details.side_output,
+                folded=lambda rows, text: self._results.folded(rows, text, FOLDED_ROWS),
             )
             self._display.drawn(rows)
 

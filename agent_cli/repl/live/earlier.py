@@ -1,11 +1,11 @@
-"""The last exchange of a session that goes on, drawn as it was when it was new."""
+"""The transcript of a session that goes on: folded, and the last exchange as it was drawn."""
 
 from collections.abc import Callable
 
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.widgets import SideOutput
 from agent_cli.repl.markdown import THEMES, MarkdownStream
-from agent_cli.repl.recall import Earlier, the_end_of
+from agent_cli.repl.recall import Earlier, left_out_row, the_end_of
 
 
 def earlier_rows(
@@ -15,8 +15,9 @@ def earlier_rows(
     columns: int,
     echo: Callable[[str], list[str]],
     side_output: Callable[[SideOutput], list[str]],
+    folded: Callable[[list[str], str], list[str]],
 ) -> list[str]:
-    """Return rows for what was said, what tools handed over, and the end of the answer.
+    """Return rows for what was said, what tools handed over, and the answers.
 
     Args:
         earlier: The exchange.
@@ -24,12 +25,23 @@ def earlier_rows(
         columns: The width of the terminal.
         echo: Makes the rows of what somebody said.
         side_output: Makes the rows of a file or a widget.
+        folded: Returns the first of an answer's rows, and keeps its text for `/output`.
     """
-    answer = MarkdownStream(columns, THEMES[paint.theme])
-    drawn = [*answer.feed(earlier.answer), *answer.finish()]
+
+    def drawn(text: str) -> list[str]:
+        answer = MarkdownStream(columns, THEMES[paint.theme])
+        return [*answer.feed(text), *answer.finish()]
+
+    before: list[str] = []
+    for exchange in earlier.before:
+        before += echo(exchange.said)
+        before += [paint.text(f"  {exchange.called}", "dim")] if exchange.called else []
+        before += folded(drawn(exchange.answer), exchange.answer)
     return [
         paint.text(earlier.about, "dim"),
+        *(paint.text(row, "dim") for row in left_out_row(earlier)),
+        *before,
         *echo(earlier.said),
         *(row for output in earlier.handed_over for row in side_output(output)),
-        *the_end_of(drawn),
+        *the_end_of(drawn(earlier.answer)),
     ]

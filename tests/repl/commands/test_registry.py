@@ -261,7 +261,7 @@ def test_resume_lists_the_other_sessions_and_takes_a_number_or_an_id() -> None:
         "  1  An old one · just now · 1 prompt · aa1",
         "  2  Touch · just now · 1 prompt · waits for a decision · bb2",
         "session aa1 goes on",
-        "1 prompt so far; the last one:",
+        "1 prompt so far:",
         "you> An old one",
         "An **old** answer.",
     ]

@@ -1,34 +1,48 @@
 """What somebody who goes on with a session sees of it on a screen."""
 
+from collections.abc import Sequence
+
 from agent_cli.contracts.timeline import Json, WidgetOutput
 from agent_cli.repl.live.earlier import earlier_rows
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.results import Results
 from agent_cli.repl.live.widgets import Details
-from agent_cli.repl.recall import EARLIER_ROWS_MAX, Earlier
+from agent_cli.repl.recall import EARLIER_ROWS_MAX, FOLDED_ROWS, Earlier, Exchange
 
 
-def rows_of(answer: str) -> list[str]:
+def rows_of(answer: str, before: Sequence[Exchange] = ()) -> list[str]:
     paint = Paint(color=False)
     data: Json = {"label": "files", "done": 4, "total": 4}
+    results = Results(paint)
     progress = WidgetOutput("w", 0, "1", "progress", data, "4 of 4")
     return earlier_rows(
-        Earlier("1 prompt so far; the last one:", "Report!", [progress], answer),
+        Earlier("2 prompts so far:", 0, before, "Report!", [progress], answer),
         paint=paint,
         columns=40,
         echo=lambda text: [f"you> {text}"],
-        side_output=Details(Results(paint), paint, lambda: 40).side_output,
+        side_output=Details(results, paint, lambda: 40).side_output,
+        folded=lambda rows, text: results.folded(rows, text, FOLDED_ROWS),
     )
 
 
 def test_the_last_exchange_is_drawn_as_it_was() -> None:
     """The widget as a widget, the answer as Markdown."""
     assert rows_of("- one\n- two") == [
-        "1 prompt so far; the last one:",
+        "2 prompts so far:",
         "you> Report!",
         "  ████████████████████ 100% · 4 of 4 · files",
         "- one",
         "- two",
+    ]
+
+
+def test_older_exchanges_are_folded() -> None:
+    """Each answer can be unfolded like a tool's output."""
+    older = Exchange("Why?", 3, "\n\n".join(["One.", "Two.", "Three."]))
+
+    assert rows_of("Last.", [older])[:6] == [
+        *("2 prompts so far:", "you> Why?", "  3 tool calls", "One.", ""),
+        "  … 3 more lines: Ctrl-O, /output 1",
     ]
 
 
