@@ -17,8 +17,6 @@ from agent_cli.repl.mcp.questions import ServerDialogs
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 
-# From the servers' start, not from the prompt: who types slower than that waits for nothing.
-_FIRST_RUN_WAIT_S = 5.0
 _CHANGE_WAIT_S = 1.0
 _INTRODUCTION = (
     "What connected MCP servers say about the use of their tools. Their authors wrote it, not the"
@@ -57,6 +55,7 @@ class Servers:
         self._started_at = 0.0
         self._run_begins = False
         self._awaited = False
+        self._given_up: set[str] = set()
         self._present: set[str] = set()
         self._tools: tuple[Tool, ...] = ()
         self._offered: tuple[Tool, ...] = ()
@@ -116,23 +115,30 @@ class Servers:
         return self._deferral.offered(tools, state, always=self.all.always_loaded())
 
     async def _wait_for_start(self) -> None:
-        """Give servers that are on their way up a moment: a reply without tools helps nobody."""
+        """Give servers that are on their way up a moment: a reply without tools helps nobody.
+
+        From their start, not from the prompt: whoever types slower than that waits for nothing.
+        """
         if self._awaited:
             return
-        since_s = 0 if self._one_shot else asyncio.get_running_loop().time() - self._started_at
-        left_s = _FIRST_RUN_WAIT_S - since_s
+        limit_s = self._startup.loaded.settings.mcp.first_prompt_wait_s
+        left_s = limit_s - (asyncio.get_running_loop().time() - self._started_at)
         if left_s <= 0 or not await self.all.wait_started(left_s):
-            await self._name_late()
+            self._name_late(limit_s)
         self._awaited = True
 
-    async def _name_late(self) -> None:
-        late = ", ".join(s.name for s in self.all.states() if s.phase is Phase.CONNECTING)
+    def _name_late(self, limit_s: float) -> None:
+        late = [state.name for state in self.all.states() if state.phase is Phase.CONNECTING]
+        names = ", ".join(one_line(reveal(name)) for name in late)
         if late and self._one_shot:
-            self._publish(Notice("info", f"waiting for MCP servers: {late}"))
-            # Nobody will ask a second time, and each server has a limit of its own.
-            await self.all.wait_started(max(each.startup_timeout_s for each in self._configs))
+            # Nobody will ask a second time, and what becomes of them later is of no use.
+            self._given_up.update(late)
+            self._warn(
+                f"MCP servers not ready within {limit_s:g} s are left out: {names}; to wait longer,"
+                " set mcp.first_prompt_wait_s"
+            )
         elif late:
-            text = f"MCP servers still starting, used from a later prompt on: {late}"
+            text = f"MCP servers still starting, used from a later prompt on: {names}"
             self._publish(Notice("info", text))
 
     def offered(self) -> Sequence[Tool]:
@@ -143,10 +149,11 @@ class Servers:
         """Return a word for the status line: how many are up."""
         states = self.all.states()
         ready = sum(state.phase is Phase.READY for state in states)
-        return [f"MCP {ready}/{len(states)}"] if states else []
+        wanted = sum(state.phase is not Phase.DISABLED for state in states)
+        return [f"MCP {ready}/{wanted}"] if wanted else []
 
     def _changed(self, state: ServerState) -> None:
-        if state.phase is Phase.FAILED:
+        if state.phase is Phase.FAILED and state.name not in self._given_up:
             self._warn(state.reason)
         if state.changed and state.changed != self._told.get(state.name):
             self._told[state.name] = state.changed

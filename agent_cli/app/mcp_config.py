@@ -9,6 +9,7 @@ from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.mcp_client import ServerConfig, ServerProblem, read_config_file, server_config
 from agent_cli.mcp_client.user_servers import user_file
+from agent_cli.settings.environment import Environment
 from agent_cli.system.programs import search_path
 from agent_cli.trust.store import acting_files
 
@@ -27,9 +28,13 @@ def configured_servers(startup: StartupContext) -> Iterator[ServerConfig | Serve
 
 
 def inherited_environment(startup: StartupContext) -> Mapping[str, str]:
-    """Return the environment that servers start from: its PATH finds no program of a stranger's."""
-    path = startup.environment.get("PATH", os.defpath)
-    return {**startup.environment, "PATH": search_path(path, outside=stranger(startup))}
+    """Return the environment that servers start from: its PATH finds no program of a stranger's.
+
+    No project's `.env` has a say in it, trusted or not: most servers are the user's own.
+    """
+    environment = startup.environment.without_project()
+    path = environment.get("PATH", os.defpath)
+    return {**environment, "PATH": search_path(path, outside=stranger(startup))}
 
 
 def stranger(startup: StartupContext) -> Path | None:
@@ -51,15 +56,23 @@ def _found(startup: StartupContext) -> Iterator[ServerConfig | ServerProblem]:
     }
     for server in mcp.servers:
         entry = server._asdict() | {"oauth": dict(server.oauth)}
-        yield server_config(server.name, entry, startup.environment, source="settings", **limits)
+        origin = startup.loaded.origins.get(f"mcp.servers.{server.name}", "")
+        environment = _variables(startup, Path(origin))
+        yield server_config(server.name, entry, environment, source="settings", **limits)
     # The first of a name counts: what is nearer to the work stands before the user's own file.
     for path in (*_files(startup), user_file()):
-        found = read_config_file(path, startup.environment, **limits)
+        found = read_config_file(path, _variables(startup, path), **limits)
         if path in acting_files(startup.workspace) and not startup.is_unchanged():
             yield ServerProblem(path.name, f"{path} changed after it was trusted; it is left out")
             continue
         yield from found.servers
         yield from found.problems
+
+
+def _variables(startup: StartupContext, file: Path) -> Environment:
+    """Return what `${NAME}` stands for in *file*: in the user's own, nothing of a project's."""
+    is_projects = file.is_absolute() and file.resolve().is_relative_to(startup.workspace.resolve())
+    return startup.environment if is_projects else startup.environment.without_project()
 
 
 def _files(startup: StartupContext) -> Iterator[Path]:

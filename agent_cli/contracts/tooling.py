@@ -115,7 +115,7 @@ class ToolContext:
     `state` is shared between tools and plugins and is persisted; a write to a key that a call
     beside this one changed since it was read raises `ToolError`. `services` are whatever the
     program registered. `add_output` records a file or widget right behind the call's own entry;
-    one without an id gets one there.
+    one without an id gets one there. `is_approved` says that a person said yes to this very call.
     """
 
     tool_call_id: str = ""
@@ -125,6 +125,7 @@ class ToolContext:
     services: Mapping[str, object] = field(default_factory=dict)
     update: Callable[[ToolResult], None] = _no_update
     add_output: Callable[[FileOutput | WidgetOutput], None] = _no_output
+    is_approved: bool = False
 
     def __call__(self, partial: "ToolResult | str") -> None:
         """Show *partial* while the tool runs; it never reaches the model or the record."""
@@ -176,6 +177,8 @@ class Tool:
             result; raise `ToolError` to tell the model what to do instead.
         parallel_safe: False makes the call run alone, never beside another.
         changes: False for a tool that only reads; plan mode offers only these.
+        is_vouched: Whether `changes=False` is more than a stranger's word. While it is not, a
+            person is asked about each call.
         timeout_s: Seconds this tool may take; None takes the run's limit, 0 sets none.
         require_approval: Asked after validation and before the call; raising means "yes".
         reads: Files and folders it reads, absolute; it runs after earlier calls that write there.
@@ -193,6 +196,7 @@ class Tool:
     execute: Execute
     parallel_safe: bool = True
     changes: bool = True
+    is_vouched: Callable[[], bool] = lambda: True
     timeout_s: float | None = None
     require_approval: RequireApproval | None = None
     reads: Callable[[Any], Sequence[str]] = lambda _params: ()

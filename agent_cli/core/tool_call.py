@@ -131,6 +131,7 @@ class ToolCallRun:
             config.services,
             self._update,
             self._attach,
+            is_approved=self._call.decision == "approved",
         )
 
     def _update(self, partial: ToolResult) -> None:

@@ -20,6 +20,7 @@ from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.patience import Patience
 from agent_cli.mcp_client.reasons import (
     CONNECTION_CLOSED,
+    CONNECTION_ERRORS,
     HTTP_FAILED,
     HTTP_REFUSED,
     REQUEST_TIMEOUT,
@@ -53,8 +54,11 @@ class Server(Protocol):
     def lose(self, client: Client) -> None:
         """Note that *client* is of no use any more."""
 
-    async def approved(self, tool: Tool) -> None:
+    async def approved(self, tool: Tool, *, by_person: bool) -> None:
         """Note that a call of *tool* was let through: it is pinned as it is now."""
+
+    def is_vouched(self, tool: Tool) -> bool:
+        """Return whether a person let *tool* run as it is now."""
 
 
 async def call_tool(
@@ -142,14 +146,36 @@ async def _call(
                 on_update(_progress_text(progress, total, message))
 
         try:
-            return await client.call_tool(
-                tool,
-                arguments,
-                read_timeout_seconds=silence_s * _CALL_TO_SILENCE,
-                progress_callback=on_progress,
+            return await _cancelled_once(
+                client.call_tool(
+                    tool,
+                    arguments,
+                    read_timeout_seconds=silence_s * _CALL_TO_SILENCE,
+                    progress_callback=on_progress,
+                )
             )
         finally:
             running = False
+
+
+async def _cancelled_once(call: Awaitable[Reply]) -> Reply:
+    """Return what *call* does, in a task of its own that is cancelled with us.
+
+    The SDK tells the server of a cancellation; a second one would interrupt it in that.
+    """
+
+    async def run() -> Reply | Exception:
+        try:
+            return await call
+        except (*CONNECTION_ERRORS, ToolError) as error:
+            return error  # a task group would wrap it
+
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(run())
+    outcome = task.result()
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
 
 
 async def _sent_to_pages(server: Server, error: MCPError) -> str:

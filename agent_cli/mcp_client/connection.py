@@ -131,9 +131,13 @@ class ServerConnection:
             self._is_forgotten = True
             self._end()
 
-    async def approved(self, tool: mcp_types.Tool) -> None:
+    async def approved(self, tool: mcp_types.Tool, *, by_person: bool) -> None:
         """Note that a call of *tool* was let through."""
-        await self.offering.approve(tool)
+        await self.offering.approve(tool, by_person=by_person)
+
+    def is_vouched(self, tool: mcp_types.Tool) -> bool:
+        """Return whether a person let *tool* run as it is now."""
+        return self.offering.is_vouched(tool)
 
     async def approve_changes(self) -> None:
         """Approve what is withheld, and offer it."""

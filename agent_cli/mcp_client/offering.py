@@ -35,6 +35,7 @@ class Offering:
         self._withheld: Mapping[str, str] = {}
         self._listed: tuple[mcp_types.Tool, ...] = ()
         self._pinned: set[str] = set()
+        self._vouched: dict[str, str] = {}
 
     @property
     def instructions(self) -> str:
@@ -68,11 +69,25 @@ class Offering:
             return False
         # Checking a schema takes 2 ms: with hundreds of tools, nobody could type meanwhile.
         wrapped = await asyncio.to_thread(wrap_tools, self._server, tools)
+        pins = self._server.host.pins
+        self._vouched |= await asyncio.to_thread(pins.vouched, self._server.config)
         self._listed, self.wrapped = tools, wrapped
         return True
 
-    async def approve(self, tool: mcp_types.Tool) -> None:
+    def is_vouched(self, tool: mcp_types.Tool) -> bool:
+        """Return whether a person let *tool* run as it is now."""
+        return self._vouched.get(tool.name) == self._definition(tool)
+
+    async def approve(self, tool: mcp_types.Tool, *, by_person: bool) -> None:
         """Pin *tool* as it is, once, and the instructions it was used under."""
+        if by_person and not self.is_vouched(tool):
+            self._vouched[tool.name] = now = self._definition(tool)
+            try:
+                await asyncio.to_thread(
+                    self._server.host.pins.vouch, self._server.config, tool.name, now
+                )
+            except SettingsError as error:
+                log.warning("mcp tool not vouched for", tool=tool.name, fault=str(error))
         if tool.name in self._pinned:
             return
         self._pinned.add(tool.name)

@@ -2,6 +2,7 @@
 
 A server can pass every check with a harmless tool and change what it says later. A tool is pinned
 when it is first called, and the server's instructions with it; before that nobody relied on them.
+That a tool only reads is its author's word: it runs unasked once a person has let it run.
 """
 
 import difflib
@@ -14,6 +15,8 @@ from threading import Lock
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.private_file import read_private, write_private
+
+_READING = " only reads"
 
 
 class Pins:
@@ -29,13 +32,19 @@ class Pins:
         Raises:
             SettingsError: The file cannot be read or written.
         """
-        # Tools that are first called side by side must not write each other's pins away.
-        with self._writing:
-            pins = self._read()
-            known = pins.setdefault(_identity(config), {})
-            if not approved.items() <= known.items():
-                known.update(approved)
-                write_private(self._path, json.dumps(pins, indent=1, sort_keys=True).encode())
+        self._add(_identity(config), approved)
+
+    def vouch(self, config: ServerConfig, tool: str, definition: str) -> None:
+        """Remember that a person let *tool* run, which says that it only reads; as `pin()`."""
+        self._add(_identity(config) + _READING, {tool: definition})
+
+    def vouched(self, config: ServerConfig) -> Mapping[str, str]:
+        """Return tool → the definition with which a person let it run as one that only reads.
+
+        Raises:
+            SettingsError: The file cannot be read.
+        """
+        return self._read().get(_identity(config) + _READING, {})
 
     def of_server(self, config: ServerConfig) -> Mapping[str, str]:
         """Return tool → the definition that was approved.
@@ -44,6 +53,15 @@ class Pins:
             SettingsError: The file cannot be read.
         """
         return self._read().get(_identity(config), {})
+
+    def _add(self, key: str, approved: Mapping[str, str]) -> None:
+        # Tools that are first called side by side must not write each other's pins away.
+        with self._writing:
+            pins = self._read()
+            known = pins.setdefault(key, {})
+            if not approved.items() <= known.items():
+                known.update(approved)
+                write_private(self._path, json.dumps(pins, indent=1, sort_keys=True).encode())
 
     def _read(self) -> dict[str, dict[str, str]]:
         data = read_private(self._path)

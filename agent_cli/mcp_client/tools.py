@@ -116,7 +116,7 @@ def wrap_tool(server: Server, tool: mcp_types.Tool) -> Tool:
     async def execute(
         _tool_call_id: str, params: dict[str, Json], cancel: CancelToken, on_update: ToolContext
     ) -> ToolResult:
-        await server.approved(tool)
+        await server.approved(tool, by_person=on_update.is_approved)
         async with cancel.scope():
             return await call_tool(
                 server, tool.name, params, on_update, output_schema=output_schema
@@ -130,6 +130,7 @@ def wrap_tool(server: Server, tool: mcp_types.Tool) -> Tool:
         execute=execute,
         # Without hints it may change anything; one that also destroys is never "read only".
         changes=not hints.read_only_hint or bool(hints.destructive_hint),
+        is_vouched=lambda: server.is_vouched(tool),
         # A call that reports progress may take longer than any fixed time: calls.py limits its
         # silence to the server's `call_timeout_s` instead.
         timeout_s=0,

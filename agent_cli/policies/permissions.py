@@ -241,12 +241,14 @@ class Permissions:
             return asked(objection)
         if rule := first("allow"):
             return allowed(f"allowed by the rule {rule}", rule=rule)
-        if not tool.changes:
+        if not tool.changes and tool.is_vouched():
             return allowed("only reads")
         if self.mode == "yolo":
             return allowed("allowed by the mode yolo")
         if self.mode == "auto-edit" and writes and all(map(self._place_holds, paths)):
             return allowed("allowed by the mode auto-edit")
+        if not tool.changes:
+            return asked("only its server says that it only reads", by_mode=True)
         effect = "changes files" if tool.name in _FILE_TOOLS else "may have side effects"
         return asked(effect, by_mode=True)
 

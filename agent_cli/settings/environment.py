@@ -46,6 +46,11 @@ class Environment(Mapping[str, str]):
         self.notices = notices
         self.project_names = frozenset(n for n in project or {} if n not in process)
 
+    def without_project(self) -> "Environment":
+        """Return the same without the project's `.env`, for what is the user's own."""
+        layers = dict(self._layers)
+        return Environment(layers["process"], layers["user"])
+
     def __getitem__(self, name: str) -> str:
         return self._merged[name]
 

@@ -151,6 +151,7 @@ def complete_server(server: dict[str, object]) -> dict[str, object]:
 class Mcp(NamedTuple):
     """Servers whose tools the model gets; `config` names files in the format of `.mcp.json`.
 
+    The first prompt waits `first_prompt_wait_s`, from the servers' start, for those still starting.
     Tools of more than `defer_beyond_tokens` stand behind one that finds them; 0 never defers. The
     default is a tenth of the smallest window among today's models.
     """
@@ -158,6 +159,7 @@ class Mcp(NamedTuple):
     enabled: Annotated[bool, flag()] = True
     config: Annotated[tuple[str, ...], texts(user_only=True)] = (".mcp.json",)
     startup_timeout_s: Annotated[float, number(1, 600, "seconds")] = 30
+    first_prompt_wait_s: Annotated[float, number(0, 600, "seconds")] = 4
     call_timeout_s: Annotated[float, number(1, 86_400, "seconds")] = 300
     defer_beyond_tokens: Annotated[int, whole(0, 1_000_000, "tokens")] = 20_000
     servers: Annotated[tuple[McpServer, ...], records(McpServer, complete_server)] = ()

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -40,8 +41,9 @@ def test_a_servers_tools_stand_beside_the_built_in_ones_and_can_be_called() -> N
         reply("42."),
     ) as api:
         run = agent_cli(
-            *("-p", "add", *configured(fixture=GOOD), "--allow", "mcp__fixture__explode"),
+            *("-p", "add", *configured(fixture=GOOD), "--allow", "mcp__fixture__*"),
             api=api,
+            AGENT_CLI_MCP__FIRST_PROMPT_WAIT_S="60",  # however busy the machine is
         )
 
     names = [tool["name"] for tool in api.requests[0].body["tools"]]
@@ -54,6 +56,62 @@ def test_a_servers_tools_stand_beside_the_built_in_ones_and_can_be_called() -> N
     assert "servers.json" in text_of(results[1])
     assert results[2]["is_error"] is True
     assert "explode" in text_of(results[2])
+
+
+def test_a_server_cannot_let_its_own_tool_run_unasked() -> None:
+    """Threat 6: it says that it only reads; with nobody there to ask, it is not called."""
+    reading = {
+        "name": "reply",
+        "inputSchema": {"type": "object"},
+        "annotations": {"readOnlyHint": True, "openWorldHint": True},
+    }
+    options = json.dumps({"tools": [reading], "record": "record"})
+    with serve_in_thread(reply(tool_use("mcp__raw__reply", {})), reply("No.")) as api:
+        servers = configured(raw={"command": sys.executable, "args": [RAW_SERVER, options]})
+        run = agent_cli("-p", "fetch", *servers, api=api)
+
+    [refused] = results_in(api.requests[1].body)
+    assert "mcp__raw__reply" in run.stderr
+    assert refused["is_error"] is True
+    assert "tools/call" not in Path("record").read_text()
+
+
+def test_a_server_that_hangs_costs_four_seconds_and_one_line() -> None:
+    """`-p` waits once for all; whoever is given up on is named, and the others are there."""
+    hanging = {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, '{"hang": true}']}
+    raw = {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, "{}"]}
+    with serve_in_thread(reply("Hi."), reply("Hi.")) as api:
+        started_s = time.monotonic()
+        without = agent_cli("-p", "hi", *configured(one=raw, two=raw), api=api)
+        between_s = time.monotonic()
+        run = agent_cli("-p", "hi", *configured(one=raw, hung=hanging, two=raw), api=api)
+        longer_s = time.monotonic() - between_s - (between_s - started_s)
+
+    [line] = run.stderr.splitlines()
+    offered = {tool["name"] for tool in api.requests[-1].body["tools"]}
+    assert (run.code, run.stdout, without.stderr) == (0, "Hi.\n", "")
+    assert "not ready within 4 s are left out: hung; to wait longer, set" in line
+    assert {"mcp__one__reply", "mcp__two__reply"} <= offered
+    assert longer_s < 5
+
+
+def test_a_projects_env_never_reaches_the_users_own_servers() -> None:
+    """Threat 8: neither their environment nor their entries' variables; the project's own may."""
+    tell = 'printf %s "$T:$NPM_CONFIG_NODE_OPTIONS" > {}.txt'
+
+    def server(name: str) -> Mapping[str, object]:
+        return {"command": "sh", "args": ["-c", tell.format(name)], "env": {"T": "${TOKEN:-none}"}}
+
+    users = Path(os.environ["XDG_CONFIG_HOME"], "agent-cli", "mcp.json")
+    users.parent.mkdir(parents=True, exist_ok=True)
+    users.write_text(json.dumps({"mcpServers": {"mine": server("mine")}}))
+    Path(".mcp.json").write_text(json.dumps({"mcpServers": {"its": server("its")}}))
+    Path(".env").write_text("TOKEN=project\nNPM_CONFIG_NODE_OPTIONS=project\n")
+    with serve_in_thread(reply("Hi.")) as api:
+        agent_cli("-p", "hi", "--trust", api=api)
+
+    assert Path("mine.txt").read_text() == "none:"
+    assert Path("its.txt").read_text() == "project:"
 
 
 def test_a_failing_server_is_one_warning_and_not_the_end() -> None:

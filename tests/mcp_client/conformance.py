@@ -55,7 +55,7 @@ def client_arguments(url: str) -> list[str]:
         calls = [{"name": "json_schema_echo", "arguments": {"schema": schema}}]
     for call in calls:
         words.append(f"--call={call['name']}={json.dumps(call['arguments'])}")
-    return words if calls else [*words, "--call-all"]
+    return words if calls else [*words, "--call-all", "--destructive", "--yes"]
 
 
 def credentials(context: dict[str, str]) -> list[str]:

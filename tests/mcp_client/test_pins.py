@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import ToolContext
 from agent_cli.mcp_client import McpServers, Phase, ServerConfig
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.pins import Pins
@@ -139,3 +141,38 @@ def test_pins_that_are_no_json_are_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(SettingsError, match="is damaged"):
         Pins(tmp_path / "pins.json").of_server(ServerConfig(name="db", command="x"))
+
+
+async def test_a_tool_that_says_it_only_reads_is_vouched_for_by_a_person(
+    raw_server: "RawServer", tmp_path: Path
+) -> None:
+    """Threat 6: its author's word is no permission; a yes counts for later starts, for it as it is.
+
+    A call that a rule or a mode let through is no person's yes.
+    """
+    reading: Json = {
+        "name": "reply",
+        "inputSchema": {"type": "object"},
+        "annotations": {"readOnlyHint": True, "openWorldHint": True},
+    }
+    host = Host(pins=Pins(tmp_path / "pins.json"))
+    config = raw_server({"tools": [reading]})
+
+    async def vouched(*, calls_as: bool | None = None) -> bool:
+        async with McpServers(os.environ, host=host) as servers:
+            servers.start([config])
+            await servers.wait_started(LIMIT_S)
+            [tool] = servers.tools()
+            assert not tool.changes
+            if calls_as is not None:
+                context = ToolContext(is_approved=calls_as)
+                await tool.execute("call-1", {}, CancelToken(), context)
+            return tool.is_vouched()
+
+    assert [
+        await vouched(),
+        await vouched(calls_as=False),
+        await vouched(),
+        await vouched(calls_as=True),
+        await vouched(),
+    ] == [False, False, False, True, True]

@@ -65,19 +65,32 @@ async def test_a_stdio_servers_tools_appear_and_can_be_called(
     assert phases(changes, "fixture") == [Phase.CONNECTING, Phase.READY, Phase.CLOSED]
 
 
-async def test_a_server_does_not_see_our_key(sdk_server: ServerConfig, call: "Call") -> None:
-    """It sees the rest of the environment, and what its configuration adds."""
-    environment = os.environ | {"ANTHROPIC_API_KEY": "sk-ours", "PROXY": "http://proxy"}
+async def test_a_server_inherits_what_is_harmless(sdk_server: ServerConfig, call: "Call") -> None:
+    """Threat 8: no key of ours or of others, nothing that changes how its interpreter starts."""
+    harmless = {"HTTPS_PROXY": "http://a", "http_proxy": "http://b", "LC_TIME": "C"}
+    others = {
+        "ANTHROPIC_API_KEY": "sk-ours",
+        "AWS_SECRET_ACCESS_KEY": "s",
+        "GITHUB_TOKEN": "g",
+        "NPM_CONFIG_NODE_OPTIONS": "-r x",
+        "npm_config_registry": "x",
+        "PERL5OPT": "x",
+        "JAVA_TOOL_OPTIONS": "x",
+        "RUBYOPT": "x",
+        "DOCKER_HOST": "x",
+        "ADDED": "no",
+    }
+    environment = os.environ | harmless | others
     async with McpServers(environment) as servers:
         servers.start([replace(sdk_server, env={"ADDED": "yes"})])
         await servers.wait_started(LIMIT_S)
 
         seen = [
             (await call(servers, "mcp__fixture__environment", {"name": name})).text
-            for name in ("ANTHROPIC_API_KEY", "PROXY", "ADDED")
+            for name in (*harmless, *others)
         ]
 
-        assert seen == ["(not set)", "http://proxy", "yes"]
+        assert seen == [*harmless.values(), *["(not set)"] * (len(others) - 1), "yes"]
 
 
 async def test_good_servers_are_ready_while_others_hang_or_crash(raw_server: "RawServer") -> None:

@@ -28,7 +28,10 @@ class NoServer:
     def lose(self, client: "Client") -> None:
         raise NotImplementedError
 
-    async def approved(self, tool: Tool) -> None:
+    async def approved(self, tool: Tool, *, by_person: bool) -> None:
+        raise NotImplementedError
+
+    def is_vouched(self, tool: Tool) -> bool:
         raise NotImplementedError
 
 

@@ -121,6 +121,22 @@ def test_plan_mode_runs_commands_that_only_read() -> None:
 
 
 @pytest.mark.parametrize(
+    ("mode", "verdict"), [("ask", Ask), ("auto-edit", Ask), ("plan", Ask), ("yolo", Allow)]
+)
+def test_a_tool_whose_author_alone_says_that_it_only_reads_is_asked_about(
+    mode: Mode, verdict: type[Verdict]
+) -> None:
+    """Threat 6: a server's hint is no permission, in plan mode either; a rule is one."""
+    stranger = replace(tool("mcp__a__b", returns("text")), changes=False, is_vouched=lambda: False)
+    vouched = replace(stranger, is_vouched=lambda: True)
+
+    assert decide(policy(mode=mode), stranger) is verdict
+    assert decide(policy(mode=mode), vouched) is Allow
+    assert decide(policy(mode=mode, allow=["mcp__a__*"]), stranger) is Allow
+    assert decide(policy(mode=mode, deny=["mcp__a__*"]), vouched) is Deny
+
+
+@pytest.mark.parametrize(
     ("command", "verdict"),
     [
         ("npm test", Allow),

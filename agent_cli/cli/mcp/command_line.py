@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import json
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import NoReturn, cast
 from urllib.parse import urlsplit
 
 from agent_cli.cli.mcp import configuring, consent
-from agent_cli.cli.mcp.exercise import Answers, Exercise, answer_with, exercise
+from agent_cli.cli.mcp.exercise import Agree, Answers, Exercise, answer_with, exercise
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.browsers import command_browser, request_browser, system_browser
@@ -57,7 +58,9 @@ def _add_exercise(parser: argparse.ArgumentParser) -> None:
     add("server", metavar="URL|NAME")
     add("--protocol", choices=("auto", "legacy"), help="how to agree on a revision")
     add("--call", action="append", default=[], metavar="NAME=JSON", help="repeatable")
-    add("--call-all", action="store_true", help="every tool, with the simplest arguments")
+    add("--call-all", action="store_true", help="every tool that says it only reads")
+    add("--destructive", action="store_true", help="with --call-all: the others too, after a yes")
+    add("--yes", action="store_true", help="with --destructive: do not ask")
     add("--elicit", choices=("accept-defaults", "decline"), default="decline")
     add("--oauth-browser", metavar="CMD|http", help="http: request the page, for tests")
     add("--client-id", default="")
@@ -84,18 +87,39 @@ def _exercise(given: argparse.Namespace, around: Surroundings) -> int:
         host = replace(host, credentials=MemoryCredentials())
     wanted = Exercise(
         calls=tuple(_call(each) for each in given.call),
-        call_all=given.call_all,
+        call_all=given.call_all or given.destructive,
+        destructive=given.destructive,
         timeout_s=given.timeout,
     )
-    return asyncio.run(_exercised(config, wanted, host, around))
+    agree = _always if given.yes else _asking(around.say)
+    return asyncio.run(_exercised(config, wanted, host, around, agree))
 
 
 async def _exercised(
-    config: ServerConfig, wanted: Exercise, host: Host, around: Surroundings
+    config: ServerConfig, wanted: Exercise, host: Host, around: Surroundings, agree: Agree
 ) -> int:
     config = replace(config, startup_timeout_s=min(config.startup_timeout_s, wanted.timeout_s))
     async with McpServers(around.environment, host=host, restarts=NO_RESTARTS) as servers:
-        return 0 if await exercise(servers, config, wanted, around.say) else 1
+        return 0 if await exercise(servers, config, wanted, around.say, agree) else 1
+
+
+async def _always(_question: str) -> bool:
+    return True
+
+
+def _asking(say: Say) -> Agree:
+    """Return what asks the person at the terminal; where nobody is, the answer is no."""
+
+    async def agree(question: str) -> bool:
+        say(question)
+        if not sys.stdin.isatty():
+            say("  they are not called: nobody can be asked here; --yes answers for you")
+            return False
+        say("  Call them with made-up arguments? (y/N)")
+        answer = await asyncio.to_thread(sys.stdin.readline)
+        return answer.strip().lower() in ("y", "yes")
+
+    return agree
 
 
 def _server(named: str, around: Surroundings) -> ServerConfig:

@@ -6,7 +6,7 @@ line instead of asked of a person. Says what happened, one sentence a line.
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -24,6 +24,9 @@ from agent_cli.mcp_client.state import Phase
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.terminal.narration import one_line
 
+Agree: TypeAlias = Callable[[str], Awaitable[bool]]
+"""Show a person what is about to happen; return whether they agree."""
+
 Answers: TypeAlias = Literal["accept-defaults", "decline"]
 _SHOWN_CHARS = 300
 _SCHEMA_OF = "$inputSchema:"
@@ -36,22 +39,28 @@ class Exercise:
     Attributes:
         calls: (tool as the server or the model names it, arguments). A text "$inputSchema:TOOL"
             among them stands for the schema of that tool as it was listed.
-        call_all: Call every tool with the simplest arguments its schema allows.
-        timeout_s: For everything.
+        call_all: Call every tool that says it only reads, with the simplest arguments its schema
+            allows.
+        destructive: Call the others as well, after a yes to the list of them.
+        timeout_s: For everything but the question.
     """
 
     calls: tuple[tuple[str, Mapping[str, Json]], ...] = ()
     call_all: bool = False
+    destructive: bool = False
     timeout_s: float = 60.0
 
 
-async def exercise(servers: McpServers, config: ServerConfig, wanted: Exercise, say: Say) -> bool:
+async def exercise(
+    servers: McpServers, config: ServerConfig, wanted: Exercise, say: Say, agree: Agree
+) -> bool:
     """Connect, list the tools, make the calls; return whether the server survived it.
 
     An error result of a tool is an answer like any other; a connection that was lost is none.
     """
+    loop = asyncio.get_running_loop()
     try:
-        async with asyncio.timeout(wanted.timeout_s):
+        async with asyncio.timeout(wanted.timeout_s) as limit:
             servers.start([config])
             await servers.wait_started(wanted.timeout_s)
             [state] = servers.states()
@@ -61,13 +70,40 @@ async def exercise(servers: McpServers, config: ServerConfig, wanted: Exercise, 
             say(f"{config.name}: ready, {state.offer}")
             for note in state.notes:
                 say(f"  {note}")
-            return await _calls(servers, config, wanted, say)
+            chosen: Sequence[Tool] = ()
+            if wanted.call_all:
+                limit.reschedule(None)
+                chosen = await _chosen(servers.tools(), wanted, say, agree)
+                limit.reschedule(loop.time() + wanted.timeout_s)
+            return await _calls(servers, config, wanted, chosen, say)
     except TimeoutError:
         say(f"{config.name}: not finished within {wanted.timeout_s:g} s")
         return False
 
 
-async def _calls(servers: McpServers, config: ServerConfig, wanted: Exercise, say: Say) -> bool:
+async def _chosen(
+    tools: Sequence[Tool], wanted: Exercise, say: Say, agree: Agree
+) -> Sequence[Tool]:
+    """Return the tools to call with arguments nobody chose."""
+    changing = [tool for tool in tools if tool.changes]
+    if not changing:
+        return tools
+    names = ", ".join(tool.name for tool in changing)
+    if not wanted.destructive:
+        say(f"  not called, because they may change or delete something: {names}")
+        say("  add --destructive to call them, too")
+    elif await agree(f"  These may change or delete something: {names}"):
+        return tools
+    return [tool for tool in tools if not tool.changes]
+
+
+async def _calls(
+    servers: McpServers,
+    config: ServerConfig,
+    wanted: Exercise,
+    chosen: Sequence[Tool],
+    say: Say,
+) -> bool:
     tools = {tool.name: tool for tool in servers.tools()}
     failed = False
     for name, arguments in wanted.calls:
@@ -76,7 +112,7 @@ async def _calls(servers: McpServers, config: ServerConfig, wanted: Exercise, sa
             raise UsageError(f"{config.name} has no tool {name!r}; it has: {', '.join(tools)}")
         given = {key: _schema_or(value, servers, config) for key, value in arguments.items()}
         failed |= await _failed(tool, given, say)
-    for tool in tools.values() if wanted.call_all else ():
+    for tool in chosen:
         failed |= await _failed(tool, simplest(input_schema(tool.parameters)), say)
     # One that died in the last call is still being cleared away: only then is it known why.
     await servers.wait_started(wanted.timeout_s)

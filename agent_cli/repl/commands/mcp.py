@@ -130,7 +130,7 @@ def _doctor(context: Context, name: str) -> None:
         if state.phase in ("failed", "lost", "closed") and not state.needs_sign_in:
             lines.append(f"  /mcp reconnect {reveal(state.name)} tries again")
     tried = reveal(name or "NAME")
-    lines.append(f"`agent-cli mcp exercise {tried} --call-all`, outside, calls every tool once")
+    lines.append(f"agent-cli mcp test {tried}, in a shell, starts it alone and says what it offers")
     context.writer.aside("\n".join(lines))
 
 

@@ -287,11 +287,27 @@ def test_exercise_calls_tools_and_answers_questions_without_a_model() -> None:
     assert f"mcp__full__where {{}}: ok: {Path.cwd().as_uri()}" in said
 
 
+def test_exercise_calls_only_what_says_that_it_only_reads() -> None:
+    """A tool with made-up arguments may delete a file or end a process; nobody is asked here."""
+    configure(fix=[SDK_SERVER, "stdio"])
+
+    careful = mcp("exercise", "fix", "--call-all")
+    unasked = mcp("exercise", "fix", "--call-all", "--destructive")
+
+    for code, said in (careful, unasked):
+        assert code == 0
+        assert 'mcp__fix__add {"a": 1, "b": 1}: ok: 2' in said
+        assert "mcp__fix__die {" not in said
+    assert "not called, because they may change or delete something: mcp__fix__count" in careful[1]
+    assert "they are not called: nobody can be asked here; --yes answers for you" in unasked[1]
+
+
 def test_exercise_calls_every_tool_and_notices_a_server_that_dies() -> None:
     """An error of a tool is an answer; a lost connection is none. It is not started again."""
     configure(fix=[SDK_SERVER, "stdio"])
 
-    code, said = mcp("exercise", "fix", "--call-all", "--call", "mcp__fix__add={}")
+    everything = ("--call-all", "--destructive", "--yes")
+    code, said = mcp("exercise", "fix", *everything, "--call", "mcp__fix__add={}")
 
     assert code == 1
     assert 'mcp__fix__add {"a": 1, "b": 1}: ok: 2' in said

@@ -57,7 +57,7 @@ def test_resources_are_listed_as_they_are_typed_in_a_prompt() -> None:
 
 def test_the_doctor_says_what_to_do() -> None:
     """And with which command a server is tried outside."""
-    tried = "`agent-cli mcp exercise {} --call-all`, outside, calls every tool once"
+    tried = "agent-cli mcp test {}, in a shell, starts it alone and says what it offers"
     words = ("no such package", "1", "2", "\u202e3")
     npx = ServerState("npx", Phase.FAILED, "MCP server 'npx' did not start: 1 / 2", stderr=words)
     app = app_with(READY, BAD, npx)
