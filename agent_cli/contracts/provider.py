@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol, TypeAlias
 
+from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ProviderNotFound
 from agent_cli.contracts.frozen import Frozen
 from agent_cli.contracts.messages import LlmMessage
@@ -44,7 +45,8 @@ class Model:
 class ModelRequest:
     """Everything one model call depends on; None means "not sent".
 
-    `system` is in order of stability: the first part is the same for the whole session.
+    `system` is in order of stability: the first part is the same for the whole session. `cancel` is
+    the run's token, for code that blocks a thread; what awaits is cancelled as usual.
     """
 
     model: Model
@@ -58,6 +60,7 @@ class ModelRequest:
     api_key: str | None = field(default=None, repr=False)
     session_id: str | None = None
     max_retry_delay_ms: int | None = None
+    cancel: CancelToken | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.message_queue import QueueMode
 from agent_cli.core.model_call import stream_fn_of
 from agent_cli.core.run_result import RunResult
-from agent_cli.system.logger import logger, traceback_of
+from agent_cli.system.logger import for_session, logger, traceback_of
 
 _log = logger(__name__)
 
@@ -79,6 +79,7 @@ class Agent(AgentQueues):
         self._activity = Activity()
         self._listeners: dict[object, EventSink] = {}
         self._cancel: CancelToken | None = None
+        self._prompt_model: Model | None = None
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -114,13 +115,16 @@ class Agent(AgentQueues):
                 del self._listeners[subscription]
                 return
 
-    async def prompt(self, message: str | Message, images: Sequence[Block] = ()) -> RunResult:
+    async def prompt(
+        self, message: str | Message, images: Sequence[Block] = (), *, model: Model | None = None
+    ) -> RunResult:
         """Say something and run until nothing is left to do; a failure is the result's `error`.
 
         Args:
             message: Text, a user's message, or a message of a kind of your own, which the model
                 reads if `convert_to_llm` translates it.
             images: Image blocks (`image_block`) to go with the text.
+            model: Asked about this prompt instead of the agent's, until the next prompt begins.
 
         Raises:
             AgentBusy: A run is going on.
@@ -135,11 +139,13 @@ class Agent(AgentQueues):
             )
         self._require_idle()
         self.conversation.require_ready_for(message)
+        self._prompt_model = model
         return await self._run([message])
 
     async def trigger(self, *, visible: bool = True) -> RunResult:
         """Run a prompt that nobody typed (a schedule, a notification)."""
         self._require_idle()
+        self._prompt_model = None
         self.conversation.begin(model=self._config.model, visible=visible)
         return await self._run(())
 
@@ -182,11 +188,13 @@ class Agent(AgentQueues):
         return await self._run(())
 
     async def _run(self, prompts: Sequence[Incoming]) -> RunResult:
-        stream_fn_of(self._config)  # nobody to ask is the caller's mistake: it raises at once
+        config = self._current_config()
+        stream_fn_of(config)  # nobody to ask is the caller's mistake: it raises at once
         self._cancel, self._idle = CancelToken(), asyncio.Event()
         try:
             run = Run(self.conversation, self._current_config, self.publish, self._cancel)
-            return await run.run(prompts)
+            with for_session(config.session_id):
+                return await run.run(prompts)
         finally:
             self._take_back()
             self._cancel = None
@@ -262,6 +270,7 @@ class Agent(AgentQueues):
         config = self._config
         return replace(
             config,
+            model=self._prompt_model or config.model,
             session_id=config.session_id or self.conversation.id,
             convert_to_llm=config.convert_to_llm or _without_custom,
             get_steering_messages=self._steering_beside(config.get_steering_messages),

@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from agent_cli.contracts.messages import Message, UserMessage
 from agent_cli.core.batches import first_of
-from agent_cli.core.loop_config import LoopConfig, TakeMessages, queued
+from agent_cli.core.hook_values import TakeMessages, queued
+from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.message_queue import MessageQueue, QueueMode
 
 

@@ -28,6 +28,7 @@ from agent_cli.core.loop import Run
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.model_call import stream_fn_of
 from agent_cli.core.run_result import RunResult
+from agent_cli.system.logger import for_session
 
 
 @dataclass(slots=True)
@@ -70,7 +71,8 @@ class EventStream:
         run = Run(self._conversation, lambda: self._config, queue.put_nowait, self.cancel)
         # Not a TaskGroup: this generator yields, and a group around a yield would deliver its
         # cancellation to whoever happens to iterate (PEP 789). The generator owns the task.
-        task = asyncio.ensure_future(run.run(self._prompts))
+        with for_session(self._config.session_id):  # the task copies the context it is made in
+            task = asyncio.ensure_future(run.run(self._prompts))
         task.add_done_callback(lambda _task: queue.put_nowait(None))
         try:
             while (event := await queue.get()) is not None:

@@ -12,7 +12,7 @@ from agent_cli.contracts import events
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
 from agent_cli.contracts.tooling import Ask
 from agent_cli.core.batches import InOrder, side_by_side
-from agent_cli.core.loop_config import queued
+from agent_cli.core.hook_values import queued
 from agent_cli.core.phase import Phase
 from agent_cli.core.preflight import CheckedCall, announced, check_all, in_waves
 from agent_cli.core.tool_call import SKIPPED, ToolCallRun

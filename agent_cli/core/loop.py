@@ -15,7 +15,8 @@ from agent_cli.contracts.errors import AgentCliError, ContextOverflow, LimitReac
 from agent_cli.contracts.messages import LIMIT, CustomMessage, Incoming, is_cut_off
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.executor import Executor
-from agent_cli.core.loop_config import LoopConfig, queued, settled
+from agent_cli.core.hook_values import queued, settled
+from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.model_call import ask
 from agent_cli.core.phase import ChatStateMachine, Phase
 from agent_cli.core.run_result import RunResult, Tally

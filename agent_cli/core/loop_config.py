@@ -5,39 +5,20 @@ its time (a run can be interrupted while it waits) and may raise: an `AgentCliEr
 with that sentence, anything else is a bug and is reported as one.
 """
 
-import inspect
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.messages import Message, UserMessage
+from agent_cli.contracts.messages import Message
 from agent_cli.contracts.provider import Model, ProviderRegistry, StreamFn, ThinkingLevel
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolResult, Verdict
+from agent_cli.core.hook_values import Maybe, TakeMessages
 
 if TYPE_CHECKING:
     from agent_cli.core.turn import Turn
-
-T = TypeVar("T")
-
-
-Maybe: TypeAlias = T | Awaitable[T]
-
-
-async def settled(value: "Maybe[T]") -> T:
-    """Return *value*, awaited if it must be."""
-    return await value if inspect.isawaitable(value) else value
-
-
-TakeMessages: TypeAlias = Callable[[], Maybe[Sequence[UserMessage] | None]]
-
-
-async def queued(take: TakeMessages | None) -> Sequence[UserMessage]:
-    """Return what is queued; no seam, None and nothing are all the same."""
-    messages = await settled(take()) if take else None
-    return messages or ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +28,7 @@ class LoopConfig:
     Attributes:
         system_prompt: The stable part of the system prompt.
         stream_fn: Asks the model; wins over `registry`, which finds one by `model.api`.
+        api_key: The key for every model call; None leaves it to the provider. Never written.
         session_id: Goes with every request and its log line; an `Agent` that is given none says its
             conversation's id, under which the conversation is kept.
         max_retry_delay_ms: The longest wait a server may ask for before the run ends instead; None
@@ -70,7 +52,8 @@ class LoopConfig:
         get_follow_up_messages: Taken only when the run would end.
         wait_for_steering: Returns when steering is queued from then on; only for
             `steering="cancel_running"`.
-        get_api_key: provider name -> key, before every model call; never stored.
+        get_api_key: provider name -> key, before every model call; wins over `api_key` unless it
+            returns None. Never stored.
     """
 
     model: Model | None = None
@@ -82,6 +65,7 @@ class LoopConfig:
     temperature: float | None = None
     thinking_level: ThinkingLevel | None = "minimal"
     thinking_budgets: Mapping[str, int] = field(default_factory=dict)
+    api_key: str | None = field(default=None, repr=False)
     session_id: str | None = None
     max_retry_delay_ms: int | None = 60_000
     max_rounds: int = 100

@@ -43,7 +43,8 @@ from agent_cli.contracts.provider import (
 )
 from agent_cli.contracts.timeline import text_of
 from agent_cli.contracts.tooling import Tool, ToolSpec
-from agent_cli.core.loop_config import LoopConfig, settled
+from agent_cli.core.hook_values import settled
+from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.phase import Phase
 from agent_cli.core.stream_processor import StreamProcessor
 from agent_cli.core.turn import Turn
@@ -133,9 +134,10 @@ async def _request(turn: Turn) -> ModelRequest:
         temperature=config.temperature,
         thinking_level=config.thinking_level,
         thinking_budgets=dict(config.thinking_budgets),
-        api_key=key,
+        api_key=key or config.api_key,
         session_id=config.session_id,
         max_retry_delay_ms=config.max_retry_delay_ms,
+        cancel=turn.cancel,
     )
 
 

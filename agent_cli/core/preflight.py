@@ -8,7 +8,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import is_cut_off
 from agent_cli.contracts.timeline import Pending, ToolOutput
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolResult, Verdict, check_input
-from agent_cli.core.loop_config import settled
+from agent_cli.core.hook_values import settled
 from agent_cli.core.turn import Turn
 from agent_cli.system.logger import logger, traceback_of
 

@@ -3,13 +3,14 @@
 Work and memory are linear in the text: pieces are kept, and joined only when somebody looks.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.messages import AssistantMessage, is_cut_off, now_ms
 from agent_cli.contracts.provider import (
+    BlockEnd,
     Reply,
     ReplyEnd,
     ReplyStart,
@@ -17,8 +18,9 @@ from agent_cli.contracts.provider import (
     StreamEvent,
     TextDelta,
     ThinkingDelta,
+    ToolCallStart,
 )
-from agent_cli.contracts.timeline import Block, text_block
+from agent_cli.contracts.timeline import Block
 
 FinishReason = Literal["stop", "tool_calls", "length", "refusal"]
 _FINISH_REASONS: dict[str, FinishReason] = {
@@ -30,6 +32,9 @@ _FINISH_REASONS: dict[str, FinishReason] = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
+
+
+_Piece: TypeAlias = TextDelta | ThinkingDelta | ToolCallStart | BlockEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,7 @@ class StreamProcessor:
     model: str = ""
     reply: Reply | None = None
     started: bool = False
-    _pieces: list[TextDelta | ThinkingDelta] = field(default_factory=list)
+    _pieces: list[_Piece] = field(default_factory=list)
 
     def feed(self, event: StreamEvent) -> None:
         """Take in the next event."""
@@ -63,7 +68,7 @@ class StreamProcessor:
         match event:
             case ReplyStart():
                 self.model = event.model
-            case TextDelta() | ThinkingDelta():
+            case TextDelta() | ThinkingDelta() | ToolCallStart() | BlockEnd():
                 self._pieces.append(event)
             case ReplyEnd():
                 self.reply = event.reply
@@ -80,11 +85,24 @@ class StreamProcessor:
         """The text so far."""
         return "".join(piece.delta for piece in self._pieces if isinstance(piece, TextDelta))
 
-    def _partial(self, pieces: list[TextDelta | ThinkingDelta]) -> AssistantMessage:
-        thinking = "".join(p.delta for p in pieces if isinstance(p, ThinkingDelta))
-        text = "".join(p.delta for p in pieces if isinstance(p, TextDelta))
-        thought: list[Block] = [{"type": "thinking", "thinking": thinking}] if thinking else []
-        content = (*thought, text_block(text)) if text else tuple(thought)
+    def _partial(self, pieces: Sequence[_Piece]) -> AssistantMessage:
+        """Build the reply so far: its blocks in order; a call has no input until it is complete."""
+        texts: dict[tuple[int, str], list[str]] = {}
+        blocks: dict[tuple[int, str], Block] = {}
+        for piece in pieces:
+            match piece:
+                case TextDelta():
+                    texts.setdefault((piece.index, "text"), []).append(piece.delta)
+                case ThinkingDelta():
+                    texts.setdefault((piece.index, "thinking"), []).append(piece.delta)
+                case ToolCallStart():
+                    call: Block = {"type": "tool_use", "id": piece.id, "name": piece.name}
+                    blocks[piece.index, "tool_use"] = call | {"input": {}}
+                case BlockEnd() if piece.block["type"] == "tool_use":
+                    blocks[piece.index, "tool_use"] = piece.block
+        for (index, kind), parts in texts.items():
+            blocks[index, kind] = {"type": kind, kind: "".join(parts)}
+        content = tuple(blocks[key] for key in sorted(blocks, key=lambda key: key[0]))
         return AssistantMessage(content, "", model=self.model, timestamp=self.started_ms)
 
     async def process(self, stream: AsyncIterator[StreamEvent]) -> StreamResult:

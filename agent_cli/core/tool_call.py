@@ -21,7 +21,7 @@ from agent_cli.contracts.timeline import (
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.core.call_state import CallState
 from agent_cli.core.deadline import Bounded, Overran
-from agent_cli.core.loop_config import settled
+from agent_cli.core.hook_values import settled
 from agent_cli.core.preflight import announced
 from agent_cli.core.turn import Turn
 from agent_cli.system.logger import logger, traceback_of

@@ -24,7 +24,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.loop_config import Maybe
+from agent_cli.core.hook_values import Maybe
 
 S = TypeVar("S", bound=BaseModel)
 

@@ -13,7 +13,7 @@ from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.timeline import UserOutput, text_of
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
-from agent_cli.core.loop_config import settled
+from agent_cli.core.hook_values import settled
 from agent_cli.core.projection import entries
 from agent_cli.core.turn import Turn
 from agent_cli.plugins.api import Plugin, PluginContext, Watch

@@ -9,6 +9,9 @@ configuration is left to the program that uses this package as a library.
 
 import logging
 import traceback
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -32,6 +35,7 @@ def shared_processors() -> "list[Processor]":
 
     return [
         structlog.contextvars.merge_contextvars,
+        _name_session,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="at_utc"),
@@ -71,3 +75,25 @@ class _Lazy:
             wrapper_class=structlog.stdlib.BoundLogger,
         )
         return bound
+
+
+@contextmanager
+def for_session(session_id: str | None) -> Iterator[None]:
+    """Name the session in every record made in the body, whoever makes it."""
+    before = _session_id.set(session_id)
+    try:
+        yield
+    finally:
+        _session_id.reset(before)
+
+
+# structlog's own bound_contextvars would import it before anything is logged.
+_session_id: ContextVar[str | None] = ContextVar("session_id", default=None)
+
+
+def _name_session(
+    _logger: object, _method: str, record: "MutableMapping[str, Any]"
+) -> "MutableMapping[str, Any]":
+    if session_id := _session_id.get():
+        record.setdefault("session_id", session_id)
+    return record

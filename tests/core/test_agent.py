@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -34,7 +35,7 @@ from agent_cli.contracts.messages import (
 )
 from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.contracts.timeline import Block, image_block, text_block, text_of
-from agent_cli.contracts.tooling import ToolContext
+from agent_cli.contracts.tooling import Approval, ToolContext
 from agent_cli.core import recorded_calls
 from agent_cli.core.agent import Agent
 from agent_cli.core.agent_state import AgentState
@@ -365,6 +366,36 @@ async def test_a_prompt_records_which_model_it_asked() -> None:
 
     asked = [prompt.model for prompt in agent.conversation.prompts]
     assert asked == [MODEL.id, other.id, other.id, MODEL.id]
+
+
+async def test_one_prompt_may_ask_another_model() -> None:
+    """S2-01, S2-54: for all its calls, also behind an approval; the next one asks the usual."""
+    high = Model("high-model", api="scripted")
+    danger = replace(tool("danger", returns("boom")), require_approval=Approval(required=True))
+    agent, model, _ = scripted_agent(
+        calls(tool_use("look")),
+        calls(tool_use("danger", {}, "t2")),
+        says("hard"),
+        says("easy"),
+        tools=[LOOK, danger],
+    )
+
+    await agent.prompt("a hard one", model=high)
+    await agent.approve("t2")
+    await agent.prompt("an easy one")
+
+    asked = [request.model.id for request in model.requests]
+    assert asked == ["high-model"] * 3 + ["scripted-model"]
+    assert [p.model for p in agent.conversation.prompts] == ["high-model", "scripted-model"]
+    assert agent.state.model == MODEL
+
+
+async def test_a_prompt_may_bring_the_only_model() -> None:
+    """S2-54: an agent without one is no reason to refuse it."""
+    scripted = ScriptedModel(says("ok"))
+    agent = Agent(LoopConfig(stream_fn=scripted))
+
+    assert (await agent.prompt("go", model=MODEL)).stop_reason == "end_turn"
 
 
 async def test_the_users_message_is_kept_when_the_call_fails() -> None:

@@ -312,6 +312,34 @@ async def test_updates_grow_to_the_text_of_the_message() -> None:
     assert last.thinking == "Hm, well."
 
 
+async def test_updates_show_the_calls_that_are_being_written() -> None:
+    """S0-12: by name from the first piece on, with their input once it is complete."""
+    asks = calls(tool_use("look", {"at": "x"}, "t1"), tool_use("look", {}, "t2"), text="I look.")
+    agent, _, events = scripted_agent(asks, says("ok"), tools=[LOOK])
+
+    await agent.prompt("go")
+
+    seen = [
+        (update.event.type, [call["input"] for call in update.message.tool_calls])
+        for update in events
+        if isinstance(update, MessageUpdate)
+    ]
+    at = {"at": "x"}
+    assert seen[:9] == [
+        ("text_delta", []),
+        ("text_delta", []),
+        ("block_end", []),
+        ("toolcall_start", [{}]),
+        ("toolcall_delta", [{}]),
+        ("block_end", [at]),
+        ("toolcall_start", [at, {}]),
+        ("toolcall_delta", [at, {}]),
+        ("block_end", [at, {}]),
+    ]
+    last = [update for update in events if isinstance(update, MessageUpdate)][8]
+    assert last.message.content == asks.content
+
+
 async def test_a_tool_start_carries_the_arguments() -> None:
     """S0-13: id, name and the input as the model wrote it."""
     given: dict[str, Json] = {"path": "a/b", "deep": {"list": [1, None, True]}}
@@ -785,13 +813,14 @@ async def test_the_key_is_asked_for_before_each_call() -> None:
 
 
 async def test_options_reach_the_request() -> None:
-    """S0-25, S0-27, S0-28, S0-29: what is set is there, what is not is absent."""
+    """S0-25, S0-27, S0-28, S0-29: what is set is there."""
     options = LoopConfig(
         system_prompt="Be brief.",
         max_tokens=77,
         temperature=0.5,
         thinking_level="high",
         thinking_budgets={"high": 9000},
+        api_key="key-one",
         session_id="s1",
         max_retry_delay_ms=5,
     )
@@ -808,12 +837,57 @@ async def test_options_reach_the_request() -> None:
         temperature=0.5,
         thinking_level="high",
         thinking_budgets={"high": 9000},
-        api_key=None,
+        api_key="key-one",
         session_id="s1",
         max_retry_delay_ms=5,
     )
-    assert LoopConfig().max_retry_delay_ms == 60_000
-    assert LoopConfig().temperature is None
+    assert users(model.requests[0].messages) == ["go"]
+    assert "key-one" not in repr([options, model.requests[0]])
+
+
+async def test_options_that_are_not_set_are_absent_from_the_request() -> None:
+    """S0-25, C20: the provider decides about them; the wait a server may ask for has a limit."""
+    model = ScriptedModel(says("ok"))
+    stream = agent_loop(
+        [UserMessage.of("go")], AgentContext(), LoopConfig(model=MODEL, stream_fn=model)
+    )
+
+    check_run([event async for event in stream])
+
+    assert model.requests[0] == ModelRequest(
+        model=MODEL,
+        messages=model.requests[0].messages,
+        max_tokens=32_000,
+        thinking_level="minimal",
+        max_retry_delay_ms=60_000,
+    )
+
+
+async def test_each_call_gets_the_token_of_its_run() -> None:
+    """S0-25, S0-66: a stream function that blocks a thread looks at it."""
+    agent, model, _ = scripted_agent(
+        calls(tool_use("look")), says("ok"), says("again"), tools=[LOOK]
+    )
+    await agent.prompt("go")
+    await agent.prompt("again")
+
+    first, second, third = (request.cancel for request in model.requests)
+    assert first is second is not third
+    assert first is not None and third is not None
+    assert not first.cancelled and not third.cancelled
+
+
+@pytest.mark.parametrize(("found", "sent"), [("fresh", "fresh"), (None, "fixed")])
+async def test_a_key_that_is_looked_up_wins_over_the_fixed_one(
+    found: str | None, sent: str
+) -> None:
+    """S0-24, S0-25: and one that is not found leaves the fixed one."""
+    options = LoopConfig(api_key="fixed", get_api_key=lambda _provider: found)
+    agent, model, _ = scripted_agent(says("ok"), options=options)
+
+    await agent.prompt("go")
+
+    assert model.requests[0].api_key == sent
 
 
 async def test_two_tools_of_one_name_are_refused_before_anything_is_sent() -> None:

@@ -1,0 +1,26 @@
+"""What hooks return: a value now or later, and messages or none."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias, TypeVar
+
+from agent_cli.contracts.messages import UserMessage
+
+T = TypeVar("T")
+
+
+Maybe: TypeAlias = T | Awaitable[T]
+
+
+async def settled(value: "Maybe[T]") -> T:
+    """Return *value*, awaited if it must be."""
+    return await value if inspect.isawaitable(value) else value
+
+
+TakeMessages: TypeAlias = Callable[[], Maybe[Sequence[UserMessage] | None]]
+
+
+async def queued(take: TakeMessages | None) -> Sequence[UserMessage]:
+    """Return what is queued; no seam, None and nothing are all the same."""
+    messages = await settled(take()) if take else None
+    return messages or ()
