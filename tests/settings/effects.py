@@ -1,0 +1,695 @@
+"""What each setting does, seen in the running program: the rows of test_effects.py.
+
+A row sets one key through the user's file, runs the program on a scripted server and looks at one
+thing. What it sees must be `expected`, and something else without the setting (or with `other` in
+its place): a setting that nothing reads fails its row.
+"""
+
+import asyncio
+import json
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.app.app import App
+from agent_cli.app.arguments import parse_arguments
+from agent_cli.app.startup import start
+from agent_cli.cli.dispatch import COMMANDS
+from agent_cli.contracts.tooling import ToolContext
+from agent_cli.repl import repl
+from agent_cli.repl.repl import ReplOptions
+from agent_cli.system import paths
+from tests.e2e.program import (
+    AGENT_CLI,
+    Finished,
+    agent_cli,
+    environment,
+    results_in,
+    said_by_user,
+    text_of,
+)
+from tests.fakes import does, tool
+from tests.mcp_client.conftest import RAW_SERVER
+from tests.messages_api import Answer, Gate, error, reply, serve_in_thread, thinking, tool_use
+from tests.messages_api.script import Payload
+from tests.repl.terminal import Terminal
+
+OK = reply("ok")
+YOLO = ("--permission-mode", "yolo")
+# The helpers of the end-to-end tests shorten the waits by variables, which would win over a file.
+FILE_ONLY: dict[str, Any] = {  # Any: mypy would take them for every parameter
+    "AGENT_CLI_RETRY__BASE_S": None,
+    "AGENT_CLI_RETRY__OTHER_BASE_S": None,
+}
+WAITS = "retry.base_s = 0.01\nretry.other_base_s = 0.001\n"
+BUSY = error(529, "overloaded_error", "busy")
+LIMITED = error(429, "rate_limit_error", "slow")
+LONG = "word " * 1_200
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One key: what sets it, what is seen of it, and what must be seen.
+
+    Attributes:
+        other: What stands in the file instead for comparison; "" is the default.
+        base: What stands in the file both times.
+    """
+
+    key: str
+    line: str
+    see: Callable[[], object]
+    expected: object
+    other: str = ""
+    base: str = ""
+
+
+def printed(
+    *script: Answer, arguments: Sequence[str] = YOLO, prompt: str = "go", stdin: str = ""
+) -> tuple[Finished, list[Payload]]:
+    """Run `-p` on *script*; return what it left and the bodies of its requests."""
+    with serve_in_thread(*(script or (OK,)), *[OK] * 8) as api:
+        run = agent_cli("-p", prompt, *arguments, api=api, stdin=stdin, **FILE_ONLY)
+    return run, [request.body for request in api.requests]
+
+
+def talked(
+    *script: Answer, lines: str, arguments: Sequence[str] = YOLO
+) -> tuple[Finished, list[Payload]]:
+    """Run the REPL on pipes with *lines*; return the same."""
+    with serve_in_thread(*script, *[OK] * 8) as api:
+        run = agent_cli(*arguments, api=api, script=lines, **FILE_ONLY)
+    return run, [request.body for request in api.requests]
+
+
+@contextmanager
+def in_terminal(*script: Answer) -> Iterator[Terminal]:
+    """Run the REPL in a terminal, at its first prompt."""
+    with (
+        serve_in_thread(*script, *[OK] * 8) as api,
+        Terminal(AGENT_CLI, *YOLO, **environment(api, {})) as terminal,
+    ):
+        terminal.until("you>")
+        yield terminal
+
+
+def body(field: str) -> Callable[[], object]:
+    """See a field of the request."""
+    return lambda: printed()[1][0].get(field)
+
+
+def bash(command: str) -> Payload:
+    return tool_use("bash", {"command": command})
+
+
+def result(*calls: Payload, arguments: Sequence[str] = YOLO) -> Callable[[], Payload]:
+    """See the first call's result, as the model reads it."""
+    return lambda: results_in(printed(reply(*calls), arguments=arguments)[1][1])[0]
+
+
+def exit_code(*script: Answer, arguments: Sequence[str] = ()) -> Callable[[], int]:
+    return lambda: printed(*script, arguments=arguments)[0].code
+
+
+def events(*script: Answer, names: Sequence[str]) -> list[str]:
+    """Return the events of a run that are among *names*, in order."""
+    run, _ = printed(*script, arguments=("--output-format", "stream-json"))
+    return [line["type"] for line in run.lines if line["type"] in names]
+
+
+def tool_order() -> list[str]:
+    """See whether two calls run side by side."""
+    both = reply(tool_use("glob", {"pattern": "*"}), tool_use("glob", {"pattern": "**"}))
+    names = ("tool_execution_start", "tool_execution_end")
+    return [name.rpartition("_")[2] for name in events(both, names=names)]
+
+
+def side_by_side() -> bool:
+    """See whether a command finds the other one running."""
+    alone = bash("mkdir lock 2>/dev/null || echo both; sleep 1; rmdir lock 2>/dev/null")
+    _, bodies = printed(reply(alone, alone))
+    return any("both" in text_of(each) for each in results_in(bodies[1]))
+
+
+def questions_first() -> int:
+    """See how many questions are asked before the first is answered."""
+    both = reply(bash("touch a"), bash("touch b"))
+    seen = events(both, names=("app.approval_requested", "agent_end"))
+    return seen.index("agent_end")
+
+
+def waits(*script: Answer) -> list[float]:
+    """See the waits before retries."""
+    run, _ = printed(*script, arguments=("--output-format", "stream-json"))
+    return [line["wait_s"] for line in run.lines if line["type"] == "app.retry"]
+
+
+def requests(*script: Answer) -> int:
+    return len(printed(*script)[1])
+
+
+def stderr_has(*words: str, script: Sequence[Answer] = ()) -> Callable[[], str]:
+    """See which of *words* is on stderr."""
+
+    def see() -> str:
+        run, _ = printed(*script)
+        return next((word for word in words if word in run.stderr), run.stderr)
+
+    return see
+
+
+def silent() -> str:
+    """See how long a silent server is waited for."""
+    run, _ = printed(reply("late", gate=Gate(), hold_at=1))
+    return run.stderr.strip().partition("; ")[0]
+
+
+def stalled() -> str:
+    """See how long a server is waited for that sends pings only."""
+    with pinging() as port:
+        run = agent_cli("-p", "go", ANTHROPIC_BASE_URL=f"http://127.0.0.1:{port}", **FILE_ONLY)
+    return run.stderr.strip().partition("reply for ")[2].partition(";")[0]
+
+
+@contextmanager
+def pinging() -> Iterator[int]:
+    """Serve a reply of pings to one client after another; yield the port."""
+    ended = threading.Event()
+    server = socket.create_server(("127.0.0.1", 0))
+    server.settimeout(0.05)
+
+    def serve() -> None:
+        while not ended.is_set():
+            try:
+                client, _ = server.accept()
+            except TimeoutError:
+                continue
+            with client:
+                client.recv(65_536)
+                client.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+                try:
+                    while not ended.wait(0.05):
+                        client.sendall(b'event: ping\ndata: {"type": "ping"}\n\n')
+                except OSError:
+                    continue
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield server.getsockname()[1]
+    finally:
+        ended.set()
+        thread.join()
+        server.close()
+
+
+def compacting() -> list[Payload]:
+    """Talk until a conversation is over the threshold of the row's file; return the requests."""
+    script = [reply(f"ok {n}", usage={"input_tokens": 990, "output_tokens": 10}) for n in range(3)]
+    full = reply("ok 3", usage={"input_tokens": 10_001, "output_tokens": 10})
+    lines = "".join(f"{LONG}{number}\n" for number in range(4))
+    return talked(*script, full, reply("The summary."), OK, lines=f"{lines}go\n")[1]
+
+
+def summaries() -> int:
+    return len([each for each in compacting() if not each.get("tools")])
+
+
+def tail_after_compaction() -> int:
+    return len(compacting()[-1]["messages"])
+
+
+def trimmed() -> int:
+    """See how many messages the last of five requests holds."""
+    return len(talked(lines="a\nb\nc\nd\ne\n")[1][-1]["messages"])
+
+
+def files_large(text: str = "x" * 1_000) -> Callable[[], bool]:
+    def see() -> bool:
+        Path("large.txt").write_text(text)
+        return "Showing 200 of" in text_of(result(tool_use("read", {"path": "large.txt"}))())
+
+    return see
+
+
+def pwd() -> str:
+    Path("sub").mkdir(exist_ok=True)
+    return Path(text_of(result(bash("pwd"))()).splitlines()[0]).name
+
+
+def spoken_before_a_tool() -> str:
+    """See what of a text before a call is on stdout."""
+    script = (reply("Looking.", tool_use("glob", {"pattern": "*"})), reply("Done."))
+    return talked(*script, lines="go\n")[0].stdout
+
+
+def steered() -> bool:
+    """See whether a call that had not begun runs after somebody typed."""
+    for name in ("begun", "go", "second"):
+        Path(name).unlink(missing_ok=True)
+    wait = bash("touch begun; until [ -e go ]; do sleep 0.02; done")
+    with in_terminal(reply(wait, bash("touch second")), reply("Steered.")) as terminal:
+        terminal.send("work\r")
+        terminal.until(Path("begun").exists)
+        terminal.send("stop that\r")
+        terminal.until("stop that")
+        Path("go").touch()
+        terminal.until("Steered.")
+    return Path("second").exists()
+
+
+def outside_is_written() -> bool:
+    """See whether a command can write into the home directory."""
+    target = Path.home() / "written"
+    target.unlink(missing_ok=True)
+    printed(reply(bash('touch "$HOME/written"')))
+    return target.exists()
+
+
+def network_is_there() -> bool:
+    """See whether a command reaches a port of this machine."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        said = text_of(result(bash(f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached"))())
+    return "reached" in said
+
+
+def tools_offered(*, repl: bool = False) -> Callable[[], set[str]]:
+    """See the names of the tools that are not built in."""
+
+    def see() -> set[str]:
+        _, bodies = talked(lines="go\n") if repl else printed()
+        own = {"read", "edit", "write", "bash", "grep", "glob"}
+        return {tool["name"] for tool in bodies[0]["tools"]} - own
+
+    return see
+
+
+def server(options: dict[str, Any] | None = None, **more: object) -> str:
+    """Return the line that configures a server of two tools, `reply` and `raw`."""
+    args = ["-I", "-S", RAW_SERVER, json.dumps(options or {})]
+    fields = {"name": "raw", "command": sys.executable, "args": args, **more}
+    listed = ", ".join(f"{name} = {json.dumps(value)}" for name, value in fields.items())
+    return f"mcp.servers = [{{ {listed} }}]"
+
+
+def with_file(name: str, text: str, see: Callable[[], object]) -> Callable[[], object]:
+    """See something while a file is in the workspace."""
+
+    def seeing() -> object:
+        path = Path(name).expanduser()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return see()
+
+    return seeing
+
+
+def instructions() -> bool:
+    """See whether the user's AGENTS.md is in the request."""
+    (paths.config_dir() / "AGENTS.md").write_text("Say MARK.")
+    return "Say MARK." in str(printed()[1][0]["system"])
+
+
+def colors() -> set[str]:
+    """See which colours an answer with code in it has."""
+    with in_terminal(reply("**bold** and `code`\n\n```python\nx = 1\n```\n\nEnd.")) as terminal:
+        terminal.send("go\r")
+        terminal.until("End.")
+        terminal.until_prompt()
+        cells = terminal._screen.buffer.values()
+        return {cell.fg for row in cells for cell in row.values()}
+
+
+def thinking_shown() -> bool:
+    run, _ = talked(reply(thinking("Let me see."), "Done."), lines="go\n")
+    return "Let me see." in run.stderr
+
+
+def is_slow() -> bool:
+    """See whether the beginning of an answer stands alone on the screen."""
+    with in_terminal(reply("abcdefghij" * 4, chunk_chars=100)) as terminal:
+        terminal.send("go\r")
+        terminal.until("abc")
+        alone = "abcdefghij" * 4 not in terminal.text
+        terminal.send("\x04")
+    return alone
+
+
+def typed_with_escape() -> str:
+    """See what is sent after Esc and x: with vi's keys, x deletes."""
+    with serve_in_thread(*[OK] * 2) as api:
+        with Terminal(AGENT_CLI, *YOLO, **environment(api, {})) as terminal:
+            terminal.until("you>")
+            terminal.send("hello\x1bx")
+            terminal.send("\r")
+            terminal.until("ok")
+        return said_by_user(api.requests[0].body)[0]
+
+
+def called_by() -> list[str]:
+    """See how a session is to call somebody; that takes a run of ten seconds, see test_bell.py."""
+    seen = []
+
+    async def run(options: ReplOptions, _build: object) -> int:
+        seen.append(options.look.notify)
+        return 0
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANTHROPIC_API_KEY", "k")
+        patch.setattr(repl, "run", run)
+        COMMANDS["repl"](parse_arguments(["--prompts-from", os.devnull]))
+    return [str(each) for each in seen]
+
+
+def stopped_tool() -> str:
+    """See what becomes of a tool that does not end and has no limit of its own."""
+
+    async def wait(_context: ToolContext) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    async def ask() -> str:
+        async with App(start(parse_arguments([]), may_ask=False), one_shot=True) as app:
+            app.agent.set_tools([tool("wait", does(wait))])
+            await app.agent.prompt("go")
+            return str(app.agent.state.messages)
+
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        serve_in_thread(reply(tool_use("wait")), OK) as api,
+    ):
+        patch.setenv("ANTHROPIC_API_KEY", "k")
+        patch.setenv("ANTHROPIC_BASE_URL", api.base_url)
+        patch.setenv("AGENT_CLI_PERMISSIONS__MODE", "yolo")
+        messages = asyncio.run(ask())
+    return next(limit for limit in ("1 s", "2 s") if f"longer than {limit}" in messages)
+
+
+def repaints() -> bool:
+    with in_terminal() as terminal:
+        terminal.send("go\r")
+        terminal.until("ok")
+        return b"\x1b[" in terminal.bytes
+
+
+def logged(file: str = "own.log") -> set[str]:
+    """See the levels in a log file."""
+    Path(file).unlink(missing_ok=True)
+    printed()
+    if not Path(file).exists():
+        return set()
+    return {json.loads(line)["level"] for line in Path(file).read_text().splitlines()}
+
+
+def session_kept() -> bool:
+    before = {*paths.sessions_dir().glob("*.jsonl")}
+    printed()
+    return bool({*paths.sessions_dir().glob("*.jsonl")} - before)
+
+
+ASKS = reply(bash("touch made"))
+HANGS = tool_use("mcp__raw__reply", {"reply": None})
+RAW_TOOLS = {"mcp__raw__reply", "mcp__raw__raw"}
+OWN_LOG = 'logging.sinks = [{ type = "file", path = "own.log" }]\n'
+
+ROWS = (
+    Row("model", 'model = "claude-opus-5-5"', body("model"), "claude-opus-5-5"),
+    Row("max_tokens", "max_tokens = 123", body("max_tokens"), 123),
+    Row(
+        "temperature",
+        "temperature = 0.5",
+        body("temperature"),
+        0.5,
+        base='model = "claude-haiku-4-5"\n',
+    ),
+    Row("effort", 'effort = "low"', lambda: body("output_config")(), {"effort": "low"}),
+    Row("streaming", 'streaming = "sequential"', spoken_before_a_tool, "Done.\n"),
+    Row(
+        "tool_execution",
+        'tool_execution = "sequential"',
+        tool_order,
+        ["start", "end", "start", "end"],
+    ),
+    Row(
+        "steering",
+        'steering = "after_batch"',
+        steered,
+        True,
+        base='tool_execution = "sequential"\n',
+    ),
+    Row("approval", 'approval = "defer"', questions_first, 1),
+    Row("max_rounds", "max_rounds = 1", exit_code(reply(bash("true")), arguments=YOLO), 4),
+    Row("max_cost_usd", "max_cost_usd = 0.000001", exit_code(reply(bash("true"))), 4),
+    Row("working_directory", 'working_directory = "sub"', pwd, "sub"),
+    Row(
+        "models",
+        'models.normal = "claude-opus-5-5"',
+        body("model"),
+        "claude-opus-5-5",
+        base='model = "normal"\n',
+    ),
+    Row(
+        "provider.read_timeout_s",
+        "provider.read_timeout_s = 1",
+        silent,
+        "the reply stopped: nothing for 1 s",
+        other="provider.read_timeout_s = 2",
+        base="retry.max = 0\n",
+    ),
+    Row(
+        "provider.stall_timeout_s",
+        "provider.stall_timeout_s = 1",
+        stalled,
+        "1 s",
+        other="provider.stall_timeout_s = 2",
+        base="retry.max = 0\n",
+    ),
+    Row(
+        "provider.compat",
+        "provider.compat = true",
+        lambda: "cache_control" in str(printed()[1][0]),
+        False,
+    ),
+    Row(
+        "history.max_tool_result_chars", "history.max_tool_result_chars = 200", files_large(), True
+    ),
+    Row("history.max_conversation_messages", "history.max_conversation_messages = 3", trimmed, 3),
+    Row(
+        "compaction.strategy",
+        'compaction.strategy = "none"',
+        summaries,
+        0,
+        base="compaction.threshold_tokens = 10000\ncompaction.protected_tail_messages = 2\n",
+    ),
+    Row(
+        "compaction.threshold_tokens",
+        "compaction.threshold_tokens = 10000",
+        summaries,
+        1,
+        base="compaction.protected_tail_messages = 2\n",
+    ),
+    Row(
+        "compaction.protected_tail_messages",
+        "compaction.protected_tail_messages = 2",
+        tail_after_compaction,
+        3,
+        base="compaction.threshold_tokens = 10000\n",
+    ),
+    Row("retry.max", "retry.max = 1", lambda: requests(*[BUSY] * 6), 2, base=WAITS),
+    Row(
+        "retry.base_s",
+        "retry.base_s = 0.02",
+        lambda: waits(LIMITED),
+        [0.02],
+        other="retry.base_s = 0.01",
+    ),
+    Row(
+        "retry.other_base_s",
+        "retry.other_base_s = 0.02",
+        lambda: waits(BUSY),
+        [0.02],
+        other="retry.other_base_s = 0.01",
+    ),
+    Row(
+        "retry.factor",
+        "retry.factor = 3",
+        lambda: waits(LIMITED, LIMITED),
+        [0.01, 0.03],
+        base=WAITS,
+    ),
+    Row(
+        "retry.jitter",
+        'retry.jitter = "full"',
+        lambda: waits(LIMITED, LIMITED) != [0.01, 0.02],
+        True,
+        base=WAITS,
+    ),
+    Row("retry.on", 'retry.on = ["429"]', lambda: requests(BUSY), 1, base=WAITS),
+    Row(
+        "retry.respect_retry_after",
+        "retry.respect_retry_after = false",
+        lambda: waits(error(429, "rate_limit_error", "slow", headers={"retry-after": "0.05"})),
+        [0.01],
+        base=WAITS,
+    ),
+    Row(
+        "retry.max_server_delay_s",
+        "retry.max_server_delay_s = 0.01",
+        exit_code(error(429, "rate_limit_error", "slow", headers={"retry-after": "0.05"})),
+        1,
+        base=WAITS,
+    ),
+    Row(
+        "permissions.mode",
+        'permissions.mode = "yolo"',
+        exit_code(ASKS),
+        0,
+        base='sandbox.auto_allow = "never"\n',
+    ),
+    Row(
+        "permissions.allow",
+        'permissions.allow = ["bash(touch *)"]',
+        exit_code(ASKS),
+        0,
+        base='sandbox.auto_allow = "never"\n',
+    ),
+    Row("permissions.ask", 'permissions.ask = ["bash(true)"]', exit_code(reply(bash("true"))), 3),
+    Row(
+        "permissions.deny",
+        'permissions.deny = ["bash(true)"]',
+        lambda: result(bash("true"))().get("is_error", False),
+        True,
+    ),
+    Row("sandbox.mode", 'sandbox.mode = "off"', outside_is_written, True),
+    Row("sandbox.network", "sandbox.network = true", network_is_there, True),
+    Row("sandbox.auto_allow", 'sandbox.auto_allow = "always"', exit_code(ASKS), 0),
+    Row("tools.timeout_s", "tools.timeout_s = 1", stopped_tool, "1 s", other="tools.timeout_s = 2"),
+    Row("tools.concurrency", "tools.concurrency = 1", side_by_side, False),
+    Row("mcp.enabled", "mcp.enabled = false", tools_offered(), set(), base=f"{server()}\n"),
+    Row(
+        "mcp.config",
+        'mcp.config = ["~/servers.json"]',
+        with_file(
+            "~/servers.json",
+            json.dumps(
+                {
+                    "mcpServers": {
+                        "raw": {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, "{}"]}
+                    }
+                }
+            ),
+            tools_offered(),
+        ),
+        RAW_TOOLS,
+    ),
+    Row(
+        "mcp.startup_timeout_s",
+        "mcp.startup_timeout_s = 1",
+        stderr_has("within 1 s", "within 2 s"),
+        "within 1 s",
+        other="mcp.startup_timeout_s = 2",
+        base=f"{server({'hang': True})}\n",
+    ),
+    Row(
+        "mcp.call_timeout_s",
+        "mcp.call_timeout_s = 1",
+        lambda: "1 s" in text_of(result(HANGS)()),
+        True,
+        other="mcp.call_timeout_s = 2",
+        base=f"{server()}\n",
+    ),
+    Row(
+        "mcp.defer_beyond_tokens",
+        "mcp.defer_beyond_tokens = 1",
+        tools_offered(),
+        {"find_tools"},
+        base=f"{server()}\n",
+    ),
+    Row("mcp.servers", server(), tools_offered(), RAW_TOOLS),
+    Row("plugins.enabled", "plugins.enabled = false", instructions, False),
+    Row("plugins.disabled", 'plugins.disabled = ["project_instructions"]', instructions, False),
+    Row("plugins.reminders", "plugins.reminders = true", tools_offered(repl=True), {"remind"}),
+    Row("ui.theme", 'ui.theme = "none"', colors, {"default"}),
+    Row("ui.show_thinking", "ui.show_thinking = true", thinking_shown, True),
+    Row("ui.chars_per_second", "ui.chars_per_second = 4", is_slow, True),
+    Row("ui.notify", 'ui.notify = "off"', called_by, ["off"]),
+    Row("ui.vi", "ui.vi = true", typed_with_escape, "hell"),
+    Row("ui.screen_reader", "ui.screen_reader = true", repaints, False),
+    Row("logging.level", 'logging.level = "error"', logged, set(), base=OWN_LOG),
+    Row("logging.sinks", OWN_LOG.strip(), logged, {"info"}),
+    Row("session.enabled", "session.enabled = false", session_kept, False),
+    Row(
+        "mcp.servers.name",
+        server(name="other"),
+        tools_offered(),
+        {"mcp__other__reply", "mcp__other__raw"},
+        other=server(),
+    ),
+    Row("mcp.servers.enabled", server(enabled=False), tools_offered(), set(), other=server()),
+    Row(
+        "mcp.servers.enabled_tools",
+        server(enabled_tools=["re*"]),
+        tools_offered(),
+        {"mcp__raw__reply"},
+        other=server(),
+    ),
+    Row(
+        "mcp.servers.disabled_tools",
+        server(disabled_tools=["re*"]),
+        tools_offered(),
+        {"mcp__raw__raw"},
+        other=server(),
+    ),
+    Row(
+        "mcp.servers.always_load",
+        server(always_load=True),
+        tools_offered(),
+        RAW_TOOLS,
+        other=server(),
+        base="mcp.defer_beyond_tokens = 1\n",
+    ),
+    Row(
+        "mcp.servers.startup_timeout_s",
+        server({"hang": True}, startup_timeout_s=1),
+        stderr_has("within 1 s", "within 2 s"),
+        "within 1 s",
+        other=server({"hang": True}, startup_timeout_s=2),
+    ),
+    Row(
+        "mcp.servers.call_timeout_s",
+        server(call_timeout_s=1),
+        lambda: "1 s" in text_of(result(HANGS)()),
+        True,
+        other=server(call_timeout_s=2),
+    ),
+    Row(
+        "logging.sinks.level",
+        'logging.sinks = [{ type = "file", path = "own.log", level = "error" }]',
+        logged,
+        set(),
+        other=OWN_LOG.strip(),
+    ),
+    Row(
+        "logging.sinks.path",
+        'logging.sinks = [{ type = "file", path = "own.log" }]',
+        logged,
+        {"info"},
+        other='logging.sinks = [{ type = "file", path = "other.log" }]',
+    ),
+    Row(
+        "logging.sinks.type",
+        'logging.sinks = [{ type = "console", level = "info" }]',
+        lambda: "model replied" in printed()[0].stderr,
+        True,
+        other='logging.sinks = [{ type = "file", level = "info" }]',
+    ),
+)

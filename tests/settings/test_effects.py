@@ -1,0 +1,57 @@
+"""Every setting, set through a file, changes what the running program does."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.settings.schema import LogSink, McpServer, all_rules, rules_of
+from agent_cli.system import paths
+from tests.settings.effects import ROWS, Row
+
+TESTS = Path(__file__).parents[1]
+# What needs a server of its own kind is set by the tests beside that part.
+ELSEWHERE = {
+    "mcp.servers.transport": "mcp_client/test_pool.py",
+    "mcp.servers.command": "mcp_client/test_entries.py",
+    "mcp.servers.args": "mcp_client/test_entries.py",
+    "mcp.servers.env": "mcp_client/test_entries.py",
+    "mcp.servers.cwd": "mcp_client/test_entries.py",
+    "mcp.servers.url": "mcp_client/test_pool.py",
+    "mcp.servers.headers": "mcp_client/test_oauth.py",
+    "mcp.servers.oauth": "mcp_client/test_entries.py",
+    "mcp.servers.protocol": "mcp_client/test_features.py",
+}
+
+
+def write(text: str) -> None:
+    path = paths.user_settings_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
+def test_a_setting_in_a_file_changes_what_the_program_does(row: Row) -> None:
+    """S1-25, S1-43: what is seen with it, and that it is something else without it."""
+    write(f"{row.base}{row.other}\n")
+    without = row.see()
+    write(f"{row.base}{row.line}\n")
+
+    assert row.see() == row.expected
+    assert without != row.expected
+
+
+def test_each_setting_has_a_row() -> None:
+    """A new setting without one fails here; one that nothing reads fails above."""
+    keys = {*all_rules()}
+    for table, record in {"mcp.servers": McpServer, "logging.sinks": LogSink}.items():
+        keys |= {f"{table}.{name}" for name in rules_of(record)}
+    rows = [row.key for row in ROWS]
+
+    assert keys - {*rows, *ELSEWHERE} == set()
+    assert {*rows, *ELSEWHERE} - keys == set()
+    assert len(rows) == len({*rows})
+
+
+@pytest.mark.parametrize(("key", "place"), ELSEWHERE.items())
+def test_what_is_seen_elsewhere_is_there(key: str, place: str) -> None:
+    assert key.rpartition(".")[2] in (TESTS / place).read_text()
