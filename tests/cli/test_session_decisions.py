@@ -96,7 +96,8 @@ def test_the_repl_puts_the_question_as_soon_as_its_session_is_chosen() -> None:
         with Terminal(AGENT_CLI, "--resume", **environment(api, {})) as terminal:
             terminal.until(f"make a file · just now · 1 prompt · waits for a decision · {id}")
             terminal.send("\r")
-            answer(terminal, "y")
+            terminal.until("❯ Yes")
+            terminal.send("y\r")
             terminal.until("It is made.")
             path = sessions_dir() / f"{id}.jsonl"
             terminal.until(lambda: b'"state":"completed"' in path.read_bytes())

@@ -26,7 +26,7 @@ def open_display(
     """Return the display of *screen*, which shows *activity*, and where folded output is kept."""
     paint, clock = screen.paint, time.monotonic
     paint.use_theme(look.theme)
-    results = Results(paint)
+    results = Results(paint, lambda: screen.columns)
     tools = ToolRows(
         lambda: app.tools,
         paint=paint,

@@ -1,11 +1,13 @@
 """What tools answered, as rows below their call: diffs in colour, long output folded."""
 
 import re
-from itertools import dropwhile
+from collections.abc import Callable, Sequence
+from itertools import accumulate, dropwhile
 from typing import Final
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolResult
+from agent_cli.repl.live.cells import cut, row_width, rows_taken
 from agent_cli.repl.live.paint import Paint, rows_of
 from agent_cli.terminal.sanitize import clean
 
@@ -21,8 +23,10 @@ _PLACE: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")
 class Results:
     """Makes the rows of results and keeps what they leave out, for `/output N`."""
 
-    def __init__(self, paint: Paint) -> None:
+    def __init__(self, paint: Paint, columns: Callable[[], int]) -> None:
+        """Keep nothing yet; *columns* is the width of the terminal, which wraps what is wider."""
         self._paint = paint
+        self._columns = columns
         self._kept: dict[int, str] = {}
         self._count = 0
 
@@ -74,17 +78,36 @@ class Results:
     def folded(
         self, rows: list[str], text: str, rows_max: int = _FOLDED_ROWS, *, last: bool = False
     ) -> list[str]:
-        """Return the first of *rows*, or the last, and keep *text*, which is all of it."""
-        if len(rows) <= rows_max + 1:
+        """Return the first of *rows*, or the last, and keep *text*, which is all of it.
+
+        Args:
+            rows: Lines; one that is wider than the terminal counts as the rows it takes there.
+            text: What they were made of.
+            rows_max: Rows of the terminal they may take.
+            last: Show the end.
+        """
+        if sum(map(self._taken, rows)) <= rows_max + 1:
             return rows
-        shown = rows[-rows_max:] if last else rows[:rows_max]
-        shown = [*dropwhile(lambda row: not row, shown)] if last else shown
+        shown = self._fitting(rows[::-1] if last else rows, rows_max)
+        shown = [*dropwhile(lambda row: not row, shown[::-1])] if last else shown
         self._count += 1
         self._kept[self._count] = text
         self._kept.pop(self._count - _KEPT_MAX, None)
-        note = f"{MARGIN}… {len(rows) - len(shown)} more lines: Ctrl-O, /output {self._count}"
-        note = self._paint.text(note, "dim")
+        left_out = len(rows) - len(shown)
+        more = (
+            f"{left_out} more line{'' if left_out == 1 else 's'}" if left_out else "a longer line"
+        )
+        note = self._paint.text(f"{MARGIN}… {more}: Ctrl-O, /output {self._count}", "dim")
         return [note, *shown] if last else [*shown, note]
+
+    def _taken(self, row: str) -> int:
+        return rows_taken(row_width(row), self._columns())
+
+    def _fitting(self, rows: Sequence[str], rows_max: int) -> list[str]:
+        """Return the first of *rows* that take so many rows; of a single one its beginning."""
+        heights = accumulate(map(self._taken, rows))
+        count = sum(1 for height in heights if height <= rows_max)
+        return [*rows[:count]] if count else [cut(rows[0], rows_max * self._columns())]
 
     def _dim(self, text: str) -> list[str]:
         rows = rows_of(text.rstrip("\n"), self._paint.begin("dim")) if text.strip() else []

@@ -13,7 +13,7 @@ from agent_cli.repl.recall import EARLIER_ROWS_MAX, FOLDED_ROWS, Earlier, Exchan
 def rows_of(answer: str, before: Sequence[Exchange] = ()) -> list[str]:
     paint = Paint(color=False)
     data: Json = {"label": "files", "done": 4, "total": 4}
-    results = Results(paint)
+    results = Results(paint, lambda: 40)
     progress = WidgetOutput("w", 0, "1", "progress", data, "4 of 4")
     return earlier_rows(
         Earlier("2 prompts so far:", 0, before, "Report!", [progress], answer),

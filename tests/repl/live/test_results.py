@@ -14,7 +14,9 @@ def test_an_edit_is_a_diff_with_the_numbers_of_its_lines() -> None:
     """Old numbers for what went, new ones for what came; a gap between two places; cleaned."""
     result = ToolResult.of("edited", {"kind": "diff", "path": "a.py", "diff": DIFF})
 
-    assert Results(Paint(color=False)).result(result, is_error=False, was_asked=False) == [
+    assert Results(Paint(color=False), lambda: 80).result(
+        result, is_error=False, was_asked=False
+    ) == [
         "     3  same",
         "     4 -old",
         "     4 +new",
@@ -30,21 +32,23 @@ def test_lines_of_a_diff_end_at_newlines_only() -> None:
     """A separator inside a line is part of it; git's remark on a line has no number."""
     diff = "@@ -1,2 +1,2 @@\n-a\u2028b\n same\n-old\n\\ No newline at end of file\n+new\n"
 
-    assert Results(Paint(color=False)).diff(diff) == [
+    assert Results(Paint(color=False), lambda: 80).diff(diff) == [
         "     1 -a\u2028b",
         "     1  same",
         "     3 -old",
         "       \\ No newline at end of file",
         "     2 +new",
     ]
-    assert Results(Paint(color=False)).diff("") == []
+    assert Results(Paint(color=False), lambda: 80).diff("") == []
 
 
 def test_a_diff_is_coloured_line_by_line() -> None:
     """Red for what went, green for what came; each row ends its own colour."""
     result = ToolResult.of("edited", {"kind": "diff", "diff": "@@ -1 +1 @@\n-a\n+b"})
 
-    assert Results(Paint(color=True)).result(result, is_error=False, was_asked=False) == [
+    assert Results(Paint(color=True), lambda: 80).result(
+        result, is_error=False, was_asked=False
+    ) == [
         "\x1b[31m     1 -a\x1b[0m",
         "\x1b[32m     1 +b\x1b[0m",
     ]
@@ -52,7 +56,7 @@ def test_a_diff_is_coloured_line_by_line() -> None:
 
 def test_long_output_of_a_command_is_folded_to_its_end_and_kept_whole() -> None:
     """`/output N` shows all of it; the end of a build says what went wrong."""
-    results = Results(Paint(color=False))
+    results = Results(Paint(color=False), lambda: 80)
     text = "\n".join(str(number) for number in range(1, 31))
     short = ToolResult.of("1\n2", {"kind": "command"})
 
@@ -67,7 +71,10 @@ def test_what_the_model_reads_of_a_file_is_not_printed() -> None:
     """One row says that it was read."""
     result = ToolResult.of("1\n2\n3", {"kind": "read", "path": "a", "lines": 3, "total": 3})
 
-    assert Results(Paint(color=False)).result(result, is_error=False, was_asked=False) == []
+    assert (
+        Results(Paint(color=False), lambda: 80).result(result, is_error=False, was_asked=False)
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -92,7 +99,7 @@ def test_a_call_says_in_a_word_or_two_what_it_came_to(details: Json, outcome: st
 
 def test_the_exit_line_of_a_command_is_not_repeated() -> None:
     """The call's own row has the code and the seconds; `/output` keeps the text as it was."""
-    results = Results(Paint(color=False))
+    results = Results(Paint(color=False), lambda: 80)
     quiet = ToolResult.of("[exit 0 · 0.1 s]", {"kind": "command", "exit_code": 0})
     failed = ToolResult.of("no such file\n[exit 1 · 0.1 s]", {"kind": "command", "exit_code": 1})
 
@@ -103,3 +110,23 @@ def test_the_exit_line_of_a_command_is_not_repeated() -> None:
     assert results.result(daemon, is_error=False, was_asked=False) == [f"  {daemon.text}"]
     assert results.result(quiet, is_error=False, was_asked=False) == []
     assert results.result(failed, is_error=False, was_asked=True) == ["  no such file"]
+
+
+@pytest.mark.parametrize(
+    ("output", "shown"),
+    [
+        ("x" * 30_000, ["  … a longer line: Ctrl-O, /output 1", "  " + "x" * 397 + "…"]),
+        (
+            "first\n" + "x" * 30_000 + "\nlast",
+            ["  … 2 more lines: Ctrl-O, /output 1", "  last"],
+        ),
+        ("x" * 300 + "\nlast", ["  " + "x" * 300, "  last"]),
+    ],
+)
+def test_long_lines_are_folded_by_the_rows_they_take(output: str, shown: list[str]) -> None:
+    """One line of 30 kB was no long output, and filled 300 rows."""
+    result = ToolResult.of(output, {"kind": "command"})
+
+    results = Results(Paint(color=False), lambda: 80)
+
+    assert results.result(result, is_error=False, was_asked=False) == shown

@@ -40,7 +40,7 @@ class Screen:
                 paint=paint,
                 clock=lambda: self.now_s,
                 columns=lambda: COLUMNS,
-                details=Details(Results(paint), paint, lambda: COLUMNS),
+                details=Details(Results(paint, lambda: 80), paint, lambda: COLUMNS),
             ),
             paint=paint,
             streaming=streaming,

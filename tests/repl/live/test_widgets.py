@@ -12,7 +12,7 @@ TABLE: Json = {"columns": ["name", "cents"], "rows": [["a\x1b[2Jpple\nred", 120]
 
 def drawn(widget: str, data: Json, fallback: str = "as text", columns: int = 60) -> list[str]:
     paint = Paint(color=False)
-    details = Details(Results(paint), paint, lambda: columns)
+    details = Details(Results(paint, lambda: 80), paint, lambda: columns)
     return details.side_output(WidgetOutput("w", 0, "1", widget, data, fallback))
 
 
