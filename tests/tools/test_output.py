@@ -26,7 +26,7 @@ def no_spill() -> tuple[Path, BinaryIO]:
     raise OSError(28, "No space left on device")
 
 
-@given(st.lists(st.binary(max_size=50)))
+@given(st.lists(st.binary(max_size=50).filter(lambda piece: b"\x1b" not in piece), max_size=2))
 def test_a_short_output_is_given_as_it_is(pieces: list[bytes]) -> None:
     buffer = OutputBuffer(no_spill)
     for piece in pieces:
@@ -34,6 +34,41 @@ def test_a_short_output_is_given_as_it_is(pieces: list[bytes]) -> None:
 
     assert buffer.text() == b"".join(pieces).decode("utf-8", "replace")
     assert buffer.spill_path is None
+
+
+@pytest.mark.parametrize(
+    "raw", [b"\0" * 32_768, bytes(range(256)) * 100, b"\x7fELF" + bytes(range(16)) * 5_000]
+)
+def test_binary_output_is_described_and_kept_in_a_file(tmp_path: Path, raw: bytes) -> None:
+    """32 kB of NULs were 197 kB of JSON in each request from then on."""
+    buffer = OutputBuffer(Spills(tmp_path))
+    buffer.add(raw)
+
+    text = buffer.text()
+
+    path = buffer.spill_path
+    assert text == f"[binary output: {len(raw):,} bytes, not shown; all of it is in {path}]"
+    buffer.close()
+    assert (tmp_path / "001.log").read_bytes() == raw
+
+
+def test_names_separated_by_nul_are_no_binary_output(tmp_path: Path) -> None:
+    """`find -print0` writes text."""
+    raw = b"".join(b"./src/module_%d.py\0" % number for number in range(300))
+    buffer = OutputBuffer(Spills(tmp_path))
+    buffer.add(raw)
+
+    assert buffer.text() == raw.decode()
+
+
+def test_escape_sequences_are_left_out() -> None:
+    """Colours, cursor movements, titles and links say nothing to a model."""
+    buffer = OutputBuffer(no_spill)
+    buffer.add(b"\x1b]0;title\x07\x1b[1;31mred\x1b[0m\x1b[2K \x1b]8;;https://x\x1b\\link")
+    buffer.add(b"\x1b]8;;\x1b\\\x1b[?25h" + b"\x1b[31m" * 10_000)
+
+    assert buffer.text().startswith("red link")
+    assert "\x1b[31m" not in buffer.text()
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 7, 1000, 10**6])

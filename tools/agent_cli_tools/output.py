@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
+from agent_cli_tools.readable import is_binary, without_escapes
+
 OpenSpill: TypeAlias = Callable[[], tuple[Path, BinaryIO]]
 
 EXCERPT_BYTES = 32 * 1024
@@ -74,14 +76,25 @@ class OutputBuffer:
         return _decode_end((self._head + self._tail)[-bytes_max:])
 
     def text(self) -> str:
-        """Return the output for the model: all of it, or head, a note on the gap, and tail."""
+        """Return the output for the model: all of it, or head, a note on the gap, and tail.
+
+        Escape sequences are left out; binary data is described, and kept in the file.
+        """
+        if is_binary(without_escapes((self._head + self._tail).decode("utf-8", "replace"))):
+            return self._described()
         if not self.is_excerpt:
-            return (self._head + self._tail).decode("utf-8", "replace")
-        head = _decode_start(_head_lines(bytes(self._head)))
-        tail = _decode_end(_tail_lines(bytes(self._tail)))
+            return without_escapes((self._head + self._tail).decode("utf-8", "replace"))
+        head = without_escapes(_decode_start(_head_lines(bytes(self._head))))
+        tail = without_escapes(_decode_end(_tail_lines(bytes(self._tail))))
         left_out = self.total_chars - len(head) - len(tail)
         note = f"[… {left_out:,} of {self.total_chars:,} characters left out; {self._where()} …]"
         return f"{head}\n{note}\n{tail}"
+
+    def _described(self) -> str:
+        if self._spill is None and not self._fault and self.spill_path is None:
+            self.start_spill()
+            self.close()
+        return f"[binary output: {self.total_bytes:,} bytes, not shown; {self._where()}]"
 
     def close(self) -> None:
         """Close the file; nothing may be added after."""
