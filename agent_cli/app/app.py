@@ -76,7 +76,8 @@ class App:
         self._sandbox = parts.sandbox(startup)
         self._builtin_tools = parts.tools(startup, self._workspace, self._sandbox)
         self._compaction = parts.compaction(startup, self._provider.stream)
-        self.permissions = parts.permissions(startup, self._sandbox)
+        reach = None if one_shot else self._workspace  # with a person there, who may grant more
+        self.permissions = parts.permissions(startup, self._sandbox, reach)
         self.agent = Agent(self._config())
         self.sessions = Sessions(startup, self.agent, self._publish, on_copy=self.file_changes.copy)
         self.agent.subscribe(logs.record)

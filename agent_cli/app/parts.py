@@ -240,8 +240,10 @@ def why_kept_back(startup: StartupContext) -> Callable[[PurePath], str]:
     return reason_to_keep_back(_rules(startup), _real(startup.workspace))
 
 
-def permissions(startup: StartupContext, sandbox: Sandbox) -> Permissions:
-    """Return who decides about tool calls.
+def permissions(
+    startup: StartupContext, sandbox: Sandbox, access: Workspace | None = None
+) -> Permissions:
+    """Return who decides about tool calls; with *access*, a person may let tools reach more of it.
 
     Raises:
         SettingsError: A permission rule cannot be read.
@@ -264,6 +266,7 @@ def permissions(startup: StartupContext, sandbox: Sandbox) -> Permissions:
         own_dirs=tuple(map(_real, _own_dirs())),
         sandbox=sandbox.outlook,
         project_rules=ProjectRules(permissions_file, keep) if startup.trusted else None,
+        access=access,
     )
 
 

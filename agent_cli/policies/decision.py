@@ -15,6 +15,8 @@ class Decision:
         rule: The rule that decided, if one did.
         commands: The simple commands seen in a shell command.
         by_mode: Only the mode asks, so "always" would keep it from asking again.
+        opens: A path outside the workspace that the call must reach, once it may run; else "".
+        rules: What "always" adds, where the decision itself knows better than the call.
     """
 
     verdict: Verdict
@@ -22,6 +24,8 @@ class Decision:
     rule: Rule | None = None
     commands: tuple[str, ...] = ()
     by_mode: bool = False
+    opens: str = ""
+    rules: tuple[str, ...] = ()
 
 
 def allowed(why: str, *, rule: Rule | None = None, commands: tuple[str, ...] = ()) -> Decision:

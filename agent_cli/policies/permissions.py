@@ -3,6 +3,7 @@
 What a shell command does is known to `policies.shell`, what holds it while it runs to the sandbox.
 """
 
+import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -12,29 +13,24 @@ from typing import Literal, TypeAlias
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.tooling import Ask, Tool, Verdict, check_input
-from agent_cli.policies.decision import Decision, allowed, asked, denied, denied_by, denied_by_plan
+from agent_cli.policies.decision import Decision, allowed, asked, denied_by, denied_by_plan
+from agent_cli.policies.file_calls import Access, FileCalls, Mode
 from agent_cli.policies.permission_rules import (
     COMMAND_TOOL,
     Kind,
     Rule,
     RuleSet,
-    allows,
-    called_paths,
     parse_rule,
-    touches,
 )
 from agent_cli.policies.session_rules import Asked, ProjectRules, facts_about, session_rules
 from agent_cli.policies.shell import Judgement, Place, judge
 from agent_cli.policies.shell.place import Objection
 from agent_cli.policies.shell.repository import names_no_program
 from agent_cli.sandbox import Report
-from agent_cli.sandbox.protected import why_protected
 
-Mode: TypeAlias = Literal["ask", "auto-edit", "plan", "yolo"]
 AutoAllow: TypeAlias = Literal["never", "auto-edit", "always"]
 
 _UNSANDBOXED = "runs outside the sandbox, with all your rights and the network"
-_FILE_TOOLS = frozenset({"edit", "write"})
 _THIS_SESSION = "this session"
 _NO_RULES = RuleSet()
 _NOTHING_ASKED = Asked()
@@ -63,6 +59,7 @@ class Permissions:
         own_dirs: Sequence[Path] = (),
         sandbox: Callable[[], Awaitable[Report]] | None = None,
         project_rules: ProjectRules | None = None,
+        access: Access | None = None,
     ) -> None:
         """Create the policy of a session.
 
@@ -73,13 +70,15 @@ class Permissions:
             own_dirs: Directories of this program.
             sandbox: Returns what holds commands, as soon as that is known; None when nothing does.
             project_rules: Keeps rules for this workspace, if any may be kept.
+            access: What the file tools can reach, if a person may grant them more.
         """
         self.mode: Mode = mode
         self._place = place
         self._rules = rules
         self._auto_allow = auto_allow
         self._trusted = trusted
-        self._own_dirs = own_dirs
+        self._access = access
+        self._files = FileCalls(place=place, own_dirs=own_dirs, access=access)
         self._sandbox = sandbox
         self._project_rules = project_rules
         self._asked: dict[str, Asked] = {}
@@ -89,9 +88,13 @@ class Permissions:
         is_command = call.name == COMMAND_TOOL
         report = await self._sandbox() if self._sandbox and is_command else None
         decision = self.decide(call, tool, params, report)
+        if decision.opens and self._access:
+            # What is asked about runs only when a person allowed it, and each call is asked about.
+            self._access.open_path(decision.opens)
         if isinstance(decision.verdict, Ask):
+            by_mode = session_rules(call, self._place_in(report)) if decision.by_mode else ()
             self._asked[call.id] = Asked(
-                session_rules(call, self._place_in(report)) if decision.by_mode else (),
+                decision.rules or by_mode,
                 facts_about(call, decision.rule, report, self._place),
             )
         return decision.verdict
@@ -102,7 +105,7 @@ class Permissions:
         """Decide about a call without remembering it; *report* says what holds commands."""
         if call.name == COMMAND_TOOL:
             return self._about_command(call, report)
-        return self._about_call(call, tool, params)
+        return self._files.decide(call, tool, params, rules=self._rules, mode=self.mode)
 
     def asked_about(self, call: ToolCall) -> Asked:
         """Return what "always" would add, and what a person should know who decides."""
@@ -134,6 +137,13 @@ class Permissions:
         if self._project_rules and (rules := self.asked_about(call).rules):
             self._project_rules.add(rules)
         self.remember(call, str(self.project_file or _THIS_SESSION))
+
+    def open_dir(self, folder: Path) -> None:
+        """Let tools and commands use one more directory, as those of the workspace."""
+        real = Path(os.path.realpath(folder))
+        if real not in (self._place.root, *self._place.extra_dirs):
+            self._place = replace(self._place, extra_dirs=(*self._place.extra_dirs, real))
+            self._files = replace(self._files, place=self._place)
 
     def is_remembered(self, call: ToolCall) -> bool:
         """Return whether what was remembered since *call* was asked about allows it."""
@@ -218,73 +228,3 @@ class Permissions:
             (rule for rule in self._rules.allow if rule.names(COMMAND_TOOL) and rule.text is None),
             None,
         )
-
-    def _about_call(self, call: ToolCall, tool: Tool, params: object) -> Decision:
-        root = self._place.root
-        writes = tool.writes(params)
-        paths = called_paths(call, writes, root)
-
-        def first(kind: Kind) -> Rule | None:
-            fits = allows if kind == "allow" else touches
-            found = (rule for rule in self._rules.of(kind) if fits(rule, tool.name, paths, root))
-            return next(found, None)
-
-        if rule := first("deny"):
-            return denied_by(rule)
-        if self.mode == "plan" and tool.changes:
-            return denied_by_plan()
-        if tool.changes and (why := self._protection(paths)):
-            return _protected(tool, why)
-        if rule := first("ask"):
-            return asked(f"the rule {rule} asks", rule=rule)
-        if objection := self._hidden_below(call, paths):
-            return asked(objection)
-        if rule := first("allow"):
-            return allowed(f"allowed by the rule {rule}", rule=rule)
-        if not tool.changes and tool.is_vouched():
-            return allowed("only reads")
-        if self.mode == "yolo":
-            return allowed("allowed by the mode yolo")
-        if self.mode == "auto-edit" and writes and all(map(self._place_holds, paths)):
-            return allowed("allowed by the mode auto-edit")
-        if not tool.changes:
-            return asked("only its server says that it only reads", by_mode=True)
-        effect = "changes files" if tool.name in _FILE_TOOLS else "may have side effects"
-        return asked(effect, by_mode=True)
-
-    def _protection(self, paths: Sequence[str]) -> str | None:
-        """Return why one of *paths* is never written unasked, if one is not."""
-        for path in map(Path, paths):
-            for root in (self._place.root, *self._place.extra_dirs, *self._own_dirs):
-                if path.is_relative_to(root) and (why := why_protected(path, root, self._own_dirs)):
-                    return f"{path.name} is {why}"
-        return None
-
-    def _hidden_below(self, call: ToolCall, paths: Sequence[str]) -> str | None:
-        """Return what a search would read, though a rule is to keep the tools from it."""
-        rules, root = self._rules, self._place.root
-        if call.name != "grep" or not any(
-            rule.names("read") and rule.text for rule in (*rules.deny, *rules.ask)
-        ):
-            return None
-        place = replace(
-            self._place, is_secret=lambda path: rules.hides(path, root, kinds=("deny", "ask"))
-        )
-        try:
-            for path in paths or [str(root)]:
-                place.check_tree(path, path)
-        except Objection as objection:
-            return str(objection)
-        return None
-
-    def _place_holds(self, path: str) -> bool:
-        return any(map(Path(path).is_relative_to, (self._place.root, *self._place.extra_dirs)))
-
-
-def _protected(tool: Tool, why: str) -> Decision:
-    # These refuse it themselves; asking first would only cost a person's attention.
-    if tool.name in _FILE_TOOLS:
-        return denied(
-            why, f"{why}, so the tools do not change it. Tell the user what to change, and why."
-        )
-    return asked(why)

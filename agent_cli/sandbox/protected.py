@@ -13,6 +13,18 @@ NAMES = (
     *(".agent-cli", ".claude", ".cursor", ".vscode", ".idea", ".husky"),
 )
 
+_SETTINGS = "holds agent-cli's settings for this folder, programs to start among them"
+_AGENTS = "tells agents what to do and what to run"
+_STARTS = {
+    ".mcp.json": "names MCP servers: programs that agent-cli and other agents start",
+    "appsettings.toml": _SETTINGS,
+    "appsettings.json": _SETTINGS,
+    ".vscode": "can make the editor run programs",
+    ".idea": "can make the IDE run programs",
+    ".husky": "holds git hooks: programs that run with every commit",
+    **dict.fromkeys((".agent-cli", ".claude", ".cursor"), _AGENTS),
+}
+
 # The same in any folder below: a part of the repository is opened as a project of its own.
 NESTED_NAMES = frozenset(name for name in NAMES if name.startswith("."))
 
@@ -31,7 +43,7 @@ _GIT = ".git"
 
 
 def why_protected(path: Path, root: Path, own: Iterable[Path] = ()) -> str | None:
-    """Return what makes the real *path* below *root* one that tools must not write, or None.
+    """Return what makes the real *path* below *root* one that tools never write, or None.
 
     *own* are directories of this program.
     Compared in any case, and by what the names stand for: some file systems do not tell `.GIT`
@@ -42,15 +54,31 @@ def why_protected(path: Path, root: Path, own: Iterable[Path] = ()) -> str | Non
     parts = [part.casefold() for part in path.relative_to(root).parts]
     if _GIT in parts:
         return "part of git's own data"
-    if parts and (parts[0] in NAMES or not NESTED_NAMES.isdisjoint(parts)):
-        return "a file that programs act on"
     if _is_setting_in_home(path, root):
         return "a file that the user's shell and session start from"
-    known = set(_identities(root / name for name in (*NAMES, _GIT)))
-    between = (place for place in (path, *path.parents) if place.is_relative_to(root))
-    if known and not known.isdisjoint(_identities(place for place in between if place != root)):
-        return "another name of a file that programs act on"
+    if _same(path, root, [_GIT]):
+        return "another name of git's own data"
     return None
+
+
+def what_it_starts(path: Path, root: Path) -> str | None:
+    """Return what a change of the real *path* below *root* makes programs do later, or None.
+
+    Compared as in `why_protected`. A person may want such a change; nobody makes it unasked.
+    """
+    parts = [part.casefold() for part in path.relative_to(root).parts]
+    named = [part for at, part in enumerate(parts) if part in (NESTED_NAMES if at else NAMES)]
+    if named:
+        return _STARTS[named[0]]
+    known = _same(path, root, NAMES)
+    return f"is another name of {known}, which {_STARTS[known]}" if known else None
+
+
+def _same(path: Path, root: Path, names: Iterable[str]) -> str | None:
+    """Return which of *names* in *root* is, by another name, *path* or a folder above it."""
+    between = [place for place in (path, *path.parents) if place.is_relative_to(root)]
+    found = set(_identities(iter(place for place in between if place != root)))
+    return next((n for n in names if not found.isdisjoint(_identities(iter([root / n])))), None)
 
 
 def _is_setting_in_home(path: Path, root: Path) -> bool:

@@ -11,8 +11,9 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, Verdict
 from agent_cli.core.loop_config import LoopConfig
+from agent_cli.policies.file_calls import Mode
 from agent_cli.policies.permission_rules import KINDS, RuleSet, parse_rule
-from agent_cli.policies.permissions import AutoAllow, Mode, Permissions
+from agent_cli.policies.permissions import AutoAllow, Permissions
 from agent_cli.policies.session_rules import ProjectRules
 from agent_cli.policies.shell import Place
 from agent_cli.sandbox import Report
@@ -591,8 +592,110 @@ def test_protected_files_are_never_written_unasked(mode: Mode, path: str) -> Non
     other = tool("mcp__files__write", returns("done"))
     permissions = policy(mode=mode, allow=["edit", "mcp__*"])
 
-    assert decide(permissions, EDIT, path=path) is Deny
+    asked = ".vscode" in path and mode != "plan"
+    assert decide(permissions, EDIT, path=path) is (Ask if asked else Deny)
     assert decide(permissions, other, path=path) is (Deny if mode == "plan" else Ask)
+
+
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        ("appsettings.json", "appsettings.json holds agent-cli's settings for this folder"),
+        (".vscode/tasks.json", ".vscode/tasks.json can make the editor run programs"),
+        ("web/.vscode/tasks.json", "web/.vscode/tasks.json can make the editor run programs"),
+        (".mcp.json", ".mcp.json names MCP servers: programs that"),
+        (".husky/pre-commit", ".husky/pre-commit holds git hooks"),
+        (".Claude/skills/x.md", ".Claude/skills/x.md tells agents what to do"),
+    ],
+)
+def test_a_file_that_makes_programs_act_is_asked_about_with_what_it_can_do(
+    path: str, what: str
+) -> None:
+    """S4-26: a project that needs one is not blocked, and no mode or rule lets it pass unseen."""
+    permissions = policy(mode="yolo", allow=["edit", "edit(**)"])
+
+    decision = permissions.decide(call_of(EDIT, {"path": path}), EDIT, {"path": path})
+
+    assert isinstance(decision.verdict, Ask)
+    assert decision.why.startswith(what)
+
+
+class Reach:
+    """Stands in for the tools' workspace: everything below /other may be opened."""
+
+    def __init__(self) -> None:
+        self.opened: list[str] = []
+
+    def refusal(self, given: str, *, to_write: bool) -> str:
+        del to_write
+        return (
+            f"{given} may hold secrets" if ".env" in given else self.outside(given, to_write=True)
+        )
+
+    def outside(self, given: str, *, to_write: bool) -> str:
+        del to_write
+        return given if given.startswith("/other") and ".env" not in given else ""
+
+    def open_path(self, path: str) -> None:
+        self.opened.append(path)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("used", [READ, EDIT])
+async def test_a_call_that_can_only_fail_is_not_asked_about(mode: Mode, used: Tool) -> None:
+    """A question costs attention, and this answer would change nothing."""
+    permissions = Permissions(place(Path("/ws")), mode=mode, access=Reach())
+
+    verdict = await permissions(call_of(used, {"path": ".env"}), used, {"path": ".env"})
+
+    assert isinstance(verdict, Deny)
+    if mode != "plan" or used is READ:
+        assert verdict.reason == ".env may hold secrets"
+
+
+async def test_access_outside_is_granted_once_or_for_its_folder() -> None:
+    """Asked when it is needed; what was opened once asks again, a folder that was allowed not."""
+    reach = Reach()
+    permissions = Permissions(place(Path("/ws")), mode="yolo", access=reach)
+    first, second = (call_of(READ, {"path": f"/other/{name}"}, name) for name in ("a.txt", "b.txt"))
+
+    asked = await permissions(first, READ, first.input)
+    again = await permissions(second, READ, second.input)
+
+    assert asked == Ask("/other/a.txt is outside the workspace")
+    assert isinstance(again, Ask)
+    assert reach.opened == ["/other/a.txt", "/other/b.txt"]
+    assert permissions.asked_about(first).rules == ("read(/other)",)
+
+    permissions.remember(first)
+
+    assert isinstance(await permissions(second, READ, second.input), Allow)
+    written = call_of(EDIT, {"path": "/other/a.txt"}, "c")
+    assert isinstance(await permissions(written, EDIT, written.input), Ask)
+    assert permissions.asked_about(written).rules == ("edit(/other)",)
+
+
+async def test_a_rule_that_denies_wins_over_access() -> None:
+    reach = Reach()
+    permissions = Permissions(
+        place(Path("/ws")), rules=rule_set(deny=["read(/other/**)"]), access=reach
+    )
+    call = call_of(READ, {"path": "/other/a.txt"})
+
+    assert isinstance(await permissions(call, READ, call.input), Deny)
+    assert reach.opened == []
+
+
+def test_a_directory_that_was_added_belongs_to_the_workspace(tmp_path: Path) -> None:
+    """Commands may read it, and auto-edit writes there."""
+    permissions = policy(mode="auto-edit")
+    target = {"path": str(tmp_path / "x")}
+    before = decide(permissions, EDIT, **target), runs(permissions, f"ls {tmp_path}")
+
+    permissions.open_dir(tmp_path)
+
+    after = decide(permissions, EDIT, **target), runs(permissions, f"ls {tmp_path}")
+    assert (before, after) == ((Ask, Ask), (Allow, Allow))
 
 
 def test_auto_edit_is_about_files_of_the_workspace() -> None:

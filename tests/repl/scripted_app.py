@@ -44,8 +44,8 @@ from agent_cli.contracts.tooling import Approval, Tool, ToolContext
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
+from agent_cli.policies.file_calls import Mode
 from agent_cli.policies.permission_rules import Rule
-from agent_cli.policies.permissions import Mode
 from agent_cli.policies.session_rules import Asked
 from agent_cli.repl.live import bell
 from agent_cli.repl.mcp.questions import ServerDialogs

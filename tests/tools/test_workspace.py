@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.errors import ToolError
+from agent_cli.sandbox.protected import what_it_starts
 from agent_cli_tools import Workspace
 
 
@@ -35,7 +36,7 @@ def test_a_path_inside_is_found_however_it_is_written(workspace: Workspace, give
     "given",
     [
         *("../ws-evil/secret.txt", "{root}-evil/secret.txt", "/etc/passwd", "..", "/", "~"),
-        *("src/../../ws-evil/secret.txt", "//etc/passwd", "/proc/self/environ", "@/etc/passwd"),
+        *("src/../../ws-evil/secret.txt", "//etc/passwd", "/proc/self/status", "@/etc/passwd"),
     ],
 )
 def test_a_path_outside_is_refused(workspace: Workspace, given: str) -> None:
@@ -206,12 +207,10 @@ def test_what_runs_on_is_closed_once_it_ended_or_with_the_workspace(workspace: W
 @pytest.mark.parametrize(
     "given",
     [
-        *(".git/config", ".git/hooks/pre-commit", ".GIT/config", "src/.git/config", ".mcp.json"),
-        *(".Mcp.Json", "appsettings.toml", "appsettings.json", ".agent-cli/skills/x/SKILL.md"),
-        *(".claude/settings.json", ".vscode/tasks.json", ".husky/pre-commit"),
+        *(".git/config", ".git/hooks/pre-commit", ".GIT/config", "src/.git/config"),
     ],
 )
-def test_what_makes_programs_act_is_not_written(workspace: Workspace, given: str) -> None:
+def test_gits_own_data_is_not_written(workspace: Workspace, given: str) -> None:
     """Threats 10 and 11: what the agent writes there, somebody's next git or editor runs."""
     with pytest.raises(ToolError, match="do not change it"):
         workspace.resolve(given, to_write=True)
@@ -219,13 +218,62 @@ def test_what_makes_programs_act_is_not_written(workspace: Workspace, given: str
     assert workspace.resolve(given) == workspace.root / given
 
 
+@pytest.mark.parametrize(
+    "given", [".mcp.json", "appsettings.json", ".vscode/tasks.json", ".husky/pre-commit"]
+)
+def test_what_makes_programs_act_is_left_to_the_policy(workspace: Workspace, given: str) -> None:
+    """A person may want it: the policy asks, saying what the file can do."""
+    assert workspace.resolve(given, to_write=True) == workspace.root / given
+
+
+def test_what_lies_outside_can_be_opened_and_stays_outside(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The policy opens what a person allowed; secrets and start files never are."""
+    home = tmp_path / "home"
+    monkeypatch.setenv("HOME", str(home))
+    notes, key, start = home / "notes.txt", home / ".ssh/id_rsa", home / ".bashrc"
+    for path in (notes, key, start):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+
+    assert workspace.outside(str(notes), to_write=True) == str(notes)
+    assert workspace.outside(str(start), to_write=False) == str(start)
+    assert workspace.outside(str(start), to_write=True) == ""
+    assert workspace.outside(str(key), to_write=False) == ""
+    assert workspace.outside("src/a.py", to_write=True) == ""
+    assert "may hold secrets" in workspace.refusal(str(key), to_write=False)
+    assert "outside the workspace" in workspace.refusal(str(notes), to_write=False)
+
+    workspace.open_path(str(notes))
+
+    assert workspace.resolve(str(notes)) == notes
+    assert workspace.outside(str(notes), to_write=False) == str(notes)
+    assert "outside the workspace" in workspace.refusal(str(home / "other"), to_write=False)
+
+
+def test_a_directory_can_be_added_while_it_runs(workspace: Workspace, tmp_path: Path) -> None:
+    added = tmp_path / "added"
+    added.mkdir()
+
+    workspace.open_dir(added)
+
+    assert workspace.resolve(str(added / "x"), to_write=True) == added / "x"
+    assert workspace.outside(str(added / "x"), to_write=True) == ""
+
+
 def test_another_name_of_a_protected_file_is_protected_too(workspace: Workspace) -> None:
     """Threat 2: a hard link, and what a file system that folds names makes of them."""
     (workspace.root / ".mcp.json").write_text("{}")
     (workspace.root / "innocent").hardlink_to(workspace.root / ".mcp.json")
 
-    with pytest.raises(ToolError, match="another name"):
-        workspace.resolve("innocent", to_write=True)
+    what = what_it_starts(workspace.root / "innocent", workspace.root)
+
+    assert what == (
+        "is another name of .mcp.json, which names MCP servers:"
+        " programs that agent-cli and other agents start"
+    )
+    assert what_it_starts(workspace.root / "src/a.py", workspace.root) is None
 
 
 def test_a_hard_link_to_a_secret_is_the_secret(

@@ -76,6 +76,7 @@ class Workspace:
     ) -> None:
         self.root = Path(os.path.realpath(root.expanduser()))
         self._dirs = (self.root, *(Path(os.path.realpath(d.expanduser())) for d in extra_dirs))
+        self._opened: set[Path] = set()
         self._own_dirs = tuple(Path(os.path.realpath(directory)) for directory in own_dirs)
         self._keeper = keeper
         self._spill_dir = spill_dir
@@ -105,13 +106,14 @@ class Workspace:
             real = Path(os.path.realpath(named))
         except OSError as error:  # A symlink became something else between two looks at it.
             raise failure(error, named) from error
-        if not self._contains(real, to_write=to_write):
-            raise ToolError(
-                f"{given} is outside the workspace. Use paths below {self._shown_dirs()};"
-                " the user can add a directory with --add-dir."
-            )
         if is_secret(named) or is_secret(real) or holds_token(real):
             raise _holds_secrets(given)
+        if not self._contains(real, to_write=to_write) and not self._is_opened(real):
+            raise _Outside(
+                f"{given} is outside the workspace. Use paths below {self._shown_dirs()};"
+                " the user can add a directory with --add-dir.",
+                real,
+            )
         if to_write:
             self._refuse_protected(given, real)
         try:
@@ -122,6 +124,41 @@ class Workspace:
         except OSError as error:
             raise failure(error, real) from error
         return real
+
+    def refusal(self, given: str, *, to_write: bool) -> str:
+        """Return what a tool given the path *given* will say instead of touching it, or ""."""
+        try:
+            self.resolve(given, to_write=to_write)
+        except ToolError as error:
+            return str(error)
+        return ""
+
+    def outside(self, given: str, *, to_write: bool) -> str:
+        """Return the real path of *given* if nothing but lying outside speaks against it, or "".
+
+        What `open_path` opened lies outside all the same.
+        """
+        try:
+            real = self.resolve(given, to_write=to_write)
+        except _Outside as error:
+            real = error.path
+            if to_write:
+                home = Path.home()
+                root = home if real.is_relative_to(home) else Path("/")
+                return "" if why_protected(real, root, self._own_dirs) else str(real)
+        except ToolError:
+            return ""
+        return "" if self._contains(real, to_write=to_write) else str(real)
+
+    def open_path(self, path: str) -> None:
+        """Let the tools touch the real *path*, though it lies outside."""
+        self._opened.add(Path(path))
+
+    def open_dir(self, folder: Path) -> None:
+        """Let the tools use one more directory, as those of the workspace."""
+        real = Path(os.path.realpath(folder.expanduser()))
+        if real not in self._dirs:
+            self._dirs = (*self._dirs, real)
 
     @property
     def dirs(self) -> tuple[str, ...]:
@@ -204,6 +241,9 @@ class Workspace:
             dirs = (*dirs, Path(os.path.realpath(self._spill_dir)))
         return any(real.is_relative_to(directory) for directory in dirs)
 
+    def _is_opened(self, real: Path) -> bool:
+        return any(real.is_relative_to(path) for path in self._opened)
+
     def _refuse_protected(self, given: str, real: Path) -> None:
         for directory in self._dirs:
             if not real.is_relative_to(directory):
@@ -216,6 +256,14 @@ class Workspace:
 
     def _shown_dirs(self) -> str:
         return " or ".join(str(directory) for directory in self._dirs)
+
+
+class _Outside(ToolError):
+    """A path lies outside the workspace; nothing else speaks against it."""
+
+    def __init__(self, said: str, path: Path) -> None:
+        super().__init__(said)
+        self.path = path
 
 
 def _holds_secrets(given: str) -> ToolError:

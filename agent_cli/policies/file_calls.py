@@ -1,0 +1,177 @@
+"""Decides about every tool but the shell: the user's rules, the files it names, the mode."""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, Protocol, TypeAlias
+
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.tooling import Tool
+from agent_cli.policies.decision import (
+    Decision,
+    allowed,
+    asked,
+    denied,
+    denied_by,
+    denied_by_plan,
+)
+from agent_cli.policies.permission_rules import (
+    Kind,
+    Rule,
+    RuleSet,
+    allows,
+    called_paths,
+    touches,
+)
+from agent_cli.policies.shell import Place
+from agent_cli.policies.shell.place import Objection
+from agent_cli.sandbox.protected import what_it_starts, why_protected
+
+Mode: TypeAlias = Literal["ask", "auto-edit", "plan", "yolo"]
+_WRITERS = frozenset({"edit", "write"})
+_FILE_TOOLS = _WRITERS | {"read", "grep", "glob"}
+# Characters that mean more than themselves in a rule.
+_PATTERN = re.compile(r"[*?\[\]!#\\()]|\s$")
+
+
+class Access(Protocol):
+    """What the file tools can reach: the workspace they share."""
+
+    def refusal(self, given: str, *, to_write: bool) -> str:
+        """Return what a tool given the path *given* will say instead of touching it, or ""."""
+        ...
+
+    def outside(self, given: str, *, to_write: bool) -> str:
+        """Return the real path of *given* if nothing but lying outside speaks against it, or ""."""
+        ...
+
+    def open_path(self, path: str) -> None:
+        """Let the tools touch the real *path*: the policy is asked before each call."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileCalls:
+    """What decides, besides the rules and the mode.
+
+    Attributes:
+        place: The workspace.
+        own_dirs: Directories of this program.
+        access: What the tools will refuse by themselves; None where nobody can grant more.
+    """
+
+    place: Place
+    own_dirs: Sequence[Path] = ()
+    access: Access | None = None
+
+    def decide(
+        self, call: ToolCall, tool: Tool, params: object, *, rules: RuleSet, mode: Mode
+    ) -> Decision:
+        """Decide about a call; a rule that denies wins over all, plan mode over the rest."""
+        root = self.place.root
+        writes = tool.writes(params)
+        paths = called_paths(call, writes, root)
+
+        def first(kind: Kind) -> Rule | None:
+            fits = allows if kind == "allow" else touches
+            found = (rule for rule in rules.of(kind) if fits(rule, tool.name, paths, root))
+            return next(found, None)
+
+        if rule := first("deny"):
+            return denied_by(rule)
+        if mode == "plan" and tool.changes:
+            return denied_by_plan()
+        if tool.changes and (why := self._protection(paths)):
+            return _protected(tool, why)
+        outside = ""
+        if self.access and tool.name in _FILE_TOOLS and (given := _path_of(call)):
+            outside = self.access.outside(given, to_write=tool.changes)
+            refusal = self.access.refusal(given, to_write=tool.changes)
+            if refusal and not outside:
+                return denied(refusal, refusal)
+        if tool.changes and (why := self._starts(paths)):
+            return replace(asked(why), opens=outside)
+        if rule := first("ask"):
+            return replace(asked(f"the rule {rule} asks", rule=rule), opens=outside)
+        if objection := self._hidden_below(call, paths, rules):
+            return replace(asked(objection), opens=outside)
+        if rule := first("allow"):
+            return replace(allowed(f"allowed by the rule {rule}", rule=rule), opens=outside)
+        if outside:
+            return _outside(tool, outside)
+        if not tool.changes and tool.is_vouched():
+            return allowed("only reads")
+        if mode == "yolo":
+            return allowed("allowed by the mode yolo")
+        if mode == "auto-edit" and writes and all(map(self._holds, paths)):
+            return allowed("allowed by the mode auto-edit")
+        if not tool.changes:
+            return asked("only its server says that it only reads", by_mode=True)
+        effect = "changes files" if tool.name in _WRITERS else "may have side effects"
+        return asked(effect, by_mode=True)
+
+    def _protection(self, paths: Sequence[str]) -> str | None:
+        """Return why one of *paths* is never written, if one is not."""
+        for path, root in self._below_roots(paths):
+            if why := why_protected(path, root, self.own_dirs):
+                return f"{path.name} is {why}"
+        return None
+
+    def _starts(self, paths: Sequence[str]) -> str | None:
+        """Return what a change of one of *paths* makes other programs do, if it does."""
+        for path, root in self._below_roots(paths):
+            if what := what_it_starts(path, root):
+                return f"{os.path.relpath(path, root)} {what}"
+        return None
+
+    def _below_roots(self, paths: Sequence[str]) -> list[tuple[Path, Path]]:
+        roots = (self.place.root, *self.place.extra_dirs, *self.own_dirs)
+        return [
+            (path, root) for path in map(Path, paths) for root in roots if path.is_relative_to(root)
+        ]
+
+    def _hidden_below(self, call: ToolCall, paths: Sequence[str], rules: RuleSet) -> str | None:
+        """Return what a search would read, though a rule is to keep the tools from it."""
+        root = self.place.root
+        if call.name != "grep" or not any(
+            rule.names("read") and rule.text for rule in (*rules.deny, *rules.ask)
+        ):
+            return None
+        place = replace(
+            self.place, is_secret=lambda path: rules.hides(path, root, kinds=("deny", "ask"))
+        )
+        try:
+            for path in paths or [str(root)]:
+                if self._holds(path):
+                    place.check_tree(path, path)
+        except Objection as objection:
+            return str(objection)
+        return None
+
+    def _holds(self, path: str) -> bool:
+        return any(map(Path(path).is_relative_to, (self.place.root, *self.place.extra_dirs)))
+
+
+def _path_of(call: ToolCall) -> str:
+    given = call.input.get("path") if isinstance(call.input, dict) else None
+    return given if isinstance(given, str) else ""
+
+
+def _protected(tool: Tool, why: str) -> Decision:
+    # These refuse it themselves; asking first would only cost a person's attention.
+    if tool.name in _WRITERS:
+        return denied(
+            why, f"{why}, so the tools do not change it. Tell the user what to change, and why."
+        )
+    return asked(why)
+
+
+def _outside(tool: Tool, path: str) -> Decision:
+    """Return the question whether a tool may reach *path* this once, or its folder from now on."""
+    family = "edit" if tool.changes else "read"
+    folder = path if Path(path).is_dir() else str(Path(path).parent)
+    is_plain = folder != "/" and not _PATTERN.search(folder)
+    question = asked(f"{path} is outside the workspace")
+    return replace(question, opens=path, rules=(f"{family}({folder})",) if is_plain else ())
