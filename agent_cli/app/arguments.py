@@ -200,7 +200,7 @@ def _option(word: str) -> tuple[str, _Option]:
     name = _SHORT.get(name, name)
     if name in _OPTIONS:
         return name, _OPTIONS[name]
-    raise UsageError(f"there is no option {name}{_nearest(name, _OPTIONS)}; see agent-cli --help")
+    raise UsageError(f"unknown option {name}{_nearest(name, _OPTIONS)}; see agent-cli --help")
 
 
 def _value(name: str, word: str, option: _Option, words: list[str]) -> object:
@@ -247,7 +247,7 @@ def _checked(arguments: Arguments, operands: list[str]) -> Arguments:
     for group in _EXCLUSIVE:
         chosen = [o for o, name in group if getattr(arguments, name) not in (None, False)]
         if len(chosen) > 1:
-            raise UsageError(f"{' and '.join(chosen)} exclude each other; give one of them")
+            raise UsageError(f"{' and '.join(chosen)} cannot be combined; use one of them")
     if arguments.command == "repl" and arguments.print_prompt is not None:
         arguments = arguments._replace(command="print")
     for switch in ("origin", "revoke", "json"):
@@ -268,11 +268,11 @@ def _with_command(arguments: Arguments, operands: list[str]) -> Arguments:
             raise UsageError(f"agent-cli {name} needs one of: {', '.join(second_words)}")
         hint = _nearest(name, [key.partition(" ")[0] for key in _COMMANDS])
         if hint and len(operands) == 1:
-            raise UsageError(f"there is no command {name!r}{hint}; a prompt goes after --")
+            raise UsageError(f"unknown command {name!r}{hint}; a prompt goes after --")
         return arguments._replace(prompt=_one_prompt(operands))
     if arguments.print_prompt is not None or arguments.prompts_from is not None:
         option = "-p" if arguments.prompts_from is None else "--prompts-from"
-        raise UsageError(f"{option} and the command {name} exclude each other")
+        raise UsageError(f"{option} and the command {name} cannot be combined")
     rest = tuple(operands[len(name.split()) :])
     command = _COMMANDS[name]
     if not command.fewest <= len(rest) <= command.most:

@@ -103,7 +103,7 @@ def _local(startup: StartupContext, model: Model) -> Iterator[Finding]:
     yield Finding("python", None, f"{platform.python_version()} on {machine}")
     yield _terminal()
     notices = "; ".join(startup.notices)
-    yield Finding("settings", not startup.loaded.notices, notices or "no complaints")
+    yield Finding("settings", not startup.loaded.notices, notices or "no problems")
     yield _workspace(startup)
     yield _credentials(startup)
     ripgrep = find_program("rg", outside=startup.workspace)

@@ -64,7 +64,7 @@ class Sessions:
         latest = arguments.continue_session or arguments.resume == CHOOSE_SESSION
         if not self._enabled:
             if latest or arguments.resume or arguments.fork is not None:
-                raise UsageError("sessions are switched off: leave --no-session out")
+                raise UsageError("sessions are off: remove --no-session")
             return
         if arguments.fork is not None:
             await self._go_on_with_copy(arguments.fork)
@@ -92,7 +92,7 @@ class Sessions:
             SessionError: As `SessionStore.resume`, or it is this one; the one at hand stays.
         """
         if self._session and self._store.find(id) == self._session.path:
-            raise SessionError(f"session {self._session.id} is the one you are in")
+            raise SessionError(f"session {self._session.id} is already open here")
         self._tell_if_moved(await self._switch(lambda: self._store.resume(id)))
 
     async def fork(self, at: str | None = None) -> None:

@@ -214,7 +214,7 @@ async def test_without_a_session_nothing_is_recorded() -> None:
         kept.rewind(prompt)
     for words in (("--continue",), ("--resume",), ("--resume", "1"), ("--fork", "")):
         unwanted, _ = sessions("--no-session", *words)
-        with pytest.raises(UsageError, match="leave --no-session out"):
+        with pytest.raises(UsageError, match="remove --no-session"):
             await unwanted.begin()
 
 

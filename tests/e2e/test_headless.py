@@ -282,4 +282,4 @@ def test_a_mistake_in_the_options_ends_with_a_result_too() -> None:
     run = agent_cli("-p", "go", "--output-format", "json", "--nope")
 
     assert (run.code, run.result["exit_code"], len(run.lines)) == (2, 2, 1)
-    assert "there is no option --nope" in run.stderr
+    assert "unknown option --nope" in run.stderr

@@ -20,7 +20,7 @@ def test_a_session_is_written_for_others_without_secrets() -> None:
         written.symlink_to("elsewhere")
         again = agent_cli("--resume", session, script="/export md\n", api=api)
 
-    assert f"written without secrets: {written}" in first.stderr
+    assert f"exported without secrets: {written}" in first.stderr
     assert again.code == 0
     assert "hello" in written.read_text()
     assert KEY not in written.read_text()

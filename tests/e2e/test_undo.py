@@ -29,9 +29,9 @@ def test_what_runs_changed_is_shown_taken_back_and_told_to_the_model() -> None:
         "--- /dev/null\n+++ b/src/new.txt\n@@ -0,0 +1,1 @@\n+new\n2 files, +2 −1\n"
     ) in first.stderr
     assert (
-        "taken back: change more\n  restored  a.txt\n  deleted   src/new.txt\n"
+        "undone: change more\n  restored  a.txt\n  deleted   src/new.txt\n"
         "commands ran too; other changes they made stay: touch built && echo three > a.txt\n"
-        "nothing was taken back, because somebody changed these files too:"
+        "nothing was undone, because somebody changed these files too:"
     ) in second.stderr
     assert Path("a.txt").read_text() == "one\n"
     assert Path("mine.txt").read_text() == "two, and mine\n"

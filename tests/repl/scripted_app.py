@@ -197,7 +197,7 @@ class FileChanges:
 
     def take_back(self) -> TakenBack:
         if not self._found:
-            raise AgentCliError("there is nothing to take back")
+            raise AgentCliError("nothing to undo")
         self._found = []
         prompts = self._agent.conversation.prompts
         restored, deleted = [Path.cwd() / "a.txt"], [Path.cwd() / "src/new.txt"]

@@ -286,7 +286,7 @@ def test_ctrl_c_at_an_empty_prompt_hints_and_a_second_one_leaves() -> None:
         terminal.send(CTRL_C)
 
         assert terminal.exit_code() == 0
-        assert "goes on with it" not in terminal.text  # nothing was said
+        assert "to resume this session" not in terminal.text  # nothing was said
 
 
 def test_ctrl_c_clears_a_draft_first() -> None:
@@ -361,7 +361,7 @@ def test_an_error_is_one_line_and_the_prompt_returns() -> None:
             *("you> fail", "", "the API is overloaded (request req_1)", ""),
             *("you> boom", "", "RuntimeError: a bug (traceback in the log)", ""),
             "you> exit",
-            "session s-1: agent-cli --resume s-1 goes on with it",
+            "to resume this session: agent-cli --resume s-1",
         ]
     assert "a bug" in Path("agent.log").read_text()
 

@@ -172,7 +172,7 @@ async def test_a_run_is_taken_back_whole_and_then_the_run_before_it(session: Ses
     assert script.read_bytes() == before
     assert stat.S_IMODE(script.stat().st_mode) == 0o750
     assert list(session.root.iterdir()) == [script]
-    with pytest.raises(AgentCliError, match="in this session is taken back already"):
+    with pytest.raises(AgentCliError, match="in this session is undone already"):
         session.undo()
 
 
@@ -207,7 +207,7 @@ async def test_a_session_has_only_its_own_changes_and_one_without_a_record_too(
     session.run()
     await session.write("a.txt", "a")
     session.snapshots(SessionOpened("s-2", "path"))
-    with pytest.raises(AgentCliError, match="nothing to take back: the agent's tools changed no"):
+    with pytest.raises(AgentCliError, match="nothing to undo: the agent's tools changed no"):
         session.undo()
     session.again(None)
     session.run()
@@ -250,7 +250,7 @@ async def test_a_file_somebody_changed_since_keeps_everything_as_it_is(
     meddle(session.root / "a.txt")
     before = session.files()
 
-    with pytest.raises(AgentCliError, match=r"nothing was taken back.*work/a\.txt;"):
+    with pytest.raises(AgentCliError, match=r"nothing was undone.*work/a\.txt;"):
         session.undo()
 
     assert session.files() == before
@@ -360,7 +360,7 @@ async def test_an_edit_that_failed_left_nothing_to_take_back(session: Session) -
     await session.tools.error("edit", path="a.txt", edits=[{"old": "x", "new": "y"}])
     await session.tools.error("write", path="a.txt", content="not read yet")
 
-    with pytest.raises(AgentCliError, match="nothing to take back"):
+    with pytest.raises(AgentCliError, match="nothing to undo"):
         session.undo()
 
 
@@ -518,7 +518,7 @@ async def test_commands_that_ran_are_told_where_nothing_can_be_taken_back(
         session.undo()
 
     assert str(raised.value) == (
-        "there is nothing to take back: the agent's tools changed no file in this session."
+        "nothing to undo: the agent's tools changed no file in this session."
         " Commands ran, and what they changed is not recorded, so it cannot be undone: rm app.py;"
         " version control may show it"
     )

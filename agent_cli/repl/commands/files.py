@@ -24,7 +24,7 @@ async def _undo(context: Context, _argument: str) -> None:
 def _told(context: Context, taken: TakenBack) -> Iterator[str]:
     prompts = context.app.agent.conversation.prompts
     said = next((said_in(prompt) for prompt in prompts if prompt.id == taken.run_id), "")
-    yield f"taken back: {said or 'an earlier run'}"
+    yield f"undone: {said or 'an earlier run'}"
     yield from _named("restored", taken.restored, context.app.workspace)
     yield from _named("deleted ", taken.deleted, context.app.workspace)
     if taken.commands:
@@ -95,26 +95,26 @@ async def _init(context: Context, wish: str) -> None:
 FILE_COMMANDS: Final = (
     Command(
         "diff",
-        "show what the agent changed in files, in this session or in its last run",
+        "show which files the agent changed, in this session or in its last run",
         _diff,
         "[run]",
         beside_a_run=True,
         choices=lambda _app: {"run": "the last run only"},
-        more="Against what the files hold now; what you changed too is marked. Needs no git.",
+        more="Compared with the files as they are now; your own changes are marked. Needs no git.",
     ),
     Command(
         "undo",
-        "take back what the agent's last run changed in files",
+        "undo the file changes of the agent's last run",
         _undo,
         during_a_run=False,
         more=(
-            "Again, and the run before it is taken back. When you changed one of the files since,\n"
-            "nothing happens. What commands did stays. The model is told with your next prompt."
+            "Run it again to undo the run before. If you changed one of the files since,\n"
+            "nothing is undone. What commands changed stays. The model reads of it next time."
         ),
     ),
     Command(
         "init",
-        "let the model look around and write an AGENTS.md, or mend the one there is",
+        "have the model write or update AGENTS.md",
         _init,
         "[what matters]",
         during_a_run=False,

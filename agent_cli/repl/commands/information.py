@@ -134,7 +134,7 @@ async def _copy(context: Context, _argument: str) -> None:
         raise UsageError("/copy needs a screen; on a pipe stdout holds the answers")
     answer = last_answer(context.app.agent.conversation)
     if answer is None:
-        raise UsageError("there is no answer to copy yet")
+        raise UsageError("no answer to copy yet")
     count = f"{len(answer):,} characters"
     if program := await copy_text(answer, os.environ, sys.platform):
         context.writer.aside(f"copied {count} with {program}", "dim")
@@ -183,16 +183,16 @@ def describe_usage(usage: Usage) -> str:
 INFORMATION_COMMANDS: Final = (
     Command("tools", "list the tools the model has", _tools),
     MCP_COMMAND,
-    Command("usage", "show the tokens used so far and what they cost", _usage),
-    Command("context", "show what fills the model's window", _context),
+    Command("usage", "show the tokens used so far and their cost", _usage),
+    Command("context", "show what fills the context window", _context),
     Command(
         "copy",
-        "put the last answer on the clipboard, as it was written",
+        "copy the last answer to the clipboard",
         _copy,
         beside_a_run=True,
         more="With pbcopy, wl-copy, xclip, xsel or tmux where there is one, else by the terminal.",
     ),
-    Command("output", "show a tool's output in full, the last one by default", _output, "[number]"),
-    Command("thinking", "show what the model thinks, from the last on, or fold it", _thinking),
-    Command("pause", "hold the display, or let it go on; the run goes on meanwhile", _pause),
+    Command("output", "show a tool's full output, the last one by default", _output, "[number]"),
+    Command("thinking", "show or fold the model's thinking", _thinking),
+    Command("pause", "pause or resume the display; the run continues", _pause),
 )

@@ -64,9 +64,9 @@ def find_command(line: str, app: Application) -> tuple[Command, str]:
         begun = [each for each in commands if name and each.name.startswith(name)]
         command = begun[0] if len(begun) == 1 else None
     if command is None:
-        raise UsageError(f"there is no command /{one_line(name)}{_suggestion(name, commands)}")
+        raise UsageError(f"unknown command /{one_line(name)}{_suggestion(name, commands)}")
     if argument and not command.argument:
-        raise UsageError(f"/{command.name} takes nothing behind it")
+        raise UsageError(f"/{command.name} takes no argument")
     return command, argument
 
 
@@ -160,14 +160,14 @@ _GROUPS: Final[Mapping[str, Sequence[Command]]] = {
     "settings": SETTING_COMMANDS,
     "what is there": INFORMATION_COMMANDS,
     "this program": (
-        Command("help", "show what there is", _help, "[name]", choices=_all_commands),
+        Command("help", "list commands and keys", _help, "[name]", choices=_all_commands),
         Command(
             "doctor",
-            "check the key, the endpoint, servers, the sandbox and what else can be wrong",
+            "check the key, the endpoint, MCP servers, the sandbox and more",
             _doctor,
             during_a_run=False,
         ),
-        Command("exit", "leave; so do exit, quit and Ctrl-D", _exit),
+        Command("exit", "leave (also: exit, quit, Ctrl-D)", _exit),
     ),
 }
 COMMANDS: Final = tuple(chain.from_iterable(_GROUPS.values()))

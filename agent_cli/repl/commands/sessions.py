@@ -17,7 +17,7 @@ _TITLE_CHARS_MAX: Final = 50
 
 def _clear(context: Context, _argument: str) -> None:
     context.app.clear()
-    context.writer.aside("a new conversation begins", "dim")
+    context.writer.aside("new conversation", "dim")
 
 
 async def _resume(context: Context, wanted: str) -> None:
@@ -28,7 +28,7 @@ async def _resume(context: Context, wanted: str) -> None:
         return
     sessions = await asyncio.to_thread(_others, context.app.sessions)
     if not sessions:
-        raise UsageError("there is no other session to go on with")
+        raise UsageError("no other session to resume")
     if is_number:
         index: int | None = index_of(wanted, len(sessions))
     else:
@@ -46,7 +46,7 @@ def _others(sessions: Sessions) -> list[KeptSession]:
 
 async def _go_on_with(context: Context, id: str) -> None:
     await context.app.sessions.resume(id)
-    context.writer.aside(f"session {context.app.sessions.id} goes on", "dim")
+    context.writer.aside(f"resumed session {context.app.sessions.id}", "dim")
     conversation = context.app.agent.conversation
     if context.controls:
         context.controls.show_earlier(conversation)
@@ -68,7 +68,7 @@ async def _fork(context: Context, _argument: str) -> None:
     before = context.app.sessions.id
     await context.app.sessions.fork()
     context.writer.aside(
-        f"session {context.app.sessions.id} goes on as a copy; {before} stays as it is", "dim"
+        f"now in session {context.app.sessions.id}, a copy; {before} is unchanged", "dim"
     )
 
 
@@ -76,7 +76,7 @@ async def _rewind(context: Context, number: str) -> None:
     """Go back to before a prompt, counted from the last; its text returns to the input."""
     prompts = typed_prompts(context.app.agent.conversation)[::-1]
     if not prompts:
-        raise UsageError("there is no prompt to go back to")
+        raise UsageError("no prompt to go back to")
     if number:
         index: int | None = index_of(number, len(prompts))
     else:
@@ -103,49 +103,49 @@ async def _export(context: Context, to: str) -> None:
     match to or "md":
         case "md" | "html" | "json" as wanted:
             path = await asyncio.to_thread(context.app.sessions.export, wanted)
-            context.writer.aside(f"written without secrets: {path}")
+            context.writer.aside(f"exported without secrets: {path}")
         case _:
             raise UsageError(f"/export writes md, html or json, not {one_line(to)}")
 
 
 SESSION_COMMANDS: Final = (
-    Command("clear", "forget the conversation and begin a new one", _clear, during_a_run=False),
+    Command("clear", "start a new conversation", _clear, during_a_run=False),
     Command(
         "resume",
-        "go on with an earlier session",
+        "resume an earlier session",
         _resume,
         "[id or number]",
         during_a_run=False,
         choices=lambda app: {each.id: _about(each) for each in _others(app.sessions)},
     ),
-    Command("fork", "go on with a copy of this session", _fork, during_a_run=False),
+    Command("fork", "continue in a copy of this session", _fork, during_a_run=False),
     Command(
         "rewind",
-        "go back to before a prompt, 1 being the last one; files stay as they are",
+        "go back to before a prompt (1 is the last one); files stay as they are",
         _rewind,
         "[number]",
         during_a_run=False,
     ),
     Command(
         "compact",
-        "replace older messages by a summary",
+        "replace older messages with a summary",
         _compact,
         "[what to keep]",
         during_a_run=False,
     ),
     Command(
         "uncompact",
-        "send the model again what a summary replaced",
+        "send the model the messages that a summary replaced",
         _uncompact,
         during_a_run=False,
     ),
     Command(
         "export",
-        "write the session into a file of the workspace",
+        "write the session to a file in the workspace",
         _export,
         "[md|html|json]",
         during_a_run=False,
         choices=lambda _app: dict.fromkeys(("md", "html", "json"), ""),
-        more="md, if nothing else is said. Secrets are left out.",
+        more="Markdown by default. Secrets are left out.",
     ),
 )

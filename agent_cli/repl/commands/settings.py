@@ -44,9 +44,7 @@ def _effort(context: Context, name: str) -> Awaitable[None] | None:
         return _choose(context, _effort, levels, f"effort: {now or 'default'}; how much?")
     if name:
         if name not in _LEVELS:
-            raise UsageError(
-                f"there is no effort {one_line(name)}; there are: {', '.join(_LEVELS)}"
-            )
+            raise UsageError(f"unknown effort {one_line(name)}; there are: {', '.join(_LEVELS)}")
         agent.set_thinking_level(_LEVELS[name])
     choice = "" if name else f" (of {', '.join(_LEVELS)})"
     context.writer.aside(f"effort: {agent.state.thinking_level or 'default'}{choice}")
@@ -61,7 +59,7 @@ def _mode(context: Context, name: str) -> Awaitable[None] | None:
     if name:
         mode = next((known for known in _MODES if known == name), None)
         if mode is None:
-            raise UsageError(f"there is no mode {one_line(name)}; there are: {', '.join(_MODES)}")
+            raise UsageError(f"unknown mode {one_line(name)}; there are: {', '.join(_MODES)}")
         permissions.mode = mode
     lines = [f"mode: {permissions.mode}, {_MODES[permissions.mode]}"]
     if not name:
@@ -114,31 +112,31 @@ async def _choose(
 SETTING_COMMANDS: Final = (
     Command(
         "model",
-        "show the model, or use another one",
+        "show or change the model",
         _model,
         "[name]",
         choices=lambda app: app.models,
-        more="A name of the list, or any model's id. From the next request on, a run's too.",
+        more="An alias, or any model's id. Takes effect with the next request, also during a run.",
     ),
     Command(
         "effort",
-        "show how much the model thinks, or change it",
+        "show or change how much the model thinks",
         _effort,
         "[level]",
         choices=lambda _app: dict.fromkeys(_LEVELS, ""),
     ),
     Command(
         "mode",
-        "show what is asked before it happens, or change it",
+        "show or change what runs without asking",
         _mode,
         "[mode]",
         choices=lambda _app: {str(mode): what for mode, what in _MODES.items()},
         more="\n".join(f"{mode}: {what}" for mode, what in _MODES.items()),
     ),
-    Command("permissions", "list the rules in force", _permissions),
+    Command("permissions", "list the permission rules", _permissions),
     Command(
         "theme",
-        "show answers in other colours",
+        "change the colours of answers",
         _theme,
         "[name]",
         choices=lambda _app: dict.fromkeys(get_args(ThemeName), ""),

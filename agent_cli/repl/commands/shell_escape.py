@@ -39,7 +39,7 @@ class OwnCommands:
         """
         command = line.lstrip("!").strip()
         if not command:
-            raise UsageError("there is no command behind the !")
+            raise UsageError("type a command after the !")
         process = await _started(command)
         show = partial(self._output.foreign, style="dim")
         output = _Output(show)

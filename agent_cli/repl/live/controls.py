@@ -90,5 +90,5 @@ class ScreenControls:
         """Show answers in another theme from the next one on."""
         theme = next((known for known in THEMES if known == name), None)
         if theme is None:
-            raise UsageError(f"there is no theme {one_line(name)}; there are: {', '.join(THEMES)}")
+            raise UsageError(f"unknown theme {one_line(name)}; there are: {', '.join(THEMES)}")
         self._screen.paint.use_theme(theme)

@@ -93,7 +93,7 @@ class LiveShells:
                 running.cancel()
                 if app.sessions.id and app.agent.conversation.prompts:
                     id = app.sessions.id
-                    self.farewell = f"session {id}: agent-cli --resume {id} goes on with it"
+                    self.farewell = f"to resume this session: agent-cli --resume {id}"
 
     async def _leave_after(self, shell: "LiveShell") -> None:
         await shell.wait_for_idle()

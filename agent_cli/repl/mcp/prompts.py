@@ -42,7 +42,7 @@ def given_arguments(prompt: ServerPrompt, typed: str) -> dict[str, str]:
     names = [argument.name for argument in prompt.arguments]
     found = [*WORD.finditer(typed)]
     if found and not names:
-        raise UsageError(f"/{prompt.command} takes nothing behind it")
+        raise UsageError(f"/{prompt.command} takes no argument")
     words = [bare(word[0]) for word in found]
     if len(words) > len(names):
         words[len(names) - 1] = typed[found[len(names) - 1].start() :].strip()

@@ -22,7 +22,9 @@ from agent_cli.repl.runs import LeftWaiting, Runs, told
 from agent_cli.terminal.narration import narrate
 from agent_cli.terminal.writer import Writer
 
-_REFUSED_NEXT: Final = "a tool call waits for a decision: nobody can be asked, the next line is no"
+_REFUSED_NEXT: Final = (
+    "a tool call waits for a decision: cannot ask here, so the next prompt declines it"
+)
 
 
 class Prompt(Dialogue, Questions, Protocol):

@@ -27,7 +27,7 @@ def test_a_session_is_chosen_from_a_list_and_its_question_is_put_at_once() -> No
         terminal.until("The tool said: The user does not want this call to run.")
 
         assert "which session?" not in terminal.text
-        assert "session bb2 goes on" in terminal.text
+        assert "resumed session bb2" in terminal.text
         assert "$ touch m" in terminal.text
 
 
@@ -38,7 +38,7 @@ def test_the_list_is_there_from_the_start_if_it_is_asked_for() -> None:
         terminal.send("\x1b")
         terminal.until_prompt()
 
-        assert "goes on" not in terminal.text
+        assert "resumed" not in terminal.text
 
 
 def test_a_question_that_waits_is_put_at_the_start() -> None:
@@ -74,7 +74,7 @@ def test_copy_hands_the_answer_to_the_terminal_and_themes_can_be_changed() -> No
         terminal.send("/theme light\r")
         terminal.until("theme: light")
         terminal.send("/theme pink\r")
-        terminal.until("there is no theme pink; there are: dark, light, high-contrast, none")
+        terminal.until("unknown theme pink; there are: dark, light, high-contrast, none")
         terminal.send("/theme\r")
         terminal.until("theme, now light:")
         terminal.send("none\r")

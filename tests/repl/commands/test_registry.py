@@ -38,8 +38,8 @@ def test_help_tells_everything_about_one_command() -> None:
     """With the slash or without; a name nobody has is answered as at the prompt."""
     assert said("/help export") == [
         "/export [md|html|json]",
-        "  write the session into a file of the workspace",
-        "  md, if nothing else is said. Secrets are left out.",
+        "  write the session to a file in the workspace",
+        "  Markdown by default. Secrets are left out.",
         "  one of: md, html, json",
         "  waits for the end of a run",
     ]
@@ -50,7 +50,7 @@ def test_help_tells_everything_about_one_command() -> None:
         "  waits for the end of a run",
     ]
     assert said("/help team:broken")[:2] == ["/team:broken [text]", "  team/broken.md is empty"]
-    assert said("/help revew") == ["there is no command /revew; did you mean /review?"]
+    assert said("/help revew") == ["unknown command /revew; did you mean /review?"]
     assert len(said("/help all")) == len(COMMANDS) + 2
 
 
@@ -79,34 +79,34 @@ def test_the_beginning_of_one_name_is_enough() -> None:
     _, shown = converse("/usa", "/un")
 
     assert shown[0].startswith("input ")
-    assert shown[-1] == "there is no command /un; did you mean /uncompact?"
+    assert shown[-1] == "unknown command /un; did you mean /uncompact?"
 
 
 @pytest.mark.parametrize(
     ("line", "shown"),
     [
         ("/compact the plan", "compacted 4 messages: about 9,000 → 1,000 tokens"),
-        ("/toosl", "there is no command /toosl; did you mean /tools?"),
-        ("/ nothing", "there is no command /; /help lists them"),
-        ("/kompact", "there is no command /kompact; did you mean /compact?"),
-        ("/exit now", "/exit takes nothing behind it"),
+        ("/toosl", "unknown command /toosl; did you mean /tools?"),
+        ("/ nothing", "unknown command /; /help lists them"),
+        ("/kompact", "unknown command /kompact; did you mean /compact?"),
+        ("/exit now", "/exit takes no argument"),
         ("/model nope", "there is no model nope; there are: normal, high"),
         ("/model high", "model: model-2"),
         ("/effort high", "effort: high"),
-        ("/effort huge", f"there is no effort huge; there are: default, {LEVELS}"),
+        ("/effort huge", f"unknown effort huge; there are: default, {LEVELS}"),
         ("/mode plan", "mode: plan, only looks around"),
-        ("/mode god", "there is no mode god; there are: ask, auto-edit, plan, yolo"),
-        ("/fork", "session s-2 goes on as a copy; s-1 stays as it is"),
-        ("/export html", "written without secrets: s-1.html"),
+        ("/mode god", "unknown mode god; there are: ask, auto-edit, plan, yolo"),
+        ("/fork", "now in session s-2, a copy; s-1 is unchanged"),
+        ("/export html", "exported without secrets: s-1.html"),
         ("/export pdf", "/export writes md, html or json, not pdf"),
         ("/uncompact", "nothing is left out"),
-        ("/rewind", "there is no prompt to go back to"),
+        ("/rewind", "no prompt to go back to"),
         ("/resume zz", "there is no session zz"),
         ("/resume 3", "3 is not one of the numbers from 1 to 2"),
         ("/copy", "/copy needs a screen; on a pipe stdout holds the answers"),
         ("/theme light", "/theme needs a screen"),
         ("/diff all", "/diff takes run, for the last run only, not all"),
-        ("/undo 2", "/undo takes nothing behind it"),
+        ("/undo 2", "/undo takes no argument"),
     ],
 )
 def test_a_command_answers_in_one_line(line: str, shown: str) -> None:
@@ -161,11 +161,11 @@ def test_undo_says_what_it_took_back_and_what_it_could_not() -> None:
     _, shown = converse("change  it", "/undo", "/undo")
 
     assert shown == [
-        "taken back: change it",
+        "undone: change it",
         "  restored  a.txt",
         "  deleted   src/new.txt",
         "commands ran too; other changes they made stay: make; make test; rm b and 1 more",
-        "there is nothing to take back",
+        "nothing to undo",
     ]
 
 
@@ -200,7 +200,7 @@ def test_usage_counts_the_conversation_and_clear_forgets_it() -> None:
     """Two replies of 10 + 2 tokens at 50 microdollars each."""
     assert said("one", "two", "/usage", "/clear", "/usage") == [
         "input 20 · cache read 0 · cache write 0 · output 4 tokens · $0.0001",
-        "a new conversation begins",
+        "new conversation",
         "input 0 · cache read 0 · cache write 0 · output 0 tokens · $0.0000",
     ]
 
@@ -260,12 +260,12 @@ def test_resume_lists_the_other_sessions_and_takes_a_number_or_an_id() -> None:
     assert shown == [
         "  1  An old one · just now · 1 prompt · aa1",
         "  2  Touch · just now · 1 prompt · waits for a decision · bb2",
-        "session aa1 goes on",
+        "resumed session aa1",
         "1 prompt so far:",
         "you> An old one",
         "An **old** answer.",
     ]
-    assert said("/resume aa")[0] == "session aa1 goes on"
+    assert said("/resume aa")[0] == "resumed session aa1"
 
 
 def test_rewind_counts_from_the_last_prompt() -> None:

@@ -94,7 +94,7 @@ async def test_a_command_that_writes_nothing_shows_nothing_and_no_command_is_an_
     commands = OwnCommands(_writer(screen))
 
     await commands.run("!true", CancelToken())
-    with pytest.raises(UsageError, match="no command behind the !"):
+    with pytest.raises(UsageError, match="type a command after the !"):
         await commands.run("!! ", CancelToken())
 
     assert screen.getvalue() == ""

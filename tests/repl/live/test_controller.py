@@ -40,12 +40,12 @@ async def test_lines_typed_before_there_is_a_session_are_all_done_in_order(tmp_p
         Path("gate-0").touch()
         await it.until(lambda: any(row.startswith("You said") for row in it.rows))
 
-        said = ("you> gated", "piece", "you> /clear", "a new", "you> hello", "You said")
+        said = ("you> gated", "piece", "you> /clear", "new conversation", "you> hello", "You said")
         assert [row for row in it.rows if row.startswith(said)] == [
             "you> gated 1",
             "piece 0",
             "you> /clear",
-            "a new conversation begins",
+            "new conversation",
             "you> hello",
             "You said 'hello\\nyou' to model-1.",
         ]

@@ -87,5 +87,5 @@ def test_arguments_are_words_and_the_last_one_takes_the_rest(
 
 def test_a_prompt_without_arguments_takes_nothing() -> None:
     """A slip is told, not dropped."""
-    with pytest.raises(UsageError, match="/mcp__docs__greet takes nothing behind it"):
+    with pytest.raises(UsageError, match="/mcp__docs__greet takes no argument"):
         given_arguments(replace(GREET, arguments=()), "Anna")

@@ -98,7 +98,7 @@ def test_a_session_that_waits_for_a_decision_says_so() -> None:
     assert err.splitlines()[3:6] == [
         "1 prompt so far:",
         "you> Touch",
-        "a tool call waits for a decision: nobody can be asked, the next line is no",
+        "a tool call waits for a decision: cannot ask here, so the next prompt declines it",
     ]
 
 

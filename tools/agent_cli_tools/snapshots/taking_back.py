@@ -48,10 +48,10 @@ def take_back(journal: Journal) -> TakenBack:
     """
     standing = [run for run in journal.runs if run.changes and not run.taken_back]
     if not standing:
-        why = "what the agent changed in this session is taken back already"
+        why = "what the agent changed in this session is undone already"
         if not any(run.changes for run in journal.runs):
             why = "the agent's tools changed no file in this session"
-        raise AgentCliError(f"there is nothing to take back: {why}{_ran(journal.runs)}")
+        raise AgentCliError(f"nothing to undo: {why}{_ran(journal.runs)}")
     run = standing[-1]
     found = spans(run.changes)
     now = {span.path: digest_of(span.path) for span in found}
@@ -94,7 +94,7 @@ def _refuse_conflicts(todo: Sequence[Span], now: Mapping[Path, str | None]) -> N
     ]
     if changed:
         raise AgentCliError(
-            "nothing was taken back, because somebody changed these files too:"
+            "nothing was undone, because somebody changed these files too:"
             f" {', '.join(changed)}; /diff run shows what there is to undo by hand"
         )
 
@@ -108,7 +108,7 @@ def _contents(todo: Sequence[Span], kept: Contents) -> dict[str, bytes]:
         data = kept.get(span.before)
         if data is None:
             raise AgentCliError(
-                f"nothing was taken back: what {span.path} held before was not kept, because it"
+                f"nothing was undone: what {span.path} held before was not kept, because it"
                 " was too much, or the disk was full"
             )
         contents[span.before] = data

@@ -22,7 +22,7 @@ def test_what_was_typed_before_the_program_was_there_is_completed_too() -> None:
 
 
 def test_enter_takes_the_only_completion_of_a_command_and_runs_it() -> None:
-    """`/con` with one entry shown was "there is no command /con"."""
+    """`/con` with one entry shown was "unknown command /con"."""
     with Terminal() as terminal:
         ready(terminal)
         terminal.send("/con")
