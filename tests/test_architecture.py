@@ -359,6 +359,25 @@ def test_modules_of_the_working_directory_are_not_imported(tmp_path: Path) -> No
     assert (run.returncode, run.stderr) == (0, "")
 
 
+def test_with_p_not_even_pythons_own_start_imports_from_the_working_directory(
+    tmp_path: Path,
+) -> None:
+    """Threat 12: `python -m` imports typing before our first line; -P keeps it from that."""
+    for module in ("typing", "contextlib", "types", "pkgutil", "json"):
+        (tmp_path / f"{module}.py").write_text(f"raise SystemExit('imported {module} from here')")
+
+    run = subprocess.run(
+        [sys.executable, "-P", "-m", "agent_cli", "--version"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (run.returncode, run.stderr) == (0, "")
+
+
 def test_no_script_hides_a_module_of_the_standard_library() -> None:
     """Started by its path, a script has its own folder first on sys.path, for all it imports."""
     folders = ("benchmarks", "docs", "examples")

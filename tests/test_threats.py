@@ -25,7 +25,7 @@ THREATS = {
     5: "instructions in files, outputs, names and commit messages",
     6: "servers that poison, shadow or change their tools",
     7: "escape sequences for the terminal",
-    8: "characters that hide or reorder what is approved",
+    8: "characters that hide or reorder what is approved, lines too long to read",
     9: "secrets in sessions, logs, reports and command lines",
     10: "settings, servers, skills and commands of a repository, also in a home directory",
     11: "git: monitors, hooks, filters, nested repositories, forged folders",
@@ -110,3 +110,16 @@ async def test_a_server_cannot_send_us_to_another_address(status: int) -> None:
 
         assert servers.tools() == ()
     assert visitors == []
+
+
+def test_the_page_of_threats_says_of_each_which_test_holds_it() -> None:
+    """A promise without a test is a wish; a test that was renamed takes its promise along."""
+    page = (Path(__file__).parents[1] / "docs/threats.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| (.+?) \| .+? \| (.+) \|$", page, re.MULTILINE)
+    texts = [path.read_text() for path in Path(__file__).parent.rglob("test_*.py")]
+    defined = {name for text in texts for name in re.findall(r"def (test_\w+)\(", text)}
+    named = {name for _, _, tests in rows for name in re.findall(r"`(test_\w+)`", tests)}
+
+    assert {int(number): attack.replace("`", "") for number, attack, _ in rows} == THREATS
+    assert named - defined == set()
+    assert all("`test_" in tests for _, _, tests in rows)
