@@ -91,6 +91,7 @@ class App:
             model=self._model(),
             tools=self._builtin_tools,
             stream_fn=self._provider.stream,
+            services={"workspace": self._workspace.root, "sandbox": self._sandbox},
             prepare=(
                 workspace_facts(self._workspace.root, startup.arguments.add_dirs),
                 SessionFacts(self._workspace.root, trusted=startup.trusted),

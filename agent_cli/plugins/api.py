@@ -133,7 +133,8 @@ class Plugin:
             part in this round, and the user is told once.
         tools: Offered in every round; those that come and go are added in `prepare`.
         state: The state it owns, if any.
-        services: What its tools find in `ToolContext.services`.
+        services: What its tools find in `ToolContext.services`, beside what the program puts there:
+            "workspace", the folder (a `Path`), and "sandbox", what holds commands (a `Sandbox`).
         secrets: Variables it needs. While one is missing, the plugin is off.
         watch: Runs beside the conversation until the program ends; may start prompts without
             input by `agent.trigger()`.

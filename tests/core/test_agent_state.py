@@ -1,0 +1,55 @@
+"""What an agent shows of what it is doing is what its events told."""
+
+from agent_cli.contracts import events
+from agent_cli.contracts.messages import AssistantMessage, UserMessage
+from agent_cli.contracts.provider import TextDelta
+from agent_cli.contracts.timeline import text_block
+from agent_cli.contracts.tooling import ToolResult
+from agent_cli.core.agent_state import Activity
+
+HALF = AssistantMessage((text_block("half"),), "")
+WHOLE = AssistantMessage((text_block("whole"),))
+
+
+def partial_of(activity: Activity) -> AssistantMessage | None:
+    return activity.partial() if activity.partial else None
+
+
+def test_a_run_streams_from_its_start_to_its_end() -> None:
+    """S0-32, S0-35: the error stays until the next start."""
+    activity = Activity()
+    activity.track(events.AgentStart())
+    assert (activity.is_streaming, activity.error) == (True, None)
+
+    activity.track(events.AgentEnd((), "error", "broken"))
+    assert (activity.is_streaming, activity.error) == (False, "broken")
+
+    activity.track(events.AgentStart())
+    assert (activity.is_streaming, activity.error) == (True, None)
+
+
+def test_a_reply_is_partial_from_its_start_to_its_end() -> None:
+    """S0-33: a user's message is never."""
+    activity = Activity()
+    activity.track(events.MessageStart(UserMessage.of("go")))
+    assert partial_of(activity) is None
+
+    activity.track(events.MessageStart(HALF))
+    assert partial_of(activity) is HALF
+    activity.track(events.MessageUpdate(lambda: WHOLE, TextDelta(0, "x")))
+    assert partial_of(activity) is WHOLE
+    activity.track(events.MessageEnd(WHOLE))
+    assert partial_of(activity) is None
+
+
+def test_calls_are_pending_from_their_start_to_their_end() -> None:
+    """S0-34: by id; one that ends twice, or never began, changes nothing."""
+    activity = Activity()
+    for id in ("t1", "t2"):
+        activity.track(events.ToolExecutionStart(id, "look", {}))
+    assert activity.pending == {"t1", "t2"}
+
+    for id in ("t1", "t1", "t9"):
+        activity.track(events.ToolExecutionEnd(id, "look", ToolResult.of("ok"), is_error=False))
+
+    assert activity.pending == {"t2"}

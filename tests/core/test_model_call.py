@@ -1,0 +1,196 @@
+"""One model call: what reaches the record, what is told, and that the connection is closed."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import ContextOverflow, ModelError, ServerDelayTooLong
+from agent_cli.contracts.events import Event, MessageEnd, Notice, Retry, TurnEnd, UsageChanged
+from agent_cli.contracts.messages import AssistantMessage, UserMessage
+from agent_cli.contracts.provider import (
+    ModelRequest,
+    Reply,
+    ReplyEnd,
+    ReplyStart,
+    Retrying,
+    StreamEvent,
+    TextDelta,
+)
+from agent_cli.contracts.timeline import DiscardedOutput, Usage
+from agent_cli.core.agent import Agent
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.model_call import ask
+from agent_cli.core.phase import ChatStateMachine, Phase
+from agent_cli.core.turn import Turn
+from tests.fakes import MODEL, ScriptedModel, Step, says
+
+
+def prepared(*script: Step) -> tuple[Turn, list[Event], ScriptedModel]:
+    """Return a turn that is ready for its model call."""
+    model, told = ScriptedModel(*script), list[Event]()
+    conversation = Conversation()
+    conversation.begin(UserMessage.of("go"))
+    options = LoopConfig(model=MODEL, stream_fn=model)
+    turn = Turn(options, conversation, told.append, CancelToken(), ChatStateMachine(), False)
+    return turn, told, model
+
+
+def discarded(turn: Turn) -> list[tuple[str, str, str | None]]:
+    outputs = turn.conversation.prompts[-1].output
+    return [(o.text, o.reason, o.error) for o in outputs if isinstance(o, DiscardedOutput)]
+
+
+async def test_a_reply_is_recorded_told_and_counted() -> None:
+    """S0-41, S2-41: the message that is told is the one in the record."""
+    turn, told, model = prepared(says("Hello", usage=Usage(3, 4)))
+
+    assert await ask(turn) == "end_turn"
+
+    end, usage = told[-2:]
+    assert isinstance(end, MessageEnd) and isinstance(usage, UsageChanged)
+    assert end.message == turn.conversation.last_reply()
+    assert (usage.reply, usage.total) == (Usage(3, 4), Usage(3, 4))
+    assert turn.phase.phase is Phase.THINKING
+    assert (model.closed, discarded(turn)) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("stop_reason", "notice"),
+    [
+        ("end_turn", None),
+        ("max_tokens", 'the reply was cut off at max_tokens: say "go on", or raise max_tokens'),
+        ("refusal", "the model refused to answer; the exchange was taken out of the history"),
+    ],
+)
+async def test_a_person_is_told_why_a_reply_ended_early(
+    stop_reason: str, notice: str | None
+) -> None:
+    """S4-30, G2: in a sentence that says what to do."""
+    turn, told, _ = prepared(says("x", stop_reason=stop_reason))
+
+    assert await ask(turn) == stop_reason
+
+    found = [(each.level, each.text) for each in told if isinstance(each, Notice)]
+    assert found == ([("warning", notice)] if notice else [])
+
+
+async def test_a_refusal_is_kept_beside_the_history_and_paid_for() -> None:
+    """S0-43, S2-41: the text is in the record, not in the next request."""
+    turn, told, _ = prepared(says("I cannot", stop_reason="refusal", usage=Usage(5, 6)))
+
+    await ask(turn)
+
+    assert discarded(turn) == [("I cannot", "refusal", None)]
+    assert turn.conversation.usage == Usage(5, 6)
+    [message] = [event.message for event in told if isinstance(event, MessageEnd)]
+    assert isinstance(message, AssistantMessage)
+    assert (message.stop_reason, message.text) == ("refusal", "I cannot")
+    assert turn.conversation.context() == []
+
+
+async def test_a_full_window_is_an_error_that_somebody_may_make_room_for() -> None:
+    """S0-43: and a reply that is not part of the history."""
+    turn, _, _ = prepared(says("half", stop_reason="model_context_window_exceeded"))
+
+    with pytest.raises(ContextOverflow, match=r"^the conversation no longer fits into the model"):
+        await ask(turn)
+
+    assert discarded(turn) == [("half", "context_window", None)]
+
+
+@pytest.mark.parametrize(
+    ("step", "kept"),
+    [
+        ([ModelError("gone")], []),
+        ([ReplyStart("m"), TextDelta(0, "ha"), ModelError("gone")], [("ha", "error", "gone")]),
+        ([ReplyStart("m"), TextDelta(0, "ha"), ModelError("")], [("ha", "error", None)]),
+        ([ReplyStart("m"), ServerDelayTooLong("an hour")], [("", "error", "an hour")]),
+    ],
+)
+async def test_a_reply_that_breaks_off_is_told_and_never_kept_by_halves(
+    step: Step, kept: list[tuple[str, str, str | None]]
+) -> None:
+    """S0-41, S0-42: the error is the caller's."""
+    turn, told, model = prepared(step)
+
+    with pytest.raises(ModelError):
+        await ask(turn)
+
+    assert (discarded(turn), model.closed) == (kept, 1)
+    assert sum(isinstance(event, MessageEnd) for event in told) == len(kept)
+
+
+async def test_a_stream_without_an_end_is_an_error_that_says_what_to_do() -> None:
+    """S0-41: half a reply is not a reply."""
+    turn, _, _ = prepared([ReplyStart("m"), TextDelta(0, "half")])
+
+    with pytest.raises(ModelError, match=r"^the model's reply ended too early: send the prompt"):
+        await ask(turn)
+
+    assert discarded(turn) == [("half", "error", "the stream ended without a complete reply")]
+
+
+async def test_a_restart_ends_the_turn_of_what_was_said_so_far() -> None:
+    """S1-22: the new attempt is a turn of its own; one before the first word is not."""
+    turn, told, _ = prepared(
+        [
+            Retrying(1, 5, 0.5, "busy"),
+            ReplyStart("m"),
+            TextDelta(0, "half"),
+            Retrying(2, 5, 1.0, "cut", restarted=True),
+            ReplyStart("m"),
+            ReplyEnd(says("whole")),
+        ]
+    )
+
+    await ask(turn)
+
+    assert [event for event in told if isinstance(event, Retry)] == [
+        Retry(1, 5, 0.5, "busy", False),
+        Retry(2, 5, 1.0, "cut", True),
+    ]
+    names = [event.type for event in told if not event.type.startswith("app.prompt")]
+    assert names == [
+        "app.retry",
+        "message_start",
+        "message_update",
+        "message_end",
+        "turn_end",
+        "app.retry",
+        "turn_start",
+        "message_start",
+        "message_end",
+        "app.usage",
+    ]
+    [ended] = [event for event in told if isinstance(event, TurnEnd)]
+    assert ended.message is not None
+    assert (ended.message.text, ended.message.error, ended.tool_results) == ("half", "cut", ())
+    assert discarded(turn) == [("half", "error", "cut")]
+
+
+async def test_an_iterator_that_cannot_be_closed_is_a_stream_too() -> None:
+    """S0-03, S0-68: `stream_fn` may return any asynchronous iterator."""
+
+    class Played:
+        def __init__(self, reply: Reply) -> None:
+            self._events: list[StreamEvent] = [ReplyStart("m"), ReplyEnd(reply)]
+
+        def __aiter__(self) -> "Played":
+            return self
+
+        async def __anext__(self) -> StreamEvent:
+            await asyncio.sleep(0)
+            if not self._events:
+                raise StopAsyncIteration
+            return self._events.pop(0)
+
+    def stream(_request: ModelRequest) -> AsyncIterator[StreamEvent]:
+        return Played(says("ok"))
+
+    result = await Agent(LoopConfig(model=MODEL, stream_fn=stream)).prompt("go")
+
+    assert result.final_message is not None
+    assert result.final_message.text == "ok"

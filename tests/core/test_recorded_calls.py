@@ -1,0 +1,145 @@
+"""The record itself: where an entry goes, when it was made, and who hears of it."""
+
+import pytest
+
+from agent_cli.contracts.errors import ConversationError
+from agent_cli.contracts.events import (
+    Event,
+    PromptCompleted,
+    PromptOutput,
+    PromptStarted,
+    PromptStateChanged,
+)
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.timeline import CustomOutput, Prompt, ToolOutput, Usage
+from agent_cli.core import recorded_calls
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.recorded_calls import Record
+from tests.fakes import calls, tool_use
+
+ENDED = ToolOutput("o", 2, "r", tool_use("x"), ended_at_ms=500)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the times that `now_ms` gives next."""
+    times: list[int] = []
+    monkeypatch.setattr(recorded_calls, "now_ms", lambda: times.pop(0))
+    return times
+
+
+def test_times_never_run_backwards(clock: list[int]) -> None:
+    """S3-25: a clock that steps back, or a date of before, is the last entry's time."""
+    record = Record()
+    clock += [100, 90, 120]
+
+    found = [record.now(), record.now()]
+    with record.dated(80):
+        found.append(record.now())
+    with record.dated(110):
+        found += [record.now(), record.now()]
+    found.append(record.now())
+
+    assert found == [100, 100, 100, 110, 110, 120]
+    assert clock == []
+
+
+def test_a_date_ends_with_its_body_whatever_happens(clock: list[int]) -> None:
+    record = Record()
+    clock += [100]
+
+    with pytest.raises(LookupError), record.dated(50):
+        raise LookupError
+
+    assert record.now() == 100
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        Prompt("p", "local", "m", 500),
+        Prompt("p", "local", "m", 1, output=[CustomOutput("o", 500, "note", None)]),
+        Prompt("p", "local", "m", 1, output=[ENDED]),
+    ],
+)
+def test_a_record_goes_on_from_its_latest_time(prompt: Prompt, clock: list[int]) -> None:
+    """S3-25: also when it is a call's end."""
+    clock += [300]
+
+    assert Record([Prompt("first", "local", "m", 7), prompt]).now() == 500
+
+
+def test_every_change_is_published_once_and_when_it_is_made() -> None:
+    """S2-24, S2-26, S2-28: a session store that listens has it before anything else happens."""
+    conversation, heard = Conversation(), list[Event]()
+    conversation.publish = heard.append
+
+    prompt = conversation.begin(UserMessage.of("go"))
+    conversation.set_state("waiting_for_approval")
+    conversation.set_state("running")
+    conversation.complete()
+    conversation.complete()
+
+    assert heard == [
+        PromptStarted(prompt),
+        PromptStateChanged(prompt.id, "waiting_for_approval"),
+        PromptStateChanged(prompt.id, "running"),
+        PromptCompleted(prompt.id),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("completed", "running"),
+        ("completed", "waiting_for_approval"),
+        ("completed", "completed"),
+        ("waiting_for_approval", "completed"),
+        ("waiting_for_approval", "waiting_for_approval"),
+    ],
+)
+def test_a_prompt_changes_its_state_along_the_table_only(before: str, after: str) -> None:
+    """S2-37: everything else raises, and nothing is published."""
+    record = Record([Prompt("p", "local", "m", 1, state=before)])  # type: ignore[arg-type]
+    heard: list[Event] = []
+    record.publish = heard.append
+
+    with pytest.raises(ConversationError, match=f"^a prompt cannot go from {before} to {after}$"):
+        record.set_state(after)  # type: ignore[arg-type]  # one of the names
+
+    assert (record.prompts[0].state, heard) == (before, [])
+
+
+def test_completing_leaves_a_prompt_that_waits_or_is_not_there() -> None:
+    """S2-37: a call still waits for its decision."""
+    waiting = Record([Prompt("p", "local", "m", 1, state="waiting_for_approval")])
+
+    waiting.complete()
+    Record().complete()
+
+    assert waiting.prompts[0].state == "waiting_for_approval"
+
+
+def test_the_usage_counts_what_was_taken_back() -> None:
+    """S2-41: going back does not give the money back."""
+    record = Record([Prompt("p", "local", "m", 1, usage=Usage(1, 2)), Prompt("q", "l", "m", 1)])
+    record.taken_back = Usage(10, 20)
+
+    assert record.usage == Usage(11, 22)
+
+
+def test_an_entry_is_found_from_the_end_and_replaced_in_its_place() -> None:
+    """S2-12: the event says where, and that it was there before."""
+    conversation, heard = Conversation(), list[Event]()
+    prompt = conversation.begin(UserMessage.of("go"))
+    conversation.add_reply(calls(tool_use("look", {}, "t1"), tool_use("look", {}, "t2")))
+    conversation.publish = heard.append
+
+    conversation.start_call("t2")
+
+    [event] = heard
+    assert isinstance(event, PromptOutput)
+    assert (event.prompt_id, event.index, event.replaced) == (prompt.id, 1, True)
+    assert event.output is prompt.output[1]
+    with pytest.raises(ConversationError, match="there is no tool call 't9' in this conversation"):
+        conversation.start_call("t9")

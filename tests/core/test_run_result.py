@@ -1,0 +1,59 @@
+"""What a run came to is what its events told."""
+
+from agent_cli.contracts import events
+from agent_cli.contracts.events import Event
+from agent_cli.contracts.messages import AssistantMessage, CustomMessage, UserMessage
+from agent_cli.contracts.timeline import text_block
+from agent_cli.core.run_result import RunResult, Tally
+
+USER = UserMessage.of("go")
+FIRST = AssistantMessage((text_block("one"),), "tool_use")
+SECOND = AssistantMessage((text_block("two"),))
+NOTE = CustomMessage("limit", {"text": "enough"})
+
+
+def test_events_pass_in_order_and_ended_messages_are_kept() -> None:
+    """S0-07, S0-09: a message that only began is not one."""
+    passed: list[Event] = []
+    tally = Tally(passed.append)
+    told: list[Event] = [
+        events.AgentStart(),
+        events.MessageStart(USER),
+        events.MessageEnd(USER),
+        events.MessageStart(FIRST),
+    ]
+
+    for event in told:
+        tally(event)
+
+    assert passed == told
+    assert tally.messages == [USER]
+    assert tally.message is None
+
+
+def test_the_reply_of_a_turn_is_forgotten_with_the_next_turn() -> None:
+    """S0-10: a turn without a reply has none, whatever came before."""
+    tally = Tally(lambda _event: None)
+    tally(events.TurnStart())
+    tally(events.MessageEnd(FIRST))
+    tally(events.MessageEnd(USER))
+    replies = [tally.message]
+
+    tally(events.TurnStart())
+    replies.append(tally.message)
+
+    assert replies == [FIRST, None]
+    assert tally.messages == [FIRST, USER]
+
+
+def test_the_final_message_is_the_last_reply() -> None:
+    """S0-07: not a note behind it; None when there was no reply."""
+    tally = Tally(lambda _event: None)
+    assert tally.result("aborted", None) == RunResult((), None, 0, "aborted", None)
+    for message in (USER, FIRST, SECOND, NOTE):
+        tally(events.MessageEnd(message))
+    tally.iterations = 2
+
+    assert tally.result("max_rounds", "enough") == RunResult(
+        (USER, FIRST, SECOND, NOTE), SECOND, 2, "max_rounds", "enough"
+    )
