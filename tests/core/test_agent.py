@@ -769,33 +769,45 @@ async def test_an_abort_closes_the_stream() -> None:
     assert "interrupted" in str(model.sent())
 
 
-async def test_each_run_has_a_fresh_token_that_its_tools_share() -> None:
+async def test_each_run_has_a_fresh_token_that_model_and_tools_share() -> None:
     """S0-18, S0-66: one abort reaches everybody; the next run is not born dead."""
-    tokens: list[CancelToken] = []
-    gate = Gate()
+    seen: list[tuple[CancelToken, bool]] = []
+    both = asyncio.Barrier(3)
 
     async def keep(
         tool_call_id: str, params: object, cancel: CancelToken, on_update: ToolContext
     ) -> str:
-        tokens.append(cancel)
-        await gate.pass_through()
+        try:
+            await both.wait()
+            await cancel.wait()
+            await asyncio.Event().wait()
+        finally:
+            seen.append((cancel, cancel.cancelled))
+        return "never"
+
+    async def look(
+        tool_call_id: str, params: object, cancel: CancelToken, on_update: ToolContext
+    ) -> str:
+        seen.append((cancel, cancel.cancelled))
         return "ok"
 
-    agent, _, _ = scripted_agent(
+    agent, model, _ = scripted_agent(
         calls(tool_use("keep", {}, "t1"), tool_use("keep", {}, "t2")),
-        calls(tool_use("keep", {}, "t3")),
+        calls(tool_use("look", {}, "t3")),
         says("ok"),
-        tools=[tool("keep", keep)],
+        tools=[tool("keep", keep), tool("look", look)],
     )
     running = asyncio.ensure_future(agent.prompt("go"))
-    await asyncio.wait_for(gate.reached.wait(), LIMIT_S)
+    await asyncio.wait_for(both.wait(), LIMIT_S)
     agent.abort()
-    await asyncio.wait_for(running, LIMIT_S)
-    gate.open()
-    await agent.prompt("again")
+    stopped = await asyncio.wait_for(running, LIMIT_S)
+    again = await agent.prompt("again")
 
-    assert [token.cancelled for token in tokens] == [True, True, False]
-    assert tokens[0] is tokens[1]
+    first, second = model.requests[0].cancel, model.requests[1].cancel
+    assert first is not None and second is not None and first is not second
+    assert seen == [(first, True), (first, True), (second, False)]
+    assert (stopped.stop_reason, again.stop_reason) == ("aborted", "end_turn")
+    assert (first.cancelled, second.cancelled) == (True, False)
 
 
 async def test_an_abort_while_idle_does_nothing() -> None:

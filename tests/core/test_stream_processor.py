@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from agent_cli.contracts.errors import ModelError
+from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import (
+    BlockEnd,
     Reply,
     ReplyEnd,
     ReplyStart,
@@ -16,7 +18,7 @@ from agent_cli.contracts.provider import (
     ToolCallDelta,
     ToolCallStart,
 )
-from agent_cli.contracts.timeline import text_block
+from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.core.stream_processor import StreamProcessor, StreamResult, has_tool_calls
 from tests.fakes import calls, says, stream_of, tool_use
 
@@ -30,21 +32,79 @@ async def processed(reply: Reply) -> StreamResult:
     return await StreamProcessor().process(played(stream_of(reply)))
 
 
-async def test_thinking_and_text_are_accumulated_apart() -> None:
-    """S4-01, S4-24: accumulation over a whole stream."""
-    result = await processed(says("Hello  world\n", thinking="Hm. Well."))
+PIECES: list[StreamEvent] = [
+    ReplyStart("m"),
+    ThinkingDelta(0, "Hm. "),
+    ThinkingDelta(0, "Well."),
+    TextDelta(1, "Let me "),
+    TextDelta(1, " see.\n"),
+    BlockEnd(1, text_block("Let me  see.\n")),
+    ToolCallStart(2, "t1", "a"),
+    ToolCallDelta(2, '{"x": '),
+    ToolCallDelta(2, "[1]}"),
+    BlockEnd(2, {"type": "tool_use", "id": "t1", "name": "a", "input": {"x": [1]}}),
+    ToolCallStart(3, "t2", "b"),
+]
 
-    assert result == StreamResult("Hm. Well.", "Hello  world\n", (), "stop")
+
+def test_pieces_are_accumulated_to_blocks_in_order() -> None:
+    """S4-01, S4-24: from deltas alone; nothing here has seen the whole reply."""
+    processor = StreamProcessor(started_ms=7)
+    for event in PIECES:
+        processor.feed(event)
+
+    assert processor.snapshot()() == AssistantMessage(
+        (
+            {"type": "thinking", "thinking": "Hm. Well."},
+            {"type": "text", "text": "Let me  see.\n"},
+            {"type": "tool_use", "id": "t1", "name": "a", "input": {"x": [1]}},
+            {"type": "tool_use", "id": "t2", "name": "b", "input": {}},
+        ),
+        "",
+        model="m",
+        timestamp=7,
+    )
+    assert processor.text == "Let me  see.\n"
+    assert processor.reply is None
 
 
-async def test_tool_calls_are_parsed_in_order() -> None:
-    """S4-01, S4-02, S4-24: complete blocks, with the text before them."""
-    uses = tool_use("a", {"x": [1]}, "t1"), tool_use("b", {}, "t2")
+def test_blocks_stand_by_their_index_whichever_came_first() -> None:
+    """S4-01: and text behind a call stays behind it."""
+    processor = StreamProcessor()
+    for event in (TextDelta(2, "after"), ToolCallStart(1, "t1", "a"), TextDelta(0, "before")):
+        processor.feed(event)
 
-    result = await processed(calls(*uses, text="Let me see."))
+    kinds = [block.get("text", block["type"]) for block in processor.snapshot()().content]
+    assert kinds == ["before", "tool_use", "after"]
 
-    assert result == StreamResult("", "Let me see.", uses, "tool_calls")
+
+async def test_a_whole_stream_is_digested_in_the_documents_terms() -> None:
+    """S4-01, S4-02, S4-24: thinking and text apart, complete calls in order."""
+    content: tuple[Block, ...] = (
+        {"type": "thinking", "thinking": "Hm. Well.", "signature": "s"},
+        {"type": "text", "text": "Let me see."},
+        {"type": "tool_use", "id": "t1", "name": "a", "input": {"x": [1]}},
+        {"type": "text", "text": " And."},
+        {"type": "tool_use", "id": "t2", "name": "b", "input": {}},
+    )
+    end = ReplyEnd(Reply("msg_1", "m", content, "tool_use"))
+
+    result = await StreamProcessor().process(played([*PIECES, end]))
+
+    assert (result.thinking, result.content) == ("Hm. Well.", "Let me see. And.")
+    assert result.tool_calls == (content[2], content[4])
+    assert result.finish_reason == "tool_calls"
     assert has_tool_calls(result)
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected"), [((), False), (({"type": "tool_use", "id": "t", "name": "a"},), True)]
+)
+def test_a_result_has_tool_calls_if_there_is_one(
+    calls: tuple[Block, ...], *, expected: bool
+) -> None:
+    """S4-02: whatever the finish reason says."""
+    assert has_tool_calls(StreamResult("", "", calls, "tool_calls")) is expected
 
 
 @pytest.mark.parametrize(
