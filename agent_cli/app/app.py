@@ -80,9 +80,8 @@ class App:
         self.permissions = parts.permissions(startup, self._sandbox, reach)
         self.agent = Agent(self._config())
         self.sessions = Sessions(startup, self.agent, self._publish, on_copy=self.file_changes.copy)
-        self.agent.subscribe(logs.record)
-        self.agent.subscribe(self.file_changes)
-        self.agent.subscribe(self._servers.note_run)
+        for listener in (logs.record, self.file_changes, self._servers.note_run):
+            self.agent.subscribe(listener)
 
     def _config(self) -> LoopConfig:
         startup, settings = self._startup, self._settings

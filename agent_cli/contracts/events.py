@@ -21,7 +21,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from agent_cli.contracts.messages import AssistantMessage, Message, ToolResultMessage
 from agent_cli.contracts.provider import StreamEvent
-from agent_cli.contracts.timeline import Json, Output, Prompt, Usage
+from agent_cli.contracts.timeline import Json, Output, Pending, Prompt, ToolOutput, Usage
 from agent_cli.contracts.tooling import ToolResult
 
 
@@ -200,6 +200,12 @@ class ToolCall:
     name: str
     input: Json
     reason: str = ""
+
+    @classmethod
+    def of(cls, call: ToolOutput) -> "ToolCall":
+        """Return a recorded call, with the reason why it waits, if it does."""
+        reason = call.result.reason if isinstance(call.result, Pending) else ""
+        return cls(call.tool_call_id, call.name, call.input, reason)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Messages as the `messages` of the Messages API, and the check of what the API accepts; pure."""
 
 from collections.abc import Iterable, Sequence
+from typing import assert_never
 
 from agent_cli.contracts.messages import (
     INCOMPLETE,
@@ -58,6 +59,8 @@ def _role_and_content(message: LlmMessage) -> tuple[str, list[Json]]:
         case AssistantMessage():
             complete = message.stop_reason not in INCOMPLETE
             return "assistant", [*not_blank(message.content)] if complete else []
+        case _:
+            assert_never(message)
 
 
 def not_blank(content: Iterable[Block]) -> list[Block]:

@@ -14,7 +14,7 @@ from agent_cli.contracts.tooling import Ask
 from agent_cli.core.batches import InOrder, side_by_side
 from agent_cli.core.hook_values import queued
 from agent_cli.core.phase import Phase
-from agent_cli.core.preflight import CheckedCall, announced, check_all, in_waves
+from agent_cli.core.preflight import CheckedCall, check_all, in_waves
 from agent_cli.core.tool_call import SKIPPED, ToolCallRun
 from agent_cli.core.turn import Turn
 
@@ -39,7 +39,7 @@ class Executor:
         """Run the open calls until all have results or a person must decide; return `results`."""
         turn, calls = self._turn, self._conversation.open_calls()
         turn.phase.go(Phase.PLANNING_TOOLS)
-        turn.emit(events.ToolCallsAnnounced(tuple(announced(call) for call in calls)))
+        turn.emit(events.ToolCallsAnnounced(tuple(map(events.ToolCall.of, calls))))
         try:
             ready, asks = await check_all(turn, calls)
             turn.phase.go(Phase.EXECUTING_TOOLS)
@@ -103,7 +103,7 @@ class Executor:
         # Recorded before anybody is asked: a crash in between must find the question.
         self._conversation.pause({id: ask.reason for id, ask in asks.items()})
         for call in self._conversation.questions():
-            self._turn.emit(events.ApprovalRequested(announced(call)))
+            self._turn.emit(events.ApprovalRequested(events.ToolCall.of(call)))
 
     def _report(self) -> None:
         """Tell the results of the whole reply, in call order."""

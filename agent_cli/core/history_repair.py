@@ -1,6 +1,7 @@
 """From messages back to a timeline: how a caller's own history enters a conversation."""
 
 from collections.abc import Iterable
+from typing import assert_never
 
 from agent_cli.contracts.errors import ConversationError
 from agent_cli.contracts.messages import (
@@ -65,6 +66,8 @@ def _append(conversation: Conversation, message: Message) -> None:
             conversation.settle_call(message.tool_call_id, result)
         case CustomMessage():
             conversation.note(message)
+        case _:
+            assert_never(message)
 
 
 def _append_reply(conversation: Conversation, message: AssistantMessage) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
@@ -33,12 +34,6 @@ class CheckedCall:
 def refuse(call: ToolOutput, reason: str) -> CheckedCall:
     """Return *call* with an error result that says *reason*."""
     return CheckedCall(call, refusal=ToolResult.error(reason))
-
-
-def announced(call: ToolOutput) -> ToolCall:
-    """Return *call* as events and hooks show it, with the reason why it waits, if it does."""
-    reason = call.result.reason if isinstance(call.result, Pending) else ""
-    return ToolCall(call.tool_call_id, call.name, call.input, reason)
 
 
 async def check_all(
@@ -103,8 +98,10 @@ async def check(turn: Turn, call: ToolOutput) -> CheckedCall | Ask:
             return refuse(call, verdict.reason)
         case Ask() if call.decision != "approved":
             return verdict
-        case _:
+        case Ask() | Allow():
             return CheckedCall(call, tool, params, reads, writes)
+        case _:
+            assert_never(verdict)
 
 
 def _params(tool: Tool, call: ToolOutput) -> object:
@@ -130,7 +127,7 @@ async def _verdict(turn: Turn, call: ToolOutput, tool: Tool, params: object) -> 
     verdict: Verdict = Allow()
     try:
         if turn.config.authorize_tool:
-            verdict = await settled(turn.config.authorize_tool(announced(call), tool, params))
+            verdict = await settled(turn.config.authorize_tool(ToolCall.of(call), tool, params))
         if not isinstance(verdict, Deny) and tool.require_approval:
             rule = tool.require_approval
             approval = await settled(rule(params) if callable(rule) else rule)

@@ -5,7 +5,7 @@ Work and memory are linear in the text: pieces are kept, and joined only when so
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, assert_never
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.messages import AssistantMessage, is_cut_off, now_ms
@@ -18,6 +18,7 @@ from agent_cli.contracts.provider import (
     StreamEvent,
     TextDelta,
     ThinkingDelta,
+    ToolCallDelta,
     ToolCallStart,
 )
 from agent_cli.contracts.timeline import Block
@@ -74,6 +75,10 @@ class StreamProcessor:
                 self.reply = event.reply
             case Retrying():
                 self._pieces = []
+            case ToolCallDelta():
+                pass  # shown once it is complete
+            case _:
+                assert_never(event)
 
     def snapshot(self) -> Callable[[], AssistantMessage]:
         """Return a function that builds the reply as it is now, whenever it is called."""

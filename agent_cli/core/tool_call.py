@@ -6,6 +6,7 @@ from dataclasses import replace
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import (
     Notice,
+    ToolCall,
     ToolExecutionEnd,
     ToolExecutionStart,
     ToolExecutionUpdate,
@@ -22,7 +23,6 @@ from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.core.call_state import CallState
 from agent_cli.core.deadline import Bounded, Overran
 from agent_cli.core.hook_values import settled
-from agent_cli.core.preflight import announced
 from agent_cli.core.turn import Turn
 from agent_cli.system.logger import logger, traceback_of
 
@@ -49,7 +49,7 @@ class ToolCallRun:
         """Return the tool's result as the model will read it; raises only CancelledError."""
         result = await self._within_limit(tool, params)
         if self._turn.config.finish_result:
-            finishing = self._turn.config.finish_result(announced(self._call), result)
+            finishing = self._turn.config.finish_result(ToolCall.of(self._call), result)
             result = await settled(finishing)
         return result
 

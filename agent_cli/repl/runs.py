@@ -11,7 +11,6 @@ from agent_cli.contracts.errors import Aborted, AgentBusy, AgentCliError
 from agent_cli.contracts.events import AgentStart, Event, ToolCall
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.agent import Agent
-from agent_cli.core.preflight import announced
 from agent_cli.core.run_result import RunResult
 from agent_cli.repl.approval.ask import Approvals, Approved
 from agent_cli.repl.approval.editing import Editor
@@ -109,7 +108,7 @@ class Runs:
 
     async def _decide(self, agent: Agent) -> RunResult:
         """Ask about all calls that wait, and resume the run."""
-        calls = [announced(output) for output in agent.conversation.questions()]
+        calls = [ToolCall.of(output) for output in agent.conversation.questions()]
         approvals = Approvals(
             questions=self._questions,
             writer=self._lines,
