@@ -40,8 +40,8 @@ from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.models import cost_microdollars, doubt_about, model_by_id
 from agent_cli.repl.mcp.questions import ServerDialogs
 from agent_cli.repl.ports import PromptCommand
-from agent_cli.sandbox import Report
 from agent_cli.system.redaction import Redactor
+from agent_cli.terminal.background import in_background
 
 # Most are there at once; the first model call waits longer than the first prompt does.
 _PLUGINS_LIMIT_S = 1.0
@@ -145,16 +145,14 @@ class App:
 
     async def _start(self, notices: Sequence[str]) -> None:
         self._provider.preload()
-        self._sandbox.start(self._tell_sandbox)
+        self._sandbox.start(self._warn)
+        # Early, so that the first command does not wait for it.
+        in_background(self._workspace.launcher.start)
         for text in (*self._startup.notices, *notices):
             self._warn(text)
         self._servers.start()
         self._plugins.start(self.agent)
         await self._plugins.wait_loaded(_PLUGINS_LIMIT_S)
-
-    def _tell_sandbox(self, report: Report) -> None:
-        if report.state == "none":
-            self._warn(f"sandbox: {report.sentence}; `agent-cli doctor` says more")
 
     async def __aexit__(
         self,

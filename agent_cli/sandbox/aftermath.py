@@ -51,6 +51,11 @@ def clean_up(before: Acting, after: Acting, aside: Path) -> Iterator[str]:
         yield from _reported(path, aside, lambda each: [each])
 
 
+def moved_sentence(path: Path | str, to: Path | str) -> str:
+    """Return what is said of a path that was moved."""
+    return f"{path} makes programs act, so it was moved to {to}"
+
+
 def _reported(path: Path, aside: Path, offending: Callable[[Path], list[Path]]) -> Iterator[str]:
     for each in offending(path):
         kept = harmless(_read(each)) if each.name == "config" and not each.is_symlink() else None
@@ -62,7 +67,7 @@ def _reported(path: Path, aside: Path, offending: Callable[[Path], list[Path]]) 
             yield f"{each} makes programs act, and could not be moved away: {error.strerror}"
         else:
             rest = "; the part of it that starts no program stays" if kept else ""
-            yield f"{each} makes programs act, so it was moved to {moved}{rest}"
+            yield moved_sentence(each, moved) + rest
 
 
 def _offending(path: Path) -> list[Path]:

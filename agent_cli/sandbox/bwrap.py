@@ -6,7 +6,7 @@ Knows the program's options; nothing here starts it, except to ask for its versi
 import os
 import re
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -16,10 +16,13 @@ from agent_cli.sandbox.confinement import Confinement
 from agent_cli.sandbox.places import Places
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.seccomp import filter_program
+from agent_cli.system.launcher import LEFT_DESCRIPTOR
 
 # The sandbox has its own of these: nothing of the host's is there, so nothing has to be hidden.
 REPLACED = (Path("/tmp"), Path("/var/tmp"), Path("/run"), Path("/dev"), Path("/proc"))
 
+# After those of the streams, and the launcher's own.
+_FILTER_DESCRIPTOR = LEFT_DESCRIPTOR + 1
 _VERSION_LIMIT_S = 10.0
 _DISABLES_NESTING = (0, 8)
 VERSION_MIN = (0, 5)
@@ -88,13 +91,7 @@ def _paths() -> Iterator[Path]:
         yield Path(folder, "bwrap")
 
 
-def confinement(
-    bubblewrap: Bubblewrap,
-    rules: Rules,
-    places: Places,
-    cwd: Path,
-    release: Callable[[], Sequence[str]],
-) -> Confinement:
+def confinement(bubblewrap: Bubblewrap, rules: Rules, places: Places, cwd: Path) -> Confinement:
     """Return how a command is started under *rules*.
 
     Raises:
@@ -102,26 +99,15 @@ def confinement(
     """
     if bubblewrap.version < VERSION_MIN:
         raise OSError(f"{bubblewrap.program} does not run, or is older than 0.5")
-    filter_fd = os.memfd_create("seccomp", os.MFD_CLOEXEC)
-
-    def close() -> Sequence[str]:
-        os.close(filter_fd)
-        return release()
-
-    os.write(filter_fd, filter_program() or b"")
-    os.lseek(filter_fd, 0, os.SEEK_SET)
     return Confinement(
-        prefix=arguments(bubblewrap, rules, places, cwd=cwd, filter_fd=filter_fd),
-        descriptors=(filter_fd,),
+        prefix=arguments(bubblewrap, rules, places, cwd=cwd),
+        files=((_FILTER_DESCRIPTOR, str(places.filter)),),
         environment={"TMPDIR": "/tmp", "XDG_RUNTIME_DIR": "/tmp"},
-        release=close,
         nested=True,
     )
 
 
-def arguments(
-    bubblewrap: Bubblewrap, rules: Rules, places: Places, *, cwd: Path, filter_fd: int
-) -> list[str]:
+def arguments(bubblewrap: Bubblewrap, rules: Rules, places: Places, *, cwd: Path) -> list[str]:
     """Return the command line before the command.
 
     Order matters: a later mount lies over an earlier one.
@@ -141,7 +127,7 @@ def arguments(
         *(word for path in rules.read_only for word in ("--ro-bind", str(path), str(path))),
         *_hidden([path for path in rules.hidden if path not in outside], places),
         *("--chdir", str(cwd)),
-        *(("--seccomp", str(filter_fd)) if filter_program() else ()),
+        *(("--seccomp", str(_FILTER_DESCRIPTOR)) if filter_program() else ()),
         "--",
     ]
 

@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent_cli.system.launching import Restriction
 
-def _nothing() -> Sequence[str]:
+
+def _nothing(_moved: Sequence[tuple[str, str]]) -> Sequence[str]:
     return ()
 
 
@@ -15,20 +17,20 @@ class Confinement:
 
     Attributes:
         prefix: The program that builds the sandbox, and its arguments; the command follows.
-        descriptors: Files that program needs open.
+        files: Files that program reads, each under a descriptor of this number.
         environment: Variables in place of our own.
-        enter: Restricts the thread it is called in; to be called in the one that starts the
-            command, which must do nothing else after.
-        release: Frees everything; returns a sentence about each file that had to be put back.
+        restriction: What the command's process does to itself first.
+        release: Frees everything, given what the keeper moved aside; returns a sentence about each
+            file that had to be moved or put back.
         nested: The command is not in our process group, but in a process namespace of its own.
-        placeholders: Empty directories that `release` removes, and somebody else has to if we are
-            killed before; each has a lock on it while a session needs it.
+        missing: Paths that must not come into being; what appears there is moved to `aside`.
     """
 
     prefix: Sequence[str] = ()
-    descriptors: Sequence[int] = ()
+    files: Sequence[tuple[int, str]] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    enter: Callable[[], None] | None = None
-    release: Callable[[], Sequence[str]] = _nothing
+    restriction: Restriction | None = None
+    release: Callable[[Sequence[tuple[str, str]]], Sequence[str]] = _nothing
     nested: bool = False
-    placeholders: Sequence[Path] = ()
+    missing: Sequence[Path] = ()
+    aside: Path = Path()

@@ -10,9 +10,10 @@ import ctypes
 import os
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG = 1
@@ -49,6 +50,14 @@ def abi() -> int:
         return 0
     version = _libc().syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG)
     return max(int(version), 0)
+
+
+def restrict_as_told(told: Mapping[str, Any]) -> None:
+    """Do what `launching.Restriction` says, given as a dictionary; see `restrict_thread`."""
+    grants = Grants(
+        tuple(map(Path, told["readable"])), tuple(map(Path, told["writable"])), told["network"]
+    )
+    restrict_thread(grants, bytes.fromhex(told["seccomp"]))
 
 
 def restrict_thread(grants: Grants, seccomp: bytes) -> None:

@@ -6,16 +6,15 @@ Landlock knows neither UDP nor sockets with a path.
 """
 
 import socket
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 
 from agent_cli.sandbox import landlock
 from agent_cli.sandbox.confinement import Confinement
-from agent_cli.sandbox.landlock import Grants
 from agent_cli.sandbox.places import Places
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.seccomp import filter_program
+from agent_cli.system.launching import Restriction
 
 _NETLINK = 16
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm")
@@ -26,18 +25,19 @@ def is_usable() -> bool:
     return landlock.abi() >= landlock.ABI_MIN and filter_program() is not None
 
 
-def confinement(rules: Rules, places: Places, release: Callable[[], Sequence[str]]) -> Confinement:
+def confinement(rules: Rules, places: Places) -> Confinement:
     """Return how a command is started under *rules*."""
     families = (socket.AF_INET, socket.AF_INET6, _NETLINK) if rules.network else ()
-    grants = Grants(
-        readable=tuple(_readable(Path("/"), frozenset(rules.hidden))),
-        writable=(*rules.writable, places.temporary, *(Path("/dev", name) for name in _DEVICES)),
-        network=rules.network,
-    )
+    writable = (*rules.writable, places.temporary, *(Path("/dev", name) for name in _DEVICES))
     return Confinement(
         environment={"TMPDIR": str(places.temporary)},
-        enter=partial(landlock.restrict_thread, grants, filter_program(families=families) or b""),
-        release=release,
+        restriction=Restriction(
+            module=landlock.__name__,
+            readable=[str(path) for path in _readable(Path("/"), frozenset(rules.hidden))],
+            writable=[str(path) for path in writable],
+            network=rules.network,
+            seccomp=(filter_program(families=families) or b"").hex(),
+        ),
     )
 
 

@@ -4,26 +4,32 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_cli.sandbox.own_folder import OwnFolder
+from agent_cli.sandbox.seccomp import filter_program
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """A temporary directory for commands; a file and a directory nobody may read."""
+    """A temporary directory for commands; a file and a directory nobody may read; a filter.
+
+    The filter refuses system calls; bubblewrap reads it from a file.
+    """
 
     folder: OwnFolder
     temporary: Path
     hiding_file: Path
     hiding_directory: Path
+    filter: Path
 
     @classmethod
     def create(cls) -> "Places":
         """Make them, where no other user can enter."""
         folder = OwnFolder()
         path = folder.path
-        made = cls(folder, path / "tmp", path / "hidden", path / "hidden.d")
+        made = cls(folder, path / "tmp", path / "hidden", path / "hidden.d", path / "filter")
         made.temporary.mkdir(mode=0o700)
         made.hiding_file.touch(mode=0o000)
         made.hiding_directory.mkdir(mode=0o000)
+        made.filter.write_bytes(filter_program() or b"")
         return made
 
     def exist(self) -> bool:
@@ -32,6 +38,7 @@ class Places:
             self.temporary.is_dir()
             and self.hiding_file.is_file()
             and self.hiding_directory.is_dir()
+            and self.filter.is_file()
         )
 
     def remove(self) -> None:

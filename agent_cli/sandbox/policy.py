@@ -129,8 +129,14 @@ class Policy:
 
     def rules(self) -> Rules:
         """Look at the disk and return what holds now."""
+        return self.survey()[0]
+
+    def survey(self) -> tuple[Rules, Acting]:
+        """Look at the disk; return what holds now, and what makes programs act there."""
         with self._lock:
-            return self._rules()
+            inside = self._look()
+            git = self._git(inside)
+            return self._rules(inside, git), _acting(inside, git)
 
     def is_complete(self) -> bool:
         """Look at the disk; return whether all secrets that a name or a rule tells are known."""
@@ -148,14 +154,7 @@ class Policy:
         """Look at the disk; return what makes programs act there."""
         with self._lock:
             inside = [index.contents() for index in self._inside]
-            git = self._git(inside)
-            return Acting(
-                git=frozenset(path for each in git for path in (*each.protected, *each.watched)),
-                pointers=frozenset(path for each in inside for path in each.git_pointers),
-                others=frozenset(
-                    path for each in inside for path in (*each.settings, *each.locked)
-                ),
-            )
+            return _acting(inside, self._git(inside))
 
     def _look(self) -> list[Contents]:
         inside = [index.contents() for index in self._inside]
@@ -169,15 +168,14 @@ class Policy:
         )
         return inside
 
-    def _rules(self) -> Rules:
-        inside = self._look()
-        git = self._git(inside)
+    def _rules(self, inside: Sequence[Contents], git: Sequence[GitFolders]) -> Rules:
         writable = [*self.roots, *(path for folders in git for path in folders.writable)]
         protected = unique((*self._protected(git), *_settings(inside)))
         there = [path for path in protected if os.path.lexists(path)]
-        watched = [path for folders in git for path in folders.watched]
+        absent = [path for folders in git for path in folders.watched]
+        missing = [path for path in (*protected, *absent) if not os.path.lexists(path)]
         # A symlink cannot be mounted on, but what it leads to can.
-        watched += [path for path in there if path.is_symlink()]
+        watched = [path for path in (*there, *absent) if path.is_symlink()]
         hidden = self._hidden(writable, self._secret_files.known())
         locked = fewer(outermost(self._locked_files.known()), keep=writable)
         return Rules(
@@ -187,7 +185,7 @@ class Policy:
                 for path in (*there, *locked)
                 if _is_there(real := _real(path)) and real not in hidden
             ),
-            missing=tuple(path for path in protected if path not in there),
+            missing=unique(missing),
             watched=unique(watched),
             hidden=hidden,
             network=self.network,
@@ -236,6 +234,14 @@ class Policy:
     def _secret_names(self, directory: Path) -> list[Path]:
         entries = _entries(directory)
         return [path for path in entries if self._is_secret(PurePath("/", path.name))]
+
+
+def _acting(inside: Sequence[Contents], git: Sequence[GitFolders]) -> Acting:
+    return Acting(
+        git=frozenset(path for each in git for path in (*each.protected, *each.watched)),
+        pointers=frozenset(path for each in inside for path in each.git_pointers),
+        others=frozenset(path for each in inside for path in (*each.settings, *each.locked)),
+    )
 
 
 def _settings(inside: Sequence[Contents]) -> Iterator[Path]:

@@ -5,14 +5,15 @@ import errno
 import json
 import os
 import secrets
+import select
 import socket
-import subprocess
-import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent_cli.sandbox.confinement import Confinement
+from agent_cli.system.launching import Launcher, Link, Order
 
 _LIMIT_S = 10.0
 _SHORTAGES = frozenset(
@@ -22,6 +23,8 @@ _SHORTAGES = frozenset(
     }
 )
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_OUTPUT_BYTES = 65_536
+_SHOWN_CHARS = 200
 _REMEMBERED_MAX = 50
 
 # Each line that works says so; "ran" comes last, so a script that was cut short proves nothing.
@@ -58,7 +61,7 @@ def fault(
     """
     try:
         return _fault(confine, bash, canaries, network=network)
-    except subprocess.TimeoutExpired as error:
+    except TimeoutError as error:
         raise CannotTryError(f"it did not answer in {_LIMIT_S:g} s") from error
     except OSError as error:
         if error.errno in _SHORTAGES:
@@ -71,54 +74,57 @@ def _fault(
 ) -> str:
     with socket.create_server(("127.0.0.1", 0)) as server:
         arguments = (str(canaries.outside), str(canaries.secret), str(server.getsockname()[1]))
-        confinement = confine()
-        try:
-            run = _run(confinement, [str(bash), "-c", _SCRIPT, "probe", *arguments])
-        finally:
-            confinement.release()
-    *allowed, last = run.stdout.split("\n")[:-1] or [""]
+        output = _run(confine(), [str(bash), "-c", _SCRIPT, "probe", *arguments])
+    *allowed, last = output.split("\n")[:-1] or [""]
     if last != "ran":
-        if any(os.strerror(number) in run.stderr for number in (errno.EAGAIN, errno.ENOMEM)):
-            raise CannotTryError(run.stderr.strip()[:200])
-        return (run.stderr.strip().partition("\n")[0] or f"exit code {run.returncode}")[:200]
+        if any(os.strerror(number) in output for number in (errno.EAGAIN, errno.ENOMEM)):
+            raise CannotTryError(output.strip()[:_SHOWN_CHARS])
+        return (output.strip().partition("\n")[0] or "it ended without a word")[:_SHOWN_CHARS]
     allowed = [what for what in allowed if not (network and what.startswith("connecting"))]
     if canaries.outside.exists():
         allowed.append("writing outside the workspace")
     return f"it does not prevent {allowed[0]}" if allowed else ""
 
 
-def _run(confinement: Confinement, command: list[str]) -> "subprocess.CompletedProcess[str]":
-    done: list[subprocess.CompletedProcess[str]] = []
-    failed: list[OSError | subprocess.TimeoutExpired] = []
-
-    def run() -> None:
-        try:
-            if confinement.enter is not None:
-                confinement.enter()
-            done.append(
-                subprocess.run(
-                    [*confinement.prefix, *command],
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    text=True,
-                    errors="replace",
-                    timeout=_LIMIT_S,
-                    check=False,
-                    env={"PATH": os.defpath, **confinement.environment},
-                    pass_fds=confinement.descriptors,
-                    start_new_session=True,
-                )
+def _run(confinement: Confinement, command: list[str]) -> str:
+    """Return what *command* prints, started as commands are."""
+    launcher = Launcher()
+    try:
+        link, reading = launcher.launch(
+            Order(
+                arguments=[*confinement.prefix, *command],
+                cwd="/",
+                environment={"PATH": os.defpath, **confinement.environment},
+                files=confinement.files,
+                restriction=confinement.restriction,
+                nested=confinement.nested,
             )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            failed.append(error)
+        )
+        try:
+            return _read_all(reading, link)
+        finally:
+            link.end(_LIMIT_S)
+            confinement.release(())
+    finally:
+        launcher.close()
 
-    # A thread of its own: what restricts it must restrict nobody else.
-    thread = threading.Thread(target=run, name="sandbox-probe", daemon=True)
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
-    return done[0]
+
+def _read_all(reading: int, link: Link) -> str:
+    """Return all that comes from *reading*, or why nothing does."""
+    deadline = time.monotonic() + _LIMIT_S
+    received = b""
+    with open(reading, "rb", buffering=0) as output:
+        while True:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0 or not select.select([output], [], [], left_s)[0]:
+                raise TimeoutError
+            piece = output.read(_OUTPUT_BYTES)
+            if not piece:
+                break
+            received += piece
+    link.take(link.socket.recv(_OUTPUT_BYTES))
+    failed = link.found("failed")
+    return str(failed["failed"]) if failed else received.decode(errors="replace")
 
 
 class Memory:

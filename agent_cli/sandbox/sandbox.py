@@ -5,19 +5,19 @@ import hashlib
 import os
 import secrets
 import shutil
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from agent_cli.sandbox import bwrap, denials, landlock_backend, seatbelt
-from agent_cli.sandbox.aftermath import clean_up
+from agent_cli.sandbox.aftermath import clean_up, moved_sentence
 from agent_cli.sandbox.bwrap import Bubblewrap
 from agent_cli.sandbox.candidate import Candidate
 from agent_cli.sandbox.confinement import Confinement
-from agent_cli.sandbox.placeholders import Placeholders
 from agent_cli.sandbox.places import Places
 from agent_cli.sandbox.policy import Policy, Rules
 from agent_cli.sandbox.probe import Canaries, CannotTryError, Memory, fault
@@ -27,7 +27,6 @@ from agent_cli.system.logger import logger
 from agent_cli.terminal.background import in_background
 
 Mode: TypeAlias = Literal["auto", "required", "off"]
-Release: TypeAlias = Callable[[], Sequence[str]]
 
 _log = logger(__name__)
 _MEMORY = "sandbox.json"
@@ -40,15 +39,14 @@ class Backend:
     """One way to hold a command.
 
     Attributes:
-        confine: How a command is started in it; gets the rules, the places, the directory, and
-            what to call in the end.
+        confine: How a command is started in it; gets the rules, the places and the directory.
         program: What it needs on the disk, if anything.
         guards_protected: Whether it keeps protected files from being changed, rather than our
             having to put them back.
     """
 
     state: State
-    confine: Callable[[Rules, Places, Path, Release], Confinement]
+    confine: Callable[[Rules, Places, Path], Confinement]
     program: Path | None = None
     guards_protected: bool = True
 
@@ -61,7 +59,7 @@ def backends(workspace: Sequence[Path], state_dir: Path) -> Iterator[Backend | C
     if seatbelt.PROGRAM.exists():
         yield Backend(
             "sandbox-exec",
-            lambda rules, places, _cwd, release: seatbelt.confinement(rules, places, release),
+            lambda rules, places, _cwd: seatbelt.confinement(rules, places),
             seatbelt.PROGRAM,
         )
     for found in bwrap.installed(workspace, state_dir):
@@ -73,9 +71,7 @@ def backends(workspace: Sequence[Path], state_dir: Path) -> Iterator[Backend | C
     if landlock_backend.is_usable():
         yield Backend(
             "landlock",
-            lambda rules, places, _cwd, release: landlock_backend.confinement(
-                rules, places, release
-            ),
+            lambda rules, places, _cwd: landlock_backend.confinement(rules, places),
             guards_protected=False,
         )
 
@@ -108,7 +104,7 @@ class Sandbox:
         self._find = find
         self._backend: Backend | None = None
         self._places: Places | None = None
-        self._placeholders = Placeholders()
+        self._lock = threading.Lock()
         self._probing: asyncio.Future[Report] | None = None
         self._report = Report("off") if mode == "off" else None
 
@@ -117,14 +113,16 @@ class Sandbox:
         """Which sandbox is in force; None while that is being found out."""
         return self._report
 
-    def start(self, tell: Callable[[Report], None] = lambda _report: None) -> None:
-        """Begin to find out which sandbox works, beside the event loop; *tell* what was found."""
+    def start(self, warn: Callable[[str], None] = lambda _text: None) -> None:
+        """Begin to find out which sandbox works, beside the event loop; *warn* if none does."""
         if self._report is None and self._probing is None:
             self._probing = in_background(self.probe)
 
             def found(probing: "asyncio.Future[Report]") -> None:
-                if not probing.cancelled() and probing.exception() is None:
-                    tell(probing.result())
+                if probing.cancelled() or probing.exception() is not None:
+                    return
+                if (report := probing.result()).state == "none":
+                    warn(f"sandbox: {report.sentence}; `agent-cli doctor` says more")
 
             self._probing.add_done_callback(found)
 
@@ -161,7 +159,8 @@ class Sandbox:
                     f" ({report.reason}): install bubblewrap, or change sandbox.mode"
                 )
             return None
-        return self._confine(self._backend, cwd)
+        backend = self._backend
+        return await asyncio.to_thread(lambda: self._confine(backend, cwd))
 
     def denial(self, output: str) -> str | None:
         """Return a line about what a command that failed with *output* was refused, if so."""
@@ -177,7 +176,6 @@ class Sandbox:
 
     def close(self) -> None:
         """Remove what it left on the disk; no command may run any more."""
-        self._placeholders.close()
         if self._places is not None:
             self._places.remove()
             self._places = None
@@ -215,6 +213,9 @@ class Sandbox:
 
     def _use(self, backend: Backend, reasons: Sequence[str]) -> Report:
         self._backend = backend
+        # What takes long the first time must not stand before the first command.
+        with suppress(OSError):
+            self._confine(backend, self._policy.roots[0])
         return Report(backend.state, self._policy.network, "; ".join(reasons), backend.program)
 
     def _fault(self, backend: Backend) -> str:
@@ -233,34 +234,28 @@ class Sandbox:
             raise CannotTryError(f"{self._state_dir}: {error.strerror}") from error
 
     def _confine(self, backend: Backend, cwd: Path) -> Confinement:
-        if self._places is None or not self._places.exist():
-            self._places = Places.create()
-        rules = self._policy.rules()
-        guarded = rules.watched
-        if not backend.guards_protected:
-            guarded += (*rules.read_only, *rules.missing)
-            rules = replace(rules, missing=())
+        # Commands side by side are prepared in threads.
+        with self._lock:
+            if self._places is None or not self._places.exist():
+                self._places = Places.create()
+            places = self._places
+        rules, before = self._policy.survey()
+        guarded = rules.watched if backend.guards_protected else (*rules.watched, *rules.read_only)
         tripwire = Tripwire(guarded)
-        before = self._policy.acting()
-        held = self._placeholders.hold(rules.missing, rules.read_only)
-        rules = replace(rules, read_only=tuple(dict.fromkeys((*rules.read_only, *held))))
+        aside = self._state_dir / "moved"
 
-        def release() -> Sequence[str]:
-            self._placeholders.release(held)
-            put_back = tripwire.restore()
+        def release(moved: Sequence[tuple[str, str]]) -> Sequence[str]:
+            put_back = [moved_sentence(path, to) for path, to in moved]
+            put_back += tripwire.restore()
             self._policy.follow()
-            put_back += clean_up(before, self._policy.acting(), self._state_dir / "moved")
+            put_back += clean_up(before, self._policy.acting(), aside)
             for sentence in put_back:
                 # Of a command that ran on after its call, nobody reads the answer.
                 _log.warning("protected file changed", sentence=sentence)
             return put_back
 
-        try:
-            confinement = backend.confine(rules, self._places, cwd, release)
-            return replace(confinement, placeholders=held)
-        except BaseException:
-            release()
-            raise
+        confinement = backend.confine(rules, places, cwd)
+        return replace(confinement, release=release, missing=rules.missing, aside=aside)
 
     def _key(self, backend: Backend) -> str:
         parts = [str(_EDITION), backend.state, str(os.getuid()), str(self._policy.network)]

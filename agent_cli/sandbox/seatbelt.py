@@ -4,7 +4,7 @@ It is used behind the same probe as the others, so where it does not hold, it is
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from agent_cli.sandbox.confinement import Confinement
@@ -15,12 +15,11 @@ PROGRAM = Path("/usr/bin/sandbox-exec")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/ptmx", "/dev/stdout", "/dev/stderr")
 
 
-def confinement(rules: Rules, places: Places, release: Callable[[], Sequence[str]]) -> Confinement:
+def confinement(rules: Rules, places: Places) -> Confinement:
     """Return how a command is started under *rules*."""
     return Confinement(
         prefix=(str(PROGRAM), "-p", "\n".join(profile(rules, places))),
         environment={"TMPDIR": str(places.temporary)},
-        release=release,
     )
 
 

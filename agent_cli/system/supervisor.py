@@ -1,7 +1,6 @@
 """Run one command so that nothing it starts outlives it, or outlives us, however we die.
 
     python -I -S supervisor.py PARENT_PID COMMAND [ARGUMENT...]
-    python -I -S supervisor.py gathered COMMAND [ARGUMENT...]
 
 A process that is killed with SIGKILL can clean up nothing. So each command runs below this small
 program, which waits for three things: the command's end, the end of the process that asked for it,
@@ -9,11 +8,8 @@ and the end of standard input, from which the command has a moment to end by its
 them it kills what is left. It copies no data: the command inherits standard input, output and error
 as they are. The exit status is the command's, or 128 + N after signal N.
 
-`gathered` is for a command that somebody else ends by its process group: it catches what leaves
-the group, which nothing sent to the group can reach.
-
 The file is run by its path and imports the standard library only; the rest of the program imports
-nothing but `supervised` and `gathered`. Needs POSIX; Linux adds what is only best effort elsewhere:
+nothing but `supervised`. Needs POSIX; Linux adds what is only best effort elsewhere:
 being told of the parent's end at once, and catching processes which left the command's group.
 """
 
@@ -32,10 +28,8 @@ GRACE_S = 0.5
 _STDIN_GRACE_S = 1.0  # servers take its end for their own
 _SWEEP_S = 1.0
 _POLL_MS = 200
-_LOOK_AGAIN_S = 1.0
 _NEVER = float("inf")
 _STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGHUP, signal.SIGINT})
-_GATHERED = "gathered"
 _STDIN = 0
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -49,22 +43,8 @@ def supervised(command: Sequence[str]) -> list[str]:
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *command]
 
 
-def gathered(command: Sequence[str]) -> list[str]:
-    """Return the command line that runs *command* and kills what it left outside its group.
-
-    The command stays in the process group it is started in, and so may what it leaves running
-    there. What moved elsewhere (a daemon) ends with the command, or with the last of the group.
-    Elsewhere than on Linux, *command* is returned as it is.
-    """
-    if sys.platform != "linux":
-        return list(command)
-    return [sys.executable, "-I", "-S", __file__, _GATHERED, *command]
-
-
 def main(arguments: Sequence[str]) -> int:
     """Run the command in *arguments* (after our parent's id) and return the exit status."""
-    if arguments[0] == _GATHERED:
-        return _gather(list(arguments[1:]))
     parent, command = int(arguments[0]), list(arguments[1:])
     signals = _signal_pipe()
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -77,73 +57,6 @@ def main(arguments: Sequence[str]) -> int:
     finally:
         _kill_rest(child)
     return _shell_code(status)
-
-
-def _gather(command: list[str]) -> int:
-    """Run *command* in our own process group below somebody outside of it, who stays."""
-    group = os.getpgrp()
-    reading, writing = os.pipe()
-    # Whoever ends the group asks the command, whose answer we wait for.
-    for number in _STOP_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-    if os.fork() == 0:
-        os.close(reading)
-        _stay(command, group, writing)
-    os.close(writing)
-    # Without a status whoever stays was killed, and the command with it.
-    return int(os.read(reading, 16) or 128 + signal.SIGKILL)
-
-
-def _stay(command: list[str], group: int, report: int) -> NoReturn:
-    """Run *command* in *group*, report its end, and kill what leaves the group until all ended."""
-    try:
-        os.setpgid(0, 0)
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-        child = os.fork()
-        if child == 0:
-            _become(command, group)
-        # Not ours to hold: who reads the command's output waits until nobody can write it.
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for stream in range(3):
-            os.dup2(nothing, stream)
-        while (status := _reap(child)) is None:
-            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
-        _kill_strangers(group)
-        # The whole group may have been killed, and who waits for the status with it.
-        with contextlib.suppress(BrokenPipeError):
-            os.write(report, str(_shell_code(status)).encode())
-        os.close(report)
-        while _kill_strangers(group):
-            time.sleep(_LOOK_AGAIN_S)
-    finally:
-        os._exit(0)
-
-
-def _kill_strangers(group: int) -> bool:
-    """Kill our children outside *group*, and theirs; return whether some inside are left."""
-    deadline = time.monotonic() + _SWEEP_S
-    while time.monotonic() < deadline:
-        _reap(0)  # The dead keep their group until somebody has looked.
-        if not [pid for pid in _children() if _group_of(pid) != group and _is_killed(pid)]:
-            break
-        time.sleep(0.002)
-    return any(_group_of(pid) == group for pid in _children())
-
-
-def _is_killed(pid: int) -> bool:
-    """Kill *pid*; return whether we may: what sudo started is not ours."""
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except OSError:
-        return False
-    return True
-
-
-def _group_of(pid: int) -> int:
-    try:
-        return os.getpgid(pid)
-    except OSError:
-        return 0
 
 
 def _shell_code(status: int) -> int:
@@ -175,16 +88,15 @@ def _start(command: list[str]) -> int:
     return child
 
 
-def _become(command: list[str], group: int = 0) -> NoReturn:
-    """Become *command*, in *group* or a new process group; say on stderr why that fails."""
+def _become(command: list[str]) -> NoReturn:
+    """Become *command* in a new process group; say on stderr why that fails."""
     try:
         with contextlib.suppress(OSError):
-            os.setpgid(0, group)
+            os.setpgid(0, 0)
         # If the supervisor itself is killed, at least the command goes with it.
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         # Python ignores these two, and what is ignored stays ignored across exec.
-        # And three are ignored by us, where somebody else ends the group.
-        for number in (signal.SIGPIPE, signal.SIGXFSZ, *_STOP_SIGNALS):
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         os.execvp(command[0], command)
     except BaseException as error:

@@ -16,13 +16,15 @@ from agent_cli.contracts.errors import Aborted, ToolError
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Approval, ToolContext, ToolResult, check_input
 from agent_cli.sandbox import Policy, Sandbox
+from agent_cli.system.launching import Launcher
 from agent_cli_tools import Workspace, builtin_tools
 from agent_cli_tools.bash import bash_tool
 from agent_cli_tools.command_line import CommandLine
 from agent_cli_tools.environment import command_environment
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.processes import start
-from tests.sandbox.world import CANARY, World, world
+from tests.sandbox.creations import only_what_is_named
+from tests.sandbox.world import CANARY, World, git, world
 from tests.tools.calling import until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes of Linux")
@@ -39,7 +41,8 @@ class Bash:
 
     async def __call__(self, command: str, **given: Json) -> ToolResult:
         params = check_input(self.tool, {"command": command, **given})
-        result = await self.tool.execute("1", params, self.cancel, ToolContext())
+        with only_what_is_named(self.place.root, command):
+            result = await self.tool.execute("1", params, self.cancel, ToolContext())
         assert isinstance(result, ToolResult)
         return result
 
@@ -144,10 +147,43 @@ async def test_without_a_namespace_a_daemon_ends_with_its_command(in_landlock: W
     assert (await bash("cat /proc/self/oom_score_adj")).text.startswith("1000\n")
 
 
+async def test_a_repository_is_cloned_into_an_empty_workspace(bash: Bash, tmp_path: Path) -> None:
+    """Scaffolders want an empty folder too; what programs act on is moved away, the rest stays."""
+    source = bash.place.base / "source"
+    source.mkdir()
+    git(source, "init", "--quiet")
+    (source / ".vscode").mkdir()
+    (source / ".vscode" / "settings.json").write_text("{}")
+    (source / "code").write_text("x")
+    git(source, "add", ".")
+    git(source, "commit", "--quiet", "--message", "one")
+    for path in bash.place.root.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    result = await bash(f"ls -A; git clone -q {source} . && git status --short && : .vscode")
+
+    assert "[exit 0" in result.text, result.text
+    assert sorted(path.name for path in bash.place.root.iterdir()) == [".git", "code"]
+    assert ".vscode makes programs act, so it was moved to" in result.text
+
+
+async def test_what_ends_with_its_command_is_told(bash: Bash) -> None:
+    """Whoever starts a server with & believes otherwise that it runs."""
+    result = await bash("sleep 68.5 & (exec -a x sleep 68.5) & echo started")
+
+    assert result.text.splitlines()[-1] == (
+        "ended with the command, as the sandbox closed: sleep, sleep;"
+        " what is to go on needs a call of its own with background=true"
+    )
+    await until(lambda: not processes_named("68.5"))
+    quiet = await bash("sleep 0.02 & seq 3 > >(cat >/dev/null); exit 3")
+    assert quiet.text.splitlines()[-1].startswith("[exit 3 · "), quiet.text
+
+
 async def test_background_runs_until_the_workspace_closes(bash: Bash) -> None:
     result = await bash("echo up; exec sleep 64.5", background=True)
     assert result.text.startswith("Started as process group ")
-    assert processes_named("64.5")
+    await until(lambda: processes_named("64.5"))
 
     bash.workspace.close()
 
@@ -205,10 +241,12 @@ async def test_a_flood_is_killed(place: World) -> None:
     line = CommandLine("yes", Path(bash), place.root, command_environment(), confinement, 3_000_000)
     output = OutputBuffer(Workspace(place.root).open_spill)
 
-    command = await start(line, output)
+    launcher = Launcher()
+    command = await start(launcher, line, output)
     code = await command.wait()
     await command.drain()
     command.close()
+    launcher.close()
 
     assert code == 137
     assert 3_000_000 < output.total_bytes < 10_000_000

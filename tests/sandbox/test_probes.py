@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.sandbox.protected import NAMES
 from tests.sandbox.world import CANARY, Machine, World, machine, world
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/ns").exists(), reason="not Linux")
@@ -51,6 +52,7 @@ class Row:
 
     Attributes:
         bwrap: Whether it works in bubblewrap.
+        moved: Whether what it made is moved away when it has ended.
         landlock: The same for Landlock; what it changes there may be put back afterwards.
         seen: Whether it worked, where only the outside can tell.
     """
@@ -58,12 +60,17 @@ class Row:
     name: str
     command: str
     bwrap: bool = False
+    moved: bool = False
     landlock: bool = False
     seen: Callable[[Bench], bool] | None = None
 
 
 def works(name: str, command: str, *, landlock: bool = True) -> Row:
     return Row(name, command, bwrap=True, landlock=landlock)
+
+
+def is_moved(name: str, command: str) -> Row:
+    return Row(name, command, bwrap=True, landlock=True, moved=True)
 
 
 _COMMIT = "git -c user.name=T -c user.email=t@example.com commit --quiet -m more"
@@ -105,9 +112,9 @@ ROWS = [
     Row("write .git/hooks", "echo x > .git/hooks/post-commit && echo WORKED", landlock=True),
     Row("write .git/config", "git config core.fsmonitor x && echo WORKED", landlock=True),
     Row("swap .git", "mv .git .moved && mv .moved .git && echo WORKED", landlock=True),
-    Row("create missing settings", "echo x > appsettings.toml && echo WORKED", landlock=True),
-    Row("create .agent-cli", "mkdir -p .agent-cli/skills && echo WORKED", landlock=True),
-    Row("create .mcp.json", "rmdir .mcp.json; echo x > .mcp.json && echo WORKED", landlock=True),
+    is_moved("create missing settings", "echo x > appsettings.toml && echo WORKED"),
+    is_moved("create .agent-cli", "mkdir -p .agent-cli/skills && echo WORKED"),
+    is_moved("link .mcp.json", "echo x > m; ln m .mcp.json && ln -s m .vscode && echo WORKED"),
     Row("TCP to this machine", _connect("AF_INET", '("127.0.0.1", int(os.environ["TCP"]))')),
     Row(
         "UDP to this machine",
@@ -156,7 +163,9 @@ def test_in_bubblewrap(bubblewrap: Bench, row: Row) -> None:
     worked, output = _worked(bubblewrap, row)
 
     assert worked is row.bwrap, output
-    assert bubblewrap.world.put_back == []
+    assert bool(bubblewrap.world.put_back) is row.moved
+    assert all("makes programs act, so it was moved" in each for each in bubblewrap.world.put_back)
+    assert not {path.name for path in bubblewrap.world.root.iterdir()} & {*NAMES}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -182,4 +191,6 @@ def test_what_landlock_cannot_guard_is_put_back(landlock: Bench) -> None:
     assert not (root / ".mcp.json").exists()
     assert not (root / ".claude").exists()
     assert len(landlock.world.put_back) == 4
-    assert all("was put back" in line for line in landlock.world.put_back)
+    changed, made = landlock.world.put_back[2:], landlock.world.put_back[:2]
+    assert all("was put back" in line for line in changed)
+    assert all("was moved to" in line for line in made)

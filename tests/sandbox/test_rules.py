@@ -1,6 +1,5 @@
 """From a workspace on the disk to the rules of one command."""
 
-import fcntl
 import os
 import shutil
 import socket
@@ -14,7 +13,6 @@ import pytest
 from agent_cli.sandbox import Policy, seatbelt, tripwire
 from agent_cli.sandbox.denials import denial, sentence
 from agent_cli.sandbox.git_folders import GitFolders, git_folders
-from agent_cli.sandbox.placeholders import Placeholders
 from agent_cli.sandbox.places import Places
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.protected import NAMES
@@ -154,8 +152,8 @@ def test_what_would_redirect_git_elsewhere_is_protected(root: Path, tmp_path: Pa
     assert {root / "lib" / ".git", tree / "commondir", module / "config.worktree"} <= set(
         found.read_only
     )
-    assert {folder / "commondir", folder / "config.worktree"} <= set(found.watched)
-    assert {module / "commondir", tree / "config.worktree"} <= set(found.watched)
+    assert {folder / "commondir", folder / "config.worktree"} <= set(found.missing)
+    assert {module / "commondir", tree / "config.worktree"} <= set(found.missing)
 
 
 def test_a_submodule_counts_if_its_configuration_points_back(root: Path) -> None:
@@ -204,63 +202,6 @@ def test_a_git_file_that_makes_no_sense_opens_nothing(root: Path, content: str) 
     (root / ".git").write_text(content)
 
     assert git_folders(root).writable == ()
-
-
-def test_a_placeholder_is_kept_until_the_last_lets_go(root: Path) -> None:
-    places, path = Placeholders(), root / ".mcp.json"
-    first = places.hold([path, root / "none" / "x"], [])
-    second = places.hold([], [path, root])
-    assert first == second == (path,)
-
-    places.release(first)
-    assert path.is_dir()
-    places.release(second)
-
-    assert not path.exists()
-
-
-def test_a_placeholder_may_be_let_go_after_the_end(root: Path) -> None:
-    """Ctrl-C while the sandbox is still being tried, in a thread that nobody waits for."""
-    places, path = Placeholders(), root / ".mcp.json"
-    held = places.hold([path], [])
-
-    places.close()
-    places.release(held)
-
-    assert not path.exists()
-
-
-def test_a_placeholder_that_another_session_removes_is_made_anew(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between our look and our opening it, and between that and our lock on it."""
-    path, make, lock = root / ".mcp.json", Path.mkdir, fcntl.flock
-    seen: list[str] = []
-
-    def seems_there(self: Path, mode: int = 0o777) -> None:
-        seen.append("made")
-        if len(seen) == 1:
-            raise FileExistsError
-        make(self, mode)
-
-    def too_late(descriptor: int, how: int) -> None:
-        seen.append("locked")
-        if seen.count("locked") == 1:
-            path.rmdir()
-        lock(descriptor, how)
-
-    monkeypatch.setattr(Path, "mkdir", seems_there)
-    monkeypatch.setattr(fcntl, "flock", too_late)
-    places = Placeholders()
-
-    assert places.hold([path], []) == (path,)
-    assert seen == ["made", "made", "locked", "made", "locked"]
-    other = os.open(path, os.O_RDONLY)
-    with pytest.raises(BlockingIOError):
-        lock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    os.close(other)
-    places.close()
-    assert not path.exists()
 
 
 def test_a_tripwire_puts_back_files_links_and_directories(root: Path) -> None:

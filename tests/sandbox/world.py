@@ -12,15 +12,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import pytest
 
 from agent_cli.sandbox import Confinement, PathRules, Policy, Sandbox, State
 from agent_cli.sandbox.bwrap import REPLACED
+from agent_cli.sandbox.landlock import restrict_as_told
 from agent_cli.sandbox.sandbox import Backend, Mode, backends
+from agent_cli.system.guard import Guard
 from agent_cli_tools.secret_files import is_secret
+from tests.sandbox.creations import only_what_is_named
 
 CANARY = "CANARY-SECRET"
 LIMIT_S = 30.0
@@ -42,9 +45,10 @@ class World:
         confinement = asyncio.run(self.sandbox.confine(self.root))
         assert confinement is not None
         try:
-            return _run_confined(confinement, command, self.root, self._environment(variables))
+            with only_what_is_named(self.root, command):
+                return _run_confined(confinement, command, self.root, self._environment(variables))
         finally:
-            self.put_back = list(confinement.release())
+            self.put_back = list(confinement.release(_moved_by_a_keeper(confinement)))
 
     def output(self, command: str) -> str:
         run = self.run(command)
@@ -125,14 +129,20 @@ def _repository(root: Path) -> None:
     git(root, "commit", "--quiet", "--message", "first")
 
 
+def _moved_by_a_keeper(confinement: Confinement) -> list[tuple[str, str]]:
+    guard = Guard([str(path) for path in confinement.missing], str(confinement.aside))
+    guard.close()
+    return guard.moved
+
+
 def _run_confined(
     confinement: Confinement, command: str, cwd: Path, environment: dict[str, str]
 ) -> "subprocess.CompletedProcess[str]":
     done: list[subprocess.CompletedProcess[str]] = []
 
     def run() -> None:
-        if confinement.enter is not None:
-            confinement.enter()
+        if confinement.restriction is not None:
+            restrict_as_told(asdict(confinement.restriction))
         done.append(
             subprocess.run(
                 [*confinement.prefix, "bash", "--noprofile", "--norc", "-c", command],
@@ -143,7 +153,12 @@ def _run_confined(
                 check=False,
                 cwd=cwd,
                 env={**environment, **confinement.environment},
-                pass_fds=confinement.descriptors,
+                # Of what is open, only these outlive the start of the program.
+                close_fds=False,
+                preexec_fn=lambda: [
+                    os.dup2(os.open(path, os.O_RDONLY), number)
+                    for number, path in confinement.files
+                ],
                 start_new_session=True,
             )
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.system.supervisor import gathered, supervised
+from agent_cli.system.supervisor import supervised
 
 # Three generations that ignore SIGTERM; the last one leaves the group and the session.
 FAMILY = """
@@ -210,21 +210,6 @@ def test_nothing_survives_the_kill_of_the_parent(
         parent.kill()
 
         wait_until(lambda: not any(map(is_alive, read_pids(pids))), limit_s=2)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper")
-def test_who_stays_for_a_job_goes_when_that_has_ended() -> None:
-    """A dead job is still in its group; a process was left for each command with a job."""
-    command = gathered(["sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $PPID $!"])
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=30, process_group=0, check=True
-    )
-    who_stays, job = map(int, done.stdout.split())
-    assert is_alive(who_stays)
-
-    os.kill(job, signal.SIGTERM)
-
-    wait_until(lambda: not is_alive(who_stays))
 
 
 def test_a_supervisor_that_is_already_an_orphan_starts_nothing() -> None:

@@ -267,7 +267,7 @@ async def test_no_process_and_no_descriptor_is_left(tools: Tools) -> None:
     tools.workspace.close()
     await asyncio.sleep(0)  # Closing a pipe takes the loop one more round.
 
-    assert _open_descriptors() == before
+    assert _open_descriptors() == before - 1, "the launcher's is closed with the workspace"
 
 
 async def test_commands_run_side_by_side(tools: Tools) -> None:

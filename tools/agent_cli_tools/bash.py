@@ -132,7 +132,9 @@ class _Run:
         notes = list(command.put_back)
         if confinement is not None and code and self._sandbox is not None:
             notes += filter(None, [self._sandbox.denial(self._output.text())])
-        ended = Ended(code, time.monotonic() - began, params.timeout, left, notes)
+        ended = Ended(
+            code, time.monotonic() - began, params.timeout, left, notes, command.ended_with_it
+        )
         return finished(self._output, ended)
 
     async def _confinement(self) -> Confinement | None:
@@ -148,13 +150,13 @@ class _Run:
     async def _start(self, confinement: Confinement) -> Command:
         bash = find_program("bash", outside=self._workspace.root)
         if bash is None:
-            confinement.release()
+            confinement.release(())
             raise ToolError("bash is not installed here, so no command can run. Tell the user.")
         line = CommandLine(
             self._params.command, bash, self._workspace.root, command_environment(), confinement
         )
         try:
-            return await start(line, self._output, self._updates.due)
+            return await start(self._workspace.launcher, line, self._output, self._updates.due)
         except (OSError, ValueError) as error:
             raise ToolError(
                 f"The command could not be started: {error}."

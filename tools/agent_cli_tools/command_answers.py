@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import ToolResult
+from agent_cli.terminal.sanitize import reveal
 from agent_cli_tools.command_line import OUTPUT_BYTES_MAX
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.process_groups import Member
@@ -23,6 +24,7 @@ class Ended:
         code: None when it was stopped at its limit.
         left: What it left running.
         notes: Lines about what the sandbox refused or put back.
+        ended_with_it: The names of what it left running, and the sandbox ended.
     """
 
     code: int | None
@@ -30,6 +32,7 @@ class Ended:
     limit_s: float
     left: Sequence[Member] = ()
     notes: Sequence[str] = ()
+    ended_with_it: Sequence[str] = ()
 
 
 def started(group: int, output: OutputBuffer) -> ToolResult:
@@ -78,6 +81,7 @@ def finished(output: OutputBuffer, ended: Ended) -> ToolResult:
     body = f"{text}\n" if text and not text.endswith("\n") else text
     lines = [
         f"{body}[{_outcome(ended.code, ended.duration_s)}{_still_running(ended.left)}]",
+        *_ended_with_it(ended.ended_with_it),
         *ended.notes,
     ]
     return _excerpt(output, text, "\n".join(lines), details)
@@ -96,6 +100,19 @@ def _outcome(code: int, duration_s: float) -> str:
     if code > _SIGNAL_BASE and code - _SIGNAL_BASE in set(signal.Signals):
         name = f" ({signal.Signals(code - _SIGNAL_BASE).name})"
     return f"exit {code}{name} · {duration_s:.1f} s"
+
+
+def _ended_with_it(names: Sequence[str]) -> Sequence[str]:
+    """Return a line for those who believe that a server they started with & still runs."""
+    if not names:
+        return ()
+    listed = ", ".join(reveal(name) for name in names[:_LISTED_PROCESSES_MAX])
+    more = len(names) - _LISTED_PROCESSES_MAX
+    return (
+        f"ended with the command, as the sandbox closed: {listed}"
+        f"{f' and {more} more' if more > 0 else ''};"
+        " what is to go on needs a call of its own with background=true",
+    )
 
 
 def _still_running(left: Sequence[Member]) -> str:

@@ -2,20 +2,17 @@
 
 Knows processes and pipes; what is run, and what is said about it, is the caller's business.
 A process that puts itself into a new session (a daemon) leaves the group and ends with the command:
-by the sandbox's process namespace, or where there is none by who stands between (see supervisor).
+by the sandbox's process namespace, or where there is none by its keeper (see `launcher`).
 """
 
 import asyncio
 import contextlib
 import os
 import signal
-import socket
-import subprocess
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from agent_cli.sandbox import Confinement
+from agent_cli.system.launching import Launcher, Link
 from agent_cli_tools.command_line import CommandLine
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.process_groups import Member, descendants, group_members
@@ -26,10 +23,11 @@ GRACE_S = 1.0
 DRAIN_S = 0.3
 """How long output is read on after the command's end, if somebody still holds the pipe."""
 
-_STATUS_BYTES = 16
+_MESSAGE_BYTES = 65_536
+_END_LIMIT_S = 2.0
 _POLL_S = 0.02
 
-# The shell we start, bubblewrap, and its process 1; the command is the child of the last.
+# Bubblewrap, its process 1, and the shell that stays; the command is the child of the last.
 _LAYERS_ABOVE_NESTED = 3
 
 
@@ -38,38 +36,28 @@ class Command:
 
     Attributes:
         put_back: Once it is closed, a sentence about each protected file it had changed.
+        ended_with_it: Once it has ended, the names of what the sandbox ended with it.
     """
 
-    def __init__(
-        self,
-        process: "subprocess.Popen[bytes]",
-        link: socket.socket,
-        output: "_Reader",
-        confinement: Confinement,
-    ) -> None:
-        self._process = process
+    def __init__(self, group: int, link: Link, output: "_Reader", confinement: Confinement) -> None:
+        self.group = group
         self._link = link
         self._output = output
         self._confinement = confinement
         self._exit_code: int | None = None
         self.put_back: Sequence[str] = ()
+        self.ended_with_it: Sequence[str] = ()
         output.on_flood = self.kill
-
-    @property
-    def group(self) -> int:
-        """The process group's id; `kill -- -ID` in a shell ends the command."""
-        return self._process.pid
 
     async def wait(self) -> int:
         """Return the exit code as a shell counts it (128 + N after signal N).
 
         What the command started in the background may still run.
         """
-        if self._exit_code is None:
-            loop = asyncio.get_running_loop()
-            status = await loop.sock_recv(self._link, _STATUS_BYTES)
-            # Without a status the whole group is gone: it killed itself.
-            self._exit_code = int(status) if status else 128 - self._process.wait()
+        self._note_end()  # It may have been told together with the start.
+        while self._exit_code is None:
+            await _receive(self._link)
+            self._note_end()
         return self._exit_code
 
     async def drain(self) -> None:
@@ -82,8 +70,10 @@ class Command:
 
     def others(self) -> list[Member]:
         """Return what runs besides the command itself: processes it left in the background."""
-        members = group_members(self.group)
-        return [one for one in members if self.group not in (one.pid, one.parent)]
+        # In a namespace of its own all of it ends with the command.
+        if self._confinement.nested and self._exit_code is not None:
+            return []
+        return [one for one in group_members(self.group) if one.pid != self.group]
 
     async def stop(self) -> None:
         """End the whole group: SIGTERM, `GRACE_S` later SIGKILL. Cancelled, it kills at once."""
@@ -92,7 +82,7 @@ class Command:
         try:
             self._ask_to_end()
             if not await self._ends_within(GRACE_S):
-                self._signal(signal.SIGKILL)
+                self.kill()
             await self.drain()
         finally:
             self.close()
@@ -101,24 +91,33 @@ class Command:
         """Whether the command and all it started have ended."""
         if self._is_closed():
             return True
-        if self._exit_code is None and not self._has_status():
-            return False
-        return not self.others()
+        if self._exit_code is None:
+            with contextlib.suppress(BlockingIOError):
+                self._link.take(self._link.socket.recv(_MESSAGE_BYTES))
+            self._note_end()
+        return self._exit_code is not None and not self.others()
 
     def close(self) -> None:
         """End what still runs, at once, and free everything. May be called again."""
         if self._is_closed():
             return
-        if not (self.has_ended() and self._dismiss()):
-            self._signal(signal.SIGKILL)
-            self._process.wait()
-        self._link.close()
+        if not self._link.end(_END_LIMIT_S):
+            self.kill()
         self._output.close()
-        self.put_back = self._confinement.release()
+        moved = self._link.found("moved")
+        self.put_back = self._confinement.release(moved["moved"] if moved else ())
 
     def kill(self) -> None:
         """End the whole group at once; `wait` and `close` are still to be called."""
         self._signal(signal.SIGKILL)
+
+    def _note_end(self) -> None:
+        if status := self._link.found("status"):
+            self._exit_code = int(status["status"])
+            self.ended_with_it = str(status["left"]).split("\n")[:-1]
+        elif self._link.is_closed:
+            # The keeper was killed, and what it kept with it.
+            self._exit_code = 128 + signal.SIGKILL
 
     def _ask_to_end(self) -> None:
         """Send SIGTERM to the command and all it started, but not to what holds its namespace."""
@@ -139,30 +138,19 @@ class Command:
             return False
         return True
 
-    def _dismiss(self) -> bool:
-        """Let watcher and shell go, who need a moment for it; return whether they did."""
-        try:
-            self._link.send(b"\n")
-            self._process.wait(timeout=GRACE_S)
-        except (OSError, subprocess.TimeoutExpired):
-            # Killed already, or stopped, by a signal the command sent to its group.
-            return False
-        return True
-
     def _is_closed(self) -> bool:
-        return self._link.fileno() < 0
-
-    def _has_status(self) -> bool:
-        try:
-            self._link.recv(_STATUS_BYTES, socket.MSG_PEEK)
-        except BlockingIOError:
-            return False
-        return True
+        return self._link.socket.fileno() < 0
 
     def _signal(self, number: signal.Signals) -> None:
-        # As long as we have not waited for the shell, its number is nobody else's.
-        if self._process.returncode is None:
-            os.killpg(self.group, number)
+        # As long as the keeper lives, the number of its child is nobody else's.
+        if not self._link.is_closed:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.group, number)
+
+
+async def _receive(link: Link) -> None:
+    received = await asyncio.get_running_loop().sock_recv(link.socket, _MESSAGE_BYTES)
+    link.take(received)
 
 
 class _Reader(asyncio.Protocol):
@@ -198,7 +186,10 @@ class _Reader(asyncio.Protocol):
 
 
 async def start(
-    line: CommandLine, output: OutputBuffer, on_output: Callable[[], None] = lambda: None
+    launcher: Launcher,
+    line: CommandLine,
+    output: OutputBuffer,
+    on_output: Callable[[], None] = lambda: None,
 ) -> Command:
     """Start *line*; what it prints goes to *output*, and *on_output* is called after each piece.
 
@@ -209,62 +200,23 @@ async def start(
         ValueError: The text holds what no argument can, e.g. NUL.
     """
     try:
-        process, ours, reading = _spawn(line)
+        link, reading = await asyncio.to_thread(launcher.launch, line.order())
     except BaseException:
-        line.confinement.release()
+        line.confinement.release(())
+        raise
+    try:
+        link.socket.setblocking(False)
+        while not link.messages and not link.is_closed:
+            await _receive(link)
+        if (started := link.found("pid")) is None:
+            failed = link.found("failed")
+            raise OSError(failed["failed"] if failed else "the program that starts it ended")
+    except BaseException:
+        os.close(reading)
+        link.end(_END_LIMIT_S)
+        line.confinement.release(())
         raise
     reader = _Reader(output, on_output, bytes_max=line.output_bytes_max)
-    command = Command(process, ours, reader, line.confinement)
+    command = Command(started["pid"], link, reader, line.confinement)
     await asyncio.get_running_loop().connect_read_pipe(lambda: reader, os.fdopen(reading, "rb", 0))
     return command
-
-
-def _spawn(line: CommandLine) -> "tuple[subprocess.Popen[bytes], socket.socket, int]":
-    """Return the process, our end of its socket, and the descriptor its output comes from."""
-    ours, theirs = socket.socketpair()
-    ours.setblocking(False)
-    reading, writing = os.pipe()
-    try:
-        process = _in_right_thread(line, theirs.fileno(), writing)
-        _first_to_go(process.pid)
-        ours.send(b"\n")
-        return process, ours, reading
-    except BaseException:
-        ours.close()
-        os.close(reading)
-        raise
-    finally:
-        theirs.close()
-        os.close(writing)
-
-
-def _first_to_go(pid: int) -> None:
-    """Let the kernel kill *pid*, or what it starts, before others when there is no memory left.
-
-    No limit instead: RLIMIT_AS and RLIMIT_DATA count for each process alone, and what is reserved
-    like what is used, so that sanitizers and virtual machines would not even start.
-    """
-    # By us, because Landlock lets nobody in it write there, and in bubblewrap nobody can.
-    with contextlib.suppress(OSError):
-        Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
-
-
-def _in_right_thread(line: CommandLine, stdin: int, stdout: int) -> "subprocess.Popen[bytes]":
-    def run() -> "subprocess.Popen[bytes]":
-        if line.confinement.enter is not None:
-            line.confinement.enter()
-        return subprocess.Popen(
-            line.arguments(),
-            stdin=stdin,
-            stdout=stdout,
-            cwd=line.cwd,
-            env={**line.environment, **line.confinement.environment},
-            pass_fds=line.confinement.descriptors,
-            start_new_session=True,
-        )
-
-    if line.confinement.enter is None:
-        return run()
-    # What restricts a thread restricts it for good, and what it starts; so it starts nothing else.
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(run).result()

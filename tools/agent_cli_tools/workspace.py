@@ -16,6 +16,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.sandbox.own_folder import OwnFolder
 from agent_cli.sandbox.protected import why_protected
 from agent_cli.sandbox.token_files import holds_token
+from agent_cli.system.launching import Launcher
 from agent_cli_tools.atomic_write import write_atomic
 from agent_cli_tools.secret_files import is_linked_secret, is_secret
 from agent_cli_tools.seen import SeenFiles
@@ -83,6 +84,7 @@ class Workspace:
         self._own_spill_dir: OwnFolder | None = None
         self.seen = SeenFiles()
         self._running: list[LeftRunning] = []
+        self.launcher = Launcher()
 
     def resolve(self, given: str, *, to_write: bool = False) -> Path:
         """Return the real path that *given*, as the model wrote it, stands for.
@@ -228,6 +230,7 @@ class Workspace:
         """End everything that calls left running; to be called in the event loop they ran in."""
         while self._running:
             self._running.pop().close()
+        self.launcher.close()
 
     def _touched_by(self, given: str, *, to_write: bool) -> tuple[str, ...]:
         try:

@@ -1,0 +1,82 @@
+"""Keeps paths from coming into being where nothing can be mounted: what appears is moved away.
+
+Imports little: see `launcher`.
+"""
+
+import contextlib
+import ctypes
+import os
+import sys
+import time
+
+_SETTLE_S = 2.0  # from an appearance until it is moved: tools write several files at once
+_IN_CREATE, _IN_MOVED_TO, _IN_ONLYDIR = 0x100, 0x80, 0x01000000
+_EVENTS_BYTES = 65_536
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class Guard:
+    """Paths that must not come into being; `moved` tells what appeared, and where it is now."""
+
+    def __init__(self, paths: list[str], aside: str) -> None:
+        self._paths = paths
+        self._aside = aside
+        self._due: dict[str, float] = {}
+        self.moved: list[tuple[str, str]] = []
+        wanted = paths and sys.platform == "linux"
+        self.descriptor = _LIBC.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC) if wanted else -1
+        self._watch()
+
+    def next_due_s(self) -> float | None:
+        """Return in how many seconds something is to be moved; None when nothing is there."""
+        now = time.monotonic()
+        return max(0.0, min(self._due.values()) - now) if self._due else None
+
+    def look(self) -> None:
+        """Note what appeared, and move what had its time."""
+        if self.descriptor >= 0 and self._has_events():
+            self._watch()
+        now = time.monotonic()
+        for path in [path for path, due in self._due.items() if due <= now]:
+            del self._due[path]
+            self._move(path)
+
+    def _has_events(self) -> bool:
+        try:
+            return bool(os.read(self.descriptor, _EVENTS_BYTES))
+        except BlockingIOError:
+            return False
+
+    def close(self) -> None:
+        """Move whatever is there, and watch no longer."""
+        for path in self._paths:
+            self._move(path)
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def _watch(self) -> None:
+        if self.descriptor >= 0:
+            for folder in {_nearest(path) for path in self._paths}:
+                mask = _IN_CREATE | _IN_MOVED_TO | _IN_ONLYDIR
+                _LIBC.inotify_add_watch(self.descriptor, os.fsencode(folder), mask)
+        due = time.monotonic() + _SETTLE_S
+        for path in filter(os.path.lexists, self._paths):
+            self._due.setdefault(path, due)
+
+    def _move(self, path: str) -> None:
+        if os.path.lexists(path):
+            with contextlib.suppress(OSError):
+                from pathlib import Path  # noqa: PLC0415 - rare
+
+                from agent_cli.system.aside import move_aside  # noqa: PLC0415 - rare
+
+                self.moved.append((path, str(move_aside(Path(path), Path(self._aside)))))
+
+
+def _nearest(path: str) -> str:
+    """Return the folder *path* would be in, or the nearest above that exists."""
+    folder = os.path.dirname(path)  # noqa: PTH120
+    while not os.path.isdir(folder):  # noqa: PTH112
+        folder = os.path.dirname(folder)  # noqa: PTH120
+    return folder

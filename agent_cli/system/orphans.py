@@ -1,0 +1,79 @@
+"""The processes a command leaves: who they are, and ending them. For their subreaper.
+
+Imports little: see `launcher`.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+_SWEEP_S = 1.0
+_IS_LINUX = sys.platform == "linux"
+
+
+def status(child: int) -> int | None:
+    """Return how *child* ended, as a shell counts it; None while it runs. Collects other dead.
+
+    It stays a zombie, so that its number is nobody else's while signals are sent to it.
+    """
+    if not _IS_LINUX:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        code = os.waitstatus_to_exitcode(status)
+        return None if pid == 0 else code if code >= 0 else 128 - code
+    while state := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG):
+        if state.si_pid == child:
+            return state.si_status if state.si_code == os.CLD_EXITED else 128 + state.si_status
+        os.waitpid(state.si_pid, 0)
+    return None
+
+
+def kill_strangers(group: int) -> bool:
+    """Kill our children outside *group*, and theirs; return whether some inside are left."""
+    kill_children(lambda pid: pid != group and _group_of(pid) != group)
+    return any(pid != group for pid in _children())
+
+
+def kill_children(is_meant: Callable[[int], bool]) -> None:
+    """Kill the children that are meant, and whom that makes our children, until there are none."""
+    deadline = time.monotonic() + _SWEEP_S
+    while meant := [pid for pid in _children() if is_meant(pid)]:
+        for pid in meant:
+            # What sudo started is not ours to kill.
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        for pid in meant:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        if time.monotonic() > deadline:
+            return
+        time.sleep(0.001)
+
+
+def _children() -> Iterator[int]:
+    """Yield our children's process ids, dead ones too; none without /proc."""
+    us = os.getpid()
+    # No pathlib: loading it would be a quarter of the time this program needs to start.
+    try:
+        with open(f"/proc/{us}/task/{us}/children") as listed:  # noqa: PTH123
+            yield from map(int, listed.read().split())
+    except OSError:  # Some kernels do not list them.
+        yield from _children_of(us)
+
+
+def _children_of(parent: int) -> Iterator[int]:
+    names = os.listdir("/proc") if os.path.isdir("/proc") else []  # noqa: PTH112, PTH208
+    for pid in filter(str.isdigit, names):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123
+            # The name, in brackets, may hold anything; the parent is the second field after.
+            if int(stat.read().rpartition(b")")[2].split()[1]) == parent:
+                yield int(pid)
+
+
+def _group_of(pid: int) -> int:
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return 0

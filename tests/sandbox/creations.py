@@ -1,0 +1,49 @@
+"""Which entries come into being in a folder, as the kernel tells it: none can be missed."""
+
+import ctypes
+import os
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from agent_cli.sandbox.protected import HOME_NAMES, NAMES
+
+_IN_CREATE, _IN_MOVED_TO = 0x100, 0x80
+_EVENT = struct.Struct("iIII")
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+@contextmanager
+def only_what_is_named(folder: Path, command: str) -> Iterator[None]:
+    """Fail when something that programs act on appears in *folder*, though *command* names it not.
+
+    The sandbox once made empty folders there to mount on. They were seen by editors, by `git
+    clone X .` and by whoever listed the folder; after a crash they stayed.
+    """
+    if sys.platform != "linux":
+        yield
+        return
+    watch = _LIBC.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    assert watch >= 0
+    try:
+        _LIBC.inotify_add_watch(watch, os.fsencode(folder), _IN_CREATE | _IN_MOVED_TO)
+        yield
+        created = set(_names(watch))
+    finally:
+        os.close(watch)
+    ours = {name for name in created & {*NAMES, *HOME_NAMES} if name not in command}
+    assert ours == set(), f"{command} has not made {ours}"
+
+
+def _names(watch: int) -> Iterator[str]:
+    while True:
+        try:
+            events = os.read(watch, 1_000_000)
+        except BlockingIOError:
+            return
+        while events:
+            *_, length = _EVENT.unpack_from(events)
+            yield os.fsdecode(events[_EVENT.size :][:length].rstrip(b"\0"))
+            events = events[_EVENT.size + length :]

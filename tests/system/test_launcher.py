@@ -1,0 +1,229 @@
+"""The launcher with real processes: whoever is killed, nothing of a command is left."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_cli.system.launching import Launcher, Link, Order
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and a subreaper")
+
+# One that stays in its group, and a daemon that leaves session and group; both ignore requests.
+FAMILY = (
+    "trap '' TERM HUP INT; echo $$ >>pids; setsid sh -c \"trap '' TERM; echo \\$\\$ >>pids;"
+    ' sleep 71.5; :" & sh -c "echo \\$\\$ >>pids; sleep 71.5; :" & until [ $(wc -l <pids) = 3 ];'
+    " do sleep 0.01; done; touch ready; wait"
+)
+SESSION = """
+import os, sys, time
+from agent_cli.system.launching import Launcher, Order
+launcher = Launcher()
+link, output = launcher.launch(
+    Order(arguments=["/bin/bash", "-c", sys.argv[1]], cwd=os.getcwd(), environment=dict(os.environ))
+)
+link.take(link.socket.recv(4096))
+time.sleep(600)
+"""
+LIMIT_S = 20.0
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@pytest.fixture
+def launcher() -> Iterator[Launcher]:
+    made = Launcher()
+    yield made
+    made.close()
+
+
+def bash(script: str, cwd: Path, **more: object) -> Order:
+    arguments = ["/bin/bash", "-c", script]
+    return Order(arguments=arguments, cwd=str(cwd), environment=dict(os.environ), **more)  # type: ignore[arg-type]
+
+
+def heard(link: Link, key: str) -> dict[str, object]:
+    """Return the message with *key*, waiting for it."""
+    while link.found(key) is None and not link.is_closed:
+        link.socket.settimeout(LIMIT_S)
+        link.take(link.socket.recv(4096))
+    found: dict[str, object] = link.found(key) or {}
+    return found
+
+
+def output_of(launcher: Launcher, order: Order) -> tuple[str, Link]:
+    link, reading = launcher.launch(order)
+    with os.fdopen(reading, "rb") as output:
+        return output.read().decode(), link
+
+
+def test_a_command_has_its_output_its_place_and_its_exit_code(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    output, link = output_of(
+        launcher, bash("pwd; echo $A; cat; ps -o sid= $$ | tr -d ' '; echo $$; exit 7", tmp_path)
+    )
+
+    *lines, session, pid = output.splitlines()
+    assert lines == [str(tmp_path), ""]
+    assert session == pid, "a terminal's Ctrl-C does not reach it"
+    assert heard(link, "status") == {"status": 7, "left": ""}
+    assert link.end(LIMIT_S)
+    assert link.found("moved") == {"moved": []}
+
+
+@pytest.mark.parametrize(
+    ("script", "status"), [("kill -TERM $$", 143), ("kill -9 0", 137), ("exit 200", 200)]
+)
+def test_a_signal_counts_as_in_a_shell(
+    launcher: Launcher, tmp_path: Path, script: str, status: int
+) -> None:
+    _, link = output_of(launcher, bash(script, tmp_path))
+
+    assert heard(link, "status")["status"] == status
+    link.end(LIMIT_S)
+
+
+def test_what_cannot_be_started_is_told(launcher: Launcher, tmp_path: Path) -> None:
+    _, link = output_of(launcher, Order(arguments=["/nowhere"], cwd="/", environment={}))
+    assert "No such file" in str(heard(link, "failed")["failed"])
+    link.end(LIMIT_S)
+    _, link = output_of(launcher, bash("true", tmp_path / "none"))
+    assert "none" in str(heard(link, "failed")["failed"])
+    link.end(LIMIT_S)
+    with pytest.raises(ValueError, match="null byte"):
+        launcher.launch(bash("a\0b", tmp_path))
+
+
+def test_files_are_opened_under_their_numbers(launcher: Launcher, tmp_path: Path) -> None:
+    """Also where the numbers are those of descriptors that are on the way there."""
+    files = []
+    for number in (4, 5, 6, 7, 8, 9):
+        (tmp_path / str(number)).write_text(f"{number} ")
+        files.append((number, str(tmp_path / str(number))))
+    script = "cat <&4 <&5 <&6; cat <&7; cat <&8; cat <&9; ls /proc/self/fd | wc -l"
+
+    output, link = output_of(launcher, bash(script, tmp_path, files=files))
+    link.end(LIMIT_S)
+
+    assert output.split()[:4] == ["6", "7", "8", "9"]
+
+
+def test_no_descriptor_of_ours_reaches_a_command(launcher: Launcher, tmp_path: Path) -> None:
+    output, link = output_of(launcher, bash("ls -l /proc/$$/fd; true", tmp_path))
+    link.end(LIMIT_S)
+
+    assert [line.split()[-3] for line in output.splitlines()[1:]] == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("victim", ["session", "launcher", "keeper", "session and launcher"])
+def test_nothing_survives_whoever_is_killed(tmp_path: Path, victim: str) -> None:
+    """S1-42, threat 15: with SIGKILL, after which nobody can clean up."""
+    with subprocess.Popen(
+        [sys.executable, "-c", SESSION, FAMILY], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    ) as session:
+        wait_for((tmp_path / "ready").exists)
+        pids = [int(line) for line in (tmp_path / "pids").read_text().split()]
+        assert all(map(is_alive, pids))
+        keeper = parent_of(pids[0])
+        chain = {"session": session.pid, "keeper": keeper, "launcher": parent_of(keeper)}
+
+        for each in victim.split(" and "):
+            os.kill(chain[each], signal.SIGKILL)
+        if victim == "launcher":
+            # Keepers do without it, and end with the session.
+            assert all(map(is_alive, pids))
+            session.kill()
+        wait_for(lambda: not any(map(is_alive, pids)))
+        session.kill()
+
+    wait_for(lambda: not any(map(is_alive, chain.values())))
+
+
+def test_a_killed_launcher_is_replaced(launcher: Launcher, tmp_path: Path) -> None:
+    _, link = output_of(launcher, bash("true", tmp_path))
+    keeper = parent_of(int(str(heard(link, "pid")["pid"])))
+    os.kill(parent_of(keeper), signal.SIGKILL)
+    link.end(LIMIT_S)
+
+    for _ in range(3):
+        output, link = output_of(launcher, bash("echo again", tmp_path))
+        link.end(LIMIT_S)
+
+    assert output == "again\n"
+
+
+def test_what_appears_where_nothing_may_be_is_moved_away(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    """Threat 10: soon while a command runs on, and at its end in any case."""
+    guarded, aside = tmp_path / ".vscode", tmp_path / "aside"
+    deep = tmp_path / "none" / "yet"
+    order = bash(
+        f"mkdir {guarded}; echo x >{guarded}/tasks.json; while [ -e {guarded} ]; do sleep 0.02;"
+        f" done; echo gone; mkdir -p {deep}; ln -s / {guarded}",
+        tmp_path,
+        missing=[str(guarded), str(deep)],
+        aside=str(aside),
+    )
+
+    output, link = output_of(launcher, order)
+    heard(link, "status")
+    link.end(LIMIT_S)
+
+    assert output == "gone\n"
+    moved = [(Path(path).name, Path(to)) for path, to in heard(link, "moved")["moved"]]  # type: ignore[attr-defined]
+    assert [name for name, _ in moved] == [".vscode", ".vscode", "yet"]
+    assert (moved[0][1] / "tasks.json").read_text() == "x\n"
+    assert moved[1][1].is_symlink()
+    assert not guarded.is_symlink()
+    assert not deep.exists()
+
+
+def test_the_guard_outlives_the_session(tmp_path: Path) -> None:
+    """Nobody else is there to put it right after a SIGKILL."""
+    guarded = tmp_path / ".mcp.json"
+    script = SESSION.replace(
+        "environment=dict(os.environ)",
+        f"environment=dict(os.environ), missing=[{str(guarded)!r}], aside={str(tmp_path / 'a')!r}",
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, "echo x >.mcp.json; touch ready; sleep 60"],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+    ) as session:
+        wait_for((tmp_path / "ready").exists)
+        session.kill()
+
+    wait_for(lambda: not guarded.exists())
+    assert [path.name for path in (tmp_path / "a").rglob(".mcp.json")] == [".mcp.json"]
+
+
+@pytest.mark.slow
+def test_no_start_hangs(launcher: Launcher) -> None:
+    """S1-42: a lost wake-up would be rare, so there are many starts."""
+    for _ in range(5_000):
+        _, link = output_of(launcher, Order(arguments=["/bin/true"], cwd="/", environment={}))
+        assert heard(link, "status")["status"] == 0
+        assert link.end(LIMIT_S)
