@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 from agent_cli.app.arguments import CHOOSE_SESSION, Arguments
 from agent_cli.app.startup import StartupContext, start
 from agent_cli.contracts.errors import NoCredentials, UsageError
+from agent_cli.terminal.abilities import may_color
 
 if TYPE_CHECKING:
     from agent_cli.app.app import App
@@ -37,7 +38,7 @@ def _repl(arguments: Arguments) -> int:
         raise
     settings = startup.loaded.settings
     look = Look(
-        color=_may_color(),
+        color=may_color(os.environ),
         streaming=settings.streaming,
         show_thinking=settings.ui.show_thinking,
         chars_per_second=settings.ui.chars_per_second,
@@ -86,7 +87,7 @@ def _print(arguments: Arguments, *, piped: bool = False) -> int:
         prompt,
         _builder(_ready(arguments, may_ask=False), one_shot=True),
         output_format=cast("headless.OutputFormat", arguments.output_format),  # parsed as one
-        color=_may_color(),
+        color=may_color(os.environ),
     )
     return asyncio.run(running)
 
@@ -174,7 +175,7 @@ def _decide(arguments: Arguments) -> int:
     startup = _ready(opening, may_ask=False)
     require_workspace(session_id, startup.workspace)
     decision = Decision("approve" if arguments.command.endswith("approve") else "reject", *rest)
-    running = headless.run(decision, _builder(startup, one_shot=True), color=_may_color())
+    running = headless.run(decision, _builder(startup, one_shot=True), color=may_color(os.environ))
     return asyncio.run(running)
 
 
@@ -219,10 +220,6 @@ def _explain(arguments: Arguments) -> int:
 
     show(explanation, sys.stdout)
     return 0
-
-
-def _may_color() -> bool:
-    return not os.environ.get("NO_COLOR")
 
 
 COMMANDS: dict[str, Callable[[Arguments], int]] = {

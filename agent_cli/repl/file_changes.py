@@ -74,6 +74,14 @@ class FileChanges(Protocol):
         """
         ...
 
+    def changed_runs(self) -> Sequence[str]:
+        """Return the prompts whose changes can be taken back, the oldest first.
+
+        Raises:
+            AgentCliError: The record of changes cannot be read.
+        """
+        ...
+
     def differences(self, *, last_run: bool = False) -> Sequence[Difference]:
         """Return what the session, or its last run, left different.
 

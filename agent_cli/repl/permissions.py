@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.tooling import Tool
 
 Mode: TypeAlias = Literal["ask", "auto-edit", "plan", "yolo"]
+_NEXT: Final[dict[Mode, Mode]] = {"ask": "auto-edit", "auto-edit": "plan"}
 
 
 class Rule(Protocol):
@@ -70,3 +71,8 @@ class Permissions(Protocol):
     def is_remembered(self, call: ToolCall) -> bool:
         """Return whether what was remembered since *call* was asked about allows it."""
         ...
+
+
+def cycle_mode(permissions: Permissions) -> None:
+    """Go to the next mode; only `/mode` leads to yolo, which one key too many must not reach."""
+    permissions.mode = _NEXT.get(permissions.mode, "ask")

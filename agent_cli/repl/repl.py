@@ -16,6 +16,7 @@ from agent_cli.repl.interrupts import Interrupts
 from agent_cli.repl.look import Look
 from agent_cli.repl.typeahead import typeahead_kept
 from agent_cli.system.stop_signals import exit_code_of
+from agent_cli.terminal.abilities import is_dumb
 from agent_cli.terminal.writer import Writer, flush_or_silence
 
 if TYPE_CHECKING:
@@ -80,8 +81,7 @@ async def run(options: ReplOptions, build: "Callable[[], Application]") -> int:
 
 def has_screen() -> bool:
     """Return whether this process has a terminal whose cursor can be moved."""
-    dumb = os.environ.get("TERM", "dumb") in ("dumb", "unknown", "")
-    return sys.stdin.isatty() and sys.stdout.isatty() and not dumb
+    return sys.stdin.isatty() and sys.stdout.isatty() and not is_dumb(os.environ)
 
 
 async def _run_live(options: ReplOptions, build: "Callable[[], Application]", typed: str) -> int:

@@ -204,6 +204,10 @@ class FileChanges:
         commands = ["npm install", "make", "make test", "rm b"]
         return TakenBack(prompts[-1].id if prompts else "", restored, deleted, commands)
 
+    def changed_runs(self) -> Sequence[str]:
+        prompts = self._agent.conversation.prompts
+        return [prompts[-1].id] if self._found and prompts and "FILES" in os.environ else []
+
     def differences(self, *, last_run: bool = False) -> Sequence[Difference]:
         return self._found[:1] if last_run else self._found
 

@@ -22,6 +22,7 @@ from agent_cli.repl.look import Look
 from agent_cli.repl.plain.shell import Shell
 from agent_cli.settings import Environment, Loaded, Settings
 from agent_cli.system.programs import use_shielded_path
+from agent_cli.terminal.abilities import may_color
 from agent_cli.terminal.writer import Writer
 
 PROMPT = "The tests fail. Find out why, fix it, and show me that they pass."
@@ -38,7 +39,7 @@ async def run_demo() -> int:
     A signal that ends it is 128 and its number.
     """
     use_shielded_path()
-    color = not os.environ.get("NO_COLOR")
+    color = may_color(os.environ)
     writer = Writer(sys.stdout, sys.stderr, color=color)
     writer.answer(f"{BANNER}\n")
     ended_by_signal = 0

@@ -16,7 +16,8 @@ _NAMED_MAX: Final = 20
 _COMMANDS_MAX: Final = 3
 
 
-async def _undo(context: Context, _argument: str) -> None:
+async def undo(context: Context, _argument: str) -> None:
+    """Take back what the last run changed in files, and say what that was."""
     taken = await asyncio.to_thread(context.app.file_changes.take_back)
     context.writer.aside("\n".join(_told(context, taken)))
 
@@ -105,7 +106,7 @@ FILE_COMMANDS: Final = (
     Command(
         "undo",
         "undo the file changes of the agent's last run",
-        _undo,
+        undo,
         during_a_run=False,
         more=(
             "Run it again to undo the run before. If you changed one of the files since,\n"

@@ -6,6 +6,7 @@ from typing import Final
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.timeline import typed_in
+from agent_cli.repl.commands.files import undo
 from agent_cli.repl.commands.spec import LISTED_MAX, Command, Context, index_of, pick
 from agent_cli.repl.ports import KeptSession, Sessions
 from agent_cli.repl.recall import recalled, said_in, typed_prompts
@@ -13,6 +14,9 @@ from agent_cli.terminal.narration import ago, one_line
 
 # What stands behind it, its age and id, is to fit on a row of 100 columns.
 _TITLE_CHARS_MAX: Final = 50
+_RESTORED: Final = ("code and conversation", "conversation only", "code only")
+_BOTH: Final = 0
+_FILES_ONLY: Final = 2
 
 
 def _clear(context: Context, _argument: str) -> None:
@@ -73,7 +77,10 @@ async def _fork(context: Context, _argument: str) -> None:
 
 
 async def _rewind(context: Context, number: str) -> None:
-    """Go back to before a prompt, counted from the last; its text returns to the input."""
+    """Go back to before a prompt, counted from the last; its text returns to the input.
+
+    Where files changed since, the person chooses what goes back: files, conversation or both.
+    """
     prompts = typed_prompts(context.app.agent.conversation)[::-1]
     if not prompts:
         raise UsageError("no prompt to go back to")
@@ -84,10 +91,28 @@ async def _rewind(context: Context, number: str) -> None:
     if index is None:
         return
     prompt = prompts[index]
+    runs = await asyncio.to_thread(_runs_since, context, prompt.id)
+    wanted = await pick(context, _RESTORED, "restore what?") if runs and not number else None
+    if runs and wanted is None and not number:
+        return
+    files, conversation = wanted in (_BOTH, _FILES_ONLY), wanted != _FILES_ONLY
+    if files:
+        for _ in range(runs):  # files first: whoever changed one since keeps the conversation too
+            await undo(context, "")
+    if not conversation:
+        return
     context.app.sessions.rewind(prompt.id)
-    context.writer.aside(f"back to before: {said_in(prompt)} (files stay as they are)", "dim")
+    stay = "" if files else " (files stay as they are)"
+    context.writer.aside(f"back to before: {said_in(prompt)}{stay}", "dim")
     if context.controls and prompt.input:
         context.controls.put_back(typed_in(prompt.input.content))
+
+
+def _runs_since(context: Context, prompt_id: str) -> int:
+    """Return how many runs since a prompt, its own included, changed files; blocks."""
+    ids = [prompt.id for prompt in context.app.agent.conversation.prompts]
+    since = {*ids[ids.index(prompt_id) :]}
+    return sum(run in since for run in context.app.file_changes.changed_runs())
 
 
 async def _compact(context: Context, focus: str) -> None:
@@ -121,10 +146,11 @@ SESSION_COMMANDS: Final = (
     Command("fork", "continue in a copy of this session", _fork, during_a_run=False),
     Command(
         "rewind",
-        "go back to before a prompt (1 is the last one); files stay as they are",
+        "go back to before a prompt: code and conversation, or one of them (Esc Esc)",
         _rewind,
         "[number]",
         during_a_run=False,
+        more="With a number, 1 being the last prompt, only the conversation goes back.",
     ),
     Command(
         "compact",

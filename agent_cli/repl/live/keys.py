@@ -82,6 +82,10 @@ def _bind_stopping(keys: KeyBindings, screen: LiveScreen) -> None:
     def stop(_event: KeyPressEvent) -> None:
         screen.interrupt()
 
+    @keys.add("escape", filter=empty & ~stoppable & ~is_searching & ~vi_mode)
+    def restore(_event: KeyPressEvent) -> None:
+        screen.escape()
+
     # Bound after the other Escape, so that the menu is closed first.
     @keys.add("escape", filter=Condition(lambda: screen.menu.is_open) & ~is_searching & ~vi_mode)
     def close_menu(_event: KeyPressEvent) -> None:
@@ -121,6 +125,11 @@ def _bind_display(keys: KeyBindings, screen: LiveScreen) -> None:
     @keys.add("c-l")
     def repaint(_event: KeyPressEvent) -> None:
         screen.painter.repaint()
+
+    @keys.add("s-tab", filter=~has_completions & ~is_searching & ~screen.picker.is_open)
+    def next_mode(_event: KeyPressEvent) -> None:
+        screen.on_mode_wanted()
+        screen.refresh()
 
     idle = Condition(lambda: screen.draft.is_empty and not screen.asking.question)
 

@@ -16,9 +16,10 @@ from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.input import Input, create_input
 
 from agent_cli.repl.live.asking import Asking
+from agent_cli.repl.live.echo import echoed
 from agent_cli.repl.live.input.draft import Draft
 from agent_cli.repl.live.input.menu import Menu
-from agent_cli.repl.live.layout import CONTINUATION, PROMPT, layout_of, style_of
+from agent_cli.repl.live.layout import layout_of, style_of
 from agent_cli.repl.live.listener import Listener
 from agent_cli.repl.live.output import FrameOutput
 from agent_cli.repl.live.paint import Paint
@@ -26,14 +27,11 @@ from agent_cli.repl.live.painter import Painter
 from agent_cli.repl.live.picker import Picker
 from agent_cli.repl.live.standard_error import copy_to_file
 from agent_cli.repl.live.toolkit_app import LiveApplication
-from agent_cli.terminal.sanitize import clean
 from agent_cli.terminal.writer import Style
 
-# A paste of 5,000 lines would push everything out of the scrollback.
-_ECHOED_LINES_MAX: Final = 40
-_ECHOED_HEAD: Final = 20
 _QUEUED_ROWS_MAX: Final = 5
 _LEAVE_WITHIN_S: Final = 1.5
+_TWICE_WITHIN_S: Final = 0.8
 # prompt_toolkit waits 1.5 s for what may follow Esc.
 _ESCAPE_S: Final = 0.03
 _SEQUENCE_S: Final = 0.1
@@ -72,11 +70,13 @@ class LiveScreen:
         self.listener = listener
         self.on_first_draw: Callable[[], None] = _nothing
         self.on_picture_wanted: Callable[[], None] = _nothing
+        self.on_mode_wanted: Callable[[], None] = _nothing
         self.paint = Paint(color=color)
         self.status: Callable[[], str] = str
         self._output = output
         self._clock = clock
         self._hinted_at_s = -_LEAVE_WITHIN_S
+        self._escaped_at_s = -_TWICE_WITHIN_S
         warnings: list[str] = []
         self.draft = Draft(history, warn=warnings.append)
         self.buffer = self.draft.buffer
@@ -129,12 +129,7 @@ class LiveScreen:
 
     def echo(self, text: str) -> list[str]:
         """Return the rows that show what was said, much of it as its first and last lines."""
-        lines = clean(text).split("\n")
-        if left_out := max(len(lines) - _ECHOED_LINES_MAX, 0):
-            lines[_ECHOED_HEAD : _ECHOED_HEAD + left_out] = [f"… {left_out:,} more lines"]
-        begins = [PROMPT, *[CONTINUATION] * (len(lines) - 1)]
-        rows = zip(begins, lines, strict=True)
-        return [self.paint.text(f"{begin}{row}".expandtabs(4), "said") for begin, row in rows]
+        return echoed(text, columns=self.columns, paint=self.paint)
 
     def send(self, sequence: str) -> None:
         """Send the terminal what shows nothing on it."""
@@ -205,6 +200,15 @@ class LiveScreen:
         else:
             self._hinted_at_s = self._clock()
             self.notice("press Ctrl-C again to leave", "dim")
+
+    def escape(self) -> None:
+        """Offer to go back, the second time Esc is pressed with nothing to stop or to clear."""
+        now_s = self._clock()
+        if now_s - self._escaped_at_s < _TWICE_WITHIN_S:
+            self._escaped_at_s = -_TWICE_WITHIN_S
+            self.listener.submit("/rewind", follow_up=False)
+        else:
+            self._escaped_at_s = now_s
 
     def leave(self) -> None:
         """End the session."""

@@ -6,6 +6,7 @@ Imported on the way to the first prompt: standard library and prompt_toolkit onl
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from agent_cli.repl.hosting import Host
@@ -77,7 +78,9 @@ class LiveShells:
     async def open(self, app: "Application") -> "AsyncIterator[LiveShell]":
         """Yield a shell that has greeted and shows what happens; stop it in the end."""
         from agent_cli.repl.live.controller import LiveShell  # noqa: PLC0415
+        from agent_cli.repl.permissions import cycle_mode  # noqa: PLC0415
 
+        self._screen.on_mode_wanted = partial(cycle_mode, app.permissions)
         shell = LiveShell(app, self._screen, self._look)
         shell.greet()
         async with asyncio.TaskGroup() as tasks:

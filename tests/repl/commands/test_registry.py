@@ -281,6 +281,26 @@ def test_rewind_counts_from_the_last_prompt() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("choice", "told"),
+    [
+        ("1", ["undone: two", "back to before: two"]),
+        ("2", ["back to before: two (files stay as they are)"]),
+        ("3", ["undone: two"]),
+        ("", []),
+    ],
+)
+def test_rewind_restores_code_and_conversation_in_one_step(
+    choice: str, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or one of them; asked only where files changed since."""
+    monkeypatch.setenv("FILES", "1")
+
+    _, beside = converse("one", "two", "/rewind", answers=("1", choice))
+
+    assert [line for line in beside if line.startswith(("undone", "back"))] == told
+
+
 def test_the_mode_and_the_rules_in_force_are_shown() -> None:
     """S4-26: a rule with where it stands."""
     assert said("/permissions", "/mode") == [

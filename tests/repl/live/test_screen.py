@@ -334,15 +334,29 @@ async def test_a_frame_is_one_write(tmp_path: Path) -> None:
         assert writes[0].endswith("\x1b[?2026l")
 
 
-async def test_a_huge_paste_that_was_sent_does_not_fill_the_scrollback(tmp_path: Path) -> None:
-    """Its beginning and its end say which one it was."""
+async def test_esc_twice_with_nothing_to_stop_offers_to_go_back(tmp_path: Path) -> None:
+    """Once is a slip, and so are two with a pause between; a draft is not in the way."""
     async with live(tmp_path) as it:
-        whole, much = (it.screen.echo("\n".join(map(str, range(count)))) for count in (40, 5_000))
+        it.type(ESCAPE)
+        await asyncio.sleep(0.3)  # what follows Escape at once would make another key of it
+        it.now_s += 2
+        it.type(ESCAPE)
+        await asyncio.sleep(0.3)
+        assert it.person.got == []
+        it.now_s += 0.4
+        it.type(ESCAPE)
+        await it.until(lambda: it.person.got == [("/rewind", False)])
 
-    assert (len(whole), len(much)) == (40, 41)
-    assert "you> 0" in much[0]
-    assert "     … 4,960 more lines" in much[20]
-    assert "     4980" in much[21]
+
+async def test_shift_tab_asks_for_the_next_mode_and_keeps_the_draft(tmp_path: Path) -> None:
+    """As in other programs of this kind."""
+    async with live(tmp_path) as it:
+        wanted: list[str] = []
+        it.screen.on_mode_wanted = lambda: wanted.append("next")
+        it.type("a draft\x1b[Z")
+        await it.until(lambda: wanted == ["next"])
+
+        assert it.screen.buffer.text == "a draft"
 
 
 def test_a_question_ripens_from_when_it_is_on_the_screen() -> None:

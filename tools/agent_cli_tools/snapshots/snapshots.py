@@ -145,6 +145,16 @@ class Snapshots:
         with self._lock:
             return take_back(self._read())
 
+    def changed_runs(self) -> Sequence[str]:
+        """Return the prompts whose changes can be taken back, the oldest first; blocks.
+
+        Raises:
+            AgentCliError: The record of changes cannot be read.
+        """
+        with self._lock:
+            runs = self._read().runs
+            return [run.id for run in runs if run.changes and not run.taken_back]
+
     def differences(self, *, last_run: bool = False) -> Sequence[Difference]:
         """Return what the session, or its last run, left different; blocks.
 

@@ -12,7 +12,7 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 
 # Nobody types so many lines between two looks at the keyboard.
-_LINES_MIN: Final = 4
+_LINES_MIN: Final = 3
 _QUIET_S: Final = 0.1
 _CHARS_MAX: Final = 10_000_000
 _TYPED: Final = frozenset({Keys.ControlM, Keys.ControlJ, Keys.ControlI})
@@ -37,7 +37,10 @@ class Keyboard(Vt100Input):
 
 
 def _are_lines(keys: Sequence[KeyPress]) -> bool:
-    return sum(key.key == Keys.ControlM for key in keys) >= _LINES_MIN and _is_text(keys)
+    ends = sum(key.key == Keys.ControlM for key in keys)
+    # The last line may have no end yet.
+    lines = ends + bool(keys and keys[-1].key != Keys.ControlM)
+    return lines >= _LINES_MIN and _is_text(keys)
 
 
 def _is_text(keys: Sequence[KeyPress]) -> bool:

@@ -59,11 +59,17 @@ def test_many_lines_at_once_are_one_paste_however_often_they_are_read(
 
 
 def test_what_somebody_types_ahead_stays_keys() -> None:
-    """A few lines, while the program was busy; and Enter sends each."""
-    keys = read("one\rtwo\rthree\r")
+    """Two lines, while the program was busy; and Enter sends each."""
+    keys = read("one\rtwo\r")
 
-    assert [key.data for key in keys] == [*"one\rtwo\rthree\r"]
-    assert [key.key for key in keys].count(Keys.ControlM) == 3
+    assert [key.data for key in keys] == [*"one\rtwo\r"]
+    assert [key.key for key in keys].count(Keys.ControlM) == 2
+
+
+@pytest.mark.parametrize("text", ["one\rtwo\rthree", "one\rtwo\rthree\r"])
+def test_three_lines_at_once_are_a_paste(text: str) -> None:
+    """Each of them was sent, and each cost a request."""
+    assert read(text) == [KeyPress(Keys.BracketedPaste, text)]
 
 
 def test_keys_that_are_no_text_end_a_paste() -> None:

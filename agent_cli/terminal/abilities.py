@@ -1,0 +1,16 @@
+"""What the terminal can do, as far as its environment says."""
+
+from collections.abc import Mapping
+from typing import Final
+
+_DUMB: Final = ("dumb", "unknown", "")
+
+
+def is_dumb(environment: Mapping[str, str]) -> bool:
+    """Return whether the terminal can only print: no cursor that moves, no colours."""
+    return environment.get("TERM", "dumb") in _DUMB
+
+
+def may_color(environment: Mapping[str, str]) -> bool:
+    """Return whether text may have colours: NO_COLOR is not set, and the terminal knows some."""
+    return not environment.get("NO_COLOR") and not is_dumb(environment)

@@ -1,0 +1,42 @@
+"""What was sent, in the scrollback."""
+
+from agent_cli.repl.live.echo import echoed
+from agent_cli.repl.live.paint import Paint
+
+
+def rows(text: str) -> list[str]:
+    return echoed(text, columns=45, paint=Paint(color=False))
+
+
+def test_what_is_short_is_shown_whole_behind_the_prompt() -> None:
+    """Cleaned, tabs as blanks; twelve rows are no long text."""
+    assert rows("one\n\ttwo\x1b[2J") == ["you> one", "         two"]
+    assert len(rows("\n".join(map(str, range(12))))) == 12
+
+
+def test_a_huge_paste_that_was_sent_does_not_fill_the_scrollback() -> None:
+    """Its beginning and its end say which one it was."""
+    shown = rows("\n".join(map(str, range(5_000))))
+
+    assert shown == [
+        *("you> 0", *(f"     {number}" for number in range(1, 7))),
+        "     … 4,988 more lines",
+        *(f"     {number}" for number in range(4_995, 5_000)),
+    ]
+
+
+def test_one_long_line_is_cut_to_rows() -> None:
+    """A minified file pasted as one line filled 300 rows."""
+    shown = rows("x" * 30_000)
+
+    assert shown == ["you> " + "x" * (7 * 40 - 1) + "…", "     … 30,000 characters in this line"]
+
+
+def test_long_lines_count_as_the_rows_they_take() -> None:
+    """Some lines of a log can be longer than a screen."""
+    shown = rows("\n".join(["first", "x" * 400, *map(str, range(9)), "y" * 30]))
+
+    assert shown[0] == "you> first"
+    assert shown[1] == "     … 6 more lines"
+    assert shown[-1] == "     " + "y" * 30
+    assert len(shown) == 7

@@ -1,0 +1,17 @@
+"""The modes one key goes through."""
+
+from agent_cli.repl.permissions import cycle_mode
+from tests.repl.scripted_app import Permissions
+
+
+def test_one_key_goes_through_the_modes_and_never_to_yolo() -> None:
+    """From yolo it leads back to asking."""
+    permissions = Permissions()
+    seen = [permissions.mode]
+    for _ in range(4):
+        cycle_mode(permissions)
+        seen.append(permissions.mode)
+    permissions.mode = "yolo"
+    cycle_mode(permissions)
+
+    assert [*seen, permissions.mode] == ["ask", "auto-edit", "plan", "ask", "auto-edit", "ask"]

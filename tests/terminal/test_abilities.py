@@ -1,0 +1,23 @@
+"""What the environment says about the terminal."""
+
+import pytest
+
+from agent_cli.terminal.abilities import is_dumb, may_color
+
+
+@pytest.mark.parametrize(
+    ("environment", "dumb", "color"),
+    [
+        ({"TERM": "xterm-256color"}, False, True),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False, False),
+        ({"TERM": "xterm", "NO_COLOR": ""}, False, True),
+        ({"TERM": "dumb"}, True, False),
+        ({"TERM": ""}, True, False),
+        ({}, True, False),
+    ],
+)
+def test_a_dumb_terminal_gets_neither_cursor_movements_nor_colours(
+    environment: dict[str, str], dumb: bool, color: bool
+) -> None:
+    """An Emacs shell, a log: escape sequences are shown there as text."""
+    assert (is_dumb(environment), may_color(environment)) == (dumb, color)
