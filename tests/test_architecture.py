@@ -24,6 +24,7 @@ OWNERS = {
     "anthropic": ("providers/",),
     "httpx2": ("providers/", "mcp_client/"),
     "tenacity": ("providers/",),
+    "anyio": ("mcp_client/stdio/",),  # the streams of the SDK
     "mcp": ("mcp_client/",),
     "mcp_types": ("mcp_client/",),
     "prompt_toolkit": ("repl/",),

@@ -20,7 +20,6 @@ import anyio
 import mcp_types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from pydantic_core import PydanticSerializationError
 
 from agent_cli.mcp_client.surrogates import mend_surrogates
 from agent_cli.system.left_behind import kill_left
@@ -213,7 +212,7 @@ def _line(item: SessionMessage) -> bytes:
     message = item.message
     try:
         return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
-    except PydanticSerializationError:
+    except ValueError:
         # Half a character, out of an argument that a model wrote.
         text = json.dumps(message.model_dump(by_alias=True, exclude_unset=True))
         return mend_surrogates(text.encode())
