@@ -25,6 +25,7 @@ OWNERS = {
     "httpx2": ("providers/", "mcp_client/"),
     "tenacity": ("providers/",),
     "anyio": ("mcp_client/stdio/",),  # the streams of the SDK
+    "jwt": ("mcp_client/dpop/",),  # comes with the SDK
     "mcp": ("mcp_client/",),
     "mcp_types": ("mcp_client/",),
     "prompt_toolkit": ("repl/",),

@@ -30,7 +30,9 @@ class Addresses:
 
     def __init__(self, config: ServerConfig, resolve: Resolve | None = None) -> None:
         self._server = urlsplit(config.url).hostname or ""
-        self._named = {self._server, urlsplit(config.oauth.issuer).hostname}
+        oauth = config.oauth
+        named = (oauth.issuer, oauth.idp_token_endpoint)
+        self._named = {self._server, *(urlsplit(url).hostname for url in named)}
         self._resolve = resolve or _resolve
 
     async def check(self, request: httpx2.Request) -> None:

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 TransportName: TypeAlias = Literal["stdio", "http", "sse"]
 Protocol: TypeAlias = Literal["auto", "legacy"]
+Grant: TypeAlias = Literal["browser", "client_credentials", "jwt_bearer", "token_exchange"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,14 +14,17 @@ class OAuth:
     """How we sign in to an HTTP server; without anything, as a public client with a browser.
 
     Attributes:
-        grant: "browser": a person signs in; "client_credentials": the program itself does.
+        grant: "browser": a person signs in; "client_credentials": the program itself does;
+            "jwt_bearer": with a token of its workload, from `assertion_file`; "token_exchange":
+            with the user's identity token, from `id_token_file`, which the company's identity
+            provider at `idp_token_endpoint` exchanges.
         client_key: A private key as PEM text, instead of a secret.
         issuer: Who may get the client's credentials; "" trusts what the server names.
         callback_port: Where the browser comes back to; 0 is any.
         client_metadata_url: A public description of this client, for servers that read one.
     """
 
-    grant: Literal["browser", "client_credentials"] = "browser"
+    grant: Grant = "browser"
     client_id: str = ""
     client_secret: str = field(default="", repr=False)
     client_key: str = field(default="", repr=False)
@@ -28,6 +32,11 @@ class OAuth:
     scopes: tuple[str, ...] = ()
     callback_port: int = 0
     client_metadata_url: str = ""
+    assertion_file: str = ""
+    id_token_file: str = ""
+    idp_token_endpoint: str = ""
+    idp_client_id: str = ""
+    idp_client_secret: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,13 +7,14 @@ read as a whole is an error. Variables come from a mapping, never from the proce
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.mcp_client.config import (
     ConfigFile,
+    Grant,
     OAuth,
     Protocol,
     ServerConfig,
@@ -23,6 +24,11 @@ from agent_cli.mcp_client.config import (
 from agent_cli.mcp_client.variables import Expansion
 
 _SHORTEST_TIMEOUT_MS = 1000
+# Made out to one authorization server, which the MCP server has no say in.
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    "jwt_bearer": ("assertion_file",),
+    "token_exchange": ("id_token_file", "idp_token_endpoint", "idp_client_id"),
+}
 
 
 def _transport_alias(given: object) -> object:
@@ -40,7 +46,7 @@ class _OAuthEntry(BaseModel):
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
 
-    grant: Literal["browser", "client_credentials"] = "browser"
+    grant: Grant = "browser"
     client_id: str = Field(default="", alias="clientId")
     client_secret: str = Field(default="", alias="clientSecret")
     client_key_file: str = Field(default="", alias="clientKeyFile")
@@ -48,6 +54,11 @@ class _OAuthEntry(BaseModel):
     scopes: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
     callback_port: int = Field(default=0, alias="callbackPort", ge=0, le=65535)
     client_metadata_url: str = Field(default="", alias="clientMetadataUrl")
+    assertion_file: str = Field(default="", alias="assertionFile")
+    id_token_file: str = Field(default="", alias="idTokenFile")
+    idp_token_endpoint: str = Field(default="", alias="idpTokenEndpoint")
+    idp_client_id: str = Field(default="", alias="idpClientId")
+    idp_client_secret: str = Field(default="", alias="idpClientSecret")
 
 
 class _Entry(BaseModel):
@@ -195,6 +206,9 @@ def _transport(entry: _Entry) -> TransportName:
 
 def _oauth(given: _OAuthEntry, text: Expansion) -> OAuth:
     key_file = text.of("oauth.client_key_file", given.client_key_file)
+    for name in ("client_id", "issuer", *_NEEDED.get(given.grant, ())):
+        if given.grant in _NEEDED and not getattr(given, name):
+            raise SettingsError(f'"oauth.{name}" is missing, which "{given.grant}" needs')
     return OAuth(
         grant=given.grant,
         client_id=text.of("oauth.client_id", given.client_id),
@@ -204,6 +218,11 @@ def _oauth(given: _OAuthEntry, text: Expansion) -> OAuth:
         scopes=given.scopes,
         callback_port=given.callback_port,
         client_metadata_url=given.client_metadata_url,
+        assertion_file=text.of("oauth.assertion_file", given.assertion_file),
+        id_token_file=text.of("oauth.id_token_file", given.id_token_file),
+        idp_token_endpoint=given.idp_token_endpoint,
+        idp_client_id=text.of("oauth.idp_client_id", given.idp_client_id),
+        idp_client_secret=text.of("oauth.idp_client_secret", given.idp_client_secret),
     )
 
 

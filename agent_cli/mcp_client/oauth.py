@@ -5,7 +5,6 @@ is stored is used and refreshed, and a server that wants more is reported.
 """
 
 import asyncio
-import time
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -22,47 +21,31 @@ from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
     OAuthClientMetadata,
-    OAuthMetadata,
-    OAuthToken,
-    ProtectedResourceMetadata,
 )
 from mcp.shared.exceptions import MCPDeprecationWarning
-from pydantic import AnyUrl, BaseModel, ValidationError
+from pydantic import AnyUrl
 
-from agent_cli.contracts.errors import AgentCliError
+from agent_cli.mcp_client.addresses import Addresses
 from agent_cli.mcp_client.config import OAuth, ServerConfig
-from agent_cli.mcp_client.credentials import Credentials
+from agent_cli.mcp_client.dpop import BoundTokens
+from agent_cli.mcp_client.flows import (
+    AssertionFlow,
+    BrowserFlow,
+    enterprise_assertion,
+    workload_assertion,
+)
 from agent_cli.mcp_client.host import Host, Visit
 from agent_cli.mcp_client.loopback import Loopback, listening
 from agent_cli.mcp_client.patience import Patience
 from agent_cli.mcp_client.reasons import one_line
-from agent_cli.system.logger import logger
+from agent_cli.mcp_client.token_storage import Storage
 
 _SIGN_IN_LIMIT_S = 600.0
-_EARLY_S = 30.0
 _NOWHERE = "http://localhost/callback"
-log = logger(__name__)
 
 
 class SignInNeeded(OAuthFlowError):
     """The server wants a sign-in and nobody is there to do it."""
-
-
-class _Record(BaseModel):
-    """What is kept of a sign-in.
-
-    Attributes:
-        expires_at: Unix time; the SDK forgets it, and would take a stale token for a good one.
-        authorization_server: Without it a refresh would go to the wrong address.
-        redirect_uri: What the client is registered with; some servers compare it exactly.
-    """
-
-    tokens: OAuthToken | None = None
-    expires_at: float | None = None
-    client: OAuthClientInformationFull | None = None
-    authorization_server: OAuthMetadata | None = None
-    resource: ProtectedResourceMetadata | None = None
-    redirect_uri: str = ""
 
 
 @asynccontextmanager
@@ -77,20 +60,22 @@ async def authorization(
     if any(name.lower() == "authorization" for name in config.headers):
         yield None
         return
-    storage = await _Storage.load(config.url, host.credentials)
-    if oauth.grant == "client_credentials":
-        yield storage.attached_to(_machine_provider(config.url, oauth, storage))
+    storage = await Storage.load(config.url, host.credentials)
+
+    def bound(flow: OAuthClientProvider) -> httpx2.Auth:
+        return BoundTokens(storage.attached_to(flow), storage.record)
+
+    if oauth.grant != "browser":
+        yield bound(_machine_flow(config, storage))
     elif host.visit is not None:
         async with listening(
             oauth.callback_port or (urlsplit(storage.record.redirect_uri).port or 0)
         ) as loopback:
             storage.use_redirect(loopback.redirect_uri)
             person = _Person(host.visit, loopback, patience)
-            yield storage.attached_to(
-                _person_provider(config.url, oauth, storage, person.visit, person.came_back)
-            )
+            yield bound(_browser_flow(config.url, oauth, storage, person.visit, person.came_back))
     elif storage.record.tokens is not None:
-        yield storage.attached_to(_person_provider(config.url, oauth, storage, _nobody, _no_code))
+        yield bound(_browser_flow(config.url, oauth, storage, _nobody, _no_code))
     else:
         yield None
 
@@ -128,7 +113,7 @@ def _code_in(address: str) -> AuthorizationCodeResult:
         reason = query.get("error_description") or query["error"]
         raise OAuthFlowError(f"the sign-in was refused: {reason}")
     if "code" not in query:
-        raise OAuthFlowError("the address holds no code; paste the one the browser ended at")
+        raise OAuthFlowError("that URL has no `code` parameter; paste the one the browser ended at")
     return AuthorizationCodeResult(
         code=query["code"], state=query.get("state"), iss=query.get("iss")
     )
@@ -142,13 +127,13 @@ async def _no_code() -> AuthorizationCodeResult:
     raise SignInNeeded("it needs a sign-in")
 
 
-def _person_provider(
+def _browser_flow(
     url: str,
     oauth: OAuth,
-    storage: "_Storage",
+    storage: Storage,
     visit: Callable[[str], Awaitable[None]],
     came_back: Callable[[], Awaitable[AuthorizationCodeResult]],
-) -> OAuthClientProvider:
+) -> BrowserFlow:
     """Return the flow with a browser."""
     redirect_uri = AnyUrl(storage.record.redirect_uri or _NOWHERE)
     metadata = OAuthClientMetadata(
@@ -163,7 +148,7 @@ def _person_provider(
             client_secret=oauth.client_secret or None,
             token_endpoint_auth_method="client_secret_basic" if oauth.client_secret else "none",
         )
-    return OAuthClientProvider(
+    return BrowserFlow(
         url,
         metadata,
         storage,
@@ -173,12 +158,18 @@ def _person_provider(
     )
 
 
-def _machine_provider(url: str, oauth: OAuth, storage: "_Storage") -> OAuthClientProvider:
-    """Return the flow without a person: the program itself is who signs in."""
+def _machine_flow(config: ServerConfig, storage: Storage) -> OAuthClientProvider:
+    """Return the flow without a person: the program itself signs in."""
+    url, oauth = config.url, config.oauth
     scope = " ".join(oauth.scopes) or None
     with warnings.catch_warnings():
         # Without an issuer the server chooses who gets the credentials: the user's decision.
         warnings.simplefilter("ignore", MCPDeprecationWarning)
+        if oauth.grant == "jwt_bearer":
+            return AssertionFlow(url, oauth, storage, workload_assertion(oauth))
+        if oauth.grant == "token_exchange":
+            exchanged = enterprise_assertion(oauth, Addresses(config))
+            return AssertionFlow(url, oauth, storage, exchanged)
         if not oauth.client_key:
             return ClientCredentialsOAuthProvider(
                 url,
@@ -215,74 +206,3 @@ def _algorithm(key: str) -> str:
     except (ValueError, TypeError) as error:
         raise OAuthFlowError(f"the client's key is not usable: {error}") from error
     return "ES256" if isinstance(loaded, ec.EllipticCurvePrivateKey) else "RS256"
-
-
-class _Storage:
-    """The SDK's TokenStorage over our credentials; also keeps what the SDK forgets."""
-
-    def __init__(self, url: str, credentials: Credentials, record: _Record) -> None:
-        self.record = record
-        self._url = url
-        self._credentials = credentials
-        self._provider: OAuthClientProvider | None = None
-
-    @classmethod
-    async def load(cls, url: str, credentials: Credentials) -> "_Storage":
-        """Return the storage of one server; a record that cannot be read counts as none."""
-        record, server = _Record(), urlsplit(url).hostname
-        try:
-            if text := await asyncio.to_thread(credentials.read, url):
-                record = _Record.model_validate_json(text)
-        except ValidationError:
-            log.warning("mcp sign-in damaged", server=server)
-        except AgentCliError as error:
-            # Most servers need none; one that does says so.
-            log.warning("mcp sign-in not read", server=server, fault=str(error))
-        return cls(url, credentials, record)
-
-    def use_redirect(self, redirect_uri: str) -> None:
-        """Note where the browser will come back to; a client registered for another is void."""
-        if self.record.redirect_uri != redirect_uri:
-            self.record.client = None
-            self.record.redirect_uri = redirect_uri
-
-    def attached_to(self, provider: OAuthClientProvider) -> OAuthClientProvider:
-        """Give *provider* back what it found out in earlier runs (python-sdk issue 3250)."""
-        provider.context.oauth_metadata = self.record.authorization_server
-        provider.context.protected_resource_metadata = self.record.resource
-        self._provider = provider
-        return provider
-
-    async def get_tokens(self) -> OAuthToken | None:
-        """Return the tokens; an expired one is blanked, so that the SDK refreshes it."""
-        tokens, expires_at = self.record.tokens, self.record.expires_at
-        if tokens and expires_at is not None and time.time() > expires_at - _EARLY_S:
-            return tokens.model_copy(update={"access_token": ""})
-        return tokens
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep *tokens*, with the time they end and who gave them."""
-        self.record.tokens = tokens
-        lasts_s = tokens.expires_in
-        self.record.expires_at = None if lasts_s is None else time.time() + lasts_s
-        if self._provider:
-            self.record.authorization_server = self._provider.context.oauth_metadata
-            self.record.resource = self._provider.context.protected_resource_metadata
-        await self._save()
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return what we are registered as."""
-        return self.record.client
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Keep what we are registered as."""
-        self.record.client = client_info
-        await self._save()
-
-    async def _save(self) -> None:
-        text = self.record.model_dump_json(exclude_none=True)
-        try:
-            await asyncio.to_thread(self._credentials.write, self._url, text)
-        except AgentCliError as error:
-            # This connection is signed in all the same; the next one will not be.
-            log.warning("mcp sign-in not kept", fault=str(error))

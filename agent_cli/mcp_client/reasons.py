@@ -35,6 +35,11 @@ _INVALID_REQUEST = -32600
 _TEXT_MAX = 500
 _OTHER_WAY = '; correct its url, or its type: "http", or "sse" for older servers'
 
+
+class SignInUnavailable(OAuthFlowError):
+    """A sign-in would change nothing: the fault is the authorization server's, or a setting's."""
+
+
 # Everything that leaves the SDK's context managers is wrapped in groups, whatever it is.
 CONNECTION_ERRORS = (
     MCPError,
@@ -84,6 +89,8 @@ def why_not_connected(
             return f"its directory '{config.cwd}' does not exist; create it or correct cwd"
         case FileNotFoundError():
             return f"the command '{config.command}' was not found; install it or give its path"
+        case SignInUnavailable():
+            return f"{where}: {one_line(cause)}"
         case OAuthFlowError():
             return f"{where}: {one_line(cause)}; {_how_to_sign_in(config)}"
         case _ if refused in NO_SIGN_IN:
@@ -122,7 +129,10 @@ def _how_to_sign_in(config: ServerConfig) -> str:
 
 def needs_sign_in(error: BaseException) -> bool:
     """Return whether a sign-in is what is missing."""
-    return any(isinstance(leaf, OAuthFlowError) for leaf in leaves(error))
+    return any(
+        isinstance(leaf, OAuthFlowError) and not isinstance(leaf, SignInUnavailable)
+        for leaf in leaves(error)
+    )
 
 
 def is_session_loss(error: BaseException) -> bool:

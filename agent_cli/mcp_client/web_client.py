@@ -20,6 +20,7 @@ from agent_cli.mcp_client.reasons import (
     NO_SIGN_IN,
     SESSION_LOST,
     SIGN_IN_FAILED,
+    SignInUnavailable,
 )
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.mcp_client.surrogates import SurrogateMender, mend_surrogates
@@ -85,6 +86,8 @@ class SafeAsyncClient(httpx2.AsyncClient):
             if not self.is_connected:
                 raise
             self.on_failure()
+            if isinstance(error, SignInUnavailable):
+                return _answer(request, 503, HTTP_FAILED, str(error))
             code = SIGN_IN_FAILED if isinstance(error, OAuthFlowError) else HTTP_FAILED
             return _answer(request, 503, code, f"{type(error).__name__}: {error}")
 

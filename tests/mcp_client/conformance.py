@@ -23,6 +23,7 @@ BASELINE = HERE / "conformance_baseline.toml"
 VERSIONS = ("0.1.16", "0.2.0-alpha.12")
 NODE_NEEDED = 22
 SCENARIO_LIMIT_S = 90
+WITHOUT_BROWSER = ("client-credentials", "enterprise-managed", "cross-app", "wif-jwt")
 METADATA_URL = "https://conformance-test.local/client-metadata.json"
 AGENT_CLI = str(Path(sys.executable).with_name("agent-cli"))
 
@@ -46,7 +47,7 @@ def client_arguments(url: str) -> list[str]:
     protocol = "auto" if revision in (None, "2026-07-28") else "legacy"
     words = ["mcp", "exercise", url, "--protocol", protocol, "--elicit", "accept-defaults"]
     words += ["--timeout", "30"]
-    if scenario.startswith("auth/") and "client-credentials" not in scenario:
+    if scenario.startswith("auth/") and not any(word in scenario for word in WITHOUT_BROWSER):
         words += ["--oauth-browser", "http", "--client-metadata-url", METADATA_URL]
     words += credentials(context)
     calls = context.get("toolCalls", [])
@@ -66,11 +67,22 @@ def credentials(context: dict[str, str]) -> list[str]:
     if "client_secret" in context:
         words += ["--client-secret", context["client_secret"]]
     if "private_key_pem" in context:
-        file, name = tempfile.mkstemp(suffix=".pem")
-        os.write(file, context["private_key_pem"].encode())
-        os.close(file)
-        words += ["--client-key", name]
+        words += ["--client-key", written(context["private_key_pem"])]
+    if "valid_jwt" in context:
+        words += ["--assertion-file", written(context["valid_jwt"])]
+    if "idp_id_token" in context:
+        words += ["--id-token-file", written(context["idp_id_token"])]
+        words += ["--idp-token-endpoint", context["idp_token_endpoint"]]
+        words += ["--idp-client-id", context["idp_client_id"]]
     return words
+
+
+def written(text: str) -> str:
+    """Return a file with *text*, below the folder that the scenario's run removes."""
+    file, name = tempfile.mkstemp(dir=os.environ.get("HOME"))
+    os.write(file, text.encode())
+    os.close(file)
+    return name
 
 
 def run_suite(version: str, only: list[str]) -> list[str]:

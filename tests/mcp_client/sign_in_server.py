@@ -1,12 +1,18 @@
 """An MCP server over HTTP that wants a sign-in, with its authorization server, in one process."""
 
+import base64
 import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any  # JSON
 from urllib.parse import parse_qs, urlencode, urlsplit
+
+import jwt
+
+NONCE = 'DPoP error="use_dpop_nonce"'
 
 
 class SignInServer:
@@ -14,7 +20,12 @@ class SignInServer:
 
     Attributes:
         refuses: The user refuses at the sign-in page.
-        lasts_s: What is said about how long a token is good for.
+        lasts_s: What is said about how long a token is good for; None is nothing.
+        refresh_status: How a refresh token is answered.
+        offers_pkce: Whether the metadata says so.
+        binds: Tokens are bound to the key of the proof they were asked for with (DPoP).
+        nonce: What each proof must hold, if anything.
+        proofs: The claims of the proofs that were good.
     """
 
     def __init__(self, port: int) -> None:
@@ -23,7 +34,14 @@ class SignInServer:
         self.log: list[str] = []
         self.redirects: list[str] = []
         self.refuses = False
-        self.lasts_s = 3600
+        self.lasts_s: int | None = 3600
+        self.refresh_status = 200
+        self.offers_pkce = True
+        self.binds = False
+        self.nonce = ""
+        self.proofs: list[dict[str, Any]] = []
+        self.forms: list[dict[str, str]] = []
+        self._bound_to = ""
         self._issued = 0
         self._valid = ""
 
@@ -32,10 +50,21 @@ class SignInServer:
         self._valid = ""
 
     def answer(
-        self, method: str, target: str, body: str, authorization: str
+        self, method: str, target: str, body: str, authorization: str, proof: str = ""
     ) -> tuple[int, dict[str, str], Any]:
         """Return status, headers and JSON."""
         parts = urlsplit(target)
+        if self.binds and parts.path in ("/mcp", "/access") and (authorization or body):
+            token = authorization.removeprefix("DPoP ") if parts.path == "/mcp" else ""
+            is_proven = not (token or parts.path == "/access") or self._is_proven(
+                proof, method, self.base + parts.path, token
+            )
+            if not is_proven and self.nonce:
+                self.log.append("nonce")
+                challenge = {"DPoP-Nonce": self.nonce, "WWW-Authenticate": NONCE}
+                return 401 if token else 400, challenge, {"error": "use_dpop_nonce"}
+            if not is_proven:
+                return 400, {}, {"error": "invalid_dpop_proof"}
         match parts.path:
             case "/mcp":
                 return self._mcp(method, body, authorization)
@@ -55,6 +84,19 @@ class SignInServer:
                 result = {"error": "access_denied"} if self.refuses else {"code": "code-1"}
                 back = urlencode(result | {"state": query["state"], "iss": self.base})
                 return 302, {"Location": f"{query['redirect_uri']}?{back}"}, {}
+            case "/idp":
+                form = {key: values[0] for key, values in parse_qs(body).items()}
+                self.forms.append(form)
+                kind = "urn:ietf:params:oauth:token-type:id-jag"
+                return (
+                    200,
+                    {},
+                    {"access_token": f"jag for {form['audience']}"}
+                    | {
+                        "issued_token_type": kind,
+                        "token_type": "N_A",
+                    },
+                )
             case "/access":
                 return self._token({key: v[0] for key, v in parse_qs(body).items()})
         return 404, {}, {}
@@ -66,19 +108,48 @@ class SignInServer:
             # Not /token, which is where a client goes that has forgotten this page.
             "token_endpoint": f"{self.base}/access",
             "registration_endpoint": f"{self.base}/register",
-            "code_challenge_methods_supported": ["S256"],
             "token_endpoint_auth_methods_supported": ["none"],
+            **({"code_challenge_methods_supported": ["S256"]} if self.offers_pkce else {}),
+            **({"dpop_signing_alg_values_supported": ["ES256"]} if self.binds else {}),
         }
 
+    def _is_proven(self, proof: str, method: str, url: str, token: str) -> bool:
+        """Whether *proof* is fresh, for this request, and by the key the token is bound to."""
+        try:
+            header = jwt.get_unverified_header(proof)
+            key = jwt.PyJWK(header["jwk"], algorithm="ES256")
+            claims = jwt.decode(proof, key, algorithms=["ES256"])
+        except (jwt.PyJWTError, KeyError):
+            return False
+        digest = base64.urlsafe_b64encode(sha256(token.encode()).digest()).decode().rstrip("=")
+        good = (
+            header["typ"] == "dpop+jwt"
+            and "d" not in header["jwk"]
+            and (claims["htm"], claims["htu"]) == (method, url)
+            and claims.get("ath") == (digest if token else None)
+            and claims["jti"] not in [proof["jti"] for proof in self.proofs]
+            and claims.get("nonce", "") == self.nonce
+            and self._bound_to in ("", header["jwk"]["x"])
+        )
+        if good:
+            self.proofs.append(claims)
+            self._bound_to = header["jwk"]["x"]
+        return good
+
     def _token(self, form: dict[str, str]) -> tuple[int, dict[str, str], Any]:
-        self.log.append(f"token:{form['grant_type']}")
+        self.log.append(f"token:{form['grant_type'].rpartition(':')[2]}")
+        self.forms.append(form)
+        if form["grant_type"] == "refresh_token" and self.refresh_status != 200:
+            return self.refresh_status, {}, {"error": "invalid_grant"}
         self._issued += 1
         self._valid = f"token-{self._issued}"
-        answer = {"access_token": self._valid, "token_type": "Bearer", "refresh_token": "again"}
-        return 200, {}, answer | {"expires_in": self.lasts_s}
+        kind = "DPoP" if self.binds else "Bearer"
+        answer = {"access_token": self._valid, "token_type": kind, "refresh_token": "again"}
+        return 200, {}, answer | ({} if self.lasts_s is None else {"expires_in": self.lasts_s})
 
     def _mcp(self, method: str, body: str, authorization: str) -> tuple[int, dict[str, str], Any]:
-        if not self._valid or authorization != f"Bearer {self._valid}":
+        kind = "DPoP" if self.binds else "Bearer"
+        if not self._valid or authorization != f"{kind} {self._valid}":
             self.log.append("401")
             where = f"{self.base}/.well-known/oauth-protected-resource/mcp"
             return 401, {"WWW-Authenticate": f'Bearer resource_metadata="{where}"'}, {}
@@ -114,7 +185,10 @@ def sign_in_server() -> Iterator[SignInServer]:
         def _do(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
             authorization = self.headers.get("Authorization", "")
-            status, headers, value = server.answer(self.command, self.path, body, authorization)
+            proof = self.headers.get("DPoP", "")
+            status, headers, value = server.answer(
+                self.command, self.path, body, authorization, proof
+            )
             data = b"" if value is None else json.dumps(value).encode()
             self.send_response(status)
             for name, text in headers.items():

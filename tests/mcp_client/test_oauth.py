@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ import pytest
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.mcp_client import McpServers, Phase, ServerConfig
 from agent_cli.mcp_client.browsers import request_browser
+from agent_cli.mcp_client.config import OAuth
 from agent_cli.mcp_client.credentials import FileCredentials, MemoryCredentials
 from agent_cli.mcp_client.host import Host
 from tests.mcp_client.sign_in_server import SignInServer, sign_in_server
@@ -130,6 +132,7 @@ async def test_a_lost_sign_in_costs_a_call_and_not_the_connection(
     web: SignInServer, host: Host, call: "Call"
 ) -> None:
     """Nobody asked for a browser in the middle of a run, so none opens."""
+    web.refresh_status = 400
     async with running(config_of(web), host) as servers:
         await servers.login("web", request_browser())
         web.expire()
@@ -194,3 +197,134 @@ async def test_a_locked_keyring_costs_the_sign_in_and_not_the_program(web: SignI
 
     async with running(config_of(web), Host(credentials=Locked())) as servers:
         assert servers.states()[0].needs_sign_in
+
+
+async def test_a_token_that_ends_early_is_renewed_in_mid_run(
+    web: SignInServer, host: Host, call: "Call"
+) -> None:
+    """Without `expires_in` nobody knows when it ends; a refresh token is there for that."""
+    web.lasts_s = None
+    async with running(config_of(web), host) as servers:
+        await servers.login("web", request_browser())
+        web.expire()
+        web.log.clear()
+        result = await call(servers, "mcp__web__hello")
+
+    assert result.text == "hello"
+    assert web.log == ["401", "token:refresh_token"]
+
+
+async def test_a_refresh_that_cannot_be_had_now_is_no_lost_sign_in(
+    web: SignInServer, host: Host, call: "Call"
+) -> None:
+    """Another sign-in would fail as well, and the refresh token is as good as before."""
+    async with running(config_of(web), host) as servers:
+        await servers.login("web", request_browser())
+        web.expire()
+        web.refresh_status = 503
+        failed = await call(servers, "mcp__web__hello")
+        later = await servers.reconnect("web")
+        web.refresh_status = 200
+        again = await servers.reconnect("web")
+
+    assert "HTTP 503 when the token was to be renewed; try again later" in failed.text
+    assert "sign-in" not in failed.text
+    assert (later.phase, later.needs_sign_in) == (Phase.FAILED, False)
+    assert "HTTP 503 when the token was to be renewed; try again later" in later.reason
+    assert again.phase is Phase.READY
+
+
+async def test_a_server_without_pkce_is_refused(web: SignInServer, host: Host) -> None:
+    """The specification's MUST: a code that is stolen on its way back could be used."""
+    web.offers_pkce = False
+    async with running(config_of(web), host) as servers:
+        state = await servers.login("web", request_browser())
+
+    assert state.phase is Phase.FAILED
+    assert f"its authorization server {web.base} does not offer PKCE (S256)" in state.reason
+    assert "authorize" not in web.log
+
+
+@pytest.mark.parametrize("nonce", ["", "nonce-1"])
+async def test_tokens_are_bound_to_a_key_where_that_is_offered(
+    web: SignInServer, host: Host, call: "Call", nonce: str
+) -> None:
+    """RFC 9449: a fresh proof with each request, with the server's nonce; the key is kept."""
+    web.binds, web.nonce = True, nonce
+    async with running(config_of(web), host) as servers:
+        state = await servers.login("web", request_browser())
+        result = await call(servers, "mcp__web__hello")
+    web.expire()
+    async with running(config_of(web), host) as servers:
+        later = await call(servers, "mcp__web__hello")
+
+    assert (state.phase, result.text, later.text) == (Phase.READY, "hello", "hello")
+    assert len(web.proofs) > 5
+    assert ("nonce" in web.log) == bool(nonce)
+
+
+async def test_a_workload_shows_the_token_of_its_platform(
+    web: SignInServer, host: Host, tmp_path: Path
+) -> None:
+    """RFC 7523: read anew for each token, as the platform renews the file."""
+    token = tmp_path / "token"
+    oauth = OAuth(grant="jwt_bearer", client_id="me", issuer=web.base, assertion_file=str(token))
+    config = replace(config_of(web), oauth=oauth)
+    async with running(config, host) as servers:
+        missing = servers.states()[0]
+        token.write_text("workload-jwt\n")
+        ready = await servers.reconnect("web")
+
+    assert "oauth.assertion_file: " in missing.reason
+    assert (missing.phase, missing.needs_sign_in) == (Phase.FAILED, False)
+    assert ready.phase is Phase.READY
+    [form] = web.forms
+    assert form["grant_type"] == "urn:ietf:params:oauth:grant-type:jwt-bearer"
+    assert (form["assertion"], form["client_id"], form["resource"]) == (
+        *("workload-jwt", "me", web.url),
+    )
+
+
+async def test_a_companys_identity_provider_signs_the_user_in(
+    web: SignInServer, host: Host, tmp_path: Path
+) -> None:
+    """SEP-990: the identity token goes to the provider only, its answer to one server."""
+    token = tmp_path / "id"
+    token.write_text("id-token")
+    oauth = OAuth(
+        grant="token_exchange",
+        client_id="me",
+        client_secret="s",
+        issuer=web.base,
+        id_token_file=str(token),
+        idp_token_endpoint=f"{web.base}/idp",
+        idp_client_id="us",
+    )
+    async with running(replace(config_of(web), oauth=oauth), host) as servers:
+        state = servers.states()[0]
+
+    exchange, grant = web.forms
+    assert state.phase is Phase.READY, state
+    assert (exchange["subject_token"], exchange["audience"]) == ("id-token", web.base)
+    assert (exchange["resource"], exchange["client_id"]) == (web.url, "us")
+    assert grant["assertion"] == f"jag for {web.base}"
+    assert "id-token" not in grant.values()
+
+
+async def test_an_assertion_is_for_the_configured_server_only(
+    web: SignInServer, host: Host, tmp_path: Path
+) -> None:
+    """An MCP server must not choose who gets it."""
+    token = tmp_path / "token"
+    token.write_text("workload-jwt")
+    oauth = OAuth(
+        grant="jwt_bearer",
+        client_id="me",
+        issuer="https://elsewhere.invalid",
+        assertion_file=str(token),
+    )
+    async with running(replace(config_of(web), oauth=oauth), host) as servers:
+        state = servers.states()[0]
+
+    assert state.phase is Phase.FAILED
+    assert web.forms == []

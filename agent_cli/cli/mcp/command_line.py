@@ -16,7 +16,7 @@ from agent_cli.cli.mcp.exercise import Agree, Answers, Exercise, answer_with, ex
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.browsers import command_browser, request_browser, system_browser
-from agent_cli.mcp_client.config import OAuth, Protocol, ServerConfig
+from agent_cli.mcp_client.config import Grant, OAuth, Protocol, ServerConfig
 from agent_cli.mcp_client.context import Say, Surroundings
 from agent_cli.mcp_client.credentials import MemoryCredentials
 from agent_cli.mcp_client.entries import read_key
@@ -67,6 +67,10 @@ def _add_exercise(parser: argparse.ArgumentParser) -> None:
     add("--client-secret", default="")
     add("--client-key", default="", metavar="PEM", help="a file with a private key")
     add("--client-metadata-url", default="", metavar="URL")
+    add("--assertion-file", default="", metavar="FILE", help="a token of this workload")
+    add("--id-token-file", default="", metavar="FILE", help="the user's identity token")
+    add("--idp-token-endpoint", default="", metavar="URL", help="who exchanges it")
+    add("--idp-client-id", default="")
     add("--timeout", type=_seconds, default=60.0, metavar="S", help="for everything")
     parser.set_defaults(do=_exercise)
 
@@ -131,13 +135,23 @@ def _server(named: str, around: Surroundings) -> ServerConfig:
 
 def _oauth(given: argparse.Namespace) -> OAuth:
     # Without a browser nobody can sign in: then it is the program itself that does.
-    machine = not given.oauth_browser and (given.client_secret or given.client_key)
+    grant: Grant = "browser"
+    if given.assertion_file:
+        grant = "jwt_bearer"
+    elif given.id_token_file:
+        grant = "token_exchange"
+    elif not given.oauth_browser and (given.client_secret or given.client_key):
+        grant = "client_credentials"
     return OAuth(
-        grant="client_credentials" if machine else "browser",
+        grant=grant,
         client_id=given.client_id,
         client_secret=given.client_secret,
         client_key=read_key(Path(given.client_key)) if given.client_key else "",
         client_metadata_url=given.client_metadata_url,
+        assertion_file=given.assertion_file,
+        id_token_file=given.id_token_file,
+        idp_token_endpoint=given.idp_token_endpoint,
+        idp_client_id=given.idp_client_id,
     )
 
 
