@@ -81,6 +81,8 @@ class LiveApplication(Application[None]):
         mode = self.vi_state.input_mode
         return "normal" if mode is InputMode.NAVIGATION else mode.name.lower().replace("_", " ")
 
+    # The renderer says nowhere in public where it drew, nor can it be told to draw anew without
+    # switching modes of the terminal; tests/test_private_names.py pins what is used of it.
     @property
     def cursor_place(self) -> Point:
         """Where the cursor stands in the region, counted from its top left."""

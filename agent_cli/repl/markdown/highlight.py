@@ -1,14 +1,13 @@
 """Colours for code, line by line: the lexer's state is kept between lines."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Final, Protocol, TypeAlias
+from typing import Final
 
+from agent_cli.repl.markdown.line_lexer import LineLexer
 from agent_cli.repl.markdown.spans import Spans, plain
 from agent_cli.repl.markdown.theme import Theme, TokenKind
-
-_Token: TypeAlias = tuple[str, str]  # the name of its kind, such as "Literal.String"; text
 
 # Longer lines are data or minified, and some lexers take quadratic time for them.
 _LINE_CHARS_MAX: Final = 2000
@@ -41,21 +40,11 @@ def _kind(token: str) -> TokenKind | None:
     return next((kind for prefix, kind in _KINDS if token.startswith(prefix)), None)
 
 
-class Lines(Protocol):
-    """Splits lines of one text into tokens; a copy goes on from the same state on its own."""
-
-    def tokens(self, line: str) -> Iterator[_Token]:
-        """Return the tokens of the next line."""
-
-    def copy(self) -> "Lines":
-        """Return the same state once more."""
-
-
 class Highlighter:
     """The lines of one block of code, coloured in their order."""
 
-    def __init__(self, lines: Lines, colours: Mapping[TokenKind, str]) -> None:
-        self._lines = lines
+    def __init__(self, lexer: LineLexer, colours: Mapping[TokenKind, str]) -> None:
+        self._lexer = lexer
         self._colours = colours
 
     def line(self, text: str) -> Spans:
@@ -63,7 +52,7 @@ class Highlighter:
         if len(text) > _LINE_CHARS_MAX:
             return [(text, "")]
         spans: Spans = []
-        for token, found in self._lines.tokens(text):
+        for token, found in self._lexer.tokens(text):
             kind = _kind(token)
             style = self._colours.get(kind, "") if kind else ""
             if spans and spans[-1][1] == style:
@@ -75,19 +64,19 @@ class Highlighter:
 
     def copy(self) -> "Highlighter":
         """Return one that colours what may come next without moving this one on."""
-        return Highlighter(self._lines.copy(), self._colours)
+        return Highlighter(self._lexer.copy(), self._colours)
 
 
 def highlighter(info: str, theme: Theme) -> Highlighter | None:
     """Return a highlighter for the language a fence names, if it is known and has colours."""
     name = _NAME.match(info)
-    lines = _lines_of(name[0].lower()) if name and theme.tokens else None
-    return Highlighter(lines(), theme.tokens) if lines else None
+    lexer = _lexer_of(name[0].lower()) if name and theme.tokens else None
+    return Highlighter(lexer(), theme.tokens) if lexer else None
 
 
 @lru_cache(maxsize=32)
-def _lines_of(name: str) -> Callable[[], Lines] | None:
+def _lexer_of(name: str) -> Callable[[], LineLexer] | None:
     # The import takes tens of milliseconds; it is made where the first block of code asks for it.
-    from agent_cli.repl.markdown.lexing import lines_of  # noqa: PLC0415
+    from agent_cli.repl.markdown.lexing import line_lexer_of  # noqa: PLC0415
 
-    return lines_of(name)
+    return line_lexer_of(name)

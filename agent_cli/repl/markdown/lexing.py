@@ -15,7 +15,7 @@ from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 from pygments.token import Comment, String, _TokenType  # type: ignore[import-untyped]
 from pygments.util import ClassNotFound  # type: ignore[import-untyped]
 
-from agent_cli.repl.markdown.highlight import Lines
+from agent_cli.repl.markdown.line_lexer import LineLexer, Token
 
 # Of states nested deeper than this the outer ones are forgotten: the stack is copied often.
 _STATES_MAX: Final = 100
@@ -26,8 +26,8 @@ _Action: TypeAlias = Callable[[RegexLexer, re.Match[str]], Iterator[tuple[int, H
 _Rule: TypeAlias = tuple[re.Match[str] | None, _Action | None, _Target]
 
 
-def lines_of(name: str) -> Callable[[], Lines] | None:
-    """Return what makes a fresh splitter for a language, or None if pygments does not know it."""
+def line_lexer_of(name: str) -> Callable[[], LineLexer] | None:
+    """Return a function that makes a lexer for a language; None if Pygments does not know it."""
     try:
         lexer = get_lexer_by_name(name)
     except ClassNotFound:
@@ -48,7 +48,7 @@ class _Stateless:
     def __init__(self, lexer: Lexer) -> None:
         self._lexer = lexer
 
-    def tokens(self, line: str) -> Iterator[tuple[str, str]]:
+    def tokens(self, line: str) -> Iterator[Token]:
         for _, kind, text in self._lexer.get_tokens_unprocessed(line + "\n"):
             yield _name(kind), text.rstrip("\n")
 
@@ -76,7 +76,7 @@ class _Stateful:
         self._stack = list(stack)
         self._inside_comment = inside_comment
 
-    def tokens(self, line: str) -> Iterator[tuple[str, str]]:
+    def tokens(self, line: str) -> Iterator[Token]:
         start = 0
         if self._inside_comment:
             end = line.find("*/")
@@ -87,7 +87,7 @@ class _Stateful:
             self._inside_comment = False
         yield from self._from(line, start)
 
-    def _from(self, line: str, start: int) -> Iterator[tuple[str, str]]:
+    def _from(self, line: str, start: int) -> Iterator[Token]:
         """Split from *start* on, as `RegexLexer` does, and keep the stack it ends with."""
         text = line + "\n"
         position = start
@@ -111,7 +111,11 @@ class _Stateful:
         del self._stack[1:-_STATES_MAX]
 
     def _rule(self, text: str, position: int) -> _Rule:
-        """Return the first rule of the present state that fits."""
+        """Return the first rule of the present state that fits.
+
+        Reads `_tokens`: the public `get_tokens_unprocessed` takes a stack of states and does not
+        return the one it ends with, so that each line would cost a pass over the whole block.
+        """
         for matches, action, target in self._lexer._tokens[self._stack[-1]]:
             if match := matches(text, position):
                 return match, action, target
