@@ -23,7 +23,7 @@ INSTALL := $(BIN)/python -m pip install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test format soak bench pictures constraints clean
+.PHONY: help demo test format soak bench pictures docs constraints clean
 
 help:
 	@echo 'make demo         set up, then play a scripted session, offline and without a key'
@@ -32,6 +32,7 @@ help:
 	@echo 'make soak         the slow tests; SEED=n repeats a run'
 	@echo 'make bench        the benchmarks'
 	@echo 'make pictures     draw the pictures in docs/images anew, from a real session'
+	@echo 'make docs         build the documentation as a site in build/site'
 	@echo 'make constraints  renew constraints.txt from the newest versions allowed'
 	@echo 'make clean        remove .venv and everything generated'
 
@@ -70,6 +71,10 @@ pictures: .venv/installed-test
 	@echo '==> docs.pictures'
 	@$(BIN)/python -m docs.pictures
 
+docs: .venv/installed-docs
+	@echo '==> mkdocs build'
+	@$(BIN)/mkdocs build --quiet
+
 # A virtual environment of its own, without the pins and the old versions they hold.
 constraints: .venv/bin/python
 	@echo '==> renewing constraints.txt'
@@ -97,6 +102,11 @@ clean:
 	@echo '==> installing agent-cli and the test tools into .venv'
 	@$(INSTALL) -e '.[test]'
 	@touch .venv/installed $@
+
+.venv/installed-docs: $(PINS) | .venv/bin/python
+	@echo '==> installing the documentation tools into .venv'
+	@$(INSTALL) -e '.[docs]'
+	@touch $@
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -219,6 +219,17 @@ def test_the_loop_stays_small() -> None:
     assert sum(parts.values()) <= 250, parts
 
 
+def test_nine_files_tell_a_newcomer_how_a_run_works() -> None:
+    """The README names them in the order to read them in; together they stay readable at once."""
+    readme = (ROOT / "README.md").read_text()
+    listed = readme[readme.index("read these nine files") :]
+    names = re.findall(r"`((?:contracts|core)/\w+)\.py`", listed)[:9]
+
+    assert names[2:5] == ["core/loop_config", "core/turn", "core/loop"]
+    assert len(set(names)) == 9
+    assert sum(lines_of_code(sources()[f"{name}/"]) for name in names) <= 1_100
+
+
 def lines_of_code(path: Path) -> int:
     """Return the number of lines that are neither blank nor comment nor docstring."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
