@@ -68,6 +68,11 @@ class AssistantMessage:
         return text_of(self.content)
 
     @property
+    def broke_off(self) -> bool:
+        """Whether the rest of it is missing: stopped, failed, or too long for the window."""
+        return self.stop_reason in INCOMPLETE - {"refusal"} or self.error is not None
+
+    @property
     def thinking(self) -> str:
         """The thinking blocks, joined."""
         thoughts = [block for block in self.content if block["type"] == "thinking"]

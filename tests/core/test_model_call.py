@@ -6,9 +6,14 @@ from collections.abc import AsyncIterator
 import pytest
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import ContextOverflow, ModelError, ServerDelayTooLong
+from agent_cli.contracts.errors import (
+    ContextOverflow,
+    ConversationError,
+    ModelError,
+    ServerDelayTooLong,
+)
 from agent_cli.contracts.events import Event, MessageEnd, Notice, Retry, TurnEnd, UsageChanged
-from agent_cli.contracts.messages import AssistantMessage, UserMessage
+from agent_cli.contracts.messages import AssistantMessage, CustomMessage, UserMessage
 from agent_cli.contracts.provider import (
     ModelRequest,
     Reply,
@@ -194,3 +199,52 @@ async def test_an_iterator_that_cannot_be_closed_is_a_stream_too() -> None:
 
     assert result.final_message is not None
     assert result.final_message.text == "ok"
+
+
+async def test_a_stream_is_closed_before_the_next_thing_happens() -> None:
+    """S0-64: also one that is left before its end; the garbage collector would come too late."""
+    closed: list[str] = []
+
+    async def stream(_request: ModelRequest) -> AsyncIterator[StreamEvent]:
+        try:
+            yield ReplyStart("m")
+            raise ModelError("gone")
+        finally:
+            await asyncio.sleep(0)
+            closed.append("closed")
+
+    def failing(request: ModelRequest) -> AsyncIterator[StreamEvent]:
+        events = stream(request)
+
+        class Wrapped:
+            def __aiter__(self) -> "Wrapped":
+                return self
+
+            async def __anext__(self) -> StreamEvent:
+                event = await anext(events)
+                closed.append("first")
+                raise ModelError(f"left after {event.type}")
+
+            async def aclose(self) -> None:
+                await events.aclose()  # type: ignore[attr-defined]  # a generator
+
+        return Wrapped()
+
+    result = await Agent(LoopConfig(model=MODEL, stream_fn=failing)).prompt("go")
+
+    assert (result.error, closed) == ("left after reply_start", ["first", "closed"])
+
+
+async def test_a_kind_nobody_converts_is_named_with_what_to_do() -> None:
+    """S3-03: all of them, sorted; the note of a limit is none of them."""
+    turn, _, model = prepared(says("never"))
+    for kind in ("news", "mail", "limit", "news"):
+        turn.conversation.note(CustomMessage(kind))
+
+    with pytest.raises(ConversationError) as raised:
+        await ask(turn)
+
+    assert (
+        str(raised.value) == "messages of kind mail, news need a convert_to_llm that handles them"
+    )
+    assert model.requests == []

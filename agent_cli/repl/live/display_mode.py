@@ -42,7 +42,7 @@ class Sequence:
         held, self._answer = self._answer, None
         if held is None or not isinstance(message := held.message, AssistantMessage):
             return
-        if in_words and message.error is None:
+        if in_words and not message.broke_off:
             for word in words(message.text):
                 yield MessageUpdate(lambda: message, TextDelta(0, word))
         yield held

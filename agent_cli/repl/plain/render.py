@@ -68,7 +68,7 @@ class Renderer:
     def _end_message(self, message: Message) -> None:
         if not isinstance(message, AssistantMessage):
             return
-        if not self._live and message.text and message.error is None:
+        if not self._live and message.text and not message.broke_off:
             if message.tool_calls:
                 self._writer.aside(message.text, "dim")
             else:

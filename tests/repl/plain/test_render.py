@@ -87,11 +87,12 @@ def test_thinking_is_shown_apart_from_the_answer_or_not_at_all() -> None:
 
 
 def test_sequential_mode_shows_nothing_before_the_reply_is_complete() -> None:
-    """S4-22, C16: neither a delta nor a reply that broke off; then the answer, once."""
+    """S4-03, S4-22, C16: neither a delta nor a reply that broke off; then the answer, once."""
     screen = Screen(sequential=True)
 
     screen.show(delta("half"))
     screen.show(reply("half", error="the connection broke"))
+    screen.show(events.MessageEnd(AssistantMessage((text_block("half"),), "aborted")))
     before = screen.out.getvalue()
     screen.show(reply("The  whole\n answer."))
 
