@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from agent_cli.contracts.cancel import CancelToken as CancelToken
     from agent_cli.contracts.errors import AgentCliError as AgentCliError
     from agent_cli.contracts.errors import ToolError as ToolError
+    from agent_cli.contracts.events import Event as Event
     from agent_cli.contracts.messages import AssistantMessage as AssistantMessage
     from agent_cli.contracts.messages import CustomMessage as CustomMessage
     from agent_cli.contracts.messages import Message as Message
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from agent_cli.contracts.provider import ProviderRegistry as ProviderRegistry
     from agent_cli.contracts.provider import Reply as Reply
     from agent_cli.contracts.timeline import image_block as image_block
+    from agent_cli.contracts.tooling import Allow as Allow
     from agent_cli.contracts.tooling import Approval as Approval
+    from agent_cli.contracts.tooling import Deny as Deny
     from agent_cli.contracts.tooling import Tool as Tool
     from agent_cli.contracts.tooling import ToolContext as ToolContext
     from agent_cli.contracts.tooling import ToolResult as ToolResult
@@ -49,6 +52,9 @@ _HOMES = {
     "AgentState": "core.agent_state",
     "AgentCliError": "contracts.errors",
     "ToolError": "contracts.errors",
+    "Event": "contracts.events",
+    "Allow": "contracts.tooling",
+    "Deny": "contracts.tooling",
     "AgentContext": "core.event_stream",
     "EventStream": "core.event_stream",
     "agent_loop": "core.event_stream",
