@@ -38,7 +38,7 @@ def test_the_transcript_of_the_demo_is_what_the_demo_prints() -> None:
 def test_every_command_of_the_prompt_is_named() -> None:
     """And none that does not exist."""
     table = README.partition("| at the prompt | |")[2].partition("\n\n")[0]
-    named = set(re.findall(r"`/([a-z]+)", table))
+    named = set(re.findall(r"`/([a-z-]+)", table))
 
     assert named == {command.name for command in COMMANDS}
 

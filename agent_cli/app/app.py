@@ -28,7 +28,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.mcp_client import McpServers
 from agent_cli.plugins.session_facts import SessionFacts
-from agent_cli.plugins.workspace_facts import workspace_facts
+from agent_cli.plugins.workspace_facts import Directories
 from agent_cli.policies.budget import Budget
 from agent_cli.policies.estimate import estimate_parts, measured_tokens
 from agent_cli.policies.plan_mode import plan_mode
@@ -72,12 +72,15 @@ class App:
         self._servers = self._new_servers(one_shot=one_shot)
         self._plugins = parts.plugins(startup, warn=self._warn, one_shot=one_shot)
         self._command_files = parts.command_files(startup)
-        self._why_kept_back = parts.why_kept_back(startup)
+        self.why_kept_back = parts.why_kept_back(startup)
         self._sandbox = parts.sandbox(startup)
         self._builtin_tools = parts.tools(startup, self._workspace, self._sandbox)
         self._compaction = parts.compaction(startup, self._provider.stream)
         reach = None if one_shot else self._workspace  # with a person there, who may grant more
         self.permissions = parts.permissions(startup, self._sandbox, reach)
+        opens = (self._workspace.open_dir, self.permissions.open_dir)
+        extra_dirs = startup.arguments.add_dirs
+        self.directories = Directories(self._workspace.root, extra_dirs, opens=opens)
         self.agent = Agent(self._config())
         self.sessions = Sessions(startup, self.agent, self._publish, on_copy=self.file_changes.copy)
         for listener in (logs.record, self.file_changes, self._servers.note_run):
@@ -92,7 +95,7 @@ class App:
             stream_fn=self._provider.stream,
             services={"workspace": self._workspace.root, "sandbox": self._sandbox},
             prepare=(
-                workspace_facts(self._workspace.root, startup.arguments.add_dirs),
+                self.directories,
                 SessionFacts(self._workspace.root, trusted=startup.trusted),
                 self._plugins,
                 self._servers,
@@ -192,10 +195,6 @@ class App:
     async def written_out(self, prompt: str) -> str:
         """Return what *prompt* says: a command's text where it begins with one somebody wrote."""
         return await written_out(prompt, self._command_files.commands())
-
-    def why_kept_back(self, path: Path) -> str:
-        """Return why the model may not read the file at *path*, or ""."""
-        return self._why_kept_back(path)
 
     def use_model(self, name: str) -> None:
         """Ask the model *name*, an alias or an id, from the next call on; warn of an unknown id."""

@@ -50,8 +50,9 @@ class Application(AbstractAsyncContextManager["Application"], Protocol):
         """The session the run is recorded in, if any."""
         ...
 
-    def why_kept_back(self, path: Path) -> str:
-        """Return why the model may not read the file at *path*, or ""."""
+    @property
+    def why_kept_back(self) -> Callable[[Path], str]:
+        """Says why the model may not read a file, or ""."""
         ...
 
     async def written_out(self, prompt: str) -> str:

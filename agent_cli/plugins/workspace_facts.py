@@ -8,16 +8,58 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from agent_cli.contracts.errors import UsageError
 from agent_cli.core.turn import Turn
+from agent_cli.terminal.narration import one_line
 
 
-def workspace_facts(root: Path, extra_dirs: Sequence[Path] = ()) -> Callable[[Turn], None]:
-    """Return a `prepare` contributor that names the workspace and the platform."""
-    lines = [f"Workspace: {root}", f"Platform: {os.uname().sysname} {os.uname().machine}"]
-    lines += [f"The tools may also use: {folder}" for folder in extra_dirs]
-    text = "\n".join(lines)
+class Directories:
+    """A `prepare` contributor: names the workspace, the platform and more directories.
 
-    def contribute(turn: Turn) -> None:
-        turn.system.append(text)
+    One that the user adds during a session is told by a message at the end: what was sent before
+    stays as it is.
+    """
 
-    return contribute
+    def __init__(
+        self,
+        root: Path,
+        extra_dirs: Sequence[Path] = (),
+        *,
+        opens: Sequence[Callable[[Path], None]] = (),
+    ) -> None:
+        """Tell nothing yet; each of *opens* lets a part of the program use one more directory."""
+        lines = [f"Workspace: {root}", f"Platform: {os.uname().sysname} {os.uname().machine}"]
+        lines += [f"The tools may also use: {folder}" for folder in extra_dirs]
+        self._text = "\n".join(lines)
+        self._root = root
+        self._known = {root, *(Path(os.path.realpath(folder)) for folder in extra_dirs)}
+        self._opens = opens
+        self._untold: list[Path] = []
+
+    def add(self, given: str) -> Path:
+        """Let the tools use one more directory, until the program ends, and return it.
+
+        Raises:
+            UsageError: It is no directory, or may be used already.
+        """
+        try:
+            folder = Path(os.path.realpath(self._root / Path(given).expanduser()))
+            is_dir = folder.is_dir()
+        except (OSError, RuntimeError, ValueError):  # no such user, a NUL in it, too long
+            is_dir = False
+        if not is_dir:
+            raise UsageError(f"{one_line(given)} is not a directory")
+        if any(folder.is_relative_to(known) for known in self._known):
+            raise UsageError(f"the tools may use {folder} already")
+        for open_dir in self._opens:
+            open_dir(folder)
+        self._known.add(folder)
+        self._untold.append(folder)
+        return folder
+
+    def __call__(self, turn: Turn) -> None:
+        """Name what holds for the whole session, and tell what was added since."""
+        turn.system.append(self._text)
+        if self._untold and not turn.conversation.open_calls():
+            folders, self._untold = ", ".join(map(str, self._untold)), []
+            turn.tell_model(f"[agent-cli: the user lets the file tools use {folders} too.]")

@@ -1,6 +1,6 @@
 """What the REPL needs of the program behind it; the composition root provides it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
@@ -118,6 +118,18 @@ class PromptCommand(Protocol):
         ...
 
 
+class Directories(Protocol):
+    """The directories the tools may use."""
+
+    def add(self, given: str) -> Path:
+        """Let the tools use one more directory, until the program ends, and return it.
+
+        Raises:
+            UsageError: It is no directory, or may be used already.
+        """
+        ...
+
+
 class Application(AbstractAsyncContextManager["Application"], Protocol):
     """A program that is ready to be asked.
 
@@ -168,8 +180,14 @@ class Application(AbstractAsyncContextManager["Application"], Protocol):
         """
         ...
 
-    def why_kept_back(self, path: Path) -> str:
-        """Return why the model may not read the file at *path*, or ""."""
+    @property
+    def why_kept_back(self) -> Callable[[Path], str]:
+        """Says why the model may not read a file, or ""."""
+        ...
+
+    @property
+    def directories(self) -> Directories:
+        """Where the tools may work."""
         ...
 
     def use_model(self, name: str) -> None:

@@ -55,8 +55,8 @@ def test_what_fills_the_window_and_the_rules_are_those_of_the_program() -> None:
         ended = agent_cli("--deny", "bash(rm *)", script=lines, api=api)
         names = [[tool["name"] for tool in request.body["tools"]] for request in api.requests]
 
-    assert re.search(r"system prompt  [\d,]+  \d+%", ended.stderr)
-    assert "mode: plan, only looks around\n  deny bash(rm *)" in ended.stderr
+    assert re.search(r"system prompt  [\d,]+  <?\d+%", ended.stderr)
+    assert "mode: plan, only looks around\ndeny  bash(rm *)" in ended.stderr
     assert "effort: low" in ended.stderr
     assert "nothing is left out" in ended.stderr
     assert "write" in names[0]
@@ -85,3 +85,18 @@ def test_an_edit_is_shown_in_its_place_and_waits_for_whoever_comes_back() -> Non
 
     assert "      1   one\n      2 - two\n      2 + 2\n      3   three" in shown
     assert Path("a.txt").read_text() == "one\n2\nthree\n"
+
+
+def test_a_directory_is_added_during_a_session() -> None:
+    """What lies in it is refused before, and read afterwards without a question."""
+    other = Path.cwd().parent / f"{Path.cwd().name}-other"
+    other.mkdir()
+    (other / "notes.txt").write_text("found it")
+    read = reply(tool_use("read", {"path": str(other / "notes.txt")}))
+    with serve_in_thread(read, reply("No."), read, reply("Yes.")) as api:
+        ended = agent_cli(script=f"look\n/add-dir {other}\nagain\n", api=api)
+
+        results = [str(api.requests[at].body["messages"][-1]) for at in (1, 3)]
+
+    assert f"the file tools may use {other} in this session" in ended.stderr
+    assert ["found it" in result for result in results] == [False, True]

@@ -215,6 +215,15 @@ class FileChanges:
         return ["npm install"] if last_run else []
 
 
+class Directories:
+    """Adds what is there."""
+
+    def add(self, given: str) -> Path:
+        if not Path(given).is_dir():
+            raise UsageError(f"{given} is not a directory")
+        return Path(given).resolve()
+
+
 class Application:
     """What the composition root returns, as far as the front ends know it."""
 
@@ -278,6 +287,8 @@ class Application:
     def uncompact(self) -> None:
         if not self.agent.conversation.uncompact():
             raise AgentCliError("nothing is left out")
+
+    directories = Directories()
 
     def why_kept_back(self, path: Path) -> str:
         return "it may hold secrets" if path.name == ".env" else ""

@@ -88,6 +88,16 @@ def _shown(path: Path, workspace: Path) -> str:
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
+def _add_dir(context: Context, given: str) -> None:
+    if not given:
+        raise UsageError("/add-dir needs a directory, such as ../other-project")
+    folder = context.app.directories.add(given)
+    context.writer.aside(
+        f"the file tools may use {folder} in this session. Sandboxed commands can read it but not"
+        f" write there; start with --add-dir {folder} for that"
+    )
+
+
 async def _init(context: Context, wish: str) -> None:
     text = await asyncio.to_thread((files("agent_cli.prompts") / "init.md").read_text, "utf-8")
     context.say(f"{text}\n{wish}".strip())
@@ -112,6 +122,13 @@ FILE_COMMANDS: Final = (
             "Run it again to undo the run before. If you changed one of the files since,\n"
             "nothing is undone. What commands changed stays. The model reads of it next time."
         ),
+    ),
+    Command(
+        "add-dir",
+        "let the file tools use one more directory",
+        _add_dir,
+        "DIR",
+        more="Until the session ends; --add-dir does it at the start. Secrets stay out of reach.",
     ),
     Command(
         "init",

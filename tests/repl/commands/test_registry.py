@@ -18,7 +18,7 @@ def test_help_fits_one_screen_and_names_every_command_in_its_group() -> None:
     """The table is the list, so nothing can be missing; commands somebody wrote stand apart."""
     shown = said("/help")
 
-    names = re.findall(r"(?<![\w.])/([a-z:]+)", "\n".join(shown[: shown.index("")]))
+    names = re.findall(r"(?<![\w.])/([a-z:-]+)", "\n".join(shown[: shown.index("")]))
     assert sorted(names) == sorted([*(each.name for each in COMMANDS), "review"])
     assert "yours          /review" in shown
     assert len(shown) < 24
@@ -90,6 +90,8 @@ def test_the_beginning_of_one_name_is_enough() -> None:
         ("/ nothing", "unknown command /; /help lists them"),
         ("/kompact", "unknown command /kompact; did you mean /compact?"),
         ("/exit now", "/exit takes no argument"),
+        ("/add-dir", "/add-dir needs a directory, such as ../other-project"),
+        ("/add-dir nowhere", "nowhere is not a directory"),
         ("/model nope", "there is no model nope; there are: normal, high"),
         ("/model high", "model: model-2"),
         ("/effort high", "effort: high"),

@@ -1,0 +1,57 @@
+"""Where the model is told it works."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.contracts.errors import UsageError
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.plugins.workspace_facts import Directories
+from tests.fakes import says, scripted_agent
+
+
+async def test_a_directory_that_is_added_is_told_and_changes_nothing_earlier(
+    tmp_path: Path,
+) -> None:
+    """Once, at the end: another system prompt would cost the prompt cache."""
+    root, other = tmp_path / "work", tmp_path / "other"
+    root.mkdir()
+    other.mkdir()
+    opened: list[Path] = []
+    directories = Directories(root, opens=[opened.append, opened.append])
+    options = LoopConfig(prepare=[directories], system_prompt="You are a test.")
+    agent, model, _ = scripted_agent(says("a"), says("b"), says("c"), options=options)
+
+    await agent.prompt("one")
+    added = directories.add("../other")
+    await agent.prompt("two")
+    await agent.prompt("three")
+
+    assert (added, opened) == (other, [other, other])
+    assert len({request.system for request in model.requests}) == 1
+    told = [str(request.messages).count(str(other)) for request in model.requests]
+    assert told == [0, 1, 1]
+
+
+def refuse(folder: Path) -> None:
+    raise AssertionError(f"{folder} was opened")
+
+
+@pytest.mark.parametrize("given", ["file.txt", "nowhere", "~nobody/x", "a\0b"])
+def test_what_is_no_directory_is_refused(tmp_path: Path, given: str) -> None:
+    """In one sentence, and nothing is opened."""
+    (tmp_path / "file.txt").touch()
+
+    with pytest.raises(UsageError, match="is not a directory"):
+        Directories(tmp_path, opens=[refuse]).add(given)
+
+
+@pytest.mark.parametrize("given", [".", "inner", "../more/deep"])
+def test_what_may_be_used_already_is_not_added_twice(tmp_path: Path, given: str) -> None:
+    """A folder of the workspace, or of a directory that was added."""
+    root = tmp_path / "work"
+    (root / "inner").mkdir(parents=True)
+    (tmp_path / "more/deep").mkdir(parents=True)
+
+    with pytest.raises(UsageError, match=r"may use .* already"):
+        Directories(root, [tmp_path / "more"], opens=[refuse]).add(given)
