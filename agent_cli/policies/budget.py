@@ -53,8 +53,8 @@ class Budget:
         spent_usd = (cost - self._cost_before) / MICRODOLLARS
         if spent_usd >= self._max_cost_usd:
             raise LimitReached(
-                f"stopped after ${spent_usd:.2f}, the limit max_cost is ${self._max_cost_usd:g}:"
-                " send a message to go on",
+                f"cost limit reached: ${spent_usd:.2f} of ${self._max_cost_usd:g} (max_cost);"
+                " send a message to continue",
                 limit="max_cost",
             )
 
@@ -69,7 +69,7 @@ class Budget:
             turn.emit(
                 Notice(
                     "warning",
-                    f"the price of {turn.model.id} is not known:"
-                    f" max_cost ${self._max_cost_usd:g} cannot be enforced",
+                    f"unknown price for {turn.model.id}:"
+                    f" max_cost ${self._max_cost_usd:g} is not enforced",
                 )
             )

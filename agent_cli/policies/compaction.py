@@ -163,7 +163,7 @@ class Compaction:
             self._failures += 1
             off = f"; it failed {MAX_FAILURES} times and is not tried again, except by /compact"
             more = off if self._failures == MAX_FAILURES else ""
-            turn.emit(Notice("warning", f"compaction did not work: {error}{more}"))
+            turn.emit(Notice("warning", f"compaction failed: {error}{more}"))
             return False
         self._failures = 0
         return True
@@ -204,7 +204,7 @@ def _trim(turn: Turn, plan: _Plan) -> None:
     cut = next((i for i in cuts if plan.tokens - saved[i] <= plan.target), plan.cut)
     removed = len(plan.history.before(cut))
     turn.conversation.trim(plan.history.cut_id(cut), removed_messages=removed)
-    turn.emit(Notice("warning", f"left out the oldest {removed} messages to make room"))
+    turn.emit(Notice("warning", f"dropped the oldest {removed} messages to make room"))
 
 
 def _estimate(turn: Turn) -> int:
@@ -219,7 +219,7 @@ def _refuse_overflow(turn: Turn) -> None:
     """Raise `ContextOverflow` if the server refused the last request: no summary would help."""
     if turn.overflow:
         raise ContextOverflow(
-            "the system prompt, the tools and the first message alone fill the window of"
-            f" {turn.model.id} ({turn.model.context_window:,} tokens): begin anew with a shorter"
-            " message, switch off MCP servers, or choose a model with a larger window"
+            "the system prompt, the tools and the first message alone exceed the window of"
+            f" {turn.model.id} ({turn.model.context_window:,} tokens): start over with a shorter"
+            " message, disable MCP servers, or choose a model with a larger window"
         )

@@ -56,7 +56,7 @@ class PrefixWatch:
         cost = self._price(turn.model.id, written)
         dollars = "" if cost is None else f" (${cost / MICRODOLLARS:.4f})"
         tokens = f"about {written.prompt_tokens:,} tokens"
-        text = f"{what}: {tokens} are read anew instead of from the cache{dollars}"
+        text = f"{what}: {tokens} not read from the cache{dollars}"
         turn.emit(Notice("info", text))
 
 

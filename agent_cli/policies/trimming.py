@@ -23,7 +23,7 @@ class Trimming:
             turn.emit(
                 Notice(
                     "warning",
-                    f"left out the oldest {removed} messages: the conversation was longer than"
+                    f"dropped the oldest {removed} messages: the conversation exceeded"
                     f" max_conversation_messages = {self._max_messages}",
                 )
             )

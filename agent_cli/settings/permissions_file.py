@@ -84,7 +84,7 @@ def _listed(
 ) -> Iterator[tuple[str | None, str, str]]:
     if kind not in RULE_KINDS:
         raise SettingsError(
-            f"{path}: there is no {kind}; rules stand in {', '.join(RULE_KINDS)},"
+            f"{path}: unknown key {kind}; rules go under {', '.join(RULE_KINDS)},"
             f" or below [[{_PROJECTS}]]"
         )
     if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):

@@ -48,7 +48,7 @@ async def test_a_run_ends_with_its_own_stop_reason_when_it_has_cost_enough() -> 
 
     assert (result.stop_reason, result.iterations) == ("max_cost", 2)
     assert result.error == (
-        "stopped after $1.00, the limit max_cost is $1: send a message to go on"
+        "cost limit reached: $1.00 of $1 (max_cost); send a message to continue"
     )
     assert len(model.requests) == 2
     assert problems(to_api(llm(agent.conversation.context()))) == []
@@ -125,7 +125,7 @@ def test_an_unknown_price_is_told_once_and_limits_nothing() -> None:
     for _ in range(2):
         budget(turn_of(conversation, listener, cancel=cancel))
 
-    warning = "the price of scripted-model is not known: max_cost $1 cannot be enforced"
+    warning = "unknown price for scripted-model: max_cost $1 is not enforced"
     assert listener.warnings == [warning]
 
 

@@ -187,7 +187,7 @@ async def test_an_overflow_of_the_fixed_part_is_a_clear_error() -> None:
     """S1c-3: the user must shorten something; the sentence says what."""
     turn = turn_of(conversation_with(CHAT), model=TINY, system="s" * 400, overflow=True)
 
-    with pytest.raises(ContextOverflow, match=r"the first message alone fill the window of tiny"):
+    with pytest.raises(ContextOverflow, match=r"the first message alone exceed the window of tiny"):
         await compaction(FixedStrategy())(turn)
 
 
@@ -258,7 +258,7 @@ async def test_without_a_summary_whole_rounds_are_trimmed(strategy: FixedStrateg
     assert after[1:] == before[len(before) - len(after) + 1 :]
     assert estimate_tokens(after) <= estimate_tokens(before) // 2
     removed = len(before) - len(after)
-    assert listener.warnings[-1] == f"left out the oldest {removed} messages to make room"
+    assert listener.warnings[-1] == f"dropped the oldest {removed} messages to make room"
     assert len(listener.warnings) == (2 if strategy else 1)
 
 
@@ -274,8 +274,8 @@ async def test_after_three_failures_in_a_row_nobody_is_asked_again() -> None:
         await policy(turn_of(conversation, listener))
 
     assert len(strategy.asked) == 3
-    failed = [text for text in listener.warnings if "compaction did not work" in text]
-    assert failed[0] == "compaction did not work: the server is gone"
+    failed = [text for text in listener.warnings if "compaction failed" in text]
+    assert failed[0] == "compaction failed: the server is gone"
     assert [text for text in failed if "not tried again" in text] == failed[2:]
 
     await policy(turn_of(conversation_with(CHAT)))

@@ -46,7 +46,7 @@ async def test_a_change_of_tools_is_told_once_with_its_price() -> None:
 
     [notice] = run.notices()
     assert notice.startswith("the tools changed (+look): about 10,0")
-    assert notice.endswith(" tokens are read anew instead of from the cache ($0.0251)")
+    assert notice.endswith(" tokens not read from the cache ($0.0251)")
 
 
 async def test_a_tool_whose_definition_changed_is_a_change_too() -> None:
@@ -98,7 +98,7 @@ async def test_without_a_price_there_are_tokens_only() -> None:
     await run.prompt()
 
     [notice] = run.notices()
-    assert notice.endswith("instead of from the cache")
+    assert notice.endswith("not read from the cache")
 
 
 async def test_another_conversation_or_model_has_no_cached_prefix_to_break() -> None:

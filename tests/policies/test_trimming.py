@@ -107,8 +107,7 @@ def test_one_warning_names_the_number_removed_and_the_limit() -> None:
     Trimming(max_messages=3)(turn_of(conversation, listener))
 
     assert listener.warnings == [
-        "left out the oldest 2 messages: the conversation was longer than"
-        " max_conversation_messages = 3"
+        "dropped the oldest 2 messages: the conversation exceeded max_conversation_messages = 3"
     ]
 
 

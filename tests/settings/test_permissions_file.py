@@ -70,12 +70,12 @@ def test_nothing_is_added_to_a_file_that_cannot_be_read_again(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("alow = []", "there is no alow; rules stand in allow, ask, deny"),
+        ("alow = []", "unknown key alow; rules go under allow, ask, deny"),
         ("allow = 'x'", "allow must be a list of texts"),
         ("deny = [1]", "deny must be a list of texts"),
         ("[[projects]]\nallow = []", r"each \[\[projects\]\] must have a path"),
         ("projects = 1", r"each \[\[projects\]\] must have a path"),
-        ("[[projects]]\npath = '/'\nmode = []", "there is no mode"),
+        ("[[projects]]\npath = '/'\nmode = []", "unknown key mode"),
     ],
 )
 def test_what_is_not_understood_is_an_error_and_not_ignored(text: str, complaint: str) -> None:
