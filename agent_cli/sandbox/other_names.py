@@ -29,10 +29,15 @@ class OtherNames:
     """Remembers files, and finds them below some folders by other names than they had."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
-        self._folders = folders
+        self._folders = tuple(folders)
         self._known: dict[Path, _State] = {}
         self._links: dict[Path, Inode] = {}
         self._looked_for: frozenset[Inode] = frozenset()
+
+    def add_folder(self, folder: Path) -> None:
+        """Look below one more folder; what is known is looked for anew."""
+        self._folders = (*self._folders, folder)
+        self._looked_for = frozenset()
 
     def known(self) -> list[Path]:
         """Return what was remembered or found and is there, by all its names."""

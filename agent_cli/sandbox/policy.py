@@ -81,7 +81,7 @@ _NO_RULES = PathRules()
 class Policy:
     """Turns a workspace and a home into `Rules`.
 
-    The writable directories are decided once and for all: nothing a tool is given moves them.
+    Only the user adds to the writable directories: nothing a tool is given moves them.
     """
 
     def __init__(
@@ -107,8 +107,8 @@ class Policy:
         self.network = network
         self._own = tuple(map(_real, own))
         self._is_secret = is_secret
-        marks = Marks(is_secret, path_rules.hides, path_rules.locks)
-        self._inside = [SecretIndex(root, marks) for root in self.roots]
+        self._marks = Marks(is_secret, path_rules.hides, path_rules.locks)
+        self._inside = [SecretIndex(root, self._marks) for root in self.roots]
         elsewhere = [(_real(folder), depth) for folder, depth in path_rules.elsewhere]
         self._denied = [folder for folder, depth in elsewhere if depth == 0]
         self._outside = [
@@ -126,6 +126,16 @@ class Policy:
         self._is_complete = False
         # Commands side by side look at the same folders.
         self._lock = threading.Lock()
+
+    def open_dir(self, folder: Path) -> None:
+        """Add one more directory that the user lets commands write."""
+        real = _real(folder)
+        with self._lock:
+            if real not in self.roots:
+                self.roots = (*self.roots, real)
+                self._inside.append(SecretIndex(real, self._marks))
+                self._secret_files.add_folder(real)
+                self._locked_files.add_folder(real)
 
     def rules(self) -> Rules:
         """Look at the disk and return what holds now."""

@@ -134,6 +134,10 @@ class Sandbox:
             self._report = await asyncio.shield(self._probing)
         return self._report
 
+    def open_dir(self, folder: Path) -> None:
+        """Let commands write one more directory, from the next one on."""
+        self._policy.open_dir(folder)
+
     async def outlook(self) -> Report:
         """Return the report as it holds for the next command: whether secrets are hidden from it.
 

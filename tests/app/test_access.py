@@ -4,11 +4,17 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.app.added_dirs import add_dir
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import Allow, Ask, check_input
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell import Place
+from agent_cli.sandbox import Policy, Sandbox
 from agent_cli_tools import Workspace, builtin_tools
+from agent_cli_tools.secret_files import is_secret
 from tests.fakes import calls, says, scripted_agent, tool_use
 
 
@@ -41,3 +47,38 @@ async def test_a_file_outside_is_read_when_a_person_allows_it(
 
     assert ("CANARY outside" in str(model.sent())) is approved
     assert [each.tool_call_id for each in agent.conversation.questions()] == ["t2"]
+
+
+async def test_a_directory_that_is_added_is_open_to_tools_commands_and_policy(
+    tmp_path: Path,
+) -> None:
+    """As with --add-dir at the start; a name that is no directory changes nothing."""
+    root, other = tmp_path / "project", tmp_path / "other"
+    for folder in (root, other):
+        folder.mkdir()
+    (other / ".env").write_text("KEY=x")
+    workspace = Workspace(root)
+    place = Place(root=root)
+    permissions = Permissions(place, mode="auto-edit", access=workspace)
+    policy = Policy([root], home=tmp_path / "home", own=(), is_secret=is_secret)
+    sandbox = Sandbox(policy, mode="auto", state_dir=tmp_path / "state")
+
+    def add(given: str) -> Path:
+        return add_dir(given, workspace=workspace, permissions=permissions, sandbox=sandbox)
+
+    [write] = [tool for tool in builtin_tools(workspace) if tool.name == "write"]
+    call = ToolCall("t1", "write", {"path": "../other/x", "content": "x"})
+    params = check_input(write, call.input)
+
+    with pytest.raises(UsageError, match="nothing is not a directory"):
+        add("nothing")
+    before = permissions.decide(call, write, params).verdict
+    added = add("../other")
+    after = permissions.decide(call, write, params).verdict
+    sandbox.close()
+
+    assert added == other
+    assert (type(before), type(after)) == (Ask, Allow)
+    rules = policy.rules()
+    assert other in rules.writable
+    assert other / ".env" in rules.hidden
