@@ -69,7 +69,9 @@ def _closing(prompt: Prompt, *, keep_questions: bool) -> Iterator[Event]:
             unknown = replace(call, result=Error((text_block(UNKNOWN_OUTCOME),)))
             yield PromptOutput(prompt.id, index, unknown, replaced=True)
         elif not waits:
-            unrun = replace(call, result=Error((text_block(NEVER_STARTED),)))
+            refused = call.decision == "rejected"  # the model has not read the person's no yet
+            said = call.result.reason if refused else NEVER_STARTED
+            unrun = replace(call, result=Error((text_block(said),)))
             yield PromptOutput(prompt.id, index, unrun, replaced=True)
     if waits and prompt.state == "running":
         # The program ended between the question's record and the pause's.

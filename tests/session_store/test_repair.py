@@ -1,0 +1,23 @@
+"""What a program that ended at any moment leaves open is closed, and the model reads the truth."""
+
+from agent_cli.contracts.timeline import Pending, Prompt, ReplyOutput, ToolOutput
+from agent_cli.session_store.repair import NEVER_STARTED, repairs
+from tests.fakes import tool_use
+
+
+def test_a_persons_no_that_the_model_has_not_read_is_what_it_reads() -> None:
+    """S2-33, S2-51: decided, and the program ended before the run went on."""
+    refused = ToolOutput(
+        "1", 1, "r", tool_use("bash", {}, "t1"), Pending("queued", "use yarn"), decision="rejected"
+    )
+    approved = ToolOutput(
+        "2", 1, "r", tool_use("bash", {}, "t2"), Pending("queued"), decision="approved"
+    )
+    end = ReplyOutput("3", 1, "r", "m", "tool_use")
+    prompt = Prompt("p", "local", "m", 1, output=[refused, approved, end])
+
+    first, second, completed = map(str, repairs([prompt]))
+
+    assert "use yarn" in first and NEVER_STARTED not in first
+    assert NEVER_STARTED in second
+    assert "completed" in completed
