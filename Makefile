@@ -47,6 +47,8 @@ test: .venv/installed-test
 	@$(BIN)/ruff check .
 	@echo '==> mypy --strict'
 	@$(BIN)/mypy --strict
+	@echo '==> pyright (examples)'
+	@$(BIN)/pyright
 	@echo '==> lint-imports'
 	@$(BIN)/lint-imports --no-logo
 	@echo '==> pytest'

@@ -11,25 +11,91 @@ from agent_cli.version import __version__
 
 if TYPE_CHECKING:
     from agent_cli.contracts.cancel import CancelToken as CancelToken
+    from agent_cli.contracts.errors import Aborted as Aborted
+    from agent_cli.contracts.errors import AgentBusy as AgentBusy
     from agent_cli.contracts.errors import AgentCliError as AgentCliError
+    from agent_cli.contracts.errors import ContextOverflow as ContextOverflow
+    from agent_cli.contracts.errors import ConversationError as ConversationError
+    from agent_cli.contracts.errors import LimitReached as LimitReached
+    from agent_cli.contracts.errors import ModelError as ModelError
+    from agent_cli.contracts.errors import NoCredentials as NoCredentials
+    from agent_cli.contracts.errors import NoStreamFunction as NoStreamFunction
+    from agent_cli.contracts.errors import NothingToContinue as NothingToContinue
+    from agent_cli.contracts.errors import PluginError as PluginError
+    from agent_cli.contracts.errors import ProviderNotFound as ProviderNotFound
+    from agent_cli.contracts.errors import ServerDelayTooLong as ServerDelayTooLong
+    from agent_cli.contracts.errors import SessionError as SessionError
+    from agent_cli.contracts.errors import SessionNotFound as SessionNotFound
+    from agent_cli.contracts.errors import SettingsError as SettingsError
     from agent_cli.contracts.errors import ToolError as ToolError
+    from agent_cli.contracts.errors import UsageError as UsageError
+    from agent_cli.contracts.events import AgentEnd as AgentEnd
+    from agent_cli.contracts.events import AgentStart as AgentStart
+    from agent_cli.contracts.events import AppEvent as AppEvent
+    from agent_cli.contracts.events import ApprovalRequested as ApprovalRequested
+    from agent_cli.contracts.events import Compacted as Compacted
+    from agent_cli.contracts.events import CoreEvent as CoreEvent
+    from agent_cli.contracts.events import ErrorShown as ErrorShown
     from agent_cli.contracts.events import Event as Event
+    from agent_cli.contracts.events import EventSink as EventSink
+    from agent_cli.contracts.events import MessageEnd as MessageEnd
+    from agent_cli.contracts.events import MessageStart as MessageStart
+    from agent_cli.contracts.events import MessageUpdate as MessageUpdate
+    from agent_cli.contracts.events import Notice as Notice
+    from agent_cli.contracts.events import PromptCompleted as PromptCompleted
+    from agent_cli.contracts.events import PromptOutput as PromptOutput
+    from agent_cli.contracts.events import PromptStarted as PromptStarted
+    from agent_cli.contracts.events import PromptStateChanged as PromptStateChanged
+    from agent_cli.contracts.events import Retry as Retry
+    from agent_cli.contracts.events import SessionOpened as SessionOpened
+    from agent_cli.contracts.events import StateChanged as StateChanged
+    from agent_cli.contracts.events import ToolCall as ToolCall
+    from agent_cli.contracts.events import ToolCallsAnnounced as ToolCallsAnnounced
+    from agent_cli.contracts.events import ToolExecutionEnd as ToolExecutionEnd
+    from agent_cli.contracts.events import ToolExecutionStart as ToolExecutionStart
+    from agent_cli.contracts.events import ToolExecutionUpdate as ToolExecutionUpdate
+    from agent_cli.contracts.events import TurnEnd as TurnEnd
+    from agent_cli.contracts.events import TurnStart as TurnStart
+    from agent_cli.contracts.events import UsageChanged as UsageChanged
     from agent_cli.contracts.messages import AssistantMessage as AssistantMessage
+    from agent_cli.contracts.messages import CustomKind as CustomKind
     from agent_cli.contracts.messages import CustomMessage as CustomMessage
+    from agent_cli.contracts.messages import Incoming as Incoming
+    from agent_cli.contracts.messages import LlmMessage as LlmMessage
     from agent_cli.contracts.messages import Message as Message
     from agent_cli.contracts.messages import ToolResultMessage as ToolResultMessage
     from agent_cli.contracts.messages import UserMessage as UserMessage
+    from agent_cli.contracts.provider import BlockEnd as BlockEnd
     from agent_cli.contracts.provider import Model as Model
     from agent_cli.contracts.provider import ModelRequest as ModelRequest
+    from agent_cli.contracts.provider import Provider as Provider
     from agent_cli.contracts.provider import ProviderRegistry as ProviderRegistry
     from agent_cli.contracts.provider import Reply as Reply
+    from agent_cli.contracts.provider import ReplyEnd as ReplyEnd
+    from agent_cli.contracts.provider import ReplyStart as ReplyStart
+    from agent_cli.contracts.provider import Retrying as Retrying
+    from agent_cli.contracts.provider import StreamEvent as StreamEvent
+    from agent_cli.contracts.provider import StreamFn as StreamFn
+    from agent_cli.contracts.provider import TextDelta as TextDelta
+    from agent_cli.contracts.provider import ThinkingDelta as ThinkingDelta
+    from agent_cli.contracts.provider import ThinkingLevel as ThinkingLevel
+    from agent_cli.contracts.provider import ToolCallDelta as ToolCallDelta
+    from agent_cli.contracts.provider import ToolCallStart as ToolCallStart
+    from agent_cli.contracts.timeline import Block as Block
+    from agent_cli.contracts.timeline import Json as Json
+    from agent_cli.contracts.timeline import Usage as Usage
     from agent_cli.contracts.timeline import image_block as image_block
+    from agent_cli.contracts.timeline import text_block as text_block
     from agent_cli.contracts.tooling import Allow as Allow
     from agent_cli.contracts.tooling import Approval as Approval
+    from agent_cli.contracts.tooling import Ask as Ask
     from agent_cli.contracts.tooling import Deny as Deny
     from agent_cli.contracts.tooling import Tool as Tool
     from agent_cli.contracts.tooling import ToolContext as ToolContext
     from agent_cli.contracts.tooling import ToolResult as ToolResult
+    from agent_cli.contracts.tooling import ToolSpec as ToolSpec
+    from agent_cli.contracts.tooling import Verdict as Verdict
+    from agent_cli.contracts.tooling import check_input as check_input
     from agent_cli.core.agent import Agent as Agent
     from agent_cli.core.agent_state import AgentState as AgentState
     from agent_cli.core.conversation import Conversation as Conversation
@@ -45,46 +111,59 @@ if TYPE_CHECKING:
     from agent_cli.plugins.api import Plugin as Plugin
     from agent_cli.plugins.api import PluginContext as PluginContext
     from agent_cli.plugins.api import PluginState as PluginState
+    from agent_cli.providers.anthropic_messages import AnthropicMessages as AnthropicMessages
+    from agent_cli.providers.connection import Connection as Connection
     from agent_cli.providers.models import get_model as get_model
+    from agent_cli.providers.retry_policy import RetryPolicy as RetryPolicy
+    from agent_cli.sandbox import Sandbox as Sandbox
+    from agent_cli_tools import Workspace as Workspace
+    from agent_cli_tools import builtin_tools as builtin_tools
 
-_HOMES = {
-    "Agent": "core.agent",
-    "AgentState": "core.agent_state",
-    "AgentCliError": "contracts.errors",
-    "ToolError": "contracts.errors",
-    "Event": "contracts.events",
-    "Allow": "contracts.tooling",
-    "Deny": "contracts.tooling",
-    "AgentContext": "core.event_stream",
-    "EventStream": "core.event_stream",
-    "agent_loop": "core.event_stream",
-    "agent_loop_continue": "core.event_stream",
-    "CancelToken": "contracts.cancel",
-    "Conversation": "core.conversation",
-    "LoopConfig": "core.loop_config",
-    "RunResult": "core.run_result",
-    "AssistantMessage": "contracts.messages",
-    "CustomMessage": "contracts.messages",
-    "Message": "contracts.messages",
-    "ToolResultMessage": "contracts.messages",
-    "UserMessage": "contracts.messages",
-    "ChatStateMachine": "core.phase",
-    "Phase": "core.phase",
-    "Plugin": "plugins.api",
-    "PluginContext": "plugins.api",
-    "PluginState": "plugins.api",
-    "Model": "contracts.provider",
-    "ModelRequest": "contracts.provider",
-    "ProviderRegistry": "contracts.provider",
-    "Reply": "contracts.provider",
-    "StreamProcessor": "core.stream_processor",
-    "get_model": "providers.models",
-    "image_block": "contracts.timeline",
-    "Approval": "contracts.tooling",
-    "Tool": "contracts.tooling",
-    "ToolContext": "contracts.tooling",
-    "ToolResult": "contracts.tooling",
+_PUBLIC = {
+    "agent_cli.contracts.cancel": "CancelToken",
+    "agent_cli.contracts.errors": (
+        "Aborted AgentBusy AgentCliError ContextOverflow ConversationError LimitReached "
+        "ModelError NoCredentials NoStreamFunction NothingToContinue PluginError "
+        "ProviderNotFound ServerDelayTooLong SessionError SessionNotFound SettingsError "
+        "ToolError UsageError"
+    ),
+    "agent_cli.contracts.events": (
+        "AgentEnd AgentStart AppEvent ApprovalRequested Compacted CoreEvent ErrorShown Event "
+        "EventSink MessageEnd MessageStart MessageUpdate Notice PromptCompleted PromptOutput "
+        "PromptStarted PromptStateChanged Retry SessionOpened StateChanged ToolCall "
+        "ToolCallsAnnounced ToolExecutionEnd ToolExecutionStart ToolExecutionUpdate TurnEnd "
+        "TurnStart UsageChanged"
+    ),
+    "agent_cli.contracts.messages": (
+        "AssistantMessage CustomKind CustomMessage Incoming LlmMessage Message "
+        "ToolResultMessage UserMessage"
+    ),
+    "agent_cli.contracts.provider": (
+        "BlockEnd Model ModelRequest Provider ProviderRegistry Reply ReplyEnd ReplyStart "
+        "Retrying StreamEvent StreamFn TextDelta ThinkingDelta ThinkingLevel ToolCallDelta "
+        "ToolCallStart"
+    ),
+    "agent_cli.contracts.timeline": "Block Json Usage image_block text_block",
+    "agent_cli.contracts.tooling": (
+        "Allow Approval Ask Deny Tool ToolContext ToolResult ToolSpec Verdict check_input"
+    ),
+    "agent_cli.core.agent": "Agent",
+    "agent_cli.core.agent_state": "AgentState",
+    "agent_cli.core.conversation": "Conversation",
+    "agent_cli.core.event_stream": "AgentContext EventStream agent_loop agent_loop_continue",
+    "agent_cli.core.loop_config": "LoopConfig",
+    "agent_cli.core.phase": "ChatStateMachine Phase",
+    "agent_cli.core.run_result": "RunResult",
+    "agent_cli.core.stream_processor": "StreamProcessor",
+    "agent_cli.plugins.api": "Plugin PluginContext PluginState",
+    "agent_cli.providers.anthropic_messages": "AnthropicMessages",
+    "agent_cli.providers.connection": "Connection",
+    "agent_cli.providers.models": "get_model",
+    "agent_cli.providers.retry_policy": "RetryPolicy",
+    "agent_cli.sandbox": "Sandbox",
+    "agent_cli_tools": "Workspace builtin_tools",
 }
+_HOMES = {name: home for home, names in _PUBLIC.items() for name in names.split()}
 
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604 - the names come from the table above
 
@@ -92,4 +171,8 @@ __all__ = ["__version__", *_HOMES]  # noqa: PLE0604 - the names come from the ta
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

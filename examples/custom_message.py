@@ -3,20 +3,37 @@
 import asyncio
 from collections.abc import Sequence
 
+from pydantic import BaseModel
 from scripted import MODEL, says, scripted
 
-from agent_cli import Agent, CustomMessage, LoopConfig, Message, UserMessage
+from agent_cli import Agent, CustomKind, CustomMessage, LoopConfig, Message, UserMessage
+
+
+class Mail(BaseModel):
+    """What a mail message carries; a session keeps it as JSON."""
+
+    sender: str
+    text: str
+
+
+MAIL = CustomKind("mail", Mail)
 
 
 def convert_to_llm(messages: Sequence[Message]) -> list[Message]:
     """Tell the model about new mail; leave out every other kind it does not know."""
     converted: list[Message] = []
     for message in messages:
-        if isinstance(message, CustomMessage) and message.role == "mail":
-            converted.append(UserMessage.of(f"[New mail: {message.data}]"))
+        mail = MAIL.data_of(message)
+        if mail:
+            converted.append(UserMessage.of(f"[New mail: {mail.sender} writes: {mail.text}]"))
         elif not isinstance(message, CustomMessage):
             converted.append(message)
     return converted
+
+
+def print_roles(title: str, messages: Sequence[Message]) -> None:
+    """Print whose messages these are."""
+    print(f"{title}: {', '.join(message.role for message in messages)}")
 
 
 async def main() -> None:
@@ -26,22 +43,18 @@ async def main() -> None:
             model=MODEL,
             stream_fn=scripted(says("You have mail from Ann.")),
             convert_to_llm=convert_to_llm,
-            transform_context=lambda messages, _cancel: print_roles("context", messages),
         )
     )
-    agent.append_message(CustomMessage("mail", "Ann writes: lunch?"))
+    agent.append_message(MAIL.message(Mail(sender="Ann", text="lunch?")))
     agent.append_message(CustomMessage("weather", "rain"))
+    print_roles("before", agent.state.messages)
 
     await agent.prompt("Any news?")
 
     print_roles("history", agent.state.messages)
-    print(f"the model read: {convert_to_llm(agent.state.messages)[0].text}")
-
-
-def print_roles(title: str, messages: Sequence[Message]) -> Sequence[Message]:
-    """Print whose messages these are."""
-    print(f"{title}: {', '.join(message.role for message in messages)}")
-    return messages
+    for message in convert_to_llm(agent.state.messages)[:1]:
+        if isinstance(message, UserMessage):
+            print(f"the model read: {message.text}")
 
 
 asyncio.run(main())

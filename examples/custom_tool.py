@@ -5,12 +5,17 @@ import asyncio
 from pydantic import BaseModel, Field
 from scripted import MODEL, calls, says, scripted
 
-from agent_cli import Agent, CancelToken, LoopConfig, Tool, ToolContext, ToolResult
-from agent_cli.contracts.events import (
+from agent_cli import (
+    Agent,
+    CancelToken,
     Event,
+    LoopConfig,
+    Tool,
+    ToolContext,
     ToolExecutionEnd,
     ToolExecutionStart,
     ToolExecutionUpdate,
+    ToolResult,
 )
 
 
@@ -44,6 +49,8 @@ def show(event: Event) -> None:
             print(f"  {event.partial_result.text}")
         case ToolExecutionEnd():
             print(f"  {'failed' if event.is_error else 'done'}: {event.result.text}")
+        case _:
+            pass
 
 
 async def main() -> None:

@@ -3,8 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from agent_cli import AgentContext, LoopConfig, Model, ModelRequest, Reply, UserMessage, agent_loop
-from agent_cli.contracts.provider import ReplyEnd, ReplyStart, StreamEvent, TextDelta
+from agent_cli import (
+    AgentContext,
+    LoopConfig,
+    Model,
+    ModelRequest,
+    Reply,
+    ReplyEnd,
+    ReplyStart,
+    StreamEvent,
+    TextDelta,
+    UserMessage,
+    agent_loop,
+)
 
 
 async def echo(request: ModelRequest) -> AsyncIterator[StreamEvent]:

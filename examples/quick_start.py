@@ -4,9 +4,7 @@ import asyncio
 
 from scripted import MODEL, says, scripted
 
-from agent_cli import Agent, LoopConfig
-from agent_cli.contracts.events import Event, MessageUpdate
-from agent_cli.contracts.provider import TextDelta
+from agent_cli import Agent, Event, LoopConfig, MessageUpdate, TextDelta
 
 
 def print_text(event: Event) -> None:

@@ -6,9 +6,7 @@ out and give `registry=` a provider instead, and the same programs talk to a rea
 
 from collections.abc import AsyncIterator, Callable
 
-from agent_cli import Model, ModelRequest, Reply
-from agent_cli.contracts.provider import ReplyEnd, ReplyStart, StreamEvent, TextDelta
-from agent_cli.contracts.timeline import Json
+from agent_cli import Json, Model, ModelRequest, Reply, ReplyEnd, ReplyStart, StreamEvent, TextDelta
 
 MODEL = Model("scripted-model")
 

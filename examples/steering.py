@@ -4,8 +4,17 @@ import asyncio
 
 from scripted import MODEL, calls, says, scripted
 
-from agent_cli import Agent, CancelToken, LoopConfig, Tool, ToolContext, UserMessage
-from agent_cli.contracts.events import Event, MessageEnd
+from agent_cli import (
+    Agent,
+    CancelToken,
+    CustomMessage,
+    Event,
+    LoopConfig,
+    MessageEnd,
+    Tool,
+    ToolContext,
+    UserMessage,
+)
 
 
 async def paint(
@@ -43,7 +52,9 @@ async def main() -> None:
             agent.steer(UserMessage.of("Stop after red!"))
             agent.follow_up(UserMessage.of("And clean up."))
         if isinstance(event, MessageEnd):
-            print(f"{event.message.role}: {getattr(event.message, 'text', '')}")
+            if isinstance(event.message, CustomMessage):
+                return
+            print(f"{event.message.role}: {event.message.text}")
 
     agent.subscribe(listen)
     await agent.prompt("Paint the shed red, then blue")

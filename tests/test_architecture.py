@@ -412,6 +412,22 @@ def test_every_exported_name_can_be_imported_and_says_what_it_is() -> None:
     assert [name for name, value in exported.items() if not _is_documented(name, value)] == []
 
 
+def test_what_type_checkers_see_is_what_is_exported() -> None:
+    """S3-26: the names stand twice, once for them and once for the interpreter."""
+    package = importlib.import_module("agent_cli")
+    tree = ast.parse((ROOT / "agent_cli" / "__init__.py").read_text())
+    checking = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {
+        name.asname
+        for node in checking.body
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+    }
+
+    assert {*seen, "__version__"} == set(package.__all__)
+    assert set(package.__all__) <= set(dir(package))
+
+
 def _is_documented(name: str, value: object) -> bool:
     """Whether a class or function has words of its own; a dataclass's default are its fields."""
     if not inspect.isclass(value) and not inspect.isroutine(value):

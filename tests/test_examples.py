@@ -1,10 +1,13 @@
 """The examples run as they stand, offline, and say what they are meant to say."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import agent_cli
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SAYS = {
@@ -27,7 +30,7 @@ SAYS = {
         "assistant: Cleaned up.",
     ],
     "custom_message": [
-        "context: mail, weather, user",
+        "before: mail, weather",
         "history: mail, weather, user, assistant",
         "the model read: [New mail: Ann writes: lunch?]",
     ],
@@ -38,12 +41,38 @@ SAYS = {
         "You said: Hello again\n",
         "4 messages",
     ],
+    "streaming_tool": [
+        "download begins",
+        "  a.bin: 1 of 2",
+        "  done: b.bin is complete",
+        "Both are here.",
+        "ended: end_turn",
+    ],
+    "review_bot": ["a.py: Fine.", "b.py: aborted", "c.py: An unused import."],
+    "approval_screen": [
+        "write {'path': 'notes.txt', 'content': 'milk\\n'}? (it changes a file) yes",
+        "write {'path': 'other.txt', 'content': 'no\\n'}? (it changes a file) no",
+        "Your notes are written.",
+        "notes.txt\n",
+    ],
 }
 
 
 def test_every_example_is_run() -> None:
-    """`scripted` is what they share."""
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*SAYS, "scripted"}
+    """`scripted` is what they share; `real_model` needs a key."""
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*SAYS, "scripted", "real_model"}
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_examples_use_public_names_only(path: Path) -> None:
+    """S3-26: what they need of the package, its root exports."""
+    imports = [
+        node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)
+    ]
+    ours = [node for node in imports if (node.module or "").startswith("agent_cli")]
+
+    assert {node.module for node in ours} <= {"agent_cli"}
+    assert {name.name for node in ours for name in node.names} <= set(agent_cli.__all__)
 
 
 @pytest.mark.parametrize("name", SAYS)

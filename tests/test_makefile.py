@@ -75,7 +75,7 @@ def test_set_up_happens_once_and_again_when_a_pin_changes(
     python = script(
         clone / ".venv/bin/python", 'case "$*" in *install*) echo "$*" >> installs;; esac'
     )
-    for tool in ("agent-cli", "ruff", "mypy", "lint-imports"):
+    for tool in ("agent-cli", "ruff", "mypy", "pyright", "lint-imports"):
         script(python.with_name(tool), "exit 0")
     installs = clone / "installs"
 
@@ -95,7 +95,7 @@ def test_set_up_happens_once_and_again_when_a_pin_changes(
 def test_the_test_command_runs_every_check_and_stops_at_the_first_that_fails(clone: Path) -> None:
     """A red check must not scroll away above a green one."""
     script(clone / ".venv/bin/python", "exit 0")
-    for tool in ("ruff", "mypy"):
+    for tool in ("ruff", "mypy", "pyright"):
         script(clone / f".venv/bin/{tool}", "exit 0")
     lint = script(clone / ".venv/bin/lint-imports", "exit 0")
 
@@ -104,8 +104,15 @@ def test_the_test_command_runs_every_check_and_stops_at_the_first_that_fails(clo
     red = make(clone, "test")
 
     steps = [line for line in green.stdout.splitlines() if line.startswith("==> ")]
-    checks = ["ruff format --check", "ruff check", "mypy --strict", "lint-imports", "pytest"]
-    assert steps[-5:] == [f"==> {check}" for check in checks]
+    checks = [
+        "ruff format --check",
+        "ruff check",
+        "mypy --strict",
+        "pyright (examples)",
+        "lint-imports",
+        "pytest",
+    ]
+    assert steps[-6:] == [f"==> {check}" for check in checks]
     assert red.returncode != 0
     assert "==> pytest" not in red.stdout
 

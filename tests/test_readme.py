@@ -35,6 +35,14 @@ def test_the_transcript_of_the_demo_is_what_the_demo_prints() -> None:
         assert comparable(terminal.text) == comparable(shown)
 
 
+def test_the_program_of_the_library_chapter_is_an_example() -> None:
+    """So that both type checkers read it."""
+    example = (Path(__file__).parents[1] / "examples" / "real_model.py").read_text()
+
+    shown = README.partition("```python\n")[2].partition("```")[0]
+    assert example.partition('"""\n\n')[2] == shown
+
+
 def test_every_command_of_the_prompt_is_named() -> None:
     """And none that does not exist."""
     table = README.partition("| at the prompt | |")[2].partition("\n\n")[0]

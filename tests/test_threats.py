@@ -81,7 +81,7 @@ async def test_no_tool_but_the_shell_opens_an_address(
         await Tools(workspace)(name, path=address, **given)
 
     assert opened == []
-    assert {tool.name for tool in builtin_tools(workspace)} == {*calls, "bash"}
+    assert {tool.name for tool in builtin_tools(workspace, None)} == {*calls, "bash"}
 
 
 @pytest.mark.parametrize("status", [302, 307, 308])

@@ -204,6 +204,7 @@ def tools(
     return builtin_tools(
         shared or workspace(startup),
         sandbox,
+        permissions="allow",  # who is asked, the permission rules decide
         result_chars_max=startup.loaded.settings.history.max_tool_result_chars,
     )
 

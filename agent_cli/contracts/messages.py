@@ -3,7 +3,9 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar
+
+from pydantic import BaseModel
 
 from agent_cli.contracts.frozen import Frozen
 from agent_cli.contracts.timeline import NO_USAGE, Block, Json, Usage, text_block, text_of
@@ -13,6 +15,8 @@ LIMIT = "limit"
 
 INCOMPLETE = frozenset({"aborted", "error", "refusal", "context_window"})
 """Stop reasons of replies that are shown and recorded but are not part of the history."""
+
+DataT = TypeVar("DataT", bound=BaseModel)
 
 _CUT_OFF = frozenset({"max_tokens", "model_context_window_exceeded"})
 
@@ -109,6 +113,31 @@ class CustomMessage:
     role: str
     data: Json = None
     timestamp: int = field(default_factory=now_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class CustomKind(Generic[DataT]):
+    """A kind of custom messages whose data is a pydantic model.
+
+    They are kept as JSON, so `data_of` works on what another run of the program wrote, too.
+    """
+
+    role: str
+    model: type[DataT]
+
+    def message(self, data: DataT) -> CustomMessage:
+        """Return a message of this kind."""
+        return CustomMessage(self.role, data.model_dump(mode="json"))
+
+    def data_of(self, message: "Message") -> DataT | None:
+        """Return the data of *message*; None if it is of another kind.
+
+        Raises:
+            pydantic.ValidationError: It is of this kind, and its data does not fit.
+        """
+        if not isinstance(message, CustomMessage) or message.role != self.role:
+            return None
+        return self.model.model_validate(message.data)
 
 
 Incoming: TypeAlias = UserMessage | CustomMessage

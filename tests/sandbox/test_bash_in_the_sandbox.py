@@ -324,7 +324,7 @@ async def test_no_descriptor_is_left(bash: Bash) -> None:
 
 
 def test_the_tools_take_the_sandbox(place: World) -> None:
-    tools = builtin_tools(Workspace(place.root), place.sandbox)
+    tools = builtin_tools(Workspace(place.root), place.sandbox, permissions="allow")
 
     assert [tool.name for tool in tools if tool.require_approval] == ["bash"]
 

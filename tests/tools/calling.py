@@ -27,7 +27,8 @@ class Tools:
         return self.workspace.root
 
     def named(self, name: str) -> Tool:
-        return next(tool for tool in builtin_tools(self.workspace) if tool.name == name)
+        tools = builtin_tools(self.workspace, None, permissions="allow")
+        return next(tool for tool in tools if tool.name == name)
 
     async def __call__(self, name: str, **given: Json) -> ToolResult:
         tool = self.named(name)

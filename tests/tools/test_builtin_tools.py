@@ -1,10 +1,16 @@
 """What the model is told about the six tools, and what the run knows of them."""
 
 import json
+from pathlib import Path
 
+import pytest
+
+from agent_cli.contracts.events import ApprovalRequested
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import check_input
-from agent_cli_tools import builtin_tools
+from agent_cli.sandbox import Report
+from agent_cli_tools import Workspace, builtin_tools
+from tests.fakes import calls, says, scripted_agent, texts, tool_use
 from tests.tools.calling import Tools
 
 PARAMETERS = {
@@ -20,7 +26,7 @@ PARAMETERS = {
 async def test_names_and_parameters_are_the_documented_ones(tools: Tools) -> None:
     """Users' rules and recorded sessions refer to them."""
     found = {}
-    for tool in builtin_tools(tools.workspace):
+    for tool in builtin_tools(tools.workspace, None, permissions="allow"):
         properties = tool.spec.input_schema["properties"]
         assert isinstance(properties, dict)
         found[tool.name] = list(properties)
@@ -32,7 +38,7 @@ async def test_the_definitions_stay_below_800_tokens(tools: Tools) -> None:
     """They are part of every request; bytes / 4, as the budget is written."""
     size = sum(
         len(json.dumps([tool.spec.name, tool.spec.description, tool.spec.input_schema]).encode())
-        for tool in builtin_tools(tools.workspace)
+        for tool in builtin_tools(tools.workspace, None, permissions="allow")
     )
 
     assert size / 4 < 800
@@ -40,7 +46,11 @@ async def test_the_definitions_stay_below_800_tokens(tools: Tools) -> None:
 
 async def test_only_edit_write_and_bash_change_anything(tools: Tools) -> None:
     """Plan mode offers the others."""
-    changing = {tool.name for tool in builtin_tools(tools.workspace) if tool.changes}
+    changing = {
+        tool.name
+        for tool in builtin_tools(tools.workspace, None, permissions="allow")
+        if tool.changes
+    }
 
     assert changing == {"edit", "write", "bash"}
 
@@ -76,7 +86,7 @@ async def test_every_tool_has_a_summary_for_the_screen(tools: Tools) -> None:
 
     found = {
         tool.name: tool.summary(check_input(tool, inputs[tool.name]))
-        for tool in builtin_tools(tools.workspace)
+        for tool in builtin_tools(tools.workspace, None, permissions="allow")
     }
 
     assert found == {
@@ -106,7 +116,7 @@ async def test_a_call_names_the_files_that_it_reads_and_writes(tools: Tools) -> 
         "glob": {"pattern": "x", "path": "src"},
     }
     touched = {}
-    for tool in builtin_tools(tools.workspace):
+    for tool in builtin_tools(tools.workspace, None, permissions="allow"):
         params = check_input(tool, given[tool.name])
         touched[tool.name] = [*tool.reads(params)], [*tool.writes(params)]
 
@@ -118,3 +128,43 @@ async def test_a_call_names_the_files_that_it_reads_and_writes(tools: Tools) -> 
         "grep": ([root], []),
         "glob": ([f"{root}/src"], []),
     }
+
+
+async def test_a_librarys_call_that_changes_something_waits_for_a_yes(tmp_path: Path) -> None:
+    """Safe as it comes: reading runs, the rest pauses the run."""
+    with Workspace(tmp_path) as workspace:
+        agent, _, events = scripted_agent(
+            calls(
+                tool_use("glob", {"pattern": "*"}, "t1"),
+                tool_use("write", {"path": "a", "content": "x"}, "t2"),
+                tool_use("bash", {"command": "touch b"}, "t3"),
+            ),
+            tools=list(builtin_tools(workspace)),
+        )
+
+        result = await agent.prompt("go")
+        assert result.stop_reason == "waiting_for_approval"
+        result = await agent.reject("t2")
+
+    asked = {e.call.name: e.call.reason for e in events if isinstance(e, ApprovalRequested)}
+    assert result.stop_reason == "waiting_for_approval"
+    assert asked == {"write": "it changes a file", "bash": "it runs a command"}
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_librarys_command_runs_in_a_sandbox_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody runs bash with all rights by accident."""
+    monkeypatch.setattr("agent_cli.sandbox.sandbox.Sandbox.probe", lambda _self: Report("none"))
+    with Workspace(tmp_path) as workspace:
+        agent, _, _ = scripted_agent(
+            calls(tool_use("bash", {"command": "touch b"})),
+            says("ok"),
+            tools=list(builtin_tools(workspace, permissions="allow")),
+        )
+
+        result = await agent.prompt("go")
+
+    assert "sandbox" in texts(result.messages)["t1"]
+    assert list(tmp_path.iterdir()) == []

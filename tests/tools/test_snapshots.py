@@ -503,7 +503,7 @@ def test_tools_without_a_keeper_work_as_before(tmp_path: Path) -> None:
     workspace.write(tmp_path / "a", b"x", before=None, claim=Claim())
 
     assert (tmp_path / "a").read_bytes() == b"x"
-    assert len(builtin_tools(workspace)) == 6
+    assert len(builtin_tools(workspace, None)) == 6
 
 
 async def test_commands_that_ran_are_told_where_nothing_can_be_taken_back(

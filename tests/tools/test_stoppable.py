@@ -57,7 +57,7 @@ async def test_a_stopped_call_never_writes(
     agent, _, _ = scripted_agent(
         calls(tool_use(name, given)),
         says("ok"),
-        tools=list(builtin_tools(Workspace(tmp_path, keeper=slow))),
+        tools=list(builtin_tools(Workspace(tmp_path, keeper=slow), None, permissions="allow")),
         options=options,
     )
 
@@ -101,7 +101,7 @@ async def test_a_write_that_cannot_be_stopped_any_more_is_told(
     agent, _, _ = scripted_agent(
         calls(tool_use("edit", EDIT)),
         says("ok"),
-        tools=list(builtin_tools(Workspace(tmp_path))),
+        tools=list(builtin_tools(Workspace(tmp_path), None, permissions="allow")),
         options=options,
     )
 

@@ -1,12 +1,18 @@
 """The tools the agent works with; one module each, written out, not discovered."""
 
-from agent_cli.contracts.tooling import Tool
-from agent_cli.sandbox import Sandbox
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from agent_cli.contracts.tooling import Approval, Tool
+from agent_cli.sandbox import Policy, Sandbox
+from agent_cli.system import paths
 from agent_cli_tools.bash import bash_tool
 from agent_cli_tools.edit import edit_tool
 from agent_cli_tools.glob import glob_tool
 from agent_cli_tools.grep import grep_tool
 from agent_cli_tools.read import read_tool
+from agent_cli_tools.secret_files import is_secret
 from agent_cli_tools.workspace import Workspace
 from agent_cli_tools.write import write_tool
 
@@ -14,21 +20,64 @@ __all__ = ["Workspace", "builtin_tools"]
 
 
 def builtin_tools(
-    workspace: Workspace, sandbox: Sandbox | None = None, *, result_chars_max: int = 0
+    workspace: Workspace,
+    sandbox: Sandbox | Literal["required"] | None = "required",
+    *,
+    permissions: Literal["ask", "allow"] = "ask",
+    result_chars_max: int = 0,
 ) -> tuple[Tool, ...]:
-    """Return the six built-in tools.
+    """Return the six built-in tools: read, edit, write, bash, grep and glob.
+
+    As they come, they are safe: a call that changes something waits for `Agent.approve`, and a
+    command runs in a sandbox that keeps it in the workspace, without the network, or not at all.
 
     Args:
-        workspace: What all of them work in.
-        sandbox: What holds the commands; None holds none.
+        workspace: What all of them work in; its `close` ends what they left running.
+        sandbox: What holds the commands. "required" takes the best one that works on this machine
+            and refuses commands where none does; None holds none: commands have all rights of this
+            program.
+        permissions: "ask" pauses the run before every call of edit, write and bash; "allow" leaves
+            it to `LoopConfig.authorize_tool`, and without one, calls run. A command that the model
+            wants to run outside the sandbox asks either way.
         result_chars_max: What a result may hold, for tools that choose what to leave out; 0 for
             no limit.
     """
-    return (
+    held = _sandbox(workspace) if sandbox == "required" else sandbox
+    tools = (
         read_tool(workspace),
         edit_tool(workspace),
         write_tool(workspace),
-        bash_tool(workspace, sandbox, result_chars_max=result_chars_max),
+        bash_tool(workspace, held, result_chars_max=result_chars_max),
         grep_tool(workspace),
         glob_tool(workspace),
     )
+    return tuple(map(_asking, tools)) if permissions == "ask" else tools
+
+
+def _sandbox(workspace: Workspace) -> Sandbox:
+    """Return a sandbox without which no command runs; it is closed with the workspace."""
+    policy = Policy(
+        [Path(directory) for directory in workspace.dirs],
+        home=Path.home(),
+        own=(paths.config_dir(), paths.state_dir()),
+        is_secret=is_secret,
+    )
+    sandbox = Sandbox(policy, mode="required", state_dir=paths.state_dir())
+    workspace.on_close(sandbox.close)
+    return sandbox
+
+
+def _asking(tool: Tool) -> Tool:
+    """Return *tool* with an approval required for every call, if it changes anything."""
+    if not tool.changes:
+        return tool
+    own = tool.require_approval
+
+    def require(params: object) -> Approval:
+        required = own(params) if callable(own) else own
+        if isinstance(required, Approval) and required.required:
+            return required
+        does = "runs a command" if tool.name == "bash" else "changes a file"
+        return Approval(required=True, reason=f"it {does}")
+
+    return replace(tool, require_approval=require)

@@ -6,11 +6,11 @@ The one thing the tools share. It knows paths, not contents: nothing here decode
 import contextlib
 import os
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from difflib import get_close_matches
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, Self
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.sandbox.own_folder import OwnFolder
@@ -85,6 +85,7 @@ class Workspace:
         self.seen = SeenFiles()
         self._running: list[LeftRunning] = []
         self.launcher = Launcher()
+        self._on_close: list[Callable[[], None]] = []
 
     def resolve(self, given: str, *, to_write: bool = False) -> Path:
         """Return the real path that *given*, as the model wrote it, stands for.
@@ -226,11 +227,23 @@ class Workspace:
         """Return what is held, ended or not."""
         return tuple(self._running)
 
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Call *callback* when the workspace closes, after what was left running has ended."""
+        self._on_close.append(callback)
+
     def close(self) -> None:
         """End everything that calls left running; to be called in the event loop they ran in."""
         while self._running:
             self._running.pop().close()
         self.launcher.close()
+        while self._on_close:
+            self._on_close.pop()()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
 
     def _touched_by(self, given: str, *, to_write: bool) -> tuple[str, ...]:
         try:
