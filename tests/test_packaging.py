@@ -82,6 +82,13 @@ def test_the_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
     assert {"agent_cli/py.typed", "agent_cli_tools/py.typed"} <= expected
 
 
+def test_the_installed_program_prints_the_example_of_the_settings(installed: Path) -> None:
+    """Without a clone at hand."""
+    shown = run(installed, "config", "example")
+
+    assert shown.stdout == (ROOT / "appsettings.example.toml").read_text(encoding="utf-8")
+
+
 def test_every_import_is_a_declared_dependency() -> None:
     """S3-26: a package that is there only because another needs it can be gone tomorrow."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -133,6 +133,7 @@ _COMMANDS = {
     "version": _Command(""),
     "demo": _Command(""),
     "doctor": _Command(""),
+    "config example": _Command(""),
     "config show": _Command("[--origin] [--json]", switches=("origin", "json")),
     "trust": _Command("[DIR] [--revoke]", most=1, switches=("revoke",)),
     "sessions list": _Command("[--json]", switches=("json",)),

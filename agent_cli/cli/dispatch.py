@@ -142,6 +142,15 @@ def _config_show(arguments: Arguments) -> int:
     return 0
 
 
+def _config_example(_arguments: Arguments) -> int:
+    from agent_cli.settings.example import example_text  # noqa: PLC0415
+    from agent_cli.terminal.views.console import show  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.syntax import Source  # noqa: PLC0415
+
+    show(Source(example_text(), "toml"), sys.stdout)
+    return 0
+
+
 def _trust(arguments: Arguments) -> int:
     from agent_cli.trust.store import TrustStore, shown_name, what_would_act  # noqa: PLC0415
 
@@ -228,6 +237,7 @@ COMMANDS: dict[str, Callable[[Arguments], int]] = {
     "demo": _demo,
     "doctor": _doctor,
     "config show": _config_show,
+    "config example": _config_example,
     "trust": _trust,
     "sessions list": _sessions,
     "sessions show": _sessions,

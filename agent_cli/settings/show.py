@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Mapping
 
 from agent_cli.settings.environment import OPTIONAL_SECRETS, Environment
+from agent_cli.settings.example import descriptions
 from agent_cli.settings.load import Loaded
 from agent_cli.settings.schema import all_rules, rules_of, value_of
 from agent_cli.system.redaction import MASK, Redactor
@@ -17,13 +18,18 @@ _SECRETS = (
 
 
 def show_settings(loaded: Loaded, environment: Environment, *, with_origin: bool) -> str:
-    """Return one line for each setting, then one comment for each secret: set or not set."""
+    """Return one line for each setting, then one comment for each secret: set or not set.
+
+    Behind a value stands where it comes from, or without *with_origin* what it may be.
+    """
     redactor = Redactor.of(environment)
     lines = []
+    described = {} if with_origin else descriptions()
     for key in all_rules():
         value = _toml(value_of(loaded.settings, key), redactor)
         line = f"# {key} is not set" if value is None else f"{key} = {value}"
-        lines.append(f"{line}  # {_origin(key, loaded.origins)}" if with_origin else line)
+        comment = _origin(key, loaded.origins) if with_origin else described.get(key)
+        lines.append(f"{line}  # {comment}" if comment else line)
     for name in _SECRETS:
         state = f"set, {environment.origin(name)}" if environment.get(name) else "not set"
         lines.append(f"# {name}: {state}")
@@ -35,12 +41,14 @@ def show_settings(loaded: Loaded, environment: Environment, *, with_origin: bool
 
 
 def settings_as_json(loaded: Loaded, environment: Environment) -> str:
-    """Return a JSON object: `{"model": {"value": ..., "origin": "FILE:LINE"}, ...}`."""
+    """Return a JSON object: `{"model": {"value", "origin": "FILE:LINE", "description"}, ...}`."""
+    described = descriptions()
     redactor = Redactor.of(environment)
     shown = {
         key: {
             "value": _plain(value_of(loaded.settings, key), redactor),
             "origin": _origin(key, loaded.origins),
+            "description": described.get(key, ""),
         }
         for key in all_rules()
     }

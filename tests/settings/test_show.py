@@ -1,12 +1,14 @@
 """`config show`: valid TOML, masked, and `appsettings.example.toml` against the schema."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
 
 from agent_cli.settings import Environment, Settings, load_settings
+from agent_cli.settings.example import descriptions
 from agent_cli.settings.schema import all_rules, value_of
-from agent_cli.settings.show import show_settings
+from agent_cli.settings.show import settings_as_json, show_settings
 from agent_cli.system import paths
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +40,21 @@ def test_what_is_shown_is_valid_toml_that_says_the_same() -> None:
 
     again = load_settings(environment, workspace=HERE, trusted=False)
     assert (again.settings, again.notices) == (Settings(), ())
+
+
+def test_what_a_setting_may_be_stands_behind_its_value() -> None:
+    """A reader needs no second document."""
+    loaded = load_settings(Environment({}), workspace=HERE, trusted=False)
+
+    lines = show_settings(loaded, Environment({}), with_origin=False).splitlines()
+    described = json.loads(settings_as_json(loaded, Environment({})))
+
+    assert "retry.max = 5  # retries of one call; a whole number from 0 to 20" in lines
+    assert described["retry.max"]["description"].startswith("retries of one call")
+    assert [key for key in all_rules() if not descriptions().get(key)] == [
+        "models",
+        "logging.sinks",
+    ]
 
 
 def test_no_secret_is_shown() -> None:
