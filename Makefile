@@ -23,13 +23,14 @@ INSTALL := $(BIN)/python -m pip install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test format soak bench pictures docs constraints clean
+.PHONY: help demo test format soak mutants bench pictures docs constraints clean
 
 help:
 	@echo 'make demo         set up, then play a scripted session, offline and without a key'
 	@echo 'make test         set up, then run every check: format, lint, types, layers, tests'
 	@echo 'make format       format and fix what ruff can fix'
 	@echo 'make soak         the slow tests; SEED=n repeats a run'
+	@echo 'make mutants      change the source in small ways and count what the tests notice; SEED=n'
 	@echo 'make bench        the benchmarks'
 	@echo 'make pictures     draw the pictures in docs/images anew, from a real session'
 	@echo 'make docs         build the documentation as a site in build/site'
@@ -63,6 +64,12 @@ soak: .venv/installed-test
 	@echo '==> pytest -m slow (SEED=$(SEED))'
 	@$(BIN)/python -m pytest -m slow --hypothesis-seed=$(SEED) -ra --durations=10
 
+# Not among the test tools: it is for the people who write tests, and brings a dozen packages.
+mutants: .venv/installed-test
+	@$(INSTALL) 'mutmut>=3.8,<3.9'
+	@echo '==> tests.mutants (SEED=$(SEED))'
+	@$(BIN)/python -m tests.mutants --seed $(SEED) --workers $(WORKERS)
+
 bench: .venv/installed-test
 	@for benchmark in benchmarks/[!_]*.py; do \
 	    echo "==> $$benchmark"; \
@@ -91,7 +98,7 @@ constraints: .venv/bin/python
 
 clean:
 	@echo '==> removing .venv and generated files'
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist mutants
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stamps: newer than what was installed from, so that a second run installs nothing.

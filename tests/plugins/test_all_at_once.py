@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from pydantic import BaseModel
 
+from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.events import PromptOutput
 from agent_cli.contracts.timeline import FileOutput, Pending, WidgetOutput
 from agent_cli.contracts.tooling import Approval, ToolContext
@@ -113,8 +114,13 @@ async def test_side_outputs_stand_right_behind_their_own_call_under_parallelism(
 
 async def test_a_tool_without_a_run_may_emit_to_nobody() -> None:
     """S2-38: where no surface takes them, side outputs cost a tool nothing."""
-    context = ToolContext()
 
-    context.display_widget("table", None, "text")
-    context.add_file_output("a", "text/plain", "a file")
-    context("half way")
+    async def emit(context: ToolContext) -> str:
+        context.display_widget("table", None, "text")
+        context.add_file_output("a", "text/plain", "a file")
+        context("half way")
+        return "emitted"
+
+    alone = await tool("emit", does(emit)).execute("t1", None, CancelToken(), ToolContext())
+
+    assert alone == "emitted"

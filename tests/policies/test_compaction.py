@@ -1,6 +1,7 @@
 """When older messages are summarized, what stays, and what happens when there is no summary."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -244,9 +245,14 @@ async def test_an_overflow_of_the_protected_end_protects_less_of_it() -> None:
     assert problems(sent(conversation)) == []
 
 
-@pytest.mark.parametrize("strategy", [FixedStrategy(failures=1), FixedStrategy(text=""), None])
-async def test_without_a_summary_whole_rounds_are_trimmed(strategy: FixedStrategy | None) -> None:
+@pytest.mark.parametrize(
+    "make", [partial(FixedStrategy, failures=1), partial(FixedStrategy, text=""), lambda: None]
+)
+async def test_without_a_summary_whole_rounds_are_trimmed(
+    make: Callable[[], FixedStrategy | None],
+) -> None:
     """S1c-6: a warning, and the turn goes on; the first message and the end stay."""
+    strategy = make()
     conversation = conversation_with(CHAT)
     before = conversation.context()
     listener = Listener()
