@@ -11,7 +11,7 @@ from agent_cli.contracts.events import AgentStart, Event, EventSink, Notice
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.turn import Turn
-from agent_cli.mcp_client import McpServers, Phase, ServerConfig, ServerState
+from agent_cli.mcp_client import McpServers, Phase, ServerConfig, ServerProblem, ServerState
 from agent_cli.mcp_client.deferral import Deferral
 from agent_cli.repl.mcp.questions import ServerDialogs
 from agent_cli.terminal.narration import one_line
@@ -76,13 +76,17 @@ class Servers:
 
     def start(self) -> None:
         """Start what is configured, in the background, and tell what cannot be started."""
+        problems: list[ServerProblem] = []
         for server in configured_servers(self._startup):
             if isinstance(server, ServerConfig):
                 self._configs.append(server)
             else:
+                problems.append(server)
                 self._warn(server.reason)
         self._started_at = asyncio.get_running_loop().time()
         self.all.start(self._configs)
+        for problem in problems:
+            self.all.note_problem(problem)
 
     def answer(self, dialogs: ServerDialogs) -> None:
         """Put what servers ask to *dialogs* from now on, and show what holds already."""
@@ -149,7 +153,7 @@ class Servers:
         """Return a word for the status line: how many are up."""
         states = self.all.states()
         ready = sum(state.phase is Phase.READY for state in states)
-        wanted = sum(state.phase is not Phase.DISABLED for state in states)
+        wanted = sum(state.phase not in (Phase.DISABLED, Phase.MISCONFIGURED) for state in states)
         return [f"MCP {ready}/{wanted}"] if wanted else []
 
     def _changed(self, state: ServerState) -> None:

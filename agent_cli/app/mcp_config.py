@@ -8,8 +8,10 @@ from pathlib import Path
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.mcp_client import ServerConfig, ServerProblem, read_config_file, server_config
+from agent_cli.mcp_client.switches import Switches
 from agent_cli.mcp_client.user_servers import user_file
 from agent_cli.settings.environment import Environment
+from agent_cli.system import paths
 from agent_cli.system.programs import search_path
 from agent_cli.trust.store import acting_files
 
@@ -20,11 +22,25 @@ def configured_servers(startup: StartupContext) -> Iterator[ServerConfig | Serve
     Raises:
         SettingsError: A file of servers cannot be read.
     """
+    switched = switches().of(startup.workspace)
     for server in _found(startup):
+        if isinstance(server, ServerConfig) and server.name in switched:
+            server = _switched(server, on=switched[server.name])
         if isinstance(server, ServerConfig) and server.transport == "stdio":
             yield replace(server, cwd=str(startup.workspace / Path(server.cwd).expanduser()))
         else:
             yield server
+
+
+def _switched(server: ServerConfig, *, on: bool) -> ServerConfig | ServerProblem:
+    if on and server.problem:
+        return ServerProblem(server.name, server.problem)
+    return replace(server, enabled=on)
+
+
+def switches() -> Switches:
+    """Return what the user switched on and off."""
+    return Switches(paths.state_dir() / "mcp" / "switches.json")
 
 
 def inherited_environment(startup: StartupContext) -> Mapping[str, str]:
@@ -60,8 +76,16 @@ def _found(startup: StartupContext) -> Iterator[ServerConfig | ServerProblem]:
         environment = _variables(startup, Path(origin))
         yield server_config(server.name, entry, environment, source="settings", **limits)
     # The first of a name counts: what is nearer to the work stands before the user's own file.
+    named = set(_named(startup))
     for path in (*_files(startup), user_file()):
-        found = read_config_file(path, _variables(startup, path), **limits)
+        try:
+            found = read_config_file(path, _variables(startup, path), **limits)
+        except SettingsError as error:
+            if path in named:
+                raise
+            # The other servers, and the program, are none the worse for it.
+            yield ServerProblem(path.name, str(error))
+            continue
         if path in acting_files(startup.workspace) and not startup.is_unchanged():
             yield ServerProblem(path.name, f"{path} changed after it was trusted; it is left out")
             continue
@@ -80,17 +104,20 @@ def _files(startup: StartupContext) -> Iterator[Path]:
 
     Trust is given to the content of certain files; settings may name others.
     """
-    named = {
-        path
-        for option in startup.arguments.overrides
-        if option.key == "mcp.config" and isinstance(option.value, tuple)
-        for path in option.value
-    }
+    named = set(_named(startup))
     trusted = acting_files(startup.workspace) if startup.trusted else ()
     for given in startup.loaded.settings.mcp.config:
         path = startup.workspace / Path(given).expanduser()
-        if given in named and not path.exists():
+        if path in named and not path.exists():
             raise SettingsError(f"--mcp-config: {path} does not exist")
         inside = path.resolve().is_relative_to(startup.workspace.resolve())
-        if path in trusted or given in named or not inside:
+        if path in trusted or path in named or not inside:
             yield path
+
+
+def _named(startup: StartupContext) -> Iterator[Path]:
+    """Yield the files that --mcp-config names."""
+    for option in startup.arguments.overrides:
+        if option.key == "mcp.config" and isinstance(option.value, tuple):
+            for given in option.value:
+                yield startup.workspace / Path(str(given)).expanduser()

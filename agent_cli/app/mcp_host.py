@@ -6,6 +6,7 @@ Knows both sides and neither's inside: a front end shows plain forms, a server g
 from collections.abc import Callable
 from pathlib import Path
 
+from agent_cli.app.mcp_config import switches
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import ToolError
@@ -75,7 +76,11 @@ class ServerHost:
             sample=None if one_shot else sample,
             roots=lambda: directories,
             files_dir=self._files_dir,
+            remember_switch=self._remember_switch,
         )
+
+    def _remember_switch(self, server: str, on: bool) -> None:
+        switches().switch(self._startup.workspace, server, on=on)
 
     async def _elicit(self, question: Elicitation) -> Answer:
         if self.dialogs is None:

@@ -55,6 +55,7 @@ class ServerConfig:
         disabled_tools: Patterns of the tools to leave out; they win.
         always_load: Its tools are never deferred behind a search.
         source: The file it came from, for messages.
+        problem: Why a server that is off could not be started, "" when it could.
     """
 
     name: str
@@ -74,6 +75,7 @@ class ServerConfig:
     disabled_tools: tuple[str, ...] = ()
     always_load: bool = False
     source: str = ""
+    problem: str = ""
 
     @property
     def negotiation(self) -> Protocol:

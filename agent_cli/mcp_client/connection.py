@@ -68,6 +68,7 @@ class ServerConnection:
         self._state = ServerState(config.name, Phase.CONNECTING)
         self._notes: list[str] = []
         self._stderr: tuple[str, ...] = ()
+        self._last_end = ""
         self._needs_sign_in = False
         self._is_forgotten = False
         self._stopping = asyncio.Event()
@@ -182,7 +183,8 @@ class ServerConnection:
             if ready_at is not None and loop.time() - ready_at >= self._policy.stable_s:
                 self._restarts = 0
             self._stderr = stderr.last_lines()
-            return self._sentence(why, ready_at), ready_at is not None
+            self._last_end = self._sentence(why, ready_at)
+            return self._last_end, ready_at is not None
 
     async def _connect(
         self, stack: AsyncExitStack, link: Link
@@ -250,7 +252,8 @@ class ServerConnection:
             tokens=self.offering.wrapped.tokens,
             needs_sign_in=self._needs_sign_in,
             changed=tuple(self.offering.changed),
-            stderr=self._stderr if reason else (),
+            stderr=self._stderr,
+            last_end=self._last_end,
         )
         if phase in (Phase.FAILED, Phase.CLOSED):
             self.settled.set()

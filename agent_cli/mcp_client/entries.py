@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.mcp_client.commented_json import load_commented
 from agent_cli.mcp_client.config import (
     ConfigFile,
     Grant,
@@ -39,6 +40,28 @@ def _transport_alias(given: object) -> object:
 def _words(given: object) -> object:
     """Accept a list as one text, as OAuth itself writes scopes."""
     return given.split() if isinstance(given, str) else given
+
+
+def _text(given: object) -> object:
+    """Accept a number or a truth value where a text is meant, as people write ports and flags."""
+    if isinstance(given, bool):
+        return "true" if given else "false"
+    return str(given) if isinstance(given, int | float) else given
+
+
+def _texts(given: object) -> object:
+    """Accept null for nothing, and values that are no texts but mean one."""
+    if given is None:
+        return {}
+    if isinstance(given, dict):
+        return {name: _text(value) for name, value in given.items() if value is not None}
+    return given
+
+
+def _listed(given: object) -> object:
+    if given is None:
+        return ()
+    return [_text(each) for each in given] if isinstance(given, list) else given
 
 
 class _OAuthEntry(BaseModel):
@@ -70,11 +93,11 @@ class _Entry(BaseModel):
         default=None, alias="type"
     )
     command: str = ""
-    args: tuple[str, ...] = ()
-    env: dict[str, str] = Field(default_factory=dict)
+    args: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    env: Annotated[dict[str, str], BeforeValidator(_texts)] = Field(default_factory=dict)
     cwd: str = ""
     url: str = ""
-    headers: dict[str, str] = Field(default_factory=dict)
+    headers: Annotated[dict[str, str], BeforeValidator(_texts)] = Field(default_factory=dict)
     headers_helper: str = Field(default="", alias="headersHelper")
     enabled: bool = True
     disabled: bool = False
@@ -130,7 +153,7 @@ def read_config_file(
 
 def _entries(path: Path) -> dict[str, object]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
+        content = load_commented(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -186,7 +209,11 @@ def server_config(
     except ValidationError as error:
         return ServerProblem(name, f"{_place(source, name)}: {_first_fault(error)}")
     except SettingsError as error:
-        return ServerProblem(name, f"{_place(source, name)}: {error}")
+        reason = f"{_place(source, name)}: {error}"
+        if isinstance(entry, dict) and (entry.get("disabled") or entry.get("enabled") is False):
+            # What it needs is asked for when it is switched on.
+            return ServerConfig(name=name, enabled=False, source=source, problem=reason)
+        return ServerProblem(name, reason)
     return server
 
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_cli.contracts.timeline import Json
+from agent_cli.mcp_client.commented_json import load_commented
 
-_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
 # A default, ${NAME:-...}, is ours as well.
 _FOREIGN_VARIABLE = re.compile(r"\$\{(\w+:(?!-)[^}]*|workspace\w*)\}")
 _ENV_VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -50,8 +49,12 @@ def foreign_files(
             folder / "Claude" / "claude_desktop_config.json" for folder in (mac, config)
         ),
         "vscode": (
-            workspace / ".vscode" / "mcp.json",
-            *(folder / "Code" / "User" / "mcp.json" for folder in (mac, config)),
+            *(workspace / ".vscode" / name for name in ("mcp.json", "settings.json")),
+            *(
+                folder / "Code" / "User" / name
+                for folder in (mac, config)
+                for name in ("mcp.json", "settings.json")
+            ),
         ),
         "cursor": (workspace / ".cursor" / "mcp.json", home / ".cursor" / "mcp.json"),
         "codex": (workspace / ".codex" / "config.toml", codex / "config.toml"),
@@ -66,7 +69,7 @@ def read_foreign(path: Path, *, workspace: Path) -> Found:
     """Return what a file of another program holds; the format follows from what is in it."""
     try:
         text = path.read_text(encoding="utf-8-sig")
-        content = tomllib.loads(text) if path.suffix == ".toml" else json.loads(_plain(text))
+        content = tomllib.loads(text) if path.suffix == ".toml" else load_commented(text)
     except (OSError, ValueError, RecursionError) as error:
         return Found(path, problems=(f"{path} cannot be read: {error}",))
     entries: dict[str, Mapping[str, Json]] = {}
@@ -85,12 +88,14 @@ def read_foreign(path: Path, *, workspace: Path) -> Found:
     return Found(path, entries, tuple(problems))
 
 
-def _servers(content: Json, workspace: Path) -> Mapping[str, Json]:
+def _servers(content: object, workspace: Path) -> Mapping[str, Json]:
     """Return the entries of a file, the workspace's own before the user's."""
     if not isinstance(content, dict):
         return {}
     keys = ("mcpServers", "servers", "mcp_servers")
-    servers = next((content[key] for key in keys if key in content), {})
+    nested = content.get("mcp")  # in settings of VS Code, before it had a file for them
+    holder = nested if isinstance(nested, dict) and "servers" in nested else content
+    servers: object = next((holder[key] for key in keys if key in holder), {})
     # Where Claude Code keeps what was added in one directory and for nobody else.
     projects = content.get("projects")
     project = projects.get(str(workspace)) if isinstance(projects, dict) else None
@@ -99,12 +104,6 @@ def _servers(content: Json, workspace: Path) -> Mapping[str, Json]:
         **(servers if isinstance(servers, dict) else {}),
         **(local if isinstance(local, dict) else {}),
     }
-
-
-def _plain(text: str) -> str:
-    """Return JSON with comments and trailing commas as JSON."""
-    without = _COMMENT.sub(lambda found: found[1] or " ", text)
-    return _TRAILING_COMMA.sub(lambda found: found[1] or "", without)
 
 
 def _entry(given: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
@@ -123,9 +122,15 @@ def _entry(given: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
         yield "headers", headers
     if given.get("enabled") is False:
         yield "disabled", True
+    oauth, auth = given.get("oauth"), given.get("auth")
+    more: dict[str, Json] = {}
+    if isinstance(auth, dict):  # Cursor's spelling
+        names = {"CLIENT_ID": "clientId", "CLIENT_SECRET": "clientSecret", "scopes": "scopes"}
+        more = {ours: auth[theirs] for theirs, ours in names.items() if theirs in auth}
     if "scopes" in given:
-        oauth = given.get("oauth")
-        yield "oauth", {**(oauth if isinstance(oauth, dict) else {}), "scopes": given["scopes"]}
+        more["scopes"] = given["scopes"]
+    if more:
+        yield "oauth", {**(oauth if isinstance(oauth, dict) else {}), **more}
     if isinstance(limit_ms := given.get("startup_timeout_ms"), int):
         yield "startup_timeout_s", limit_ms / 1000
     for theirs, ours in (

@@ -92,6 +92,10 @@ def _pins() -> Pins:
     return Pins(_state_dir() / "pins.json")
 
 
+def _forget_switch(_server: str, _on: bool) -> None:
+    """Let it hold for this session only."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
     """The program as its servers see it.
@@ -104,6 +108,7 @@ class Host:
         credentials: Where sign-ins are kept.
         files_dir: Returns where sound, documents and other files of results are put.
         pins: What approved tools looked like.
+        remember_switch: Keeps that a server was switched on or off, for later starts.
     """
 
     elicit: Elicit = decline
@@ -113,3 +118,4 @@ class Host:
     credentials: Credentials = field(default_factory=_credentials)
     files_dir: Callable[[], Path] = _files_dir
     pins: Pins = field(default_factory=_pins)
+    remember_switch: Callable[[str, bool], None] = _forget_switch

@@ -2,17 +2,14 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.tooling import Tool
-from agent_cli.mcp_client.catalogue import PromptInfo, ResourceInfo
-from agent_cli.mcp_client.config import ServerConfig
+from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.mcp_client.host import Host, Visit
+from agent_cli.mcp_client.offers import Offers
 from agent_cli.mcp_client.state import NORMAL_RESTARTS, Phase, RestartPolicy, ServerState
 from agent_cli.system.importing import load
 
@@ -32,7 +29,7 @@ def _ignore(_state: ServerState) -> None:
     """Take no notice of a change."""
 
 
-class McpServers:
+class McpServers(Offers):
     """The servers and their tools; nothing it started is left when the context is closed.
 
         async with McpServers(os.environ, on_change=show) as servers:
@@ -61,12 +58,13 @@ class McpServers:
             restarts: How often a server that died is started again.
             host: Who answers servers; by default nobody, and every question is declined.
         """
+        super().__init__()
         self._environment = dict(environment)
         self._on_change = on_change
         self._restarts = restarts
         self._host = host or Host()
         self._states: dict[str, ServerState] = {}
-        self._connections: dict[str, ServerConnection] = {}
+        self._configs: dict[str, ServerConfig] = {}
         self._loaders: list[asyncio.Task[None]] = []
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._group = asyncio.TaskGroup()
@@ -92,6 +90,7 @@ class McpServers:
         for config in configs:
             if config.name in self._states:
                 continue
+            self._configs[config.name] = config
             if config.enabled:
                 wanted.append(config)
             self._show(
@@ -100,55 +99,14 @@ class McpServers:
         if wanted:
             self._loaders.append(self._group.create_task(self._load_and_connect(wanted)))
 
+    def note_problem(self, problem: ServerProblem) -> None:
+        """Show a server that is configured and cannot be used, unless another has its name."""
+        if problem.name not in self._states:
+            self._show(ServerState(problem.name, Phase.MISCONFIGURED, problem.reason))
+
     def states(self) -> tuple[ServerState, ...]:
         """Return the state of every server, in the order they were given."""
         return tuple(self._states.values())
-
-    def tools(self, present: Collection[str] | None = None) -> tuple[Tool, ...]:
-        """Return the tools of all servers that are or were ready, sorted by name.
-
-        The tools of a server that died stay: taking them away would cost the prompt cache, and a
-        call says what happened.
-
-        Args:
-            present: Names of servers; the tools of the others are left out.
-        """
-        by_name: dict[str, Tool] = {}
-        for name, connection in self._connections.items():
-            if present is None or name in present:
-                for tool in connection.offering.wrapped.tools:
-                    by_name.setdefault(tool.name, tool)
-        return tuple(by_name[name] for name in sorted(by_name))
-
-    def always_loaded(self) -> frozenset[str]:
-        """Return the names of the tools that are not to be deferred."""
-        return frozenset(
-            tool.name
-            for connection in self._connections.values()
-            if connection.config.always_load
-            for tool in connection.offering.wrapped.tools
-        )
-
-    def schema_of(self, server: str, tool: str) -> dict[str, Json] | None:
-        """Return the input schema of a tool as its server listed it, None without such a tool."""
-        return self._connection(server).offering.schema_of(tool)
-
-    def instructions(self) -> Mapping[str, str]:
-        """Return server → what it wants the model to know; a stranger's words, at most 2 KB."""
-        said = {
-            name: connection.offering.instructions for name, connection in self._connections.items()
-        }
-        return {name: text for name, text in sorted(said.items()) if text}
-
-    def prompts(self) -> tuple[PromptInfo, ...]:
-        """Return the prompts of all servers, by command."""
-        listed = (each.offering.catalogue.prompts for each in self._connections.values())
-        return tuple(sorted(chain.from_iterable(listed), key=lambda prompt: prompt.command))
-
-    def resources(self) -> tuple[ResourceInfo, ...]:
-        """Return the resources of all servers, by server and address."""
-        listed = (each.offering.catalogue.resources for each in self._connections.values())
-        return tuple(sorted(chain.from_iterable(listed), key=lambda each: (each.server, each.uri)))
 
     def requests(self, server: str) -> "Requests":
         """Return what fills in a server's prompts, reads its resources and completes arguments.
@@ -157,16 +115,6 @@ class McpServers:
             UsageError: There is no such server, or it was not started.
         """
         return self._connection(server).requests
-
-    def changes(self) -> Mapping[str, Mapping[str, str]]:
-        """Return server → tool → what changed since the user approved it, as a diff.
-
-        A server's instructions stand among its tools, as `INSTRUCTIONS` of `offering`.
-        """
-        found = {
-            name: connection.offering.changed for name, connection in self._connections.items()
-        }
-        return {name: changed for name, changed in found.items() if changed}
 
     async def approve_changes(self, server: str) -> None:
         """Offer again what a server changed, as it is now; `changes()` shows it first."""
@@ -202,8 +150,50 @@ class McpServers:
         connection = self._connection(name)
         _check_web(connection.config)
         known = await asyncio.to_thread(self._host.credentials.delete, connection.config.url)
-        await self._restart(connection)
+        # Not started anew: that it asks for a sign-in would be told as if it were news.
+        await self._stop(connection)
+        self._show(ServerState(name, Phase.CLOSED, needs_sign_in=True))
         return known
+
+    async def enable(self, name: str) -> ServerState:
+        """Start a server that is off, from now on in this workspace; return its state.
+
+        Raises:
+            UsageError: There is no such server, or its entry cannot be used.
+            SettingsError: That cannot be remembered.
+        """
+        config = self._configured(name)
+        await asyncio.to_thread(self._host.remember_switch, name, True)
+        if name in self._connections:
+            return await self.reconnect(name)
+        self._show(ServerState(name, Phase.CONNECTING))
+        await self._load_and_connect([config])
+        if connection := self._connections.get(name):
+            await connection.settled.wait()
+        return self._states[name]
+
+    async def disable(self, name: str) -> None:
+        """Stop a server and take its tools away, from now on in this workspace.
+
+        Raises:
+            UsageError: There is no such server, or its entry cannot be used.
+            SettingsError: That cannot be remembered.
+        """
+        self._configured(name)
+        await asyncio.to_thread(self._host.remember_switch, name, False)
+        if connection := self._connections.pop(name, None):
+            await self._stop(connection)
+        self._show(ServerState(name, Phase.DISABLED))
+
+    def _configured(self, name: str) -> ServerConfig:
+        if name not in self._configs:
+            known = ", ".join(self._configs) or "none"
+            raise UsageError(
+                f"there is no MCP server {name!r} that can be used; there are: {known}"
+            )
+        if problem := self._configs[name].problem:
+            raise UsageError(problem)
+        return self._configs[name]
 
     async def reconnect(self, name: str) -> ServerState:
         """Close the connection to a server, open it again and return its state.
@@ -216,18 +206,14 @@ class McpServers:
 
     async def _restart(self, connection: "ServerConnection") -> None:
         name = connection.config.name
-        connection.stop()
-        await asyncio.wait([self._tasks[name]])
+        await self._stop(connection)
         connection.settled.clear()
         self._tasks[name] = self._group.create_task(connection.run())
         await connection.settled.wait()
 
-    def _connection(self, name: str) -> "ServerConnection":
-        try:
-            return self._connections[name]
-        except KeyError:
-            known = ", ".join(sorted(self._connections)) or "none"
-            raise UsageError(f"no MCP server {name!r} is running; there are: {known}") from None
+    async def _stop(self, connection: "ServerConnection") -> None:
+        connection.stop()
+        await asyncio.wait([self._tasks[connection.config.name]])
 
     async def wait_started(self, timeout_s: float) -> bool:
         """Wait until no server is on its way up; return False when the time was not enough."""

@@ -8,12 +8,14 @@ class Phase(StrEnum):
     """Where a server is in its life.
 
     disabled
+    misconfigured                                      its entry cannot be used
     connecting -> ready -> lost -> connecting ...      at most three restarts in a row
     connecting | lost -> failed
     any -> closed
     """
 
     DISABLED = "disabled"
+    MISCONFIGURED = "misconfigured"
     CONNECTING = "connecting"
     READY = "ready"
     LOST = "lost"
@@ -33,7 +35,8 @@ class ServerState:
         tokens: What its tools add to every request, about (bytes / 4).
         needs_sign_in: It failed for want of a sign-in.
         changed: Tools that are withheld because they changed since they were approved.
-        stderr: For `lost` and `failed`, the last lines of its standard error, printable.
+        stderr: The last lines of its standard error when it last ended, printable.
+        last_end: Why it last ended, "" when it never did; `reason` is gone after a restart.
     """
 
     name: str
@@ -46,6 +49,7 @@ class ServerState:
     needs_sign_in: bool = False
     changed: tuple[str, ...] = ()
     stderr: tuple[str, ...] = ()
+    last_end: str = ""
 
     @property
     def offer(self) -> str:

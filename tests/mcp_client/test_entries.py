@@ -205,3 +205,37 @@ def test_a_key_that_cannot_be_read_is_the_servers_problem() -> None:
 
     assert isinstance(found, ServerProblem)
     assert "the client's key /nowhere.pem cannot be read" in found.reason
+
+
+def test_a_server_that_is_off_needs_nothing() -> None:
+    """Its variables are asked for when it is switched on, not at every start."""
+    entry = {"command": "x", "env": {"T": "${NOT_SET}"}, "disabled": True}
+
+    off = server_config("off", entry, {})
+
+    assert isinstance(off, ServerConfig)
+    assert not off.enabled
+    assert "${NOT_SET}, which is not set" in off.problem
+
+
+def test_what_people_write_for_texts_is_taken_for_them() -> None:
+    """A port, a flag, and null for nothing, as other programs read them."""
+    entry = {
+        "command": "x",
+        "args": ["--port", 8080],
+        "env": {"PORT": 8080, "RATE": 0.5, "DEBUG": True, "NONE": None},
+        "headers": None,
+    }
+
+    config = server_config("x", entry, {})
+
+    assert isinstance(config, ServerConfig), config
+    assert config.args == ("--port", "8080")
+    assert config.env == {"PORT": "8080", "RATE": "0.5", "DEBUG": "true"}
+
+
+def test_comments_are_read_over(tmp_path: Path) -> None:
+    file = tmp_path / ".mcp.json"
+    file.write_text('{// mine\n"mcpServers": {"a": {"command": "x"},}}')
+
+    assert [server.name for server in read_config_file(file, {}).servers] == ["a"]

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.timeline import Json
-from agent_cli.mcp_client import McpServers, Phase, ServerConfig, ServerState
+from agent_cli.mcp_client import Host, McpServers, Phase, ServerConfig, ServerProblem, ServerState
 from agent_cli.mcp_client.state import RestartPolicy
 
 if TYPE_CHECKING:
@@ -175,6 +176,35 @@ async def test_disabled_servers_and_second_ones_of_a_name_are_not_started(
         assert servers.tools() == ()
 
 
+async def test_a_server_is_switched_off_and_on(raw_server: "RawServer", call: "Call") -> None:
+    """Its tools go and come back, and the choice is handed to whoever keeps it."""
+    kept: list[tuple[str, bool]] = []
+    host = Host(remember_switch=lambda name, on: kept.append((name, on)))
+    needy = ServerConfig(name="needy", enabled=False, problem="it uses ${TOKEN}, which is not set")
+    async with McpServers(os.environ, host=host) as servers:
+        servers.start([raw_server(), replace(raw_server(name="off"), enabled=False), needy])
+        await servers.wait_started(LIMIT_S)
+        await servers.disable("raw")
+        without = servers.tools()
+        started = await servers.enable("off")
+        await servers.enable("raw")
+        result = await call(servers, "mcp__raw__reply")
+        with pytest.raises(UsageError, match="TOKEN"):
+            await servers.enable("needy")
+
+    assert (without, started.phase, result.text) == ((), Phase.READY, "answered")
+    assert kept == [("raw", False), ("off", True), ("raw", True)]
+
+
+async def test_a_server_that_cannot_be_used_is_shown() -> None:
+    async with McpServers(os.environ) as servers:
+        servers.note_problem(ServerProblem("web", 'web: "url" is missing'))
+
+        assert servers.states() == (
+            ServerState("web", Phase.MISCONFIGURED, 'web: "url" is missing'),
+        )
+
+
 async def test_waiting_for_the_start_has_a_limit(raw_server: "RawServer") -> None:
     async with McpServers(os.environ) as servers:
         servers.start([raw_server({"hang": True})])
@@ -268,6 +298,9 @@ async def test_a_server_that_dies_in_a_call_is_restarted(
         )
         assert tools_meanwhile == 2
         assert (again.text, again.is_error) == ("answered", False)
+        [state] = servers.states()
+        assert (state.phase, state.reason, state.stderr) == (Phase.READY, "", ("last words",))
+        assert state.last_end == changes[2].reason
     assert [(state.phase, state.restarts, state.reason) for state in changes[2:4]] == [
         (
             Phase.LOST,

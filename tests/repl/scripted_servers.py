@@ -84,6 +84,14 @@ class Servers:
         self.done.append(f"logout {name}")
         return True
 
+    async def enable(self, name: str) -> ServerState:
+        self.done.append(f"enable {name}")
+        return self._state(name)
+
+    async def disable(self, name: str) -> None:
+        self._state(name)
+        self.done.append(f"disable {name}")
+
     async def reconnect(self, name: str) -> ServerState:
         self.done.append(f"reconnect {name}")
         return self._state(name)

@@ -10,6 +10,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.mcp_client.context import Surroundings, connected, explain
+from agent_cli.mcp_client.entries import server_config
 from agent_cli.mcp_client.foreign import PROGRAMS, foreign_files, read_foreign
 from agent_cli.mcp_client.state import Phase, ServerState
 from agent_cli.mcp_client.user_servers import UserServers, user_file
@@ -100,16 +101,25 @@ def check_servers(given: argparse.Namespace, around: Surroundings) -> int:
 
 def import_servers(given: argparse.Namespace, around: Surroundings) -> int:
     """Copy the servers of other programs into the user's file; ours of the same name stay."""
+    if given.file and not Path(given.file).is_file():
+        raise UsageError(f"{given.file} does not exist or is no file; give another with --file")
     servers = UserServers(user_file())
     files = [Path(given.file)] if given.file else _files(given.program, around)
     known = set(servers.names())
     imported = "would be imported" if given.dry_run else "is imported"
     new: dict[str, Mapping[str, Json]] = {}
+    failed = False
     for path in files:
         found = read_foreign(path, workspace=around.workspace)
         for problem in found.problems:
             around.say(problem)
+            failed = True
         for name, entry in found.entries.items():
+            usable = server_config(name, entry, around.environment)
+            if name not in known and isinstance(usable, ServerProblem):
+                around.say(f"{name} is left out ({path}): {usable.reason}")
+                failed = True
+                continue
             around.say(f"{name} {'stays as it is' if name in known else imported} ({path})")
             if name not in known:
                 new[name] = entry
@@ -119,7 +129,8 @@ def import_servers(given: argparse.Namespace, around: Surroundings) -> int:
     else:
         servers.add(new)
         around.say(f"{len(new)} imported to {servers.path}")
-    return 0
+    # A file that was named was meant: what became of all of it must show.
+    return 1 if given.file and failed else 0
 
 
 def _pair(text: str, separator: str, option: str) -> tuple[str, str]:

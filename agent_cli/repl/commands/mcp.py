@@ -23,6 +23,7 @@ _MORE: Final = """\
 alone: a table of the servers, what they offer and what it costs in tokens
 login, logout: sign in to a server of the web, or forget that
 reconnect: close the connection and open it again
+enable, disable: start or stop a server, from now on in this workspace
 approve: see what changed in tools since you approved them, and use them again
 resources: what can be named in a prompt as @server:address
 doctor: what is wrong, and what to do"""
@@ -126,6 +127,8 @@ def _doctor(context: Context, name: str) -> None:
     for state in states:
         fine = state.phase == _READY and not state.changed
         lines += [f"{reveal(state.name)}: {'in order' if fine else state.phase}", *_remarks(state)]
+        if fine and state.last_end:
+            lines.append(f"  it ended and was started again: {reveal(state.last_end)}")
         lines += [f"  │ {reveal(line)}" for line in state.unquoted]
         if state.phase in ("failed", "lost", "closed") and not state.needs_sign_in:
             lines.append(f"  /mcp reconnect {reveal(state.name)} tries again")
@@ -149,8 +152,19 @@ async def _login(context: Context, name: str) -> None:
 
 async def _logout(context: Context, name: str) -> None:
     known = await context.app.servers.logout(name)
-    what = "the sign-in is forgotten" if known else "there was no sign-in to forget"
+    what = "signed out" if known else "there was no sign-in to forget"
     context.writer.aside(f"{named(name)}: {what}")
+
+
+async def _enable(context: Context, name: str) -> None:
+    context.writer.aside(_outcome(await context.app.servers.enable(name)))
+
+
+async def _disable(context: Context, name: str) -> None:
+    await context.app.servers.disable(name)
+    context.writer.aside(
+        f"{named(name)} is off in this workspace; /mcp enable {reveal(name)} starts it"
+    )
 
 
 async def _reconnect(context: Context, name: str) -> None:
@@ -217,7 +231,12 @@ def _choices(app: Application) -> Mapping[str, str]:
         *(f"approve {state.name}" for state in states if state.changed),
         "resources",
         "doctor",
-        *(f"{what} {name}" for what in ("reconnect", "login", "logout") for name in names),
+        *(f"enable {state.name}" for state in states if state.phase == "disabled"),
+        *(
+            f"{what} {name}"
+            for what in ("reconnect", "disable", "login", "logout")
+            for name in names
+        ),
     ]
     return dict.fromkeys(choices, "")
 
@@ -226,6 +245,8 @@ _ABOUT_ONE: Final[dict[str, Callable[[Context, str], Awaitable[None]]]] = {
     "login": _login,
     "logout": _logout,
     "reconnect": _reconnect,
+    "enable": _enable,
+    "disable": _disable,
     "approve": _approve,
 }
 MCP_COMMAND: Final = Command(

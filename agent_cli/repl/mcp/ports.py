@@ -20,7 +20,10 @@ class ServerState(Protocol):
 
     @property
     def phase(self) -> str:
-        """Where it is in its life: disabled, connecting, ready, lost, failed or closed."""
+        """Where it is in its life.
+
+        Disabled, misconfigured, connecting, ready, lost, failed or closed.
+        """
         ...
 
     @property
@@ -31,6 +34,16 @@ class ServerState(Protocol):
     @property
     def unquoted(self) -> Sequence[str]:
         """The last lines of its standard error, where `reason` does not quote them all."""
+        ...
+
+    @property
+    def restarts(self) -> int:
+        """How often it was started again since it last ran for a while."""
+        ...
+
+    @property
+    def last_end(self) -> str:
+        """Why it last ended, in one sentence; "" when it never did."""
         ...
 
     @property
@@ -227,6 +240,22 @@ class Servers(Protocol):
 
         Raises:
             AgentCliError: There is no such server, it is none of the web, or it did not work.
+        """
+        ...
+
+    async def enable(self, name: str) -> ServerState:
+        """Start a server that is off, from now on in this workspace; return its state.
+
+        Raises:
+            AgentCliError: There is no such server, or that cannot be remembered.
+        """
+        ...
+
+    async def disable(self, name: str) -> None:
+        """Stop a server, from now on in this workspace.
+
+        Raises:
+            AgentCliError: There is no such server, or that cannot be remembered.
         """
         ...
 

@@ -257,6 +257,34 @@ def test_servers_of_other_programs_are_taken_over_once() -> None:
     assert servers["other"] == 1
 
 
+def test_what_cannot_be_used_is_not_imported() -> None:
+    """It would warn at every start; the sentence says which and why."""
+    Path("theirs.json").write_text(
+        json.dumps(
+            {
+                "mcp": {
+                    "servers": {
+                        "empty": {"args": []},
+                        "needy": {"command": "x", "env": {"T": "${NOT_SET}"}},
+                        "old": {"url": "https://x/mcp", "auth": {"CLIENT_ID": "us"}},
+                    }
+                }
+            }
+        )
+    )
+
+    code, said = mcp("import", "--file", "theirs.json")
+    missing = agent_cli("mcp", "import", "--file", "nowhere.json")
+
+    servers = json.loads(user_file().read_text())["mcpServers"]
+    assert code == 1
+    assert "empty is left out (theirs.json): MCP server 'empty': \"command\" is missing" in said
+    assert "needy is left out (theirs.json): " in said
+    assert servers == {"old": {"url": "https://x/mcp", "oauth": {"clientId": "us"}}}
+    assert missing.code == 2
+    assert "nowhere.json does not exist" in missing.stderr
+
+
 def test_a_strangers_servers_are_not_taken_over() -> None:
     """Threat 10: they would run in every directory. Whoever names the file has looked at it."""
     Path(".vscode").mkdir()

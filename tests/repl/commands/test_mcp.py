@@ -86,7 +86,7 @@ def test_a_server_is_connected_anew_and_signed_out_of() -> None:
     assert said("/mcp reconnect docs", "/mcp reconnect bad", "/mcp logout docs", app=app) == [
         "MCP server docs is ready: 3 tools, about 1,204 tokens",
         "MCP server bad is not connected",
-        "MCP server docs: the sign-in is forgotten",
+        "MCP server docs: signed out",
     ]
     assert app.servers.done == ["reconnect docs", "reconnect bad", "logout docs"]
 
@@ -96,7 +96,8 @@ def test_what_cannot_be_done_is_said_in_one_line() -> None:
     lines = ("/mcp fly", "/mcp login", "/mcp doctor nope", "/mcp login docs", "/mcp approve docs")
 
     assert said(*lines, app=app_with(READY)) == [
-        "there is no /mcp fly; there are: resources, doctor, login, logout, reconnect, approve",
+        "there is no /mcp fly; there are: resources, doctor, login, logout, reconnect, enable,"
+        " disable, approve",
         "/mcp login needs the name of a server: /mcp lists them",
         "there is no MCP server nope; there are: docs",
         "a sign-in needs somebody at the terminal",
@@ -152,3 +153,26 @@ def test_what_can_stand_behind_mcp_begins_with_what_is_to_be_done() -> None:
 
     assert [*command.choices(app)][:4] == ["login web", "approve old", "resources", "doctor"]
     assert "reconnect old" in command.choices(app)
+
+
+def test_a_server_is_switched_on_and_off() -> None:
+    app = app_with(READY)
+
+    assert said("/mcp disable docs", app=app) == [
+        "MCP server docs is off in this workspace; /mcp enable docs starts it"
+    ]
+    assert said("/mcp enable docs", app=app) == [
+        "MCP server docs is ready: 3 tools, about 1,204 tokens"
+    ]
+
+
+def test_the_doctor_tells_of_a_server_that_was_started_again() -> None:
+    """What it printed before its end is all that says why it ended."""
+    ended = "MCP server 'docs' was lost: it ended (exit code 1)"
+    again = ServerState("docs", Phase.READY, last_end=ended, stderr=("out of memory",))
+
+    assert said("/mcp doctor docs", app=app_with(again))[:3] == [
+        "docs: in order",
+        f"  it ended and was started again: {ended}",
+        "  │ out of memory",
+    ]

@@ -1,0 +1,84 @@
+"""What all servers together offer at the moment."""
+
+from collections.abc import Collection, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import Tool
+from agent_cli.mcp_client.catalogue import PromptInfo, ResourceInfo
+
+if TYPE_CHECKING:
+    from agent_cli.mcp_client.connection import ServerConnection
+
+
+class Offers:
+    """The offers of the servers in `_connections`, which its owner fills."""
+
+    def __init__(self) -> None:
+        """Offer nothing yet."""
+        self._connections: dict[str, ServerConnection] = {}
+
+    def tools(self, present: Collection[str] | None = None) -> tuple[Tool, ...]:
+        """Return the tools of all servers that are or were ready, sorted by name.
+
+        The tools of a server that died stay: taking them away would cost the prompt cache, and a
+        call says what happened.
+
+        Args:
+            present: Names of servers; the tools of the others are left out.
+        """
+        by_name: dict[str, Tool] = {}
+        for name, connection in self._connections.items():
+            if present is None or name in present:
+                for tool in connection.offering.wrapped.tools:
+                    by_name.setdefault(tool.name, tool)
+        return tuple(by_name[name] for name in sorted(by_name))
+
+    def always_loaded(self) -> frozenset[str]:
+        """Return the names of the tools that are not to be deferred."""
+        return frozenset(
+            tool.name
+            for connection in self._connections.values()
+            if connection.config.always_load
+            for tool in connection.offering.wrapped.tools
+        )
+
+    def schema_of(self, server: str, tool: str) -> dict[str, Json] | None:
+        """Return the input schema of a tool as its server listed it, None without such a tool."""
+        return self._connection(server).offering.schema_of(tool)
+
+    def instructions(self) -> Mapping[str, str]:
+        """Return server → what it wants the model to know; a stranger's words, at most 2 KB."""
+        said = {
+            name: connection.offering.instructions for name, connection in self._connections.items()
+        }
+        return {name: text for name, text in sorted(said.items()) if text}
+
+    def prompts(self) -> tuple[PromptInfo, ...]:
+        """Return the prompts of all servers, by command."""
+        listed = (each.offering.catalogue.prompts for each in self._connections.values())
+        return tuple(sorted(chain.from_iterable(listed), key=lambda prompt: prompt.command))
+
+    def resources(self) -> tuple[ResourceInfo, ...]:
+        """Return the resources of all servers, by server and address."""
+        listed = (each.offering.catalogue.resources for each in self._connections.values())
+        return tuple(sorted(chain.from_iterable(listed), key=lambda each: (each.server, each.uri)))
+
+    def changes(self) -> Mapping[str, Mapping[str, str]]:
+        """Return server → tool → what changed since the user approved it, as a diff.
+
+        A server's instructions stand among its tools, as `INSTRUCTIONS` of `offering`.
+        """
+        found = {
+            name: connection.offering.changed for name, connection in self._connections.items()
+        }
+        return {name: changed for name, changed in found.items() if changed}
+
+    def _connection(self, name: str) -> "ServerConnection":
+        try:
+            return self._connections[name]
+        except KeyError:
+            known = ", ".join(sorted(self._connections)) or "none"
+            raise UsageError(f"no MCP server {name!r} is running; there are: {known}") from None

@@ -1,0 +1,44 @@
+"""Which servers the user switched on or off in a workspace, whatever their entries say.
+
+Kept outside the repository: one that is cloned must not switch itself on.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.mcp_client.private_file import read_private, write_private
+
+
+class Switches:
+    """A JSON file: workspace → server → whether it is on.
+
+    Raises:
+        SettingsError: The file cannot be read or written, or is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def of(self, workspace: Path) -> Mapping[str, bool]:
+        """Return what was switched in *workspace*."""
+        return self._read().get(str(workspace), {})
+
+    def switch(self, workspace: Path, server: str, *, on: bool) -> None:
+        """Remember that *server* is on or off in *workspace*."""
+        switches = self._read()
+        switches.setdefault(str(workspace), {})[server] = on
+        write_private(self._path, json.dumps(switches, indent=1, sort_keys=True).encode())
+
+    def _read(self) -> dict[str, dict[str, bool]]:
+        data = read_private(self._path)
+        if data is None:
+            return {}
+        try:
+            stored = json.loads(data)
+        except ValueError:
+            stored = None
+        if not isinstance(stored, dict):
+            raise SettingsError(f"{self._path} is damaged; delete it, and switch servers anew")
+        return stored
