@@ -160,6 +160,9 @@ def _parts(
             yield _loop(node, variables, after, depth)
         case kind if kind in COMPOUNDS:
             inside = tuple(_joined(node, variables, "", depth))
+            first, *others = node.children
+            if not inside or (first.type == "{" and others[0].start_byte == first.end_byte):
+                raise NotPlain("a brace")  # Bash takes it for a part of a word.
             yield Compound(inside, after, own_shell=kind == "subshell")
         case "program" | "list" | "pipeline":
             yield from _joined(node, variables, after, depth)
@@ -243,7 +246,7 @@ def _words(command: "Node", variables: Mapping[str, str]) -> tuple[Word, ...]:
         # Bash reads `> file ls` as a redirect, and so must we.
         raise NotPlain("a redirect before the end of a command")
     words = tuple(chain.from_iterable(literal_words(source(part), variables) for part in parts))
-    if not words or words[0].glob or words[0].untold:
+    if not words or words[0].glob or words[0].untold or words[0].text == "!":
         raise NotPlain("a program whose name is not certain")
     return words
 
