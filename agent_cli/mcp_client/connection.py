@@ -195,7 +195,7 @@ class ServerConnection:
                 self.patience.end()
             transport = watched(link.open(), on_end=self._end, on_note=self._notes.append)
             client = await stack.enter_async_context(self._new_client(transport))
-            tools = await list_tools(client)
+            tools = await list_tools(client, self._notes.append)
         link.connected()
         return client, tools
 

@@ -23,12 +23,22 @@ log = logger(__name__)
 Page = TypeVar("Page", bound=mcp_types.PaginatedResult)
 
 
-async def list_tools(client: Client) -> tuple[mcp_types.Tool, ...]:
-    """Return all tools of a server; of two with one name, the first."""
+async def list_tools(
+    client: Client, on_note: Callable[[str], None] = lambda _note: None
+) -> tuple[mcp_types.Tool, ...]:
+    """Return all tools of a server; of two with one name, the first.
+
+    Args:
+        on_note: Called with a sentence when there are more pages than are asked for.
+    """
     found: dict[str, mcp_types.Tool] = {}
+    cursor: str | None = None
     async for page in _pages(lambda cursor: client.list_tools(cursor=cursor, cache_mode="refresh")):
+        cursor = page.next_cursor
         for tool in page.tools:
             found.setdefault(tool.name, tool)
+    if cursor is not None:
+        on_note(f"its list of tools does not end; only the first {len(found):,} are used")
     return tuple(found.values())
 
 
@@ -79,12 +89,14 @@ async def keep_listening(client: Client, on_change: Callable[[], None]) -> None:
 
 async def _pages(fetch: Callable[[str | None], Awaitable[Page]]) -> AsyncIterator[Page]:
     cursor: str | None = None
-    for _ in range(_PAGES_MAX):
+    passed: set[str] = set()
+    while len(passed) < _PAGES_MAX:
         page = await fetch(cursor)
         yield page
         cursor = page.next_cursor
-        if cursor is None:
+        if cursor is None or cursor in passed:
             return
+        passed.add(cursor)
 
 
 def _prompt(server: str, prompt: mcp_types.Prompt) -> PromptInfo:

@@ -12,6 +12,7 @@ raw_server.py '{"option": value, ...}':
     describe         file with the description of the tool `reply`
     instruct         file with the instructions
     pages            list one tool a page
+    endless          say after the last page that there is another
     record           file that gets every message read, one a line
     daemon           let the grandchild leave the session
     pids             file that gets the ids of this process and of a grandchild that is as stubborn
@@ -98,7 +99,9 @@ def list_tools(options: dict[str, Any], start: int) -> dict[str, Any]:
     if not options.get("pages"):
         return {"tools": tools}
     page: dict[str, Any] = {"tools": tools[start : start + 1]}
-    return page | {"nextCursor": str(start + 1)} if start + 1 < len(tools) else page
+    if start + 1 >= len(tools) and not options.get("endless"):
+        return page
+    return page | {"nextCursor": str((start + 1) % len(tools))}
 
 
 def call(name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:

@@ -278,6 +278,18 @@ async def test_all_pages_of_tools_are_read(raw_server: "RawServer") -> None:
         assert [tool.name for tool in servers.tools()] == [f"mcp__raw__{name}" for name in "abc"]
 
 
+async def test_a_list_of_tools_without_an_end_is_cut_and_told(raw_server: "RawServer") -> None:
+    """Its last page points at its first; nobody would know that tools are missing."""
+    tools: list[Json] = [{"name": name, "inputSchema": {"type": "object"}} for name in "ab"]
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server({"tools": tools, "pages": True, "endless": True})])
+        await servers.wait_started(LIMIT_S)
+
+        [state] = servers.states()
+        assert (state.phase, state.tools) == (Phase.READY, 2)
+        assert state.notes == ("its list of tools does not end; only the first 2 are used",)
+
+
 async def test_a_server_that_dies_in_a_call_is_restarted(
     raw_server: "RawServer", call: "Call"
 ) -> None:
