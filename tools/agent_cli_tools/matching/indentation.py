@@ -17,6 +17,7 @@ from agent_cli_tools.matching.lines import Line, Unclear
 _TAB_WIDTHS = range(1, 9)
 _SCALES = (2, 4)
 _STEPS_MIN = 2
+_UNIT_LINES_MAX = 5_000
 _SAME = Fraction(1)
 
 
@@ -77,7 +78,8 @@ def shifted(
 
 def unit_of(lines: Sequence[str]) -> str | None:
     """Return the step by which *lines* are usually indented, None if they do not tell."""
-    indents = [line[: len(line) - len(line.lstrip())] for line in lines if line.strip()]
+    texts = [line for line in lines[:_UNIT_LINES_MAX] if line.strip()]
+    indents = [line[: len(line) - len(line.lstrip())] for line in texts]
     steps = Counter(
         deeper.removeprefix(indent)
         for indent, deeper in pairwise(indents)

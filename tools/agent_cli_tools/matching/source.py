@@ -41,11 +41,6 @@ class Source:
         return self.text.split("\n")
 
     @cached_property
-    def has_crlf(self) -> bool:
-        """Whether some line ends in CRLF."""
-        return "\r\n" in self.original
-
-    @cached_property
     def unit(self) -> str | None:
         """One step of indentation."""
         return unit_of(self.lines)
@@ -57,7 +52,7 @@ class Source:
 
     def span(self, start: int, end: int, new: str) -> Span:
         """Return the span of the original text for one of the flat text, endings included."""
-        if not self.has_crlf:
+        if not self.flat.has_crlf:
             return Span(start, end, new)
         return self.with_endings(
             self.flat.original_offset(start), self.flat.original_offset(end), new
