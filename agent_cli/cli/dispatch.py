@@ -196,7 +196,7 @@ def _mcp(arguments: Arguments) -> int:
         stranger,
     )
     from agent_cli.cli.mcp import command_line  # noqa: PLC0415
-    from agent_cli.mcp_client.context import Surroundings  # noqa: PLC0415
+    from agent_cli.mcp_client.context import CommandContext  # noqa: PLC0415
     from agent_cli.system.redaction import Redactor  # noqa: PLC0415
     from agent_cli.terminal.sanitize import reveal  # noqa: PLC0415
 
@@ -204,7 +204,7 @@ def _mcp(arguments: Arguments) -> int:
     for notice in startup.notices:
         print(f"agent-cli: {notice}", file=sys.stderr)
     sinks = logs.configure(startup.loaded.settings.logging, Redactor.of(startup.environment))
-    around = Surroundings(
+    around = CommandContext(
         environment=inherited_environment(startup),
         configured=lambda: list(configured_servers(startup)),
         workspace=startup.workspace,

@@ -17,7 +17,7 @@ Say: TypeAlias = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class CommandContext:
     """Where the command runs.
 
     Attributes:

@@ -17,7 +17,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.browsers import command_browser, request_browser, system_browser
 from agent_cli.mcp_client.config import Grant, OAuth, Protocol, ServerConfig
-from agent_cli.mcp_client.context import Say, Surroundings
+from agent_cli.mcp_client.context import CommandContext, Say
 from agent_cli.mcp_client.credentials import MemoryCredentials
 from agent_cli.mcp_client.entries import read_key
 from agent_cli.mcp_client.host import Host, Visit
@@ -33,15 +33,15 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{self.prog}: {message}; see {self.prog} --help")
 
 
-def run(words: Sequence[str], around: Surroundings) -> int:
+def run(words: Sequence[str], context: CommandContext) -> int:
     """Do what *words* say and return the exit code.
 
     Raises:
         AgentCliError: It cannot be done.
     """
     given = _parser().parse_args(configuring.separated(words))
-    do = cast("Callable[[argparse.Namespace, Surroundings], int]", given.do)  # set below
-    return do(given, around)
+    do = cast("Callable[[argparse.Namespace, CommandContext], int]", given.do)  # set below
+    return do(given, context)
 
 
 def _parser() -> _Parser:
@@ -75,16 +75,16 @@ def _add_exercise(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(do=_exercise)
 
 
-def _exercise(given: argparse.Namespace, around: Surroundings) -> int:
-    config = _server(given.server, around)
+def _exercise(given: argparse.Namespace, context: CommandContext) -> int:
+    config = _server(given.server, context)
     if given.protocol:
         config = replace(config, protocol=cast("Protocol", given.protocol))  # argparse checked
     if given.client_id or given.client_metadata_url:
         config = replace(config, oauth=_oauth(given))
     host = Host(
         elicit=answer_with(cast("Answers", given.elicit)),  # argparse checked
-        visit=_visit(given.oauth_browser, around.say),
-        roots=lambda: [around.workspace],
+        visit=_visit(given.oauth_browser, context.say),
+        roots=lambda: [context.workspace],
     )
     if config.source == "":
         # A server that is only tried leaves nothing behind.
@@ -95,16 +95,16 @@ def _exercise(given: argparse.Namespace, around: Surroundings) -> int:
         destructive=given.destructive,
         timeout_s=given.timeout,
     )
-    agree = _always if given.yes else _asking(around.say)
-    return asyncio.run(_exercised(config, wanted, host, around, agree))
+    agree = _always if given.yes else _asking(context.say)
+    return asyncio.run(_exercised(config, wanted, host, context, agree))
 
 
 async def _exercised(
-    config: ServerConfig, wanted: Exercise, host: Host, around: Surroundings, agree: Agree
+    config: ServerConfig, wanted: Exercise, host: Host, context: CommandContext, agree: Agree
 ) -> int:
     config = replace(config, startup_timeout_s=min(config.startup_timeout_s, wanted.timeout_s))
-    async with McpServers(around.environment, host=host, restarts=NO_RESTARTS) as servers:
-        return 0 if await exercise(servers, config, wanted, around.say, agree) else 1
+    async with McpServers(context.environment, host=host, restarts=NO_RESTARTS) as servers:
+        return 0 if await exercise(servers, config, wanted, context.say, agree) else 1
 
 
 async def _always(_question: str) -> bool:
@@ -126,11 +126,11 @@ def _asking(say: Say) -> Agree:
     return agree
 
 
-def _server(named: str, around: Surroundings) -> ServerConfig:
+def _server(named: str, context: CommandContext) -> ServerConfig:
     """Return the configured server of that name, even if it is off, or one for the address."""
     if "://" in named:
         return ServerConfig(name=urlsplit(named).hostname or "web", transport="http", url=named)
-    return replace(around.server(named), enabled=True)
+    return replace(context.server(named), enabled=True)
 
 
 def _oauth(given: argparse.Namespace) -> OAuth:

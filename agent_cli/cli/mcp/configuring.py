@@ -9,7 +9,7 @@ from typing import TypeVar
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.config import ServerConfig, ServerProblem
-from agent_cli.mcp_client.context import Surroundings, connected, explain
+from agent_cli.mcp_client.context import CommandContext, connected, explain
 from agent_cli.mcp_client.entries import server_config
 from agent_cli.mcp_client.foreign import PROGRAMS, foreign_files, read_foreign
 from agent_cli.mcp_client.state import Phase, ServerState
@@ -38,7 +38,7 @@ def separated(words: Sequence[str]) -> list[str]:
     return list(words)
 
 
-def add_server(given: argparse.Namespace, around: Surroundings) -> int:
+def add_server(given: argparse.Namespace, context: CommandContext) -> int:
     """Write a server into the user's file."""
     if not _NAME_CHARACTERS.issuperset(given.name):
         raise UsageError(f"{given.name!r} is no name for a server: use letters, digits, _ and -")
@@ -59,76 +59,76 @@ def add_server(given: argparse.Namespace, around: Surroundings) -> int:
     servers = UserServers(user_file())
     if servers.add({given.name: entry}):
         raise UsageError(f"{servers.path} has a server {given.name!r} already; remove it first")
-    around.say(f"{given.name} is added to {servers.path}; try it: agent-cli mcp test {given.name}")
+    context.say(f"{given.name} is added to {servers.path}; try it: agent-cli mcp test {given.name}")
     return 0
 
 
-def remove_server(given: argparse.Namespace, around: Surroundings) -> int:
+def remove_server(given: argparse.Namespace, context: CommandContext) -> int:
     """Delete a server from the user's file."""
     servers = UserServers(user_file())
     servers.remove(given.name)
-    around.say(f"{given.name} is removed from {servers.path}")
+    context.say(f"{given.name} is removed from {servers.path}")
     return 0
 
 
-def list_servers(_given: argparse.Namespace, around: Surroundings) -> int:
+def list_servers(_given: argparse.Namespace, context: CommandContext) -> int:
     """Say which servers there are, nearest to the work first, and where each was found."""
-    lines = list(_listed(around))
+    lines = list(_listed(context))
     for line in lines or ["no MCP servers; add one: agent-cli mcp add NAME COMMAND|URL"]:
-        around.say(line)
+        context.say(line)
     return 0
 
 
-def check_servers(given: argparse.Namespace, around: Surroundings) -> int:
+def check_servers(given: argparse.Namespace, context: CommandContext) -> int:
     """Connect to the servers and say what each offers, or why it cannot be used."""
-    configured = [around.server(given.name)] if given.name else around.configured()
+    configured = [context.server(given.name)] if given.name else context.configured()
     good = True
     for each in configured:
         if isinstance(each, ServerProblem):
-            around.say(each.reason)
+            context.say(each.reason)
             good = False
     usable = [each for each in configured if isinstance(each, ServerConfig)]
-    for state in asyncio.run(_states(usable, around)):
+    for state in asyncio.run(_states(usable, context)):
         if state.phase is Phase.FAILED:
-            explain(state, around.say)
+            explain(state, context.say)
         else:
-            around.say(_line(state))
+            context.say(_line(state))
         for note in state.notes:
-            around.say(f"  {note}")
+            context.say(f"  {note}")
         good = good and state.phase in (Phase.READY, Phase.DISABLED)
     return 0 if good else 1
 
 
-def import_servers(given: argparse.Namespace, around: Surroundings) -> int:
+def import_servers(given: argparse.Namespace, context: CommandContext) -> int:
     """Copy the servers of other programs into the user's file; ours of the same name stay."""
     if given.file and not Path(given.file).is_file():
         raise UsageError(f"{given.file} does not exist or is no file; give another with --file")
     servers = UserServers(user_file())
-    files = [Path(given.file)] if given.file else _files(given.program, around)
+    files = [Path(given.file)] if given.file else _files(given.program, context)
     known = set(servers.names())
     imported = "would be imported" if given.dry_run else "is imported"
     new: dict[str, Mapping[str, Json]] = {}
     failed = False
     for path in files:
-        found = read_foreign(path, workspace=around.workspace)
+        found = read_foreign(path, workspace=context.workspace)
         for problem in found.problems:
-            around.say(problem)
+            context.say(problem)
             failed = True
         for name, entry in found.entries.items():
-            usable = server_config(name, entry, around.environment)
+            usable = server_config(name, entry, context.environment)
             if name not in known and isinstance(usable, ServerProblem):
-                around.say(f"{name} is left out ({path}): {usable.reason}")
+                context.say(f"{name} is left out ({path}): {usable.reason}")
                 failed = True
                 continue
-            around.say(f"{name} {'stays as it is' if name in known else imported} ({path})")
+            context.say(f"{name} {'stays as it is' if name in known else imported} ({path})")
             if name not in known:
                 new[name] = entry
                 known.add(name)
     if given.dry_run:
-        around.say(f"{len(new)} to import")
+        context.say(f"{len(new)} to import")
     else:
         servers.add(new)
-        around.say(f"{len(new)} imported to {servers.path}")
+        context.say(f"{len(new)} imported to {servers.path}")
     # A file that was named was meant: what became of all of it must show.
     return 1 if given.file and failed else 0
 
@@ -140,9 +140,9 @@ def _pair(text: str, separator: str, option: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _listed(around: Surroundings) -> Iterator[str]:
-    redactor = Redactor.of(around.environment)
-    for each in around.configured():
+def _listed(context: CommandContext) -> Iterator[str]:
+    redactor = Redactor.of(context.environment)
+    for each in context.configured():
         if isinstance(each, ServerProblem):
             yield f"{each.name}: {each.reason}"
             continue
@@ -152,23 +152,23 @@ def _listed(around: Surroundings) -> Iterator[str]:
         yield f"{each.name}: {each.transport}, {where} ({each.source}{off})"
 
 
-def _files(program: str | None, around: Surroundings) -> Iterator[Path]:
-    home = Path(around.environment.get("HOME") or Path.home())
+def _files(program: str | None, context: CommandContext) -> Iterator[Path]:
+    home = Path(context.environment.get("HOME") or Path.home())
     for each in (program,) if program else PROGRAMS:
         for path in foreign_files(
-            each, home=home, workspace=around.workspace, environment=around.environment
+            each, home=home, workspace=context.workspace, environment=context.environment
         ):
             if not path.is_file():
                 continue
-            if around.stranger and path.is_relative_to(around.stranger):
+            if context.stranger and path.is_relative_to(context.stranger):
                 # What is imported runs in every directory from then on.
-                around.say(f"{path} is left out: this workspace is not trusted; --file takes it")
+                context.say(f"{path} is left out: this workspace is not trusted; --file takes it")
             else:
                 yield path
 
 
-async def _states(configs: list[ServerConfig], around: Surroundings) -> tuple[ServerState, ...]:
-    async with connected(around.environment, configs) as servers:
+async def _states(configs: list[ServerConfig], context: CommandContext) -> tuple[ServerState, ...]:
+    async with connected(context.environment, configs) as servers:
         return servers.states()
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 from agent_cli.contracts.errors import UsageError
 from agent_cli.mcp_client.browsers import pasting_browser
 from agent_cli.mcp_client.config import ServerConfig
-from agent_cli.mcp_client.context import Surroundings, connected, explain
+from agent_cli.mcp_client.context import CommandContext, connected, explain
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.state import Phase
 from agent_cli.terminal.sanitize import reveal
@@ -17,55 +17,55 @@ from agent_cli.terminal.sanitize import reveal
 Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
 
 
-def approve_server(given: argparse.Namespace, around: Surroundings) -> int:
+def approve_server(given: argparse.Namespace, context: CommandContext) -> int:
     """Show how a server's tools changed since they were approved, and approve them as they are."""
-    config = replace(around.server(given.name), enabled=True)
-    return asyncio.run(_approve(config, around, dry_run=given.dry_run))
+    config = replace(context.server(given.name), enabled=True)
+    return asyncio.run(_approve(config, context, dry_run=given.dry_run))
 
 
-async def _approve(config: ServerConfig, around: Surroundings, *, dry_run: bool) -> int:
-    async with connected(around.environment, [config]) as servers:
+async def _approve(config: ServerConfig, context: CommandContext, *, dry_run: bool) -> int:
+    async with connected(context.environment, [config]) as servers:
         [state] = servers.states()
         if state.phase is not Phase.READY:
-            explain(state, around.say)
+            explain(state, context.say)
             return 1
         changes = servers.changes().get(config.name, {})
         for difference in changes.values():
             # A change that only adds what nobody sees must be seen here.
-            around.say(reveal(difference))
+            context.say(reveal(difference))
         if not changes:
-            around.say(f"{config.name}: nothing changed since it was approved")
+            context.say(f"{config.name}: nothing changed since it was approved")
         elif dry_run:
-            around.say(f"{config.name}: {', '.join(changes)} changed; nothing is approved")
+            context.say(f"{config.name}: {', '.join(changes)} changed; nothing is approved")
         else:
             await servers.approve_changes(config.name)
-            around.say(f"{config.name}: {', '.join(changes)} approved as shown")
+            context.say(f"{config.name}: {', '.join(changes)} approved as shown")
     return 0
 
 
-def sign_in(given: argparse.Namespace, around: Surroundings) -> int:
+def sign_in(given: argparse.Namespace, context: CommandContext) -> int:
     """Sign in to a server of the web; it is kept for all later starts."""
-    config = replace(around.server(given.name), enabled=True)
-    return asyncio.run(_sign_in(config, around))
+    config = replace(context.server(given.name), enabled=True)
+    return asyncio.run(_sign_in(config, context))
 
 
-async def _sign_in(config: ServerConfig, around: Surroundings) -> int:
-    async with connected(around.environment, [config]) as servers:
-        state = await servers.login(config.name, pasting_browser(around.say, sys.stdin))
+async def _sign_in(config: ServerConfig, context: CommandContext) -> int:
+    async with connected(context.environment, [config]) as servers:
+        state = await servers.login(config.name, pasting_browser(context.say, sys.stdin))
     if state.phase is not Phase.READY:
-        explain(state, around.say)
+        explain(state, context.say)
         return 1
-    around.say(f"{config.name}: signed in, {state.offer}")
+    context.say(f"{config.name}: signed in, {state.offer}")
     return 0
 
 
-def sign_out(given: argparse.Namespace, around: Surroundings) -> int:
+def sign_out(given: argparse.Namespace, context: CommandContext) -> int:
     """Forget the sign-in to a server."""
-    config = around.server(given.name)
+    config = context.server(given.name)
     if config.transport == "stdio":
         raise UsageError(f"MCP server '{config.name}' runs on this machine: there is no sign-in")
     known = Host().credentials.delete(config.url)
-    around.say(f"{config.name}: {'signed out' if known else 'there was no sign-in'}")
+    context.say(f"{config.name}: {'signed out' if known else 'there was no sign-in'}")
     return 0
 
 

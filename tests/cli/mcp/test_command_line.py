@@ -11,7 +11,7 @@ import pytest
 from agent_cli.cli.mcp.command_line import run
 from agent_cli.contracts.errors import UsageError
 from agent_cli.mcp_client.browsers import pasting_browser
-from agent_cli.mcp_client.context import Surroundings
+from agent_cli.mcp_client.context import CommandContext
 from agent_cli.mcp_client.entries import read_config_file
 from agent_cli.mcp_client.user_servers import user_file
 from tests.e2e.program import agent_cli
@@ -50,7 +50,7 @@ def test_a_servers_name_does_not_command_the_terminal(words: tuple[str, ...]) ->
 def mcp(*words: str) -> tuple[int, str]:
     """Run the command in this process; return its exit code and what it said."""
     said: list[str] = []
-    around = Surroundings(
+    around = CommandContext(
         environment=dict(os.environ),
         configured=lambda: read_config_file(user_file(), os.environ).servers,
         workspace=Path.cwd(),
