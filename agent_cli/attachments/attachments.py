@@ -127,6 +127,8 @@ class Attachments:
         return replace(message, content=(*images, *files, *message.content))
 
     async def _files(self, typed: str) -> AsyncIterator[Block]:
+        if "@" not in typed:  # nothing is waited for where nothing is named
+            return
         chars_left = _TOTAL_CHARS_MAX
         for file in await asyncio.to_thread(named_files, typed, self._folder):
             if chars_left <= 0:
