@@ -25,6 +25,8 @@ _HEADING: Final = re.compile(r"(?P<mark>#{1,6})(?: +|\Z)")
 _HEADING_END: Final = re.compile(r"(?:\A| +)#+ *\Z")
 _RULE: Final = re.compile(r"([-*_])(?: *\1){2,} *\Z")
 _UNDERLINE: Final = re.compile(r"(?:=+|-+) *\Z")
+# Nested tags are indented and no code, whose long lines only the terminal breaks.
+_TAG: Final = re.compile(r"</?[A-Za-z][^>]*>|<[A-Za-z][\w-]* [^>]*\Z|<!--")
 _DELIMITERS: Final = re.compile(r"\|? *:?-+:? *(?:\| *:?-+:? *)*\|? *\Z")
 
 
@@ -199,7 +201,7 @@ class Scanner:
         self._close_leaf()
         indent = indent_of(piece.text)
         line = piece.text.lstrip(" ")
-        if indent >= _CODE_INDENT:
+        if indent >= _CODE_INDENT and not _TAG.match(line):
             self._begin_code(None, "")
             self._add(piece.with_text(piece.text[_CODE_INDENT:]))
         elif heading := _HEADING.match(line):

@@ -129,3 +129,25 @@ def test_hidden_characters_of_a_command_are_visible() -> None:
         ask(terminal, "bash true\u202e\u200b #")
 
         assert "$ true\\u202e\\u200b #" in terminal.text
+
+
+def test_what_a_person_approved_runs_although_a_message_was_typed_before() -> None:
+    """A message typed while the reply streamed undid the yes that came after it."""
+    for gate in ("waited", "thought", "retried", "called"):
+        Path(gate).touch()
+    with Terminal() as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("phases touch made\r")
+        terminal.until("writing · ")
+        terminal.send("use make from now on\r")
+        terminal.until("next: use make from now on")
+        Path("written").touch()
+        terminal.until("❯ Yes")
+        terminal.send("y\r")
+        terminal.until("You said 'use make from now on'")
+        terminal.until_prompt()
+
+        assert Path("made").exists()
+        assert "Skipped" not in terminal.text
+        assert terminal.text.index("✓ Bash touch made") < terminal.text.index("You said 'use make")

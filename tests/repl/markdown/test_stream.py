@@ -203,3 +203,16 @@ def test_a_finished_stream_takes_a_new_answer() -> None:
     stream.finish()
 
     assert stream.feed("# Title\n") == ["# Title"]
+
+
+def test_nested_html_is_wrapped_between_words() -> None:
+    """Behind a blank line its indentation made code of it, and the terminal split its words."""
+    stream = MarkdownStream(40, THEMES["none"])
+    html = "<ul>\n    <li>One</li>\n\n    <li>The second entry of the navigation bar</li>\n</ul>\n"
+
+    rows = [*stream.feed(html), *stream.finish()]
+
+    assert rows == [
+        *("<ul>", "<li>One</li>", ""),
+        *("<li>The second entry of the navigation", "bar</li>", "</ul>"),
+    ]
