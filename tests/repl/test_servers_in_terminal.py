@@ -20,7 +20,7 @@ def test_what_a_run_cannot_take_waits_and_nothing_typed_is_lost() -> None:
         terminal.send(f"{CTRL_U}/mcp\r")
         terminal.until("docs    ready      3        -          -   1,204")
         terminal.send("and @docs:note://today\r")
-        terminal.until("  next: and @docs:note://today")
+        terminal.until("  when done: and @docs:note://today")
         terminal.send(ESCAPE)
         terminal.until(lambda: terminal.last_row == "you> and @docs:note://today")
         terminal.send("\r")

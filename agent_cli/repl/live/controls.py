@@ -47,7 +47,7 @@ class ScreenControls:
         output = self._results.output(number)
         if output is None:
             which = "yet" if number is None else f"under {number}"
-            raise UsageError(f"nothing was folded {which}")
+            raise UsageError(f"no folded output {which}")
         self._display.foreign(output)
 
     def show_earlier(self, conversation: Conversation) -> None:

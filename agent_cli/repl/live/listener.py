@@ -39,6 +39,6 @@ class Listener(Protocol):
         ...
 
 
-def queue_row(text: str, *, when: str = "next") -> str:
+def queue_row(text: str, *, when: str = "when done") -> str:
     """Return the one line that shows how a queued *text* begins, and *when* it goes."""
     return f"  {when}: {' '.join(clean(text[:_QUEUED_CHARS_MAX]).split())}"

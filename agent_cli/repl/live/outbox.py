@@ -93,7 +93,7 @@ class Outbox:
     def rows(self) -> list[str]:
         """Return one line for each message: when it goes, and how it begins."""
         return [
-            queue_row(queued.text, when="then" if queued.follow_up else "next")
+            queue_row(queued.text, when="when done" if queued.follow_up else "after this step")
             for queued in self._queued
         ]
 

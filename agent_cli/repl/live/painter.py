@@ -99,7 +99,7 @@ class Painter:
         What scrolled off the screen, or wrapped, could not be erased.
         """
         size = self._output.get_size()
-        room = min(_TAIL_ROWS_MAX, size.rows // 2 - 2, size.rows - self._app.height - 2)
+        room = min(_TAIL_ROWS_MAX, max(size.rows // 2 - 2, 1), size.rows - self._app.height - 2)
         return tuple(cut(row, size.columns) for row in rows[-room:]) if room > 0 else ()
 
     def _replace(self, tail: tuple[str, ...]) -> None:

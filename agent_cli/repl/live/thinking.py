@@ -58,11 +58,11 @@ class Thinking:
         text, self._folded = "".join(self._folded), []
         goes_on, self._goes_on = self._goes_on, None
         if not self._is_shown:
-            yield self._told("thinking is folded from now on: Ctrl-T shows it")
+            yield self._told("thinking is hidden from now on; Ctrl-T shows it")
         elif goes_on:  # the row it ends with goes on too
             yield goes_on(text)
         else:
-            yield self._told(text.strip() or "thinking is shown from now on: Ctrl-T folds it")
+            yield self._told(text.strip() or "thinking is shown from now on; Ctrl-T hides it")
 
     def _told(self, text: str) -> Rows:
         return Rows((*sentence_rows(text, self._columns(), self._paint.begin("dim")),), "thought")

@@ -141,7 +141,7 @@ def test_what_a_person_approved_runs_although_a_message_was_typed_before() -> No
         terminal.send("phases touch made\r")
         terminal.until("writing · ")
         terminal.send("use make from now on\r")
-        terminal.until("next: use make from now on")
+        terminal.until("after this step: use make from now on")
         Path("written").touch()
         terminal.until("❯ Yes")
         terminal.send("y\r")

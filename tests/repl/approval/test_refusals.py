@@ -12,6 +12,10 @@ from agent_cli.repl.approval.refusals import STOPPED, UNWANTED, failure, unwante
         (STOPPED, ("not run", "you stopped here")),
         (unwanted_because("use\nmake"), ("not run", "you said: use make")),
         ("Invalid input. Correct it and call again.", ("failed after 2.0 s", "Invalid input.")),
+        (
+            "Stopped with the whole run. Its effect may be partial.",
+            ("stopped after 2.0 s", "may be half done"),
+        ),
         ("there is\nno a.py", ("failed after 2.0 s", "there is no a.py")),
     ],
 )

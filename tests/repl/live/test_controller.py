@@ -33,9 +33,9 @@ async def test_lines_typed_before_there_is_a_session_are_all_done_in_order(tmp_p
     """A command behind a prompt waits for the end of its run; it was refused and lost."""
     async with session(tmp_path, "gated 1", "/clear", "hello\nyou") as it:
         await it.until(lambda: "piece 0" in it.rows)
-        assert [row for row in it.rows if row.startswith("  next")] == [
-            "  next: /clear",
-            "  next: hello you",
+        assert [row for row in it.rows if row.startswith("  when done")] == [
+            "  when done: /clear",
+            "  when done: hello you",
         ]
         Path("gate-0").touch()
         await it.until(lambda: any(row.startswith("You said") for row in it.rows))
@@ -59,7 +59,7 @@ async def test_what_is_typed_behind_a_command_waits_and_a_stop_gives_it_back(
         it.type("/compact forever\r")
         await it.until(Path("compacting").exists)
         it.type("hello\r")
-        await it.until(lambda: "  next: hello" in it.rows)
+        await it.until(lambda: "  when done: hello" in it.rows)
         assert "you> hello" not in it.rows
         it.type("/clear\r")
         refusal = "/clear waits for the end of the command before it; Ctrl-C stops it"
@@ -89,9 +89,9 @@ async def test_a_picture_typed_during_a_run_steers_it_as_soon_as_it_is_small_eno
         await it.until(lambda: "piece 0" in it.rows)
         it.type("see @pic.png\rand this\rdraft")
         await it.until(lambda: it.rows[-2:-1] == ["you> draft"])
-        assert [row for row in it.rows if row.startswith("  next")] == [
-            "  next: see [image 1: pic.png 8×6]",
-            "  next: and this",
+        assert [row[:22] for row in it.rows if row.startswith("  after")] == [
+            "  after this step: see",
+            "  after this step: and",
         ]
         small.set()
         Path("gate-0").touch()

@@ -50,9 +50,9 @@ async def test_what_was_typed_behind_a_picture_waits_for_it(
     await asyncio.sleep(0)
     assert not waiting.agent.has_queued_messages()
     assert waiting.outbox.rows() == [
-        "  next: see [image 1: pic.png 8×6]",
-        "  next: and this",
-        "  then: later",
+        "  after this step: see [image 1: pic.png 8×6]",
+        "  after this step: and this",
+        "  when done: later",
     ]
 
     waiting.ready.set()

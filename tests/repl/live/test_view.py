@@ -222,7 +222,7 @@ def test_folded_thinking_is_one_line_and_one_key_shows_the_last_whole() -> None:
     assert shown == ["", "one", " and a half", "two"]
     assert screen.rows[len(folded) + 4 :] == [
         "shown",
-        "thinking is folded from now on: Ctrl-T shows it",
+        "thinking is hidden from now on; Ctrl-T shows it",
         "three, four",
         "",
         "Done.",
@@ -235,7 +235,7 @@ def test_thinking_with_nothing_folded_says_what_the_key_did() -> None:
     screen(THINKING, delta("", ThinkingDelta), events.MessageEnd(AssistantMessage(())))
     screen.toggle_thinking()
 
-    assert screen.rows == ["thinking is shown from now on: Ctrl-T folds it"]
+    assert screen.rows == ["thinking is shown from now on; Ctrl-T hides it"]
 
 
 def test_long_thinking_breaks_between_words_as_it_comes() -> None:
