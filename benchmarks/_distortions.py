@@ -15,12 +15,20 @@ Both: TypeAlias = Callable[[str, str], tuple[str, str] | None]
 
 @dataclass(frozen=True, slots=True)
 class Distortion:
-    """A way to misquote; what it did to an edit can be told, or must be refused."""
+    """A way to misquote.
+
+    Attributes:
+        apply: Distorts an edit.
+        is_guess: What was meant can only be guessed, so all must be refused.
+        is_of_new: It changes new, and perhaps not old.
+        has_readings: There are two that differ, except for some edits; the rest is to be refused.
+    """
 
     name: str
     apply: Both
     is_guess: bool = False
     is_of_new: bool = False
+    has_readings: bool = False
 
 
 def _both(change: Text) -> Both:
@@ -198,11 +206,13 @@ DISTORTIONS = (
     Distortion("no blanks at line ends", _both(_lines(str.rstrip, blank=True))),
     Distortion("blank lines filled", _filled),
     Distortion("dedented", _dedent_both),
-    Distortion("dedented, old alone", _dedent_old),
+    Distortion("dedented, old alone", _dedent_old, has_readings=True),
     Distortion("dedented, blanks at line ends", _blanks_and_indent),
     Distortion("indented by 2", _both(_lines(lambda line: f"  {line}"))),
     Distortion("indented by 4", _both(_lines(lambda line: f"    {line}"))),
-    Distortion("indented by 4, old alone", _old(_lines(lambda line: f"    {line}"))),
+    Distortion(
+        "indented by 4, old alone", _old(_lines(lambda line: f"    {line}")), has_readings=True
+    ),
     Distortion("tabs for spaces", _with_indentation(lambda s: s.replace("    ", "\t"))),
     Distortion("spaces for tabs", _both(_indent(lambda s: s.replace("\t", "    ")))),
     Distortion("indentation halved", _with_indentation(lambda s: s[: len(s) // 2])),
