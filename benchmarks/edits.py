@@ -3,10 +3,10 @@
     python -m benchmarks.edits [edits.jsonl.gz | git repository]... [--only=NAME] [--verbose]
 
 Bar: none wrong; at least 99 % right where exactly one reading exists. Rows without a share have
-more than one for nearly every edit. In the others a refusal counts as open where other lines of the file
-differ from the quoted ones in indentation and blanks only. Without arguments, what lies in
-shared/data/edits.jsonl.gz beside the repository is taken. Then speed: 50 edits of a file of 1 MB, a
-refusal, and `all`.
+more than one for nearly every edit. In the others a refusal counts as open where other lines of
+the file differ from the quoted ones in indentation and blanks only. Without arguments, what lies
+in shared/data/edits.jsonl.gz beside the repository is taken. Then speed: 50 edits of a file of
+1 MB, a refusal, and `all`.
 """
 
 import base64

@@ -163,3 +163,11 @@ def test_lines_that_only_hold_blanks_stay_as_they_are() -> None:
 def test_with_all_only_exact_places_are_replaced() -> None:
     with pytest.raises(NoMatch, match=r"nearly 2 times \(lines 1, 3\)"):
         apply_edits("a\nb\n a\n", [Edit("a ", "c", all=True)])
+
+
+def test_a_missing_line_is_not_taken_for_another_place() -> None:
+    """The lines stand there exactly but for one; elsewhere they stand together, less deep."""
+    text = "if x:\n    f(\n        a,\n        b,\n    )\n\nf(\n    a,\n)\n"
+
+    with pytest.raises(NoMatch, match=r"lacks a line(?s:.*)\n +2\t    f\("):
+        edited(text, "    f(\n        a,\n    )\n", "    f(\n        a,\n        c,\n    )\n")

@@ -27,6 +27,7 @@ from agent_cli_tools.matching.source import Source, Span
 
 _CANDIDATES_MAX = 64
 _INDENT = re.compile(r"[ \t]*")
+_MISSING = "old lacks a line that is there, and would fit another place if it were repaired"
 _LINE_END_KEPT = "the line end that new lacks"
 
 
@@ -244,6 +245,8 @@ def _only_place(
         raise NoMatch(ambiguous([first + 1 for first, _ in fitting]))
     for first, outcome in [*fitting, *others]:
         if isinstance(outcome, Repaired):
+            if outcome.repairs and (nearly := source.find_nearly(old, first)) is not None:
+                raise _NotThere(unclear(source.lines, nearly, len(old), _MISSING))
             return first, outcome
         raise _NotThere(unclear(source.lines, first, len(old), str(outcome)))
     return None

@@ -8,6 +8,8 @@ from agent_cli_tools.matching.indentation import unit_of
 from agent_cli_tools.matching.lines import LooseLines, split_line
 from agent_cli_tools.matching.repair import Surroundings
 
+_LACKING_MAX = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -76,6 +78,22 @@ class Source:
             places.append(self._loose_text.count("\n", 0, position))
             position = self._loose_text.find(wanted, position + 1)
         return places
+
+    def find_nearly(self, old_lines: list[str], other_than: int) -> int | None:
+        """Return where all *old_lines* stand exactly and in order, with a few lines between them.
+
+        Args:
+            other_than: The first line of a place that does not count.
+        """
+        texts = [line for line in old_lines if line.strip()]
+        if len(texts) < 2:
+            return None
+        for first, line in enumerate(self.lines):
+            if line == texts[0] and abs(first - other_than) > len(old_lines):
+                place = iter(self.lines[first : first + len(old_lines) + _LACKING_MAX])
+                if all(text in place for text in texts):
+                    return first
+        return None
 
     def around(self, first: int, count: int) -> Surroundings:
         """Return what the file tells about *count* lines from *first* on."""
