@@ -30,7 +30,7 @@ class Arguments(NamedTuple):
         print_prompt: Text of `-p`; "-" means that all of it is on stdin.
         resume: Id of a session, `CHOOSE_SESSION`, or None.
         overrides: Options that are settings, in the order they were given.
-        origin, revoke, json: Switches of single commands.
+        origin, revoke, json, entries: Switches of single commands.
     """
 
     command: str = "repl"
@@ -53,6 +53,7 @@ class Arguments(NamedTuple):
     origin: bool = False
     revoke: bool = False
     json: bool = False
+    entries: bool = False
     overrides: tuple[Override, ...] = ()
 
 
@@ -95,6 +96,7 @@ _OPTIONS = {
     "--origin": _Option(_Takes.NOTHING, "origin"),
     "--revoke": _Option(_Takes.NOTHING, "revoke"),
     "--json": _Option(_Takes.NOTHING, "json"),
+    "--entries": _Option(_Takes.NOTHING, "entries"),
     "--model": _Option(_Takes.VALUE, setting="model"),
     "--effort": _Option(_Takes.VALUE, setting="effort"),
     "--max-tokens": _Option(_Takes.VALUE, setting="max_tokens"),
@@ -137,7 +139,7 @@ _COMMANDS = {
     "config show": _Command("[--origin] [--json]", switches=("origin", "json")),
     "trust": _Command("[DIR] [--revoke]", most=1, switches=("revoke",)),
     "sessions list": _Command("[--json]", switches=("json",)),
-    "sessions show": _Command("ID", 1, 1),
+    "sessions show": _Command("ID [--entries]", 1, 1, switches=("entries",)),
     "sessions export": _Command("ID [md|html|json]", 1, 2),
     "sessions verify": _Command("[ID] [--json]", most=1, switches=("json",)),
     "sessions approve": _Command("ID [CALL]", 1, 2),
@@ -251,7 +253,7 @@ def _checked(arguments: Arguments, operands: list[str]) -> Arguments:
             raise UsageError(f"{' and '.join(chosen)} cannot be combined; use one of them")
     if arguments.command == "repl" and arguments.print_prompt is not None:
         arguments = arguments._replace(command="print")
-    for switch in ("origin", "revoke", "json"):
+    for switch in ("origin", "revoke", "json", "entries"):
         command = _COMMANDS.get(arguments.command)
         if getattr(arguments, switch) and (command is None or switch not in command.switches):
             raise UsageError(f"--{switch} does not belong here; see agent-cli --help")

@@ -67,7 +67,13 @@ class Sessions:
                 raise UsageError("sessions are off: remove --no-session")
             return
         if arguments.fork is not None:
-            await self._go_on_with_copy(arguments.fork)
+            id, mark, at = arguments.fork.partition("@")
+            if mark and not at:
+                raise UsageError(
+                    f"--fork {id}@ needs an entry: `agent-cli sessions show {id} --entries`"
+                    " lists them"
+                )
+            await self._go_on_with_copy(id, at=at or None)
         elif latest:
             await self.resume(self._store.latest(self._startup.workspace))
         elif arguments.resume:

@@ -15,11 +15,14 @@ from agent_cli.app.startup import start
 from agent_cli.contracts.errors import SessionError, UsageError
 from agent_cli.contracts.events import Notice
 from agent_cli.core.agent import Agent
+from agent_cli.core.branching import places
 from agent_cli.core.run_result import RunResult
 from agent_cli.session_store import SessionStore, export, transcript, verify
+from agent_cli.session_store.history import History
 from agent_cli.session_store.listing import COLUMNS, as_json, row
 from agent_cli.system import paths
 from agent_cli.system.redaction import Redactor
+from agent_cli.terminal.narration import describe_place
 
 _NUMBERS = ("prompts", "cost")
 
@@ -40,13 +43,25 @@ def list_sessions(arguments: Arguments) -> int:
 
 
 def show(arguments: Arguments) -> int:
-    """Print a session: Markdown on a terminal, else a transcript."""
+    """Print a session: Markdown on a terminal, else a transcript; or its places, a line each."""
     history = _store().read(arguments.operands[0])
+    if arguments.entries:
+        return _show_entries(history)
     from agent_cli.terminal.views.console import show as show_view  # noqa: PLC0415 - rich
     from agent_cli.terminal.views.markdown import Page  # noqa: PLC0415
 
     page = Page(export(history, "md", redact=str), plain=transcript(history.prompts))
     show_view(page, sys.stdout)
+    return 0
+
+
+def _show_entries(history: History) -> int:
+    from agent_cli.terminal.views.console import show as show_view  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415
+
+    rows = [(place.id, describe_place(place)) for place in places(history.prompts)]
+    columns = [Column("entry", whole=True), Column("content")]
+    show_view(Table(columns, rows, empty="the session has no prompt yet"), sys.stdout)
     return 0
 
 

@@ -69,7 +69,7 @@ class Sessions(Protocol):
         ...
 
     async def fork(self, at: str | None = None) -> None:
-        """Go on with a copy of this session, up to the entry *at*."""
+        """Go on with a copy of this session, up to the prompt or entry *at*."""
         ...
 
     def rewind(self, prompt_id: str) -> None:

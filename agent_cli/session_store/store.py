@@ -1,12 +1,12 @@
 """The folder all sessions live in: create, resume, fork, find and list them."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from agent_cli.contracts.errors import SessionError, SessionNotFound
 from agent_cli.contracts.messages import now_ms
-from agent_cli.contracts.timeline import Output, Prompt
+from agent_cli.contracts.timeline import Output
+from agent_cli.core.branching import up_to
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.recorded_calls import new_id
 from agent_cli.session_store.codec import Codec, JsonObject
@@ -114,14 +114,15 @@ class SessionStore:
         Args:
             id: The session to copy.
             workspace: What the copy is about; None is what the original is about.
-            at: The id of a prompt or entry, the last one to copy; None copies everything.
+            at: The id of a prompt or entry, or its beginning: the last one to copy, with the
+                reply it belongs to. None copies everything.
 
         Raises:
-            SessionError: There is no such session, or nothing in it has the id *at*.
+            SessionNotFound: There is no such session, or nothing in it has the id *at*.
         """
         history = self.read(id)
         header = history.header or Header(id, "", now_ms())
-        prompts = [*_up_to(history.prompts, at)] if at else history.prompts
+        prompts = up_to(history.prompts, at) if at else history.prompts
         copy = History(self._codec)
         copy.prompts = prompts
         # A question stays with the original: approved in both, its call would run twice.
@@ -195,19 +196,3 @@ class SessionStore:
 
     def _path(self, id: str) -> Path:
         return self._folder / f"{id}.jsonl"
-
-
-def _up_to(prompts: Sequence[Prompt], last_id: str) -> Sequence[Prompt]:
-    """Return *prompts* up to the prompt or entry *last_id*, which is the last one.
-
-    Raises:
-        SessionError: There is none with that id.
-    """
-    for number, prompt in enumerate(prompts):
-        if prompt.id == last_id:
-            return prompts[: number + 1]
-        for index, output in enumerate(prompt.output):
-            if output.id == last_id:
-                cut = replace(prompt, state="running", output=prompt.output[: index + 1])
-                return [*prompts[:number], cut]
-    raise SessionError(f"the session has no prompt or entry {last_id}; `sessions show` lists them")

@@ -9,7 +9,9 @@ from agent_cli.contracts import events
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.contracts.tooling import Tool, check_input
+from agent_cli.core.branching import Place
 from agent_cli.core.run_result import RunResult
+from agent_cli.terminal.sanitize import clean
 from agent_cli.terminal.writer import Style
 
 _SUMMARY_CHARS_MAX: Final = 100
@@ -79,6 +81,14 @@ def side_output(output: FileOutput | WidgetOutput) -> str:
         about = " · ".join(text for text in (output.media_type, output.summary) if text)
         return f"file {output.path}: {about}" if about else f"file {output.path}"
     return output.fallback or f"[{output.widget}]"
+
+
+def describe_place(place: Place) -> str:
+    """Return a place to branch off on one line: `you> …`, or a reply's text and calls."""
+    if place.said:
+        return clean(f"you> {one_line(place.said)}")
+    parts = (one_line(place.answered), ", ".join(place.called))
+    return clean(f"  {' · '.join(part for part in parts if part) or 'an empty reply'}")
 
 
 def one_line(text: str, chars_max: int = _SUMMARY_CHARS_MAX) -> str:

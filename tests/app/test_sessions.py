@@ -203,6 +203,29 @@ async def test_a_copy_is_about_where_it_was_made(monkeypatch: pytest.MonkeyPatch
     copy.close()
 
 
+async def test_a_copy_can_be_begun_up_to_an_entry() -> None:
+    """S2-53: `--fork ID@ENTRY`; the beginning of either id is enough."""
+    kept, agent = sessions()
+    await kept.begin()
+    first, _ = say(agent, "one"), say(agent, "two")
+    id = kept.id
+    assert id is not None
+    kept.close()
+
+    copy, copied = sessions("--fork", f"{id[:8]}@{first[:8]}")
+    await copy.begin()
+    say(copied, "2")
+    copy_id = copy.id
+    copy.close()
+
+    assert copy_id != id
+    assert (said(id), said(copy_id)) == (["one", "two"], ["one", "2"])
+    for wrong, told in ((f"{id}@", f"--fork {id}@ needs an entry"), (f"{id}@zz", "entry 'zz'")):
+        refused, _ = sessions("--fork", wrong)
+        with pytest.raises(UsageError, match=told):
+            await refused.begin()
+
+
 async def test_without_a_session_nothing_is_recorded() -> None:
     """`--no-session`."""
     kept, agent = sessions("--no-session")

@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from tests.e2e.program import agent_cli
+from agent_cli.session_store import SessionStore
+from agent_cli.system.paths import sessions_dir
+from tests.e2e.program import agent_cli, said_by_user
 from tests.messages_api import reply, serve_in_thread, text, tool_use
 
 
@@ -38,3 +40,46 @@ def test_what_runs_changed_is_shown_taken_back_and_told_to_the_model() -> None:
     assert sorted(path.name for path in Path().iterdir()) == ["a.txt", "built", "mine.txt"]
     assert [each.count("The user took back changes") for each in told] == [1, 1]
     assert f"These files, which you had made, are gone: {Path('src/new.txt').absolute()}" in told[0]
+
+
+def test_a_copy_up_to_an_entry_goes_on_from_there() -> None:
+    """S2-53: the model is sent that part; `/undo` knows later runs; it can be resumed."""
+    writes = [
+        reply(text("I write."), tool_use("write", {"path": f"{name}.txt", "content": f"{name}\n"}))
+        for name in ("one", "two")
+    ]
+    answers = [reply(text(word)) for word in ("First.", "Second.", "Third.", "Fourth.", "Fifth.")]
+    options = ("--permission-mode", "yolo")
+    with serve_in_thread(writes[0], answers[0], writes[1], *answers[1:]) as api:
+        agent_cli(*options, script="make one\nmake two\n", api=api)
+        [original] = SessionStore(sessions_dir()).list()
+        shown = agent_cli("sessions", "show", original.id, "--entries")
+        rows = [line.split("  ", 1) for line in shown.stdout.splitlines()]
+        half, whole = rows[0][0], rows[1][0]
+
+        copy = agent_cli(
+            *options, "--fork", f"{original.id}@{whole}", script="/undo\nthree\n", api=api
+        )
+        resumed = agent_cli(*options, "--continue", script="/fork 2\nfour\n", api=api)
+        agent_cli("--fork", f"{original.id}@{half}", "-p", "five", api=api)
+        sent = [said_by_user(request.body) for request in api.requests[-3:]]
+
+    assert [text.strip() for _, text in rows] == [
+        "I write. · write",
+        "you> make one",
+        "I write. · write",
+        "you> make two",
+    ]
+    assert "undone: a run that is no longer part of this conversation\n  deleted   two.txt" in (
+        copy.stderr
+    )
+    assert sorted(path.name for path in Path().glob("*.txt")) == ["one.txt"]
+    assert [each[0] for each in sent] == ["make one"] * 3
+    assert [
+        [word for word in ("one", "two", "three", "four", "five") if word in each.split()]
+        for each in map(" ".join, sent)
+    ] == [["one", "three"], ["one", "four"], ["one", "five"]]
+    assert "it ends with: you> make one" in resumed.stderr
+    assert len(api.requests[-1].body["messages"]) == 3  # the half answer, its result and the prompt
+    assert api.refusals == []
+    assert len(SessionStore(sessions_dir()).list()) == 4

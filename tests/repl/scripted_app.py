@@ -42,6 +42,7 @@ from agent_cli.contracts.provider import (
 from agent_cli.contracts.timeline import Block, Usage, text_block
 from agent_cli.contracts.tooling import Approval, Tool, ToolContext
 from agent_cli.core.agent import Agent
+from agent_cli.core.branching import up_to
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.file_calls import Mode
@@ -136,6 +137,8 @@ class Sessions:
 
     async def fork(self, at: str | None = None) -> None:
         self.id = "s-2"
+        if at:
+            self._agent.adopt(Conversation(up_to(self._agent.conversation.prompts, at)))
 
     def rewind(self, prompt_id: str) -> None:
         prompts = self._agent.conversation.prompts

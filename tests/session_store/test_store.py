@@ -306,6 +306,31 @@ async def test_a_fork_at_any_entry_is_a_valid_history(store: SessionStore) -> No
     assert session.path.read_bytes() == before
 
 
+async def test_a_fork_before_a_compaction_has_what_it_replaced(store: SessionStore) -> None:
+    """S2-53, S2-45: the summary is an entry of its own, and behind it only the summary is sent."""
+    session = recorded(store, conversation := Conversation())
+    for said in ("one", "two", "three"):
+        conversation.begin(UserMessage.of(said))
+        conversation.add_reply(says(f"heard {said}"))
+        conversation.complete()
+    first, second, third = conversation.prompts
+    assert third.input
+    conversation.compact("They counted.", third.input.id)
+    session.close()
+
+    sent = {}
+    for at in (first.id, second.id, third.output[-2].id, third.id):
+        copy, forked = store.fork(session.id, at=at)
+        copy.close()
+        again, resumed = store.resume(copy.id)
+        again.close()
+        assert resumed.context() == forked.context()
+        sent[at] = str(forked.context())
+
+    assert ["They counted." in each for each in sent.values()] == [False, False, False, True]
+    assert ["heard one" in each for each in sent.values()] == [True, True, True, False]
+
+
 async def test_a_fork_takes_everything_but_the_open_question(store: SessionStore) -> None:
     """Approved in both, a call would run twice."""
     session, conversation = await a_long_talk(store)
@@ -340,7 +365,7 @@ def test_a_fork_of_a_damaged_session_has_what_is_before_the_damage(store: Sessio
 def test_a_fork_behind_nothing_is_an_error(store: SessionStore) -> None:
     session = short_session(store, "a")
 
-    with pytest.raises(SessionError, match="no prompt or entry nowhere"):
+    with pytest.raises(SessionError, match="no prompt or entry 'nowhere'"):
         store.fork(session.id, at="nowhere")
 
 

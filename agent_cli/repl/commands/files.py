@@ -25,7 +25,7 @@ async def undo(context: Context, _argument: str) -> None:
 def _told(context: Context, taken: TakenBack) -> Iterator[str]:
     prompts = context.app.agent.conversation.prompts
     said = next((said_in(prompt) for prompt in prompts if prompt.id == taken.run_id), "")
-    yield f"undone: {said or 'an earlier run'}"
+    yield f"undone: {said or 'a run that is no longer part of this conversation'}"
     yield from _named("restored", taken.restored, context.app.workspace)
     yield from _named("deleted ", taken.deleted, context.app.workspace)
     if taken.commands:

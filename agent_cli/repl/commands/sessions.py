@@ -6,16 +6,18 @@ from typing import Final
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.timeline import typed_in
+from agent_cli.core.branching import Place, places
 from agent_cli.repl.commands.files import undo
 from agent_cli.repl.commands.spec import LISTED_MAX, Command, Context, index_of, pick
-from agent_cli.repl.ports import KeptSession, Sessions
+from agent_cli.repl.ports import Application, KeptSession, Sessions
 from agent_cli.repl.recall import recalled, said_in, typed_prompts
-from agent_cli.terminal.narration import ago, one_line
+from agent_cli.terminal.narration import ago, describe_place, one_line
 
 # What stands behind it, its age and id, is to fit on a row of 100 columns.
 _TITLE_CHARS_MAX: Final = 50
 _RESTORED: Final = ("code and conversation", "conversation only", "code only")
 _BOTH: Final = 0
+_LIST: Final = "list"
 _FILES_ONLY: Final = 2
 
 
@@ -68,12 +70,30 @@ def _about(session: KeptSession) -> str:
     return " · ".join(parts)
 
 
-async def _fork(context: Context, _argument: str) -> None:
+async def _fork(context: Context, at: str) -> None:
+    """Go on with a copy, of all or up to a place: a number of the list, an id, or one chosen."""
+    found = _places(context.app)
+    if at == _LIST:
+        if not found:
+            raise UsageError("nothing was said in this session yet")
+        index = await pick(context, [describe_place(each) for each in found], "copy up to where?")
+        if index is None:
+            return
+        at = found[index].id
+    elif at.isdecimal() and 1 <= int(at) <= len(found):
+        at = found[int(at) - 1].id
     before = context.app.sessions.id
-    await context.app.sessions.fork()
-    context.writer.aside(
-        f"now in session {context.app.sessions.id}, a copy; {before} is unchanged", "dim"
-    )
+    await context.app.sessions.fork(at or None)
+    copied = f"now in session {context.app.sessions.id}, a copy; {before} is unchanged"
+    stay = " (files stay as they are)" if at else ""
+    context.writer.aside(f"{copied}{stay}", "dim")
+    if last := _places(context.app)[:1] if at else []:
+        context.writer.aside(f"it ends with: {describe_place(last[0]).strip()}", "dim")
+
+
+def _places(app: Application) -> list[Place]:
+    """Return where a copy can end, the last place first."""
+    return places(app.agent.conversation.prompts)[::-1]
 
 
 async def _rewind(context: Context, number: str) -> None:
@@ -109,10 +129,15 @@ async def _rewind(context: Context, number: str) -> None:
 
 
 def _runs_since(context: Context, prompt_id: str) -> int:
-    """Return how many runs since a prompt, its own included, changed files; blocks."""
+    """Return how many runs since a prompt, its own included, changed files; blocks.
+
+    Runs that a rewind or a fork left out of the conversation count: they changed the files too.
+    """
     ids = [prompt.id for prompt in context.app.agent.conversation.prompts]
     since = {*ids[ids.index(prompt_id) :]}
-    return sum(run in since for run in context.app.file_changes.changed_runs())
+    changed = context.app.file_changes.changed_runs()
+    first = next((index for index, run in enumerate(changed) if run in since), len(changed))
+    return len(changed) - first
 
 
 async def _compact(context: Context, focus: str) -> None:
@@ -143,7 +168,18 @@ SESSION_COMMANDS: Final = (
         during_a_run=False,
         choices=lambda app: {each.id: _about(each) for each in _others(app.sessions)},
     ),
-    Command("fork", "continue in a copy of this session", _fork, during_a_run=False),
+    Command(
+        "fork",
+        "continue in a copy of this session, or of its part up to an entry",
+        _fork,
+        "[list, number or entry]",
+        during_a_run=False,
+        choices=lambda app: {
+            _LIST: "choose the entry",
+            **{each.id: describe_place(each) for each in _places(app)},
+        },
+        more="/fork copies everything; /fork list lets you choose the last entry of the copy.",
+    ),
     Command(
         "rewind",
         "go back to before a prompt: code and conversation, or one of them (Esc Esc)",

@@ -7,9 +7,10 @@ import pytest
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.timeline import NO_USAGE, Usage
 from agent_cli.repl.commands.information import UsageView, describe_usage, window_bars
-from agent_cli.repl.commands.registry import COMMANDS
+from agent_cli.repl.commands.registry import COMMANDS, find_command
 from agent_cli.terminal.views.console import text_of
 from tests.repl.conversation import converse, said
+from tests.repl.scripted_app import Application, TakenBack
 
 LEVELS = "off, minimal, low, medium, high, xhigh"
 
@@ -99,6 +100,12 @@ def test_the_beginning_of_one_name_is_enough() -> None:
         ("/mode plan", "mode: plan, only looks around"),
         ("/mode god", "unknown mode god; there are: ask, auto-edit, plan, yolo"),
         ("/fork", "now in session s-2, a copy; s-1 is unchanged"),
+        ("/fork list", "nothing was said in this session yet"),
+        (
+            "/fork 1",
+            "the session has no prompt or entry '1';"
+            " `agent-cli sessions show ID --entries` lists them",
+        ),
         ("/export html", "exported without secrets: s-1.html"),
         ("/export pdf", "/export writes md, html or json, not pdf"),
         ("/uncompact", "nothing is left out"),
@@ -283,6 +290,39 @@ def test_rewind_counts_from_the_last_prompt() -> None:
     ]
 
 
+def test_fork_copies_up_to_an_entry_of_the_list() -> None:
+    """S2-53: the numbers stay those of the list; on a pipe it is only shown."""
+    shown = said("one", "two", "three", "/fork list", "/fork 2", "/fork list")
+
+    assert shown == [
+        "  1  you> three",
+        "  2  you> two",
+        "  3  you> one",
+        "now in session s-2, a copy; s-1 is unchanged (files stay as they are)",
+        "it ends with: you> two",
+        "  1  you> two",
+        "  2  you> one",
+    ]
+    _, chosen = converse("one", "two", "/fork list", answers=("2",))
+    assert chosen[-1] == "it ends with: you> one"
+    _, declined = converse("one", "/fork list", answers=("",))
+    assert declined == ["  1  you> one"]
+
+
+def test_what_fork_takes_is_offered_while_it_is_typed() -> None:
+    """S2-53: an id is not to be copied by hand."""
+    app = Application()
+    said("say it", "\x1b[31mevil", app=app)
+    fork, _ = find_command("/fork", app)
+    first, last = app.agent.conversation.prompts
+
+    assert fork.choices(app) == {
+        "list": "choose the entry",
+        last.id: "you> evil",
+        first.id: "you> say it",
+    }
+
+
 @pytest.mark.parametrize(
     ("choice", "told"),
     [
@@ -301,6 +341,33 @@ def test_rewind_restores_code_and_conversation_in_one_step(
     _, beside = converse("one", "two", "/rewind", answers=("1", choice))
 
     assert [line for line in beside if line.startswith(("undone", "back"))] == told
+
+
+def test_rewind_takes_back_runs_that_an_earlier_rewind_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their changes lie above the older ones: with one too few, another run's would come back."""
+    app = Application()
+    said("one", "two", app=app)
+    runs = [prompt.id for prompt in app.agent.conversation.prompts]
+    taken: list[str] = []
+
+    def take_back() -> TakenBack:
+        taken.append(runs.pop())
+        return TakenBack(taken[-1], [], [], [])
+
+    monkeypatch.setattr(app.file_changes, "changed_runs", lambda: runs)
+    monkeypatch.setattr(app.file_changes, "take_back", take_back)
+    before = [*runs]
+
+    _, shown = converse("/rewind 1", "/rewind", app=app, answers=("1", "1"))
+
+    assert taken == before[::-1]
+    assert shown[-3:] == [
+        "undone: a run that is no longer part of this conversation",
+        "undone: one",
+        "back to before: one",
+    ]
 
 
 def test_the_mode_and_the_rules_in_force_are_shown() -> None:

@@ -1,0 +1,99 @@
+"""Where a conversation can be branched off: its places, and the prompts up to one of them.
+
+Pure: it reads prompts, and copies what it shortens.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from agent_cli.contracts.errors import SessionNotFound
+from agent_cli.contracts.timeline import (
+    BlockOutput,
+    Output,
+    Prompt,
+    ReplyOutput,
+    TextOutput,
+    ToolOutput,
+    typed_in,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The end of a prompt, or of one of its replies but the last.
+
+    Attributes:
+        id: The prompt or entry that a copy ends with.
+        said: What the person typed; "" for a reply.
+        answered: Text of the reply; "" for a prompt.
+        called: The tools the reply called.
+    """
+
+    id: str
+    said: str = ""
+    answered: str = ""
+    called: tuple[str, ...] = ()
+
+
+def places(prompts: Sequence[Prompt]) -> list[Place]:
+    """Return where *prompts* can be branched off, in order; hidden prompts have no place."""
+    return [place for prompt in prompts if prompt.visible for place in _places_in(prompt)]
+
+
+def up_to(prompts: Sequence[Prompt], last: str) -> list[Prompt]:
+    """Return *prompts* up to the prompt or entry *last*, with the reply that entry belongs to.
+
+    Args:
+        prompts: All of them; they are not changed.
+        last: The id, or as much of its beginning as no other has.
+
+    Raises:
+        SessionNotFound: No prompt or entry has that id, or several begin so.
+    """
+    number, index = _find(prompts, last)
+    if index is None:
+        return [*prompts[: number + 1]]
+    prompt = prompts[number]
+    kept = prompt.output[: _end_of_reply(prompt.output, index) + 1]
+    return [*prompts[:number], replace(prompt, state="running", output=kept)]
+
+
+def _places_in(prompt: Prompt) -> list[Place]:
+    ends = [i for i, output in enumerate(prompt.output) if isinstance(output, ReplyOutput)]
+    replies = [_reply(prompt.output[begin + 1 : end + 1]) for begin, end in pairwise([-1, *ends])]
+    if prompt.input is None:
+        return replies
+    return [*replies[:-1], Place(prompt.id, said=typed_in(prompt.input.content))]
+
+
+def _reply(entries: Sequence[Output]) -> Place:
+    texts = [str(out.block.get("text", "")) for out in entries if isinstance(out, TextOutput)]
+    called = tuple(out.name for out in entries if isinstance(out, ToolOutput))
+    return Place(entries[-1].id, answered=" ".join(texts).strip(), called=called)
+
+
+def _find(prompts: Sequence[Prompt], last: str) -> tuple[int, int | None]:
+    """Return the number of a prompt and the index of its entry; None is the whole prompt."""
+    found: dict[str, tuple[int, int | None]] = {}
+    for number, prompt in enumerate(prompts):
+        found[prompt.id] = number, None
+        found |= {output.id: (number, index) for index, output in enumerate(prompt.output)}
+    matches = [last] if last in found else [id for id in found if last and id.startswith(last)]
+    if len(matches) != 1:
+        several = f"has several entries that begin with {last!r}: {', '.join(matches)}"
+        problem = several if matches else f"has no prompt or entry {last!r}"
+        raise SessionNotFound(
+            f"the session {problem}; `agent-cli sessions show ID --entries` lists them"
+        )
+    return found[matches[0]]
+
+
+def _end_of_reply(outputs: Sequence[Output], index: int) -> int:
+    """Return the index of the mark that ends the reply at *index*: half a reply is none."""
+    entry = outputs[index]
+    if isinstance(entry, BlockOutput):
+        for end, output in enumerate(outputs[index:], index):
+            if isinstance(output, ReplyOutput) and output.reply_id == entry.reply_id:
+                return end
+    return index

@@ -1,0 +1,110 @@
+"""Where a conversation can be branched off, and what is in a branch."""
+
+import pytest
+
+from agent_cli.contracts.errors import SessionNotFound
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.timeline import Prompt, ReplyOutput, Success, TextOutput, text_block
+from agent_cli.core.branching import Place, places, up_to
+from agent_cli.core.conversation import Conversation
+from tests.fakes import calls, says, tool_use
+
+
+@pytest.fixture
+def talk() -> Conversation:
+    """A prompt of three replies, a hidden one, one of a trigger, and one that has no answer yet."""
+    conversation = Conversation()
+    conversation.begin(UserMessage.of("go"))
+    both = tool_use("look", {}, "t1"), tool_use("read", {}, "t2")
+    conversation.add_reply(calls(*both, text="I look."))
+    conversation.settle_call("t1", Success((text_block("a tree"),)))
+    conversation.settle_call("t2", Success((text_block("leaves"),)))
+    conversation.add_user(UserMessage.of("quickly"))
+    conversation.add_reply(calls(tool_use("look", {}, "t3")))
+    conversation.settle_call("t3", Success((text_block("a tree"),)))
+    conversation.add_reply(says("A tree."))
+    conversation.complete()
+    conversation.begin(UserMessage.of("Nobody sees this"), visible=False)
+    conversation.add_reply(says("Nor this."))
+    conversation.complete()
+    conversation.begin(None)
+    conversation.add_reply(says("It is noon."))
+    conversation.complete()
+    conversation.begin(UserMessage.of("and now?"))
+    return conversation
+
+
+def marks(prompt: Prompt) -> list[str]:
+    return [output.id for output in prompt.output if isinstance(output, ReplyOutput)]
+
+
+def test_a_place_is_the_end_of_a_prompt_or_of_a_reply_within_it(talk: Conversation) -> None:
+    """S2-53: the last reply is the prompt's own end; S2-49: a hidden prompt has no place."""
+    first, _, trigger, last = talk.prompts
+    one, two, _ = marks(first)
+    [noon] = marks(trigger)
+
+    assert places(talk.prompts) == [
+        Place(one, answered="I look.", called=("look", "read")),
+        Place(two, called=("look",)),
+        Place(first.id, said="go"),
+        Place(noon, answered="It is noon."),
+        Place(last.id, said="and now?"),
+    ]
+
+
+def test_a_branch_up_to_a_prompt_has_its_whole_answer(talk: Conversation) -> None:
+    first, second, *_ = talk.prompts
+
+    assert up_to(talk.prompts, first.id) == [first]
+    assert up_to(talk.prompts, second.id) == [first, second]
+
+
+def test_a_branch_up_to_a_part_of_a_reply_has_the_whole_reply(talk: Conversation) -> None:
+    """S2-53: half a reply is none, so a branch up to a call would have lost that call."""
+    [first, *_] = talk.prompts
+    end = first.output.index(next(o for o in first.output if isinstance(o, ReplyOutput)))
+
+    branches = [up_to(talk.prompts, output.id) for output in first.output[: end + 1]]
+
+    assert [[p.output for p in branch] for branch in branches] == [
+        [first.output[: end + 1]] for _ in branches
+    ]
+    assert {branch[0].state for branch in branches} == {"running"}
+    assert (first.state, len(branches)) == ("completed", 4)
+
+
+def test_a_branch_up_to_another_entry_ends_with_it(talk: Conversation) -> None:
+    [first, *_] = talk.prompts
+    steered = next(i for i, output in enumerate(first.output) if output.kind == "user")
+
+    [branch] = up_to(talk.prompts, first.output[steered].id)
+
+    assert branch.output == first.output[: steered + 1]
+
+
+def test_a_reply_whose_end_is_missing_is_cut_at_the_entry() -> None:
+    """The record of a program that was killed while it wrote one."""
+    half = [TextOutput(id, 0, "r", text_block(id)) for id in ("a1", "b2")]
+    prompt = Prompt("p1", "me", "m", 0, output=[*half])
+
+    [branch] = up_to([prompt], "a1")
+
+    assert branch.output == half[:1]
+
+
+def test_the_beginning_of_an_id_is_enough_where_no_other_begins_so() -> None:
+    """An id that is another one's beginning means itself."""
+    prompts = [Prompt(id, "me", "m", 0) for id in ("ab", "abc", "b1", "b2", "c")]
+
+    assert [p.id for p in up_to(prompts, "abc")] == ["ab", "abc"]
+    assert [p.id for p in up_to(prompts, "ab")] == ["ab"]
+    assert [p.id for p in up_to(prompts, "b2")] == ["ab", "abc", "b1", "b2"]
+    lists = "`agent-cli sessions show ID --entries` lists them"
+    with pytest.raises(
+        SessionNotFound, match=f"^the session has several entries .* 'b': b1, b2; {lists}$"
+    ):
+        up_to(prompts, "b")
+    for missing in ("x", ""):
+        with pytest.raises(SessionNotFound, match=f"has no prompt or entry '{missing}'; {lists}$"):
+            up_to(prompts, missing)
