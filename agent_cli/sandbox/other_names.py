@@ -82,6 +82,19 @@ class OtherNames:
                     yield Path(entry.path), state
 
 
+def linked_files(folder: Path) -> list[Path]:
+    """Return the files in *folder* that have other names too, perhaps in the workspace."""
+    try:
+        return [
+            Path(entry.path)
+            for entry in os.scandir(folder)
+            if entry.is_file(follow_symlinks=False)
+            and entry.stat(follow_symlinks=False).st_nlink > 1
+        ]
+    except OSError:
+        return []  # It is a file, or not there.
+
+
 def _entries(folders: Sequence[Path]) -> "Iterator[os.DirEntry[str]]":
     waiting = [str(folder) for folder in folders]
     count = 0

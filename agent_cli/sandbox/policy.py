@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 from agent_cli.sandbox.aftermath import Acting
 from agent_cli.sandbox.bundled import bundled_files
 from agent_cli.sandbox.git_folders import GitFolders, git_folders, of_repository
-from agent_cli.sandbox.other_names import OtherNames
+from agent_cli.sandbox.other_names import OtherNames, linked_files
 from agent_cli.sandbox.path_sets import fewer, holds, outermost, unique
 from agent_cli.sandbox.protected import HOME_NAMES, NAMES
 from agent_cli.sandbox.secret_index import Contents, Marks, SecretIndex, never
@@ -106,6 +106,9 @@ class Policy:
         self.home = _real(home)
         self.network = network
         self._own = tuple(map(_real, own))
+        self._bundled = bundled_files()
+        self._names_in_home = [str(self.home / name) for name in _IN_HOME]
+        self._of_home: Sequence[Path] = ()
         self._is_secret = is_secret
         self._marks = Marks(is_secret, path_rules.hides, path_rules.locks)
         self._inside = [SecretIndex(root, self._marks) for root in self.roots]
@@ -172,7 +175,8 @@ class Policy:
         self._is_complete = all(each.is_complete for each in (*inside, *outside))
         is_changed = any(each.is_changed for each in inside)
         secrets = [path for each in (*inside, *outside) for path in each.secrets]
-        self._secret_files.remember([*secrets, *self._in_home()], is_changed=is_changed)
+        self._of_home = self._in_home()
+        self._secret_files.remember([*secrets, *self._of_home], is_changed=is_changed)
         self._locked_files.remember(
             [path for each in inside for path in each.locked], is_changed=is_changed
         )
@@ -209,7 +213,7 @@ class Policy:
         return any(map(_real(path).is_relative_to, self.roots))
 
     def _protected(self, git: Sequence[GitFolders]) -> Iterator[Path]:
-        yield from filter(self.owns, (*self._own, *bundled_files()))
+        yield from filter(self.owns, (*self._own, *self._bundled))
         for root in self.roots:
             yield from (root / name for name in NAMES)
             if self.home.is_relative_to(root):
@@ -220,16 +224,17 @@ class Policy:
 
     def _hidden(self, writable: Sequence[Path], secrets: Sequence[Path]) -> tuple[Path, ...]:
         of_system = [Path(name) for name in _OF_THE_SYSTEM if os.access(name, os.R_OK)]
-        wanted = [*self._in_home(), *self._own, *self._denied, *of_system, *socket_covers()]
+        wanted = [*self._of_home, *self._own, *self._denied, *of_system, *socket_covers()]
         found = unique(path for path in (*wanted, *secrets) if _is_there(path))
         # Whoever works in such a directory wants to see it, and it must not hide the work.
         usable = [path for path in found if not holds(path, writable)]
         return fewer(outermost(usable), keep=(*writable, self.home))
 
     def _in_home(self) -> list[Path]:
-        of_home = [_real(self.home / name) for name in _IN_HOME]
-        of_home += [_real(path) for path in self._secret_names(self.home)]
-        return of_home + [path for folder in of_home for path in _linked(folder)]
+        # Most are not there; finding out where they lead costs ten times as much.
+        there = filter(os.path.lexists, self._names_in_home)
+        of_home = [*map(_real, there), *map(_real, self._secret_names(self.home))]
+        return of_home + [path for folder in of_home for path in linked_files(folder)]
 
     def _settings_in_home(self) -> Iterator[Path]:
         """Yield what programs keep in the home directory, should that be the workspace.
@@ -260,19 +265,6 @@ def _settings(inside: Sequence[Contents]) -> Iterator[Path]:
         yield from contents.settings[:_NESTED_SETTINGS_MAX]
 
 
-def _linked(folder: Path) -> list[Path]:
-    """Return the files in *folder* that have other names too, perhaps in the workspace."""
-    try:
-        return [
-            Path(entry.path)
-            for entry in os.scandir(folder)
-            if entry.is_file(follow_symlinks=False)
-            and entry.stat(follow_symlinks=False).st_nlink > 1
-        ]
-    except OSError:
-        return []  # It is a file, or not there.
-
-
 def _nested(inside: Sequence[Contents]) -> Iterator[GitFolders]:
     """Yield what is to be known of the repositories inside the roots."""
     folders = (folder for contents in inside for folder in contents.git_folders)
@@ -293,5 +285,5 @@ def _is_there(path: Path) -> bool:
     return os.path.exists(path)  # noqa: PTH110
 
 
-def _real(path: Path) -> Path:
+def _real(path: Path | str) -> Path:
     return Path(os.path.realpath(path))

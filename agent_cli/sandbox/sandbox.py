@@ -274,8 +274,13 @@ class Sandbox:
 def _canaries(state_dir: Path, policy: Policy) -> Iterator[Canaries]:
     """Make a secret where secrets are, and choose a file that must not come into being."""
     name = f"sandbox-probe-{secrets.token_hex(8)}"
-    # Somebody may work in their home directory, even in the root of all.
-    places = (place for place in (state_dir.parent, policy.home.parent) if not policy.owns(place))
+    # Somebody may work in their home directory, even in the root of all; and what lies among
+    # temporary files is another file in the sandbox.
+    places = (
+        place
+        for place in (state_dir.parent, policy.home.parent)
+        if not policy.owns(place) and not any(map(place.is_relative_to, bwrap.REPLACED))
+    )
     canaries = Canaries(next(places, Path("/")) / name, state_dir / name)
     state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:

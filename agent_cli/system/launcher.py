@@ -21,12 +21,14 @@ imports little.
 
 import contextlib
 import ctypes
+import gc
 import json
 import os
 import select
 import signal
 import socket
 import sys
+from fcntl import F_DUPFD_CLOEXEC, fcntl
 from importlib import import_module
 from typing import Any, NoReturn, TypeAlias
 
@@ -39,6 +41,7 @@ LEFT_DESCRIPTOR = 3
 HEADER_BYTES = 8
 _LOOK_AGAIN_S = 1.0
 _LEFT_BYTES_MAX = 4096
+_HIGH = 64  # above the numbers a command may want
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _IS_LINUX = sys.platform == "linux"
@@ -121,17 +124,13 @@ def _keep(order: _Order, link_descriptor: int, output: int) -> None:
     guard = Guard(order["missing"], order["aside"])
     left, left_writing = os.pipe()
     os.set_blocking(left, False)
-    failed, failed_writing = os.pipe()
-    keeper = os.getpid()
-    child = os.fork()
-    if child == 0:
-        _become(order, keeper, output, left_writing, failed_writing)
-    for descriptor in (output, left_writing, failed_writing):
-        os.close(descriptor)
-    if failure := os.read(failed, 4096):
-        os.waitpid(child, 0)
-        _tell(link, {"failed": failure.decode(errors="replace")})
+    try:
+        child = (_spawn if order["nested"] else _forked)(order, output, left_writing)
+    except OSError as error:
+        _tell(link, {"failed": str(error)})
         return
+    for descriptor in (output, left_writing):
+        os.close(descriptor)
     _tell(link, {"pid": child})
     try:
         _watch(child, signals, link, guard, left)
@@ -167,6 +166,62 @@ def _watch(child: int, signals: int, link: socket.socket, guard: Guard, left: in
             has_strangers = kill_strangers(child)
 
 
+def _spawn(order: _Order, output: int, left: int) -> int:
+    """Start a program that builds a sandbox, and ends with us by itself; return its id.
+
+    Not a fork of ours, which would copy memory and run Python: that takes longer than the sandbox.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+    _volunteer_for_memory_shortage()
+    os.chdir(order["cwd"])
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    high = [fcntl(each, F_DUPFD_CLOEXEC, _HIGH) for each in (nothing, output, left)]
+    child = os.posix_spawn(
+        order["arguments"][0],
+        order["arguments"],
+        order["environment"],
+        file_actions=[
+            (os.POSIX_SPAWN_DUP2, high[0], 0),
+            (os.POSIX_SPAWN_DUP2, high[1], 1),
+            (os.POSIX_SPAWN_DUP2, high[1], 2),
+            (os.POSIX_SPAWN_DUP2, high[2], LEFT_DESCRIPTOR),
+            *((os.POSIX_SPAWN_OPEN, fd, path, os.O_RDONLY, 0) for fd, path in order["files"]),
+            *((os.POSIX_SPAWN_CLOSE, each) for each in high),
+        ],
+        setsid=True,
+        setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
+    )
+    for each in high:
+        os.close(each)  # who reads the output waits until nobody can write it
+    return child
+
+
+def _forked(order: _Order, output: int, left: int) -> int:
+    """Start a command as a fork of ours that restricts itself and ends with us; return its id.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+    failed, failed_writing = os.pipe()
+    keeper = os.getpid()
+    child = os.fork()
+    if child == 0:
+        _become(order, keeper, output, left, failed_writing)
+    os.close(failed_writing)
+    if failure := os.read(failed, _LEFT_BYTES_MAX):
+        os.waitpid(child, 0)
+        raise OSError(failure.decode(errors="replace"))
+    return child
+
+
+def _volunteer_for_memory_shortage() -> None:
+    """Have the kernel kill us, and what we start, before others when memory runs out."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:  # noqa: PTH123
+        score.write("1000")
+
+
 def _become(order: _Order, keeper: int, output: int, left: int, failed: int) -> NoReturn:
     """Turn this fresh process into the command; without success, say why through *failed*."""
     try:
@@ -183,13 +238,12 @@ def _become(order: _Order, keeper: int, output: int, left: int, failed: int) -> 
         if order["nested"]:
             wanted.append((LEFT_DESCRIPTOR, left))
         # Out of the way first: one that is wanted may have the number of another.
-        high = [(number, _duplicate(found)) for number, found in (*wanted, (-1, failed))]
+        every = (*wanted, (-1, failed))
+        high = [(number, fcntl(found, F_DUPFD_CLOEXEC, _HIGH)) for number, found in every]
         for number, found in high[:-1]:
             os.dup2(found, number)
         failed = high[-1][1]
-        # Before it is restricted; the kernel kills what it starts first when memory runs out.
-        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:  # noqa: PTH123
-            score.write("1000")
+        _volunteer_for_memory_shortage()  # before it is restricted
         os.chdir(order["cwd"])
         if order["restriction"]:
             import_module(order["restriction"]["module"]).restrict_as_told(order["restriction"])
@@ -200,12 +254,6 @@ def _become(order: _Order, keeper: int, output: int, left: int, failed: int) -> 
         os.write(failed, str(error).encode(errors="replace"))
     finally:
         os._exit(127)
-
-
-def _duplicate(descriptor: int) -> int:
-    import fcntl  # noqa: PLC0415 - in the child alone
-
-    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 64)
 
 
 def _child_signals() -> int:
@@ -243,4 +291,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    # A collection would write to every object, and so copy the memory that keepers share with us.
+    gc.disable()
+    gc.freeze()
     serve(socket.socket(fileno=int(sys.argv[1])))

@@ -44,12 +44,18 @@ def kill_children(is_meant: Callable[[int], bool]) -> None:
             # What sudo started is not ours to kill.
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-        for pid in meant:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
-        if time.monotonic() > deadline:
-            return
-        time.sleep(0.001)
+        collected = [_is_collected(pid) for pid in meant]
+        if not all(collected):
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.001)
+
+
+def _is_collected(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return True
 
 
 def _children() -> Iterator[int]:

