@@ -71,6 +71,7 @@ def test_a_growing_reply_is_written_piece_by_piece() -> None:
                     "content": [{"type": "text", "text": "x"}],
                     "details": {"n": 1},
                     "is_error": False,
+                    "full_chars": None,
                 },
                 "is_error": False,
             },

@@ -36,6 +36,7 @@ class Session:
 
     def __init__(self, root: Path, state: Path) -> None:
         self.root, self.state = root, state
+        self._opened: list[Workspace] = []
         self.again()
 
     def again(self, id: str | None = "s-1") -> None:
@@ -47,7 +48,12 @@ class Session:
         if id:
             self.snapshots(SessionOpened(id, "path"))
         self.workspace = Workspace(self.root, keeper=self.snapshots)
+        self._opened.append(self.workspace)
         self.tools = Tools(self.workspace)
+
+    def close(self) -> None:
+        for workspace in self._opened:
+            workspace.close()
 
     def run(self) -> str:
         prompt = Conversation().begin()
@@ -77,10 +83,12 @@ class Session:
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Session:
+def session(tmp_path: Path) -> Iterator[Session]:
     root = tmp_path / "work"
     root.mkdir()
-    return Session(root, tmp_path / "state")
+    session = Session(root, tmp_path / "state")
+    yield session
+    session.close()
 
 
 @contextmanager
