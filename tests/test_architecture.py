@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 DEMO_PROJECT = ROOT / "agent_cli" / "cli" / "demo" / "project"
 OWNERS = {
     "anthropic": ("providers/",),
-    "httpx2": ("providers/", "mcp_client/"),
+    "httpx2": ("providers/", "mcp_client/", "hooks/run/"),
     "tenacity": ("providers/",),
     "anyio": ("mcp_client/stdio/",),  # the streams of the SDK
     "jwt": ("mcp_client/dpop/",),  # comes with the SDK

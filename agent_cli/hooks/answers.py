@@ -1,0 +1,172 @@
+"""Read what hooks answered, and make one decision of several: deny before ask before allow."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
+
+from agent_cli.contracts.timeline import Json
+from agent_cli.hooks.definition import Hook
+from agent_cli.hooks.run import Outcome
+
+Decision: TypeAlias = Literal["deny", "ask", "allow"]
+_WORDS: Final[Mapping[str, Decision]] = {
+    "deny": "deny",
+    "block": "deny",
+    "ask": "ask",
+    "defer": "ask",
+    "allow": "allow",
+    "approve": "allow",
+}
+_ORDER: Final = ("deny", "ask", "allow")
+# An exit code of 2 says no only where something can still be kept from happening.
+_BLOCKED_BY_EXIT_2: Final = frozenset(
+    {"PreToolUse", "PermissionRequest", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact"}
+)
+_TEXT_IS_CONTEXT: Final = frozenset({"UserPromptSubmit", "SessionStart", "PreCompact"})
+
+
+class _Faulty(Exception):
+    """The answer cannot be understood; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one hook, or all of them together, said.
+
+    Attributes:
+        decision: None when it said nothing about it.
+        reason: Of the decision; for the model or the person.
+        updated: The input to run with, in Claude Code's fields; None for the same.
+        output: What the model reads in place of a tool's output; None for the same.
+        contexts: What the model should know besides.
+        messages: For the person.
+        stops: Why the run must end, or "".
+        fault: Why the hook could not be used, or "".
+    """
+
+    decision: Decision | None = None
+    reason: str = ""
+    updated: Mapping[str, Json] | None = None
+    output: str | None = None
+    contexts: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
+    stops: str = ""
+    fault: str = ""
+
+
+def read_answer(hook: Hook, outcome: Outcome) -> Answer:
+    """Return what *hook* said; one that guards and could not run says no."""
+    if outcome.fault:
+        return _failed(hook, outcome.fault)
+    if outcome.code == 2:
+        reason = outcome.stderr.strip() or f"{hook.shown} says no and gives no reason"
+        if hook.background or hook.event not in _BLOCKED_BY_EXIT_2:
+            # Too late to keep it from happening; the model is told, as by Claude Code.
+            return Answer(reason=reason, contexts=(reason,))
+        return Answer("deny", reason)
+    try:
+        return _parsed(hook, outcome.stdout)
+    except _Faulty as error:
+        return _failed(hook, f"{error}; correct what it prints")
+
+
+def merged(answers: Sequence[Answer]) -> Answer:
+    """Return the answers as one; the strongest decision wins, and its reasons are joined."""
+    decided = {answer.decision for answer in answers}
+    decision = next((each for each in _ORDER if each in decided), None)
+    changes = [answer.updated for answer in answers if answer.updated is not None]
+    reasons = [a.reason for a in answers if a.decision == decision and a.reason]
+    one = Answer(
+        decision,
+        "\n".join(dict.fromkeys(reasons)),
+        changes[0] if changes else None,
+        next((answer.output for answer in answers if answer.output is not None), None),
+        tuple(text for answer in answers for text in answer.contexts),
+        tuple(text for answer in answers for text in answer.messages),
+        next((answer.stops for answer in answers if answer.stops), ""),
+        next((answer.fault for answer in answers if answer.fault), ""),
+    )
+    if any(change != changes[0] for change in changes):
+        told = "two hooks change the input of this call differently; let only one of them do it"
+        return replace(one, decision="deny", reason=told, updated=None)
+    return one
+
+
+def _failed(hook: Hook, fault: str) -> Answer:
+    told = f"the {hook.event} hook {hook.shown} cannot be used: {fault}"
+    if hook.guards:
+        return Answer("deny", told, fault=fault)
+    return Answer(messages=(told,), fault=fault)
+
+
+def _parsed(hook: Hook, stdout: str) -> Answer:
+    text = stdout.strip()
+    if not text.startswith("{"):
+        context = bool(text) and hook.event in _TEXT_IS_CONTEXT
+        return Answer(contexts=(text,) if context else ())
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _Faulty(f"it printed bad JSON ({error})") from error
+    specific = said.get("hookSpecificOutput", {})
+    if not isinstance(specific, dict):
+        raise _Faulty("hookSpecificOutput must be an object")
+    named = specific.get("hookEventName", hook.event)
+    if named != hook.event:
+        raise _Faulty(f"hookEventName must be {hook.event}, not {named!r}")
+    return _answer(hook, said, specific)
+
+
+def _answer(hook: Hook, said: Mapping[str, Json], specific: Mapping[str, Json]) -> Answer:
+    decision, reason, updated = _decision(hook, said, specific)
+    contexts = _text(specific, "additionalContext") or _text(said, "additionalContext")
+    stops = ""
+    if said.get("continue") is False:
+        stops = _text(said, "stopReason") or f"{hook.shown} ended the run"
+    output = specific.get("updatedToolOutput", said.get("updatedToolOutput"))
+    if output is not None and not isinstance(output, str):
+        output = json.dumps(output, ensure_ascii=False)
+    message = _text(said, "systemMessage")
+    if decision == "deny" and hook.event in ("PostToolUse", "PostToolUseFailure"):
+        contexts = "\n".join(filter(None, (reason, contexts)))
+    return Answer(
+        decision,
+        reason,
+        updated,
+        output,
+        (contexts,) if contexts else (),
+        (message,) if message else (),
+        stops,
+    )
+
+
+def _decision(
+    hook: Hook, said: Mapping[str, Json], specific: Mapping[str, Json]
+) -> tuple[Decision | None, str, Mapping[str, Json] | None]:
+    word: Json = specific.get("permissionDecision", said.get("decision"))
+    reason = _text(specific, "permissionDecisionReason") or _text(said, "reason")
+    updated: Json = specific.get("updatedInput")
+    request: Json = specific.get("decision", word if isinstance(word, dict) else None)
+    if hook.event == "PermissionRequest" and request is not None:
+        if not isinstance(request, dict):
+            raise _Faulty("decision must be an object with behavior")
+        word, updated = request.get("behavior"), request.get("updatedInput")
+        reason = _text(request, "message")
+    if updated is not None and not isinstance(updated, dict):
+        raise _Faulty("updatedInput must be an object")
+    if word is None:
+        return None, reason, updated
+    decision = _WORDS.get(word) if isinstance(word, str) else None
+    if decision is None:
+        raise _Faulty(f"its decision must be allow, ask or deny, not {word!r}")
+    return decision, reason or ("no reason given" if decision != "allow" else ""), updated
+
+
+def _text(said: Mapping[str, Json], key: str) -> str:
+    value = said.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise _Faulty(f"{key} must be text")
+    return value

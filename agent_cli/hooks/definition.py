@@ -1,0 +1,215 @@
+"""Parse hooks as Claude Code's settings write them: groups of an event, each with its hooks.
+
+    {"matcher": "Bash|Edit", "hooks": [{"type": "command", "command": "guard.py", "timeout": 30}]}
+
+A hook that is meant to guard and cannot be used as it is written is kept with its `fault`: it
+blocks and says why, because a guard that is left out guards nothing.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+EVENTS: Final = (
+    *("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest"),
+    *("UserPromptSubmit", "SessionStart", "SessionEnd", "Stop", "SubagentStart", "SubagentStop"),
+    *("PreCompact", "PostCompact", "Notification"),
+)
+GUARDED: Final = frozenset({"PreToolUse", "PermissionRequest", "UserPromptSubmit", "Stop"})
+"""The events whose hooks block what they were asked about when they cannot run."""
+
+TIMEOUT_S: Final = 60.0
+TIMEOUT_MAX_S: Final = 3_600.0
+
+_NAMES = re.compile(r"[\w\-]+(?:\s*[|,]\s*[\w\-]+)*")
+_ALL = ("", "*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hook:
+    """One hook.
+
+    Attributes:
+        matcher: "" matches all; else names joined by "|" or ",", or a regular expression.
+        command: A shell command, or with `args` a program.
+        args: None runs `command` in a shell.
+        allowed_variables: Those of the environment that `headers` may hold.
+        condition: A permission rule; the hook runs only for calls that it covers. "" for all.
+        timeout_s: How long it may take.
+        once: It runs once a session.
+        background: Nothing waits for it, and its answer decides nothing.
+        opens: When it cannot run, what it was asked about goes ahead.
+        origin: Where it is defined.
+        is_project: A file of the workspace defines it.
+        ignored: Keys of it that nothing here knows.
+        fault: Why it cannot be used, with the way out, or "".
+    """
+
+    event: str
+    matcher: str = ""
+    command: str = ""
+    args: tuple[str, ...] | None = None
+    url: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    allowed_variables: tuple[str, ...] = ()
+    condition: str = ""
+    timeout_s: float = TIMEOUT_S
+    once: bool = False
+    background: bool = False
+    opens: bool = False
+    status: str = ""
+    origin: str = ""
+    is_project: bool = False
+    ignored: tuple[str, ...] = ()
+    fault: str = ""
+
+    @property
+    def guards(self) -> bool:
+        """Whether it blocks when it cannot run."""
+        return self.event in GUARDED and not self.background and not self.opens
+
+    @property
+    def shown(self) -> str:
+        """What it runs or asks."""
+        return self.url or " ".join((self.command, *(self.args or ()))) or "(unusable)"
+
+    def matches(self, names: Sequence[str]) -> bool:
+        """Return whether the matcher means one of *names*; a broken one means all."""
+        if self.matcher in _ALL or self.fault:
+            return True
+        if _NAMES.fullmatch(self.matcher):
+            return not set(re.split(r"\s*[|,]\s*", self.matcher)).isdisjoint(names)
+        return any(re.search(self.matcher, name) for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What a file says for one event: a matcher with its hooks, not checked yet."""
+
+    event: str
+    written: object
+    origin: str
+    is_project: bool = False
+
+
+class _Written(BaseModel):
+    """A hook's table; its keys are read in Claude Code's spelling and in ours."""
+
+    model_config = ConfigDict(strict=True)
+
+    type: Literal["command", "http"] = "command"
+    command: str = ""
+    args: list[str] | None = None
+    url: str = ""
+    headers: dict[str, str] = Field(default_factory=dict)
+    allowedenvvars: list[str] = Field(default_factory=list)
+    condition: str = Field("", alias="if")
+    timeout: float = Field(TIMEOUT_S, gt=0, le=TIMEOUT_MAX_S)
+    once: bool = False
+    background: bool = Field(default=False, alias="async")
+    onfailure: Literal["block", "allow", "continue"] = "block"
+    statusmessage: str = ""
+    shell: Literal["bash"] = "bash"
+
+    @model_validator(mode="after")
+    def _has_what_it_runs(self) -> "_Written":
+        if self.type == "command" and not self.command.strip():
+            raise ValueError("a command hook needs a command")
+        if self.type == "http" and not re.match(r"https?://[^\s/]", self.url):
+            raise ValueError("an http hook needs a url that begins with http:// or https://")
+        return self
+
+
+_KEYS: Final = frozenset(field.alias or name for name, field in _Written.model_fields.items())
+
+
+def parse_hooks(groups: Sequence[Group]) -> tuple[list[Hook], list[str]]:
+    """Return the hooks of *groups*, equal ones once, and a sentence for each problem."""
+    found: dict[Hook, Hook] = {}
+    problems: list[str] = []
+    for group in groups:
+        if group.event not in EVENTS:
+            problems.append(f"{group.origin}: hooks for {group.event} are not supported; none runs")
+            continue
+        for hook in _hooks_of(group):
+            if hook.fault:
+                left_out = "it blocks" if hook.guards else "it never runs"
+                problems.append(f"{hook.origin}: {hook.event} hook: {hook.fault}; {left_out}")
+            if hook.ignored:
+                names = ", ".join(hook.ignored)
+                problems.append(f"{hook.origin}: {hook.event} hook: {names} not supported; ignored")
+            if hook.guards or not hook.fault:
+                # Two files may hold the same hook; the one of the user counts.
+                found.setdefault(replace(hook, origin="", is_project=False), hook)
+    return list(found.values()), list(dict.fromkeys(problems))
+
+
+def _hooks_of(group: Group) -> Iterator[Hook]:
+    base = Hook(event=group.event, origin=group.origin, is_project=group.is_project)
+    if not isinstance(group.written, Mapping):
+        yield replace(base, fault="it is no table; write a matcher and hooks")
+        return
+    matcher, hooks = group.written.get("matcher"), group.written.get("hooks")
+    if fault := _matcher_fault(matcher):
+        yield replace(base, fault=fault)
+        return
+    base = replace(base, matcher=str(matcher or ""))
+    if not isinstance(hooks, list | tuple) or not hooks:
+        yield replace(base, fault="it has no list named hooks; add one")
+        return
+    for each in hooks:
+        yield _hook(base, each)
+
+
+def _matcher_fault(matcher: object) -> str:
+    if matcher is None or matcher in _ALL:
+        return ""
+    if not isinstance(matcher, str):
+        return "its matcher is no text; write a name or a regular expression"
+    try:
+        re.compile(matcher)
+    except re.error as error:
+        return f"its matcher {matcher!r} is no regular expression ({error}); correct it"
+    return ""
+
+
+def _hook(base: Hook, each: object) -> Hook:
+    if not isinstance(each, Mapping):
+        return replace(base, fault="it is no table; write type and command")
+    folded = {str(key).replace("_", "").lower(): value for key, value in each.items()}
+    kept = replace(
+        base,
+        command=str(folded.get("command", "")),
+        url=str(folded.get("url", "")),
+        opens=folded.get("onfailure") in ("allow", "continue"),
+        background=folded.get("async") is True,
+    )
+    try:
+        written = _Written.model_validate(folded)
+    except ValidationError as error:
+        return replace(kept, fault=_sentence(error))
+    return replace(
+        kept,
+        command=written.command if written.type == "command" else "",
+        args=None if written.args is None else tuple(written.args),
+        url=written.url if written.type == "http" else "",
+        headers=tuple(written.headers.items()),
+        allowed_variables=tuple(written.allowedenvvars),
+        condition=written.condition,
+        timeout_s=written.timeout,
+        once=written.once,
+        status=written.statusmessage,
+        ignored=tuple(key for key in folded if key not in _KEYS),
+    )
+
+
+def _sentence(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    if where == "type":
+        return f"type {first['input']!r} is not supported; use command or http"
+    told = str(first["msg"]).removeprefix("Value error, ")
+    return f"{where}: {told}" if where else told

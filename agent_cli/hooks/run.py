@@ -1,0 +1,207 @@
+"""Run one hook: a program that reads JSON and may answer in JSON, or an address that is sent it.
+
+Whatever goes wrong becomes an `Outcome` with a fault; nothing raises but a cancellation, and then
+the program and all it started are killed.
+"""
+
+import asyncio
+import json
+import os
+import re
+import shlex
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from agent_cli.contracts.timeline import Json
+from agent_cli.hooks.definition import Hook
+from agent_cli.system.supervisor import GRACE_S, supervised
+
+OUTPUT_BYTES_MAX: Final = 1_048_576
+_BYTES_A_READ = 65_536
+_REASON_CHARS_MAX = 2_000
+_PROJECT_DIR = "CLAUDE_PROJECT_DIR"
+_CANNOT_START = frozenset({126, 127})
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a hook ended.
+
+    Attributes:
+        code: Its exit code; 0 for an address that answered with success.
+        fault: Why it could not run to its end, and the way out; "" when it did.
+    """
+
+    code: int = 0
+    stdout: str = ""
+    stderr: str = ""
+    fault: str = ""
+    elapsed_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where hooks run, and with which environment."""
+
+    workspace: Path
+    environment: Mapping[str, str]
+
+
+async def run_hook(hook: Hook, payload: Mapping[str, Json], around: Surroundings) -> Outcome:
+    """Run *hook* with *payload* and return how it ended."""
+    started_s = time.monotonic()
+    if hook.fault:
+        return Outcome(fault=hook.fault)
+    sent = json.dumps(payload, ensure_ascii=False).encode(errors="replace")
+    try:
+        async with asyncio.timeout(hook.timeout_s):
+            ran = await (_ask(hook, sent, around) if hook.url else _start(hook, sent, around))
+    except TimeoutError:
+        fault = f"it took longer than {hook.timeout_s:g} s; make it faster, or raise its timeout"
+        ran = Outcome(fault=fault)
+    except OSError as error:
+        ran = Outcome(fault=f"it cannot be started ({error.strerror or error}); check its command")
+    return Outcome(ran.code, ran.stdout, ran.stderr, ran.fault, time.monotonic() - started_s)
+
+
+async def _start(hook: Hook, sent: bytes, around: Surroundings) -> Outcome:
+    # A file, not a pipe: the supervisor takes the end of a pipe for the end of its work, and a
+    # hook that never reads would block whoever writes.
+    with tempfile.TemporaryFile() as stdin:
+        stdin.write(sent)
+        stdin.seek(0)
+        process = await asyncio.create_subprocess_exec(
+            *supervised(_command(hook, around)),
+            stdin=stdin,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**around.environment, _PROJECT_DIR: str(around.workspace)},
+            cwd=around.workspace,
+            start_new_session=True,
+        )
+        try:
+            stdout, stderr = await _outputs(process)
+            code = await process.wait()
+        except _TooMuch:
+            return Outcome(fault="it printed more than 1 MB; make it print less")
+        finally:
+            await _end(process)
+    told = stderr.strip()[-_REASON_CHARS_MAX:]
+    if code in _CANNOT_START:
+        return Outcome(code, stdout, stderr, _why_not_started(hook, code, told, around))
+    if code not in (0, 2):
+        said = f": {told}" if told else ""
+        return Outcome(code, stdout, stderr, f"it ended with exit code {code}{said}; correct it")
+    return Outcome(code, stdout, stderr)
+
+
+def _command(hook: Hook, around: Surroundings) -> list[str]:
+    if hook.args is None:
+        path = around.environment.get("PATH", os.defpath)
+        return [shutil.which("bash", path=path) or "/bin/sh", "-c", hook.command]
+    program, *words = (_with_project(word, around) for word in (hook.command, *hook.args))
+    return [os.path.expanduser(program), *words]  # noqa: PTH111 - a name may begin with ~
+
+
+def _with_project(word: str, around: Surroundings) -> str:
+    for mark in (f"${{{_PROJECT_DIR}}}", f"${_PROJECT_DIR}"):
+        word = word.replace(mark, str(around.workspace))
+    return word
+
+
+def _why_not_started(hook: Hook, code: int, told: str, around: Surroundings) -> str:
+    program = _program(hook, around)
+    if program and Path(program).is_file() and not os.access(program, os.X_OK):
+        return f"{program} is not executable; run chmod +x {shlex.quote(program)}"
+    if program and "/" in program and not Path(program).exists():
+        return f"there is no {program}; correct the path or restore the file"
+    cause = "was not found" if code == 127 else "cannot be executed"
+    return f"its program {cause} ({told or hook.shown}); install it, or correct the command"
+
+
+def _program(hook: Hook, around: Surroundings) -> str:
+    """Return the path of what *hook* starts as far as its command tells."""
+    try:
+        words = shlex.split(hook.command) if hook.args is None else [hook.command]
+    except ValueError:
+        return ""
+    first = _with_project(next((word for word in words if "=" not in word), ""), around)
+    expanded = os.path.expanduser(first)  # noqa: PTH111 - as above
+    return str(around.workspace / expanded) if "/" in expanded else expanded
+
+
+class _TooMuch(Exception):
+    """A hook printed more than anybody reads."""
+
+
+async def _outputs(process: asyncio.subprocess.Process) -> tuple[str, str]:
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            stdout = tasks.create_task(_text(process.stdout))
+            stderr = tasks.create_task(_text(process.stderr))
+    except* _TooMuch:
+        raise _TooMuch from None
+    return stdout.result(), stderr.result()
+
+
+async def _text(stream: asyncio.StreamReader) -> str:
+    found = bytearray()
+    while chunk := await stream.read(_BYTES_A_READ):
+        found += chunk
+        if len(found) > OUTPUT_BYTES_MAX:
+            raise _TooMuch
+    return found.decode(errors="replace")
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End the supervisor and with it the command; returns soon, whatever they do."""
+    if process.returncode is not None:
+        return
+    process.terminate()
+    try:
+        async with asyncio.timeout(GRACE_S * 4):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+
+
+async def _ask(hook: Hook, sent: bytes, around: Surroundings) -> Outcome:
+    """Post *sent* to the hook's address; redirects would lead to where nobody agreed to."""
+    import httpx2  # noqa: PLC0415 - slow, and few hooks are addresses
+
+    headers = {"content-type": "application/json"}
+    headers |= {name: _filled(value, hook, around) for name, value in hook.headers}
+    try:
+        async with (
+            httpx2.AsyncClient(follow_redirects=False, timeout=hook.timeout_s) as client,
+            client.stream("POST", hook.url, content=sent, headers=headers) as response,
+        ):
+            found = bytearray()
+            async for chunk in response.aiter_bytes():
+                found += chunk
+                if len(found) > OUTPUT_BYTES_MAX:
+                    return Outcome(fault="it answered with more than 1 MB; make it answer less")
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+        told = str(error) or type(error).__name__
+        return Outcome(fault=f"{hook.url} did not answer ({told}); check that it runs")
+    if not response.is_success:
+        fault = f"{hook.url} answered with status {response.status_code}; it must be 200 to 299"
+        return Outcome(code=response.status_code, fault=fault)
+    return Outcome(stdout=found.decode(errors="replace"))
+
+
+def _filled(value: str, hook: Hook, around: Surroundings) -> str:
+    """Return a header with the variables that it may hold."""
+
+    def variable(found: re.Match[str]) -> str:
+        name = found[1] or found[2]
+        return around.environment.get(name, "") if name in hook.allowed_variables else ""
+
+    return re.sub(r"\$\{(\w+)\}|\$(\w+)", variable, value).strip()

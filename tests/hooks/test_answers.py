@@ -1,0 +1,110 @@
+"""What hooks print and how they end, as one decision."""
+
+import json
+
+import pytest
+
+from agent_cli.hooks.answers import Answer, merged, read_answer
+from agent_cli.hooks.definition import Hook
+from agent_cli.hooks.run import Outcome
+
+
+def said(event: str, stdout: object = "", *, code: int = 0, stderr: str = "") -> Answer:
+    text = stdout if isinstance(stdout, str) else json.dumps(stdout)
+    return read_answer(Hook(event=event, command="guard"), Outcome(code, text, stderr))
+
+
+def specific(event: str, **fields: object) -> Answer:
+    return said(event, {"hookSpecificOutput": {"hookEventName": event, **fields}})
+
+
+@pytest.mark.parametrize(
+    ("word", "decision"), [("allow", "allow"), ("deny", "deny"), ("ask", "ask"), ("defer", "ask")]
+)
+def test_a_guard_decides_in_json(word: str, decision: str) -> None:
+    answer = specific("PreToolUse", permissionDecision=word, permissionDecisionReason="why")
+
+    assert (answer.decision, answer.reason) == (decision, "why")
+
+
+@pytest.mark.parametrize(
+    "event", ["PreToolUse", "PermissionRequest", "UserPromptSubmit", "Stop", "PreCompact"]
+)
+def test_exit_code_2_says_no_with_stderr_as_the_reason(event: str) -> None:
+    assert said(event, code=2, stderr="not here\n") == Answer("deny", "not here")
+
+
+def test_exit_code_2_after_a_tool_tells_the_model() -> None:
+    answer = said("PostToolUse", code=2, stderr="lint: 3 errors")
+
+    assert (answer.decision, answer.contexts) == (None, ("lint: 3 errors",))
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "{not json",
+        {"hookSpecificOutput": {"permissionDecision": "dney"}},
+        {"hookSpecificOutput": {"hookEventName": "Stop", "permissionDecision": "allow"}},
+        {"hookSpecificOutput": []},
+        {"hookSpecificOutput": {"updatedInput": "ls"}},
+        {"decision": 5},
+        '{"a":' * 100_000,
+    ],
+)
+def test_a_guard_that_answers_nonsense_says_no(printed: object) -> None:
+    """A typing error in a decision must not open the door."""
+    answer = said("PreToolUse", printed)
+
+    assert answer.decision == "deny"
+    assert "correct what it prints" in answer.reason
+
+
+def test_nonsense_of_a_hook_that_only_watches_is_for_the_person() -> None:
+    answer = said("PostToolUse", "{nonsense")
+
+    assert answer.decision is None
+    assert "bad JSON" in answer.messages[0]
+
+
+@pytest.mark.parametrize(
+    ("event", "contexts"), [("UserPromptSubmit", ("on main",)), ("PreToolUse", ())]
+)
+def test_plain_text_is_context_where_claude_code_takes_it(
+    event: str, contexts: tuple[str, ...]
+) -> None:
+    assert said(event, "on main\n") == Answer(contexts=contexts)
+
+
+def test_a_permission_request_is_answered_by_behavior() -> None:
+    answer = specific(
+        "PermissionRequest", decision={"behavior": "allow", "updatedInput": {"command": "ls"}}
+    )
+
+    assert (answer.decision, answer.updated) == ("allow", {"command": "ls"})
+
+
+def test_continue_false_ends_the_run() -> None:
+    assert said("PostToolUse", {"continue": False, "stopReason": "enough"}).stops == "enough"
+
+
+def test_a_block_after_a_tool_reaches_the_model() -> None:
+    assert said("PostToolUse", {"decision": "block", "reason": "bad"}).contexts == ("bad",)
+
+
+def test_the_strongest_decision_wins() -> None:
+    """C1: deny before ask before allow."""
+    allow, ask, deny = Answer("allow"), Answer("ask", "sure?"), Answer("deny", "no")
+
+    assert merged([allow, ask, deny]).decision == "deny"
+    assert merged([allow, ask]) == Answer("ask", "sure?")
+    assert merged([Answer(), allow]).decision == "allow"
+    assert merged([]) == Answer()
+
+
+def test_two_different_rewrites_are_refused() -> None:
+    """Which of them counts would depend on which is faster."""
+    one, other = Answer(updated={"command": "a"}), Answer(updated={"command": "b"})
+
+    assert merged([one, one]).updated == {"command": "a"}
+    assert merged([one, other]).decision == "deny"

@@ -1,0 +1,118 @@
+"""Hooks as settings files write them: read in Claude Code's shape, or kept as guards that block."""
+
+import pytest
+
+from agent_cli.hooks.definition import Group, Hook, parse_hooks
+
+
+def group(event: str = "PreToolUse", **written: object) -> Group:
+    return Group(event, written, "here:1")
+
+
+def hooks_of(*groups: Group) -> list[Hook]:
+    return parse_hooks(groups)[0]
+
+
+def test_a_hook_of_claude_code_is_read_with_all_its_fields() -> None:
+    """C1: files of other tools work unchanged."""
+    written = {
+        "type": "command",
+        "command": "guard.py",
+        "args": ["--strict"],
+        "if": "Bash(git *)",
+        "timeout": 30,
+        "onFailure": "block",
+        "statusMessage": "checking",
+        "once": True,
+        "async": False,
+    }
+
+    hooks, problems = parse_hooks([group(matcher="Bash|Edit", hooks=[written])])
+
+    assert problems == []
+    assert hooks == [
+        Hook(
+            event="PreToolUse",
+            matcher="Bash|Edit",
+            command="guard.py",
+            args=("--strict",),
+            condition="Bash(git *)",
+            timeout_s=30,
+            status="checking",
+            once=True,
+            origin="here:1",
+        )
+    ]
+
+
+@pytest.mark.parametrize("key", ["onFailure", "on_failure"])
+def test_a_guard_opens_on_request_only(key: str) -> None:
+    [closed] = hooks_of(group(hooks=[{"command": "x"}]))
+    [opened] = hooks_of(group(hooks=[{"command": "x", key: "allow"}]))
+
+    assert (closed.guards, opened.guards) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        {"type": "prompt", "prompt": "is this fine?"},
+        {"type": "command"},
+        {"command": "x", "timeout": -1},
+        {"command": "x", "async": "yes"},
+        {"type": "http", "url": "file:///etc/passwd"},
+        "guard.sh",
+    ],
+)
+def test_a_guard_that_cannot_be_used_is_kept_with_its_fault(hook: object) -> None:
+    """A guard that is left out guards nothing."""
+    hooks, problems = parse_hooks([group(hooks=[hook])])
+
+    assert [bool(each.fault) and each.guards for each in hooks] == [True]
+    assert len(problems) == 1
+    assert "it blocks" in problems[0]
+
+
+@pytest.mark.parametrize("written", [{"matcher": "(", "hooks": [{"command": "x"}]}, {}, "x"])
+def test_a_broken_group_of_guards_blocks(written: object) -> None:
+    [hook], _ = parse_hooks([Group("PreToolUse", written, "here")])
+
+    assert hook.fault
+    assert hook.matches(["Bash"])
+
+
+def test_a_broken_hook_that_only_watches_is_left_out_and_named() -> None:
+    hooks, problems = parse_hooks([group("PostToolUse", hooks=[{"type": "agent"}])])
+
+    assert hooks == []
+    assert "never runs" in problems[0]
+
+
+def test_unknown_events_and_keys_are_named_once() -> None:
+    written = group(hooks=[{"command": "x", "asyncRewake": True}])
+
+    hooks, problems = parse_hooks([group("FileChanged", hooks=[]), written, written])
+
+    assert len(hooks) == 1
+    assert problems == [
+        "here:1: hooks for FileChanged are not supported; none runs",
+        "here:1: PreToolUse hook: asyncrewake not supported; ignored",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("matcher", "matching", "others"),
+    [
+        ("", "Bash", ""),
+        ("*", "Bash", ""),
+        ("Edit", "Edit", "MultiEdit"),
+        ("Edit|Write", "Write", "Bash"),
+        ("Edit, Write", "Write", "Bash"),
+        ("mcp__github__.*", "mcp__github__list", "mcp__other__list"),
+    ],
+)
+def test_a_matcher_is_a_name_or_a_pattern(matcher: str, matching: str, others: str) -> None:
+    [hook] = hooks_of(group(matcher=matcher, hooks=[{"command": "x"}]))
+
+    assert hook.matches([matching])
+    assert not (others and hook.matches([others]))

@@ -1,0 +1,159 @@
+"""Real programs and a real server as hooks: whatever they do becomes an outcome, in time."""
+
+import asyncio
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import httpx2  # noqa: F401 - loaded by then in the program, by the model's SDK
+import pytest
+
+from agent_cli.hooks.definition import Hook
+from agent_cli.hooks.run import Outcome, Surroundings, run_hook
+
+PAYLOAD = {"hook_event_name": "PreToolUse", "tool_name": "Bash"}
+
+
+def script(path: Path, text: str, *, mode: int = 0o755) -> Path:
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+async def ran(workspace: Path, command: str, **more: Any) -> Outcome:
+    hook = Hook(event="PreToolUse", command=command, **more)
+    return await run_hook(hook, PAYLOAD, Surroundings(workspace, os.environ))
+
+
+async def test_a_hook_reads_json_and_knows_the_project(tmp_path: Path) -> None:
+    found = await ran(tmp_path, 'cat; echo "$CLAUDE_PROJECT_DIR $PWD" >&2; exit 2')
+
+    assert json.loads(found.stdout) == PAYLOAD
+    assert found.stderr == f"{tmp_path} {tmp_path}\n"
+    assert (found.code, found.fault) == (2, "")
+
+
+async def test_the_exec_form_takes_words_as_they_are(tmp_path: Path) -> None:
+    script(tmp_path / "show", '#!/bin/sh\nprintf "%s|" "$@"\n')
+
+    found = await ran(tmp_path, "${CLAUDE_PROJECT_DIR}/show", args=("a b", "$HOME; ls"))
+
+    assert (found.stdout, found.fault) == ("a b|$HOME; ls|", "")
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        ("./guard.sh", "chmod +x"),
+        ("./gone.sh", "there is no"),
+        ("no-such-program-anywhere", "was not found"),
+        ("exit 3", "exit code 3"),
+        ("kill -SEGV $$", "exit code 139"),
+        ("yes", "more than 1 MB"),
+    ],
+)
+async def test_what_cannot_run_says_why(tmp_path: Path, command: str, named: str) -> None:
+    """C1: one sentence that names the cause and the mend."""
+    script(tmp_path / "guard.sh", "#!/bin/sh\n", mode=0o644)
+
+    assert named in (await ran(tmp_path, command)).fault
+
+
+async def test_a_hook_that_takes_too_long_is_killed_with_all_it_started(tmp_path: Path) -> None:
+    command = "sleep 3600 & echo $! > pid; wait"
+
+    found = await ran(tmp_path, command, timeout_s=1.0)
+
+    assert "longer than 1 s" in found.fault
+    assert await _is_gone(int((tmp_path / "pid").read_text()))
+
+
+async def test_a_hook_is_killed_when_nobody_waits_for_it_any_more(tmp_path: Path) -> None:
+    """Ctrl-C during a hook: the run does not wait, and nothing is left."""
+    pid = tmp_path / "pid"
+    waiting = asyncio.create_task(ran(tmp_path, "echo $$ > pid.new; mv pid.new pid; sleep 3600"))
+    while not pid.exists():  # noqa: ASYNC110 - a file tells nobody that it is there
+        await asyncio.sleep(0.01)
+
+    waiting.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await waiting
+
+    assert await _is_gone(int(pid.read_text()))
+
+
+async def _is_gone(pid: int) -> bool:
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    return not Path(f"/proc/{pid}").exists()
+
+
+class _Server(BaseHTTPRequestHandler):
+    asked: list[tuple[str, str]] = []  # noqa: RUF012 - a server of one test
+
+    def do_POST(self) -> None:
+        sent = self.rfile.read(int(self.headers["content-length"]))
+        self.asked.append((sent.decode(), self.headers.get("x-token", "")))
+        status = int(self.path.removeprefix("/"))
+        body = b'{"decision": "block"}' if status == 200 else b""
+        self.send_response(status)
+        if status == 302:
+            self.send_header("location", "/200")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_arguments: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    _Server.asked = []
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Server) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+async def test_an_address_is_sent_the_same_json(tmp_path: Path, address: str) -> None:
+    hook = Hook(
+        event="PreToolUse",
+        url=f"{address}/200",
+        headers=(("x-token", "Bearer $SECRET $OTHER"),),
+        allowed_variables=("SECRET",),
+    )
+    around = Surroundings(tmp_path, {"SECRET": "s3", "OTHER": "not this"})
+
+    found = await run_hook(hook, PAYLOAD, around)
+
+    assert (found.stdout, found.fault) == ('{"decision": "block"}', "")
+    assert _Server.asked == [(json.dumps(PAYLOAD), "Bearer s3")]
+
+
+@pytest.mark.parametrize("status", [302, 500])
+async def test_an_address_that_fails_or_leads_elsewhere_is_a_fault(
+    tmp_path: Path, address: str, status: int
+) -> None:
+    """A redirect would send the call to where nobody agreed to."""
+    hook = Hook(event="PreToolUse", url=f"{address}/{status}")
+
+    found = await run_hook(hook, PAYLOAD, Surroundings(tmp_path, {}))
+
+    assert f"status {status}" in found.fault
+    assert len(_Server.asked) == 1
+
+
+async def test_an_address_where_nobody_is_is_a_fault(tmp_path: Path) -> None:
+    hook = Hook(event="PreToolUse", url="http://127.0.0.1:9/x")
+
+    found = await run_hook(hook, PAYLOAD, Surroundings(tmp_path, {}))
+
+    assert "did not answer" in found.fault
