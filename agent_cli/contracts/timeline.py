@@ -138,7 +138,7 @@ class ToolOutput(BlockOutput):
     The only entry that changes: `result` goes from Pending to Success or Error, and the times, the
     question and the decision are filled in on the way and stay. Times are Unix ms. A person was
     asked if `asked_at_ms` is set, for `asked_reason`; whose call it was, the prompt says.
-    `edited_input` is what a person put in place of the model's arguments, None for nothing.
+    `edited_input` is what a person, or a hook of theirs, put in place of the model's arguments.
     """
 
     kind: ClassVar[str] = "tool"
@@ -163,7 +163,7 @@ class ToolOutput(BlockOutput):
 
     @property
     def input(self) -> Json:
-        """The arguments it runs with, not validated: the model's, or what a person made of them."""
+        """The arguments it runs with, not validated: the model's or those put instead."""
         return self.block.get("input") if self.edited_input is None else self.edited_input
 
 

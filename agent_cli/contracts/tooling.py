@@ -71,7 +71,9 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """The call may run."""
+    """The call may run; with *input*, where it is given, in place of the model's."""
+
+    input: Json = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +85,16 @@ class Deny:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A person must decide; that person reads *reason*. The run pauses."""
+    """A person must decide; that person reads *reason*. The run pauses.
+
+    Attributes:
+        input: Shown and run in place of the model's input; None keeps that.
+        by_mode: Only the permission mode asks, no rule and nothing the call would do.
+    """
 
     reason: str
+    input: Json = None
+    by_mode: bool = False
 
 
 Verdict: TypeAlias = Allow | Deny | Ask

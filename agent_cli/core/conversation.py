@@ -183,14 +183,23 @@ class Conversation(ConversationView):
     ) -> bool:
         """Record a person's decision; False when the call does not wait for one (any more).
 
-        *edited* is the input to run with in place of the model's; None keeps that.
+        *edited* is the input to run with in place of the one that was shown; None keeps that.
         """
         call = self.call(tool_call_id)
         waits = isinstance(call.result, Pending) and call.result.why == "approval"
         if waits:
-            held = replace(call, result=Pending("queued", reason), edited_input=edited)
+            used = call.edited_input if edited is None else edited
+            held = replace(call, result=Pending("queued", reason), edited_input=used)
             self._replace(replace(held, decision=decision, decided_at_ms=self.now()))
         return waits
+
+    def change_input(self, tool_call_id: str, used: Json) -> ToolOutput:
+        """Let an open call run with *used* in place of the model's input; return it."""
+        call = self.call(tool_call_id)
+        if used != call.input:
+            call = replace(call, edited_input=used)
+            self._replace(call)
+        return call
 
     def settle_call(self, tool_call_id: str, result: Success | Error) -> ToolOutput:
         """Put a call's result in its place; the first result stays."""

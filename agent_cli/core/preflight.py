@@ -16,6 +16,10 @@ from agent_cli.system.logger import logger, traceback_of
 _CUT_OFF = (
     "Not run: the reply ended with %s before this call was complete. Call again with less in it."
 )
+_CHANGED_LATE = (
+    "Not run: its input was to be changed after the user had approved it. Call again, so that the"
+    " user sees the changed input."
+)
 _log = logger(__name__)
 
 
@@ -90,18 +94,24 @@ async def check(turn: Turn, call: ToolOutput) -> CheckedCall | Ask:
     try:
         params = _params(tool, call)
         reads, writes = _paths(tool, params)
+        verdict = await _policy(turn, call, tool, params)
+        if not isinstance(verdict, Deny) and verdict.input not in (None, call.input):
+            if call.decision == "approved":
+                return refuse(call, _CHANGED_LATE)
+            call = turn.conversation.change_input(call.tool_call_id, verdict.input)
+            params = _params(tool, call)
+            reads, writes = _paths(tool, params)
     except ToolError as error:
         return refuse(call, str(error))
-    verdict = await _verdict(turn, call, tool, params)
-    match verdict:
-        case Deny():  # by a rule that may be newer than the person's yes
-            return refuse(call, verdict.reason)
-        case Ask() if call.decision != "approved":
-            return verdict
+    match await _with_own(tool, params, verdict):
+        case Deny() as denied:  # by a rule that may be newer than the person's yes
+            return refuse(call, denied.reason)
+        case Ask() as asked if call.decision != "approved":
+            return asked
         case Ask() | Allow():
             return CheckedCall(call, tool, params, reads, writes)
-        case _:
-            assert_never(verdict)
+        case never:
+            assert_never(never)
 
 
 def _params(tool: Tool, call: ToolOutput) -> object:
@@ -122,22 +132,32 @@ def _paths(tool: Tool, params: object) -> tuple[Sequence[str], Sequence[str]]:
         raise ToolError(f"{tool.name} cannot tell which files it would touch: {error}") from error
 
 
-async def _verdict(turn: Turn, call: ToolOutput, tool: Tool, params: object) -> Verdict:
-    """Ask the policy and the tool itself; a check that fails has asked for a person."""
-    verdict: Verdict = Allow()
+async def _policy(turn: Turn, call: ToolOutput, tool: Tool, params: object) -> Verdict:
+    """Ask the policy; a check that fails has asked for a person."""
+    if turn.config.authorize_tool is None:
+        return Allow()
     try:
-        if turn.config.authorize_tool:
-            verdict = await settled(turn.config.authorize_tool(ToolCall.of(call), tool, params))
-        if not isinstance(verdict, Deny) and tool.require_approval:
-            rule = tool.require_approval
-            approval = await settled(rule(params) if callable(rule) else rule)
-            if approval.required:
-                policy = verdict.reason if isinstance(verdict, Ask) else ""
-                verdict = Ask(_both(approval.reason, policy))
+        return await settled(turn.config.authorize_tool(ToolCall.of(call), tool, params))
     except (Exception, SystemExit) as error:
-        _log.error("authorization failed", tool=tool.name, exception=traceback_of(error))
-        verdict = Ask(f"the permission check failed: {error}")
-    return verdict
+        return _failed(tool, error)
+
+
+async def _with_own(tool: Tool, params: object, verdict: Verdict) -> Verdict:
+    """Return *verdict*, or the question that the tool itself asks about *params*."""
+    if isinstance(verdict, Deny) or not tool.require_approval:
+        return verdict
+    try:
+        rule = tool.require_approval
+        approval = await settled(rule(params) if callable(rule) else rule)
+    except (Exception, SystemExit) as error:
+        return _failed(tool, error)
+    policy = verdict.reason if isinstance(verdict, Ask) else ""
+    return Ask(_both(approval.reason, policy)) if approval.required else verdict
+
+
+def _failed(tool: Tool, error: BaseException) -> Ask:
+    _log.error("authorization failed", tool=tool.name, exception=traceback_of(error))
+    return Ask(f"the permission check failed: {error}")
 
 
 def _both(own: str, policy: str) -> str:

@@ -112,7 +112,10 @@ def _edit_note(call: ToolOutput) -> tuple[Block, ...]:
     if call.edited_input is None:
         return ()
     used = json.dumps(call.edited_input, ensure_ascii=False)
-    return (text_block(f"[The user edited this call's input before it ran. Used instead: {used}]"),)
+    told = "The user edited this call's input before it ran. Used instead"
+    if call.decision is None:
+        told = "A hook of the user's changed this call's input before it ran. Used instead"
+    return (text_block(f"[{told}: {used}]"),)
 
 
 def context(prompts: Sequence[Prompt]) -> list[Message]:

@@ -37,7 +37,8 @@ def asked(
     why: str, *, rule: Rule | None = None, commands: tuple[str, ...] = (), by_mode: bool = False
 ) -> Decision:
     """Return that a person must decide, who reads *why*."""
-    return Decision(verdict=Ask(why), why=why, rule=rule, commands=commands, by_mode=by_mode)
+    verdict = Ask(why, by_mode=by_mode)
+    return Decision(verdict=verdict, why=why, rule=rule, commands=commands, by_mode=by_mode)
 
 
 def denied(

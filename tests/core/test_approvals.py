@@ -135,6 +135,68 @@ async def test_approval_with_an_edited_input_runs_that_and_tells_the_model() -> 
     assert answer.content == (text_block(note), text_block("done"))
 
 
+async def test_a_policy_that_changes_an_input_is_shown_and_run_with_it() -> None:
+    """The person decides about what runs, and approving it does not bring the old input back."""
+    seen: list[Json] = []
+
+    def authorize(call: ToolCall, _tool: Tool, _params: object) -> Verdict:
+        seen.append(call.input)
+        return Ask("it may hurt", input={"a": 2})
+
+    agent, model, events = scripted_agent(
+        calls(tool_use("danger", {"a": 1})),
+        says("ok"),
+        tools=[tool("danger", returns("done"))],
+        options=LoopConfig(authorize_tool=authorize),
+    )
+    await agent.prompt("go")
+    [shown] = (event.call for event in events if isinstance(event, ApprovalRequested))
+
+    result = await agent.approve("t1")
+
+    assert (shown.input, seen) == ({"a": 2}, [{"a": 1}, {"a": 2}])
+    assert result.stop_reason == "end_turn"
+    [started] = (event for event in events if isinstance(event, ToolExecutionStart))
+    assert started.args == {"a": 2}
+    assert 'Used instead: {"a": 2}' in texts(model.requests[-1].messages)["t1"]
+
+
+async def test_an_input_that_changes_after_the_approval_does_not_run() -> None:
+    """Nobody saw it."""
+    numbers = iter((1, 2))
+
+    def authorize(_call: ToolCall, _tool: Tool, _params: object) -> Verdict:
+        return Ask("it may hurt", input={"a": next(numbers)})
+
+    agent, _, _ = scripted_agent(
+        calls(tool_use("danger", {"a": 0})),
+        says("ok"),
+        tools=[tool("danger", returns("done"))],
+        options=LoopConfig(authorize_tool=authorize),
+    )
+    await agent.prompt("go")
+
+    result = await agent.approve("t1")
+
+    assert "Not run: its input was to be changed" in texts(result.messages)["t1"]
+    assert agent.conversation.call("t1").started_at_ms is None
+
+
+async def test_a_changed_input_that_does_not_fit_is_refused() -> None:
+    """The policy's word is no reason to hand a tool what it cannot read."""
+    wanted: dict[str, Json] = {"type": "object", "required": ["a"]}
+    agent, _, _ = scripted_agent(
+        calls(tool_use("look", {"a": 1})),
+        says("ok"),
+        tools=[replace(tool("look", returns("done")), parameters=wanted)],
+        options=LoopConfig(authorize_tool=lambda *_call: Allow({"b": 1})),
+    )
+
+    result = await agent.prompt("go")
+
+    assert "Invalid input for look" in texts(result.messages)["t1"]
+
+
 async def test_a_rule_that_denies_wins_over_an_edited_input() -> None:
     """What a person may not allow they cannot type either."""
     danger, ran = asking()
