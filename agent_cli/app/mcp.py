@@ -11,7 +11,7 @@ from agent_cli.contracts.events import AgentStart, Event, EventSink, Notice
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.turn import Turn
-from agent_cli.mcp_client import McpServers, Phase, ServerConfig, ServerProblem, ServerState
+from agent_cli.mcp_client import McpServers, ServerConfig, ServerPhase, ServerProblem, ServerState
 from agent_cli.mcp_client.deferral import Deferral
 from agent_cli.repl.mcp.questions import ServerDialogs
 from agent_cli.terminal.narration import one_line
@@ -104,7 +104,7 @@ class Servers:
             await self._wait_for_start()
             self._run_begins = False
             states = self.all.states()
-            self._present = {s.name for s in states if s.phase is Phase.READY or s.tools}
+            self._present = {s.name for s in states if s.phase is ServerPhase.READY or s.tools}
             self._instructions = _marked(self.all.instructions())
         await self.all.wait_listed(_CHANGE_WAIT_S)
         self._tools = self.all.tools(self._present)
@@ -132,7 +132,7 @@ class Servers:
         self._awaited = True
 
     def _name_late(self, limit_s: float) -> None:
-        late = [state.name for state in self.all.states() if state.phase is Phase.CONNECTING]
+        late = [state.name for state in self.all.states() if state.phase is ServerPhase.CONNECTING]
         names = ", ".join(one_line(reveal(name)) for name in late)
         if late and self._one_shot:
             # Nobody will ask a second time, and what becomes of them later is of no use.
@@ -152,12 +152,14 @@ class Servers:
     def badges(self) -> Sequence[str]:
         """Return a word for the status line: how many are up."""
         states = self.all.states()
-        ready = sum(state.phase is Phase.READY for state in states)
-        wanted = sum(state.phase not in (Phase.DISABLED, Phase.MISCONFIGURED) for state in states)
+        ready = sum(state.phase is ServerPhase.READY for state in states)
+        wanted = sum(
+            state.phase not in (ServerPhase.DISABLED, ServerPhase.MISCONFIGURED) for state in states
+        )
         return [f"MCP {ready}/{wanted}"] if wanted else []
 
     def _changed(self, state: ServerState) -> None:
-        if state.phase is Phase.FAILED and state.name not in self._given_up:
+        if state.phase is ServerPhase.FAILED and state.name not in self._given_up:
             self._warn(state.reason)
         if state.changed and state.changed != self._told.get(state.name):
             self._told[state.name] = state.changed

@@ -133,10 +133,10 @@ def _config_show(arguments: Arguments) -> int:
         print(settings_as_json(startup.loaded, startup.environment))
     else:
         from agent_cli.terminal.views.console import show  # noqa: PLC0415 - rich
-        from agent_cli.terminal.views.syntax import Source  # noqa: PLC0415
+        from agent_cli.terminal.views.syntax import SourceText  # noqa: PLC0415
 
         shown = show_settings(startup.loaded, startup.environment, with_origin=arguments.origin)
-        show(Source(shown, "toml"), sys.stdout)
+        show(SourceText(shown, "toml"), sys.stdout)
     for notice in startup.notices:
         print(f"agent-cli: {notice}", file=sys.stderr)
     return 0
@@ -145,9 +145,9 @@ def _config_show(arguments: Arguments) -> int:
 def _config_example(_arguments: Arguments) -> int:
     from agent_cli.settings.example import example_text  # noqa: PLC0415
     from agent_cli.terminal.views.console import show  # noqa: PLC0415 - rich
-    from agent_cli.terminal.views.syntax import Source  # noqa: PLC0415
+    from agent_cli.terminal.views.syntax import SourceText  # noqa: PLC0415
 
-    show(Source(example_text(), "toml"), sys.stdout)
+    show(SourceText(example_text(), "toml"), sys.stdout)
     return 0
 
 
@@ -176,14 +176,14 @@ def _sessions(arguments: Arguments) -> int:
 
 
 def _decide(arguments: Arguments) -> int:
-    from agent_cli.cli.sessions import Decision, require_workspace  # noqa: PLC0415
+    from agent_cli.cli.sessions import CallDecision, require_workspace  # noqa: PLC0415
     from agent_cli.headless import run as headless  # noqa: PLC0415
 
     session_id, *rest = arguments.operands
     opening = arguments._replace(resume=session_id, continue_session=False, fork=None)
     startup = _ready(opening, may_ask=False)
     require_workspace(session_id, startup.workspace)
-    decision = Decision("approve" if arguments.command.endswith("approve") else "reject", *rest)
+    decision = CallDecision("approve" if arguments.command.endswith("approve") else "reject", *rest)
     running = headless.run(decision, _builder(startup, one_shot=True), color=may_color(os.environ))
     return asyncio.run(running)
 

@@ -48,9 +48,9 @@ def show(arguments: Arguments) -> int:
     if arguments.entries:
         return _show_entries(history)
     from agent_cli.terminal.views.console import show as show_view  # noqa: PLC0415 - rich
-    from agent_cli.terminal.views.markdown import Page  # noqa: PLC0415
+    from agent_cli.terminal.views.markdown import MarkdownPage  # noqa: PLC0415
 
-    page = Page(export(history, "md", redact=str), plain=transcript(history.prompts))
+    page = MarkdownPage(export(history, "md", redact=str), plain=transcript(history.prompts))
     show_view(page, sys.stdout)
     return 0
 
@@ -130,7 +130,7 @@ def verify_sessions(arguments: Arguments) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class CallDecision:
     """A person's yes or no to one waiting call; without `tool_call_id`, to the only one there is.
 
     The same as answering in the REPL: recorded first, then the run goes on from where it stopped.

@@ -11,7 +11,7 @@ from agent_cli.mcp_client.entries import read_config_file, server_config
 from agent_cli.mcp_client.environment import server_environment
 from agent_cli.mcp_client.host import Answer, Elicitation, Host, Sampled, SamplingRequest
 from agent_cli.mcp_client.pool import McpServers
-from agent_cli.mcp_client.state import Phase, ServerState
+from agent_cli.mcp_client.state import ServerPhase, ServerState
 
 __all__ = [
     "Answer",
@@ -19,10 +19,10 @@ __all__ = [
     "Elicitation",
     "Host",
     "McpServers",
-    "Phase",
     "Sampled",
     "SamplingRequest",
     "ServerConfig",
+    "ServerPhase",
     "ServerProblem",
     "ServerState",
     "read_config_file",

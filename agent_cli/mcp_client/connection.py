@@ -25,7 +25,7 @@ from agent_cli.mcp_client.reasons import (
 )
 from agent_cli.mcp_client.requests import Requests
 from agent_cli.mcp_client.seam import watched
-from agent_cli.mcp_client.state import Phase, RestartPolicy, ServerState
+from agent_cli.mcp_client.state import RestartPolicy, ServerPhase, ServerState
 from agent_cli.mcp_client.stderr_tail import StderrTail, last_words
 from agent_cli.mcp_client.transports import Link, quiet_sdk
 from agent_cli.mcp_client.upkeep import Upkeep
@@ -58,14 +58,14 @@ class ServerConnection:
         """Set while there is nothing to wait for: the server is ready, or is given up."""
         self.offering = Offering(self)
         """As last listed; it stays while the server restarts, and after it failed."""
-        self.upkeep = Upkeep(config, self.offering, lambda: self._show(Phase.READY))
+        self.upkeep = Upkeep(config, self.offering, lambda: self._show(ServerPhase.READY))
         self.requests = Requests(self)
         self._environment = environment
         self._on_change = on_change
         self._policy = restarts
         self._restarts = 0
         self._client: Client | None = None
-        self._state = ServerState(config.name, Phase.CONNECTING)
+        self._state = ServerState(config.name, ServerPhase.CONNECTING)
         self._notes: list[str] = []
         self._stderr: tuple[str, ...] = ()
         self._last_end = ""
@@ -87,20 +87,20 @@ class ServerConnection:
                     return
                 if self._is_forgotten:
                     # No sign of a broken server: sessions expire, and a new one is asked for.
-                    self._show(Phase.CONNECTING, reason)
+                    self._show(ServerPhase.CONNECTING, reason)
                     continue
                 delay_s = self._next_delay(was_ready=was_ready)
                 if delay_s is None:
                     self._give_up(reason)
                     return
-                self._show(Phase.LOST, reason)
+                self._show(ServerPhase.LOST, reason)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._stopping.wait(), delay_s)
                     return
-                self._show(Phase.CONNECTING, reason)
+                self._show(ServerPhase.CONNECTING, reason)
         finally:
-            if self._state.phase is not Phase.FAILED:
-                self._show(Phase.CLOSED)
+            if self._state.phase is not ServerPhase.FAILED:
+                self._show(ServerPhase.CLOSED)
 
     def stop(self) -> None:
         """Ask `run()` to close the connection and return."""
@@ -219,7 +219,7 @@ class ServerConnection:
         if self._ended.is_set():
             return
         self._client = client
-        self._show(Phase.READY)
+        self._show(ServerPhase.READY)
         self.settled.set()
 
     def _end(self) -> None:
@@ -239,9 +239,9 @@ class ServerConnection:
     def _give_up(self, reason: str) -> None:
         if self._restarts:
             reason = f"{reason}; it was restarted {self._restarts} times and is now left alone"
-        self._show(Phase.FAILED, reason)
+        self._show(ServerPhase.FAILED, reason)
 
-    def _show(self, phase: Phase, reason: str = "") -> None:
+    def _show(self, phase: ServerPhase, reason: str = "") -> None:
         self._state = ServerState(
             self.config.name,
             phase,
@@ -255,7 +255,7 @@ class ServerConnection:
             stderr=self._stderr,
             last_end=self._last_end,
         )
-        if phase in (Phase.FAILED, Phase.CLOSED):
+        if phase in (ServerPhase.FAILED, ServerPhase.CLOSED):
             self.settled.set()
         self._on_change(self._state)
 

@@ -28,7 +28,7 @@ _LOST = {
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ForeignServers:
     """What one file of another program holds: entries of ours, and what was left out."""
 
     path: Path
@@ -65,13 +65,13 @@ def foreign_files(
 PROGRAMS = ("claude-code", "claude-desktop", "vscode", "cursor", "codex")
 
 
-def read_foreign(path: Path, *, workspace: Path) -> Found:
+def read_foreign(path: Path, *, workspace: Path) -> ForeignServers:
     """Return what a file of another program holds; the format follows from what is in it."""
     try:
         text = path.read_text(encoding="utf-8-sig")
         content = tomllib.loads(text) if path.suffix == ".toml" else load_commented(text)
     except (OSError, ValueError, RecursionError) as error:
-        return Found(path, problems=(f"{path} cannot be read: {error}",))
+        return ForeignServers(path, problems=(f"{path} cannot be read: {error}",))
     entries: dict[str, Mapping[str, Json]] = {}
     problems: list[str] = []
     for name, given in _servers(content, workspace).items():
@@ -85,7 +85,7 @@ def read_foreign(path: Path, *, workspace: Path) -> Found:
             problems.append(f"{name} is left out: {unknown[0]} means nothing here; {path}")
         else:
             entries[str(name)] = entry
-    return Found(path, entries, tuple(problems))
+    return ForeignServers(path, entries, tuple(problems))
 
 
 def _servers(content: object, workspace: Path) -> Mapping[str, Json]:

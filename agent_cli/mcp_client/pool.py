@@ -10,7 +10,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.mcp_client.host import Host, Visit
 from agent_cli.mcp_client.offers import Offers
-from agent_cli.mcp_client.state import NORMAL_RESTARTS, Phase, RestartPolicy, ServerState
+from agent_cli.mcp_client.state import NORMAL_RESTARTS, RestartPolicy, ServerPhase, ServerState
 from agent_cli.system.importing import load
 
 if TYPE_CHECKING:
@@ -94,7 +94,9 @@ class McpServers(Offers):
             if config.enabled:
                 wanted.append(config)
             self._show(
-                ServerState(config.name, Phase.CONNECTING if config.enabled else Phase.DISABLED)
+                ServerState(
+                    config.name, ServerPhase.CONNECTING if config.enabled else ServerPhase.DISABLED
+                )
             )
         if wanted:
             self._loaders.append(self._group.create_task(self._load_and_connect(wanted)))
@@ -102,7 +104,7 @@ class McpServers(Offers):
     def note_problem(self, problem: ServerProblem) -> None:
         """Show a server that is configured and cannot be used, unless another has its name."""
         if problem.name not in self._states:
-            self._show(ServerState(problem.name, Phase.MISCONFIGURED, problem.reason))
+            self._show(ServerState(problem.name, ServerPhase.MISCONFIGURED, problem.reason))
 
     def states(self) -> tuple[ServerState, ...]:
         """Return the state of every server, in the order they were given."""
@@ -135,7 +137,7 @@ class McpServers(Offers):
                 await self._restart(connection)
             finally:
                 connection.host = self._host
-            if self._states[name].phase is Phase.READY:
+            if self._states[name].phase is ServerPhase.READY:
                 # Anew, with what was kept: this connection would open pages in mid-run.
                 await self._restart(connection)
         return self._states[name]
@@ -152,7 +154,7 @@ class McpServers(Offers):
         known = await asyncio.to_thread(self._host.credentials.delete, connection.config.url)
         # Not started anew: that it asks for a sign-in would be told as if it were news.
         await self._stop(connection)
-        self._show(ServerState(name, Phase.CLOSED, needs_sign_in=True))
+        self._show(ServerState(name, ServerPhase.CLOSED, needs_sign_in=True))
         return known
 
     async def enable(self, name: str) -> ServerState:
@@ -166,7 +168,7 @@ class McpServers(Offers):
         await asyncio.to_thread(self._host.remember_switch, name, True)
         if name in self._connections:
             return await self.reconnect(name)
-        self._show(ServerState(name, Phase.CONNECTING))
+        self._show(ServerState(name, ServerPhase.CONNECTING))
         await self._load_and_connect([config])
         if connection := self._connections.get(name):
             await connection.settled.wait()
@@ -183,7 +185,7 @@ class McpServers(Offers):
         await asyncio.to_thread(self._host.remember_switch, name, False)
         if connection := self._connections.pop(name, None):
             await self._stop(connection)
-        self._show(ServerState(name, Phase.DISABLED))
+        self._show(ServerState(name, ServerPhase.DISABLED))
 
     def _configured(self, name: str) -> ServerConfig:
         if name not in self._configs:
@@ -251,7 +253,7 @@ class McpServers(Offers):
         except ImportError as error:
             for config in configs:
                 reason = f"MCP server '{config.name}' did not start: the SDK is missing ({error})"
-                self._show(ServerState(config.name, Phase.FAILED, reason))
+                self._show(ServerState(config.name, ServerPhase.FAILED, reason))
             return
         for config in configs:
             connection = connection_type(

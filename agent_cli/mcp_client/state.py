@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Phase(StrEnum):
+class ServerPhase(StrEnum):
     """Where a server is in its life.
 
     disabled
@@ -40,7 +40,7 @@ class ServerState:
     """
 
     name: str
-    phase: Phase
+    phase: ServerPhase
     reason: str = ""
     tools: int = 0
     notes: tuple[str, ...] = ()

@@ -21,7 +21,7 @@ _EARLY_S = 30.0
 log = logger(__name__)
 
 
-class Record(BaseModel):
+class SignInRecord(BaseModel):
     """What is kept of a sign-in.
 
     Attributes:
@@ -45,7 +45,7 @@ class Record(BaseModel):
 class Storage:
     """The SDK's TokenStorage over our credentials; also keeps what the SDK forgets."""
 
-    def __init__(self, url: str, credentials: Credentials, record: Record) -> None:
+    def __init__(self, url: str, credentials: Credentials, record: SignInRecord) -> None:
         self.record = record
         self._url = url
         self._credentials = credentials
@@ -54,10 +54,10 @@ class Storage:
     @classmethod
     async def load(cls, url: str, credentials: Credentials) -> "Storage":
         """Return the storage of one server; a record that cannot be read counts as none."""
-        record, server = Record(), urlsplit(url).hostname
+        record, server = SignInRecord(), urlsplit(url).hostname
         try:
             if text := await asyncio.to_thread(credentials.read, url):
-                record = Record.model_validate_json(text)
+                record = SignInRecord.model_validate_json(text)
         except ValidationError:
             log.warning("mcp sign-in damaged", server=server)
         except AgentCliError as error:

@@ -17,7 +17,7 @@ from agent_cli.core.hook_values import settled
 from agent_cli.core.projection import entries
 from agent_cli.core.turn import Turn
 from agent_cli.plugins.api import Plugin, PluginContext, Watch
-from agent_cli.plugins.discovery import Found
+from agent_cli.plugins.discovery import DiscoveredPlugins
 from agent_cli.plugins.states import PluginStates
 from agent_cli.system.logger import logger
 from agent_cli.terminal.background import in_background
@@ -37,7 +37,7 @@ class Plugins:
         self,
         shipped: Sequence[Plugin],
         *,
-        find: Callable[[], Found] = Found,
+        find: Callable[[], DiscoveredPlugins] = DiscoveredPlugins,
         environment: Mapping[str, str] | None = None,
         disabled: Collection[str] = (),
         warn: Callable[[str], None],
@@ -137,7 +137,7 @@ class Plugins:
                 watching = self._run_beside(plugin.name, plugin.watch, agent)
                 self._tasks.append(self._group.create_task(watching))
 
-    def _take(self, found: Found) -> None:
+    def _take(self, found: DiscoveredPlugins) -> None:
         for problem in found.problems:
             self._warn(problem)
         self._add(found.plugins)

@@ -18,14 +18,14 @@ _log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DiscoveredPlugins:
     """Plugins that can be used, by name, and a sentence about each that cannot."""
 
     plugins: tuple[Plugin, ...] = ()
     problems: tuple[str, ...] = ()
 
 
-def discover(workspace: Path, *, disabled: Collection[str] = ()) -> Found:
+def discover(workspace: Path, *, disabled: Collection[str] = ()) -> DiscoveredPlugins:
     """Import what installed packages offer; may take as long as their imports.
 
     Args:
@@ -44,7 +44,7 @@ def discover(workspace: Path, *, disabled: Collection[str] = ()) -> Found:
             except (Exception, SystemExit) as error:
                 _log.info("plugin not loaded", entry_point=entry.name, exc_info=True)
                 problems.append(_problem(entry, error))
-    return Found(tuple(plugins), tuple(problems))
+    return DiscoveredPlugins(tuple(plugins), tuple(problems))
 
 
 def _plugin(entry: EntryPoint, workspace: Path) -> Plugin:

@@ -37,13 +37,13 @@ class Reminder(BaseModel):
     text: str
 
 
-class Waiting(BaseModel):
+class PendingReminders(BaseModel):
     """The reminders that were not delivered yet."""
 
     waiting: list[Reminder] = Field(default_factory=list)
 
 
-WAITING = PluginState("reminders", Waiting)
+WAITING = PluginState("reminders", PendingReminders)
 
 
 class RemindInput(BaseModel):

@@ -13,7 +13,7 @@ from agent_cli.core.turn import Turn
 from agent_cli.terminal.narration import one_line
 
 
-class Directories:
+class WorkspaceDirectories:
     """A `prepare` contributor: names the workspace, the platform and more directories.
 
     One that the user adds during a session is told by a message at the end: what was sent before

@@ -17,7 +17,7 @@ from agent_cli.contracts.timeline import Usage
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.turn import Turn
 from agent_cli.policies.estimate import estimate_fixed, estimate_tokens, measured_tokens
-from agent_cli.policies.rounds import History, history_of
+from agent_cli.policies.rounds import RequestHistory, history_of
 
 MAX_FAILURES = 3
 WINDOW_SHARE = 0.8
@@ -53,7 +53,7 @@ class CompactionStrategy(Protocol):
 class _Plan:
     """Where to cut; `tokens` is the size of the request now, `target` what a trim must reach."""
 
-    history: History
+    history: RequestHistory
     cut: int
     tokens: int
     target: int = 0

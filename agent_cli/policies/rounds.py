@@ -32,7 +32,7 @@ class HistorySlice:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class RequestHistory:
     """What the next request is made of: a cut keeps `first`, a trim `summary` too."""
 
     first: tuple[Message, ...] = ()
@@ -63,7 +63,7 @@ class History:
         return 0
 
 
-def history_of(conversation: Conversation) -> History:
+def history_of(conversation: Conversation) -> RequestHistory:
     """Return the history of *conversation* as the model would be shown it now."""
     recorded = list(entries(conversation.prompts))
     summaries = {entry.id for entry in recorded if isinstance(entry, CompactionOutput)}
@@ -71,11 +71,11 @@ def history_of(conversation: Conversation) -> History:
     parts = list(_parts(shown(conversation.prompts)))
     found = [HistorySlice(e[0].id if e[0].id in real else None, tuple(messages(e))) for e in parts]
     if not found:
-        return History()
+        return RequestHistory()
     summarised = len(parts) > 1 and parts[1][0].id in summaries
     head = 2 if summarised else 1
     summary = found[1].messages if summarised else ()
-    return History(found[0].messages, summary, tuple(found[head:]))
+    return RequestHistory(found[0].messages, summary, tuple(found[head:]))
 
 
 def _parts(outputs: Sequence[Output]) -> Iterator[list[Output]]:

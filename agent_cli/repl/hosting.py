@@ -27,7 +27,7 @@ class Maker(Protocol[MadeT_co]):
         ...
 
 
-class Host(Generic[ShellT]):
+class ProgramHost(Generic[ShellT]):
     """One program for one session. `ready` gets the shell, or what kept it from existing."""
 
     def __init__(self, build: "Callable[[], Application]", maker: Maker[ShellT]) -> None:

@@ -4,7 +4,7 @@ from typing import Final
 
 from agent_cli.attachments.attachments import Attachments
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.repl.mcp.ports import Servers
+from agent_cli.repl.mcp.ports import ServersPort
 from agent_cli.repl.mcp.resources import with_resources
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.writer import Lines
@@ -14,7 +14,7 @@ _MISSING_MAX: Final = 3
 
 
 async def meant(
-    said: str | UserMessage, attachments: Attachments, servers: Servers, lines: Lines
+    said: str | UserMessage, attachments: Attachments, servers: ServersPort, lines: Lines
 ) -> UserMessage:
     """Return what *said* sends to the model; a message is one already.
 

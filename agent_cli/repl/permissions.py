@@ -34,7 +34,7 @@ class Question(Protocol):
         ...
 
 
-class Permissions(Protocol):
+class PermissionsPort(Protocol):
     """The policy, as far as a person at the terminal has to do with it."""
 
     mode: Mode
@@ -73,6 +73,6 @@ class Permissions(Protocol):
         ...
 
 
-def cycle_mode(permissions: Permissions) -> None:
+def cycle_mode(permissions: PermissionsPort) -> None:
     """Go to the next mode; only `/mode` leads to yolo, which one key too many must not reach."""
     permissions.mode = _NEXT.get(permissions.mode, "ask")

@@ -8,9 +8,9 @@ from typing import Literal, Protocol, TypeAlias
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.repl.file_changes import FileChanges
-from agent_cli.repl.mcp.ports import Servers
+from agent_cli.repl.mcp.ports import ServersPort
 from agent_cli.repl.mcp.questions import ServerDialogs
-from agent_cli.repl.permissions import Permissions
+from agent_cli.repl.permissions import PermissionsPort
 
 ExportFormat: TypeAlias = Literal["md", "html", "json"]
 
@@ -49,7 +49,7 @@ class KeptSession(Protocol):
         ...
 
 
-class Sessions(Protocol):
+class SessionsPort(Protocol):
     """The sessions of this program. Nothing but `list` and `id` may be called during a run.
 
     What changes the conversation raises `SessionError` when it cannot, and changes nothing then.
@@ -118,7 +118,7 @@ class PromptCommand(Protocol):
         ...
 
 
-class Directories(Protocol):
+class DirectoriesPort(Protocol):
     """The directories the tools may use."""
 
     def add(self, given: str) -> Path:
@@ -144,12 +144,12 @@ class Application(AbstractAsyncContextManager["Application"], Protocol):
         ...
 
     @property
-    def permissions(self) -> Permissions:
+    def permissions(self) -> PermissionsPort:
         """Who remembers "always this session"."""
         ...
 
     @property
-    def sessions(self) -> Sessions:
+    def sessions(self) -> SessionsPort:
         """Where conversations are kept."""
         ...
 
@@ -186,7 +186,7 @@ class Application(AbstractAsyncContextManager["Application"], Protocol):
         ...
 
     @property
-    def directories(self) -> Directories:
+    def directories(self) -> DirectoriesPort:
         """Where the tools may work."""
         ...
 
@@ -203,7 +203,7 @@ class Application(AbstractAsyncContextManager["Application"], Protocol):
         ...
 
     @property
-    def servers(self) -> Servers:
+    def servers(self) -> ServersPort:
         """The MCP servers."""
         ...
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TextIO, TypeVar
 
-from agent_cli.repl.hosting import Host, Maker
+from agent_cli.repl.hosting import Maker, ProgramHost
 from agent_cli.repl.interrupts import Interrupts
 from agent_cli.repl.look import Look
 from agent_cli.repl.typeahead import typeahead_kept
@@ -50,7 +50,7 @@ class _Front(Protocol[ShellT]):
         """What the session comes to unless a signal ended it."""
         ...
 
-    async def run(self, host: Host[ShellT]) -> None:
+    async def run(self, host: ProgramHost[ShellT]) -> None:
         """Return when the person leaves."""
         ...
 
@@ -87,9 +87,9 @@ def has_screen() -> bool:
 async def _run_live(options: ReplOptions, build: "Callable[[], Application]", typed: str) -> int:
     from agent_cli.repl.live.standard_error import lines_above  # noqa: PLC0415
     from agent_cli.repl.live.start import open_screen  # noqa: PLC0415
-    from agent_cli.repl.live.startup_queue import LiveRepl, LiveShells, Waiting  # noqa: PLC0415
+    from agent_cli.repl.live.startup_queue import LiveRepl, LiveShells, StartupQueue  # noqa: PLC0415
 
-    waiting = Waiting(options.first_lines)
+    waiting = StartupQueue(options.first_lines)
     screen = open_screen(options.history, waiting, look=options.look, typed=typed)
     waiting.leave = screen.leave
     interrupts = Interrupts(
@@ -125,7 +125,7 @@ async def _host(
     interrupts: Interrupts,
     stop: Callable[[], None],
 ) -> int:
-    host = Host(build, maker)
+    host = ProgramHost(build, maker)
     with interrupts.installed():
         try:
             async with asyncio.TaskGroup() as tasks:

@@ -16,7 +16,7 @@ from agent_cli.sandbox.git_folders import GitFolders, git_folders, of_repository
 from agent_cli.sandbox.other_names import OtherNames, linked_files
 from agent_cli.sandbox.path_sets import fewer, holds, outermost, unique
 from agent_cli.sandbox.protected import HOME_NAMES, NAMES
-from agent_cli.sandbox.secret_index import Contents, Marks, SecretIndex, never
+from agent_cli.sandbox.secret_index import Contents, PathMarks, SecretIndex, never
 from agent_cli.sandbox.sockets import socket_covers
 
 _IN_HOME = (
@@ -110,14 +110,14 @@ class Policy:
         self._names_in_home = [str(self.home / name) for name in _IN_HOME]
         self._of_home: Sequence[Path] = ()
         self._is_secret = is_secret
-        self._marks = Marks(is_secret, path_rules.hides, path_rules.locks)
+        self._marks = PathMarks(is_secret, path_rules.hides, path_rules.locks)
         self._inside = [SecretIndex(root, self._marks) for root in self.roots]
         elsewhere = [(_real(folder), depth) for folder, depth in path_rules.elsewhere]
         self._denied = [folder for folder, depth in elsewhere if depth == 0]
         self._outside = [
             SecretIndex(
                 folder,
-                Marks(is_hidden=path_rules.hides),
+                PathMarks(is_hidden=path_rules.hides),
                 directories_max=_OUTSIDE_DIRECTORIES_MAX,
                 depth_max=depth,
             )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_cli.sandbox.confinement import Confinement
-from agent_cli.system.launching import Launcher, Link, Order
+from agent_cli.system.launching import KeeperLink, Launcher, Order
 
 _LIMIT_S = 10.0
 _SHORTAGES = frozenset(
@@ -109,7 +109,7 @@ def _run(confinement: Confinement, command: list[str]) -> str:
         launcher.close()
 
 
-def _read_all(reading: int, link: Link) -> str:
+def _read_all(reading: int, link: KeeperLink) -> str:
     """Return all that comes from *reading*, or why nothing does."""
     deadline = time.monotonic() + _LIMIT_S
     received = b""

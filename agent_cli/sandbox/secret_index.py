@@ -31,7 +31,7 @@ def never(_path: PurePath) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class PathMarks:
     """What tells a path's nature.
 
     Attributes:
@@ -88,7 +88,7 @@ class SecretIndex:
     def __init__(
         self,
         root: Path,
-        marks: Marks,
+        marks: PathMarks,
         *,
         directories_max: int = DIRECTORIES_MAX,
         depth_max: int | None = None,

@@ -8,7 +8,7 @@ from agent_cli.contracts.errors import SessionError
 from agent_cli.contracts.timeline import NO_USAGE, Prompt, PromptState, usage_of
 from agent_cli.session_store.blobs import Blobs
 from agent_cli.session_store.codec import Codec, JsonObject, usage_from_json
-from agent_cli.session_store.log_file import Line, Log, read_log, scan
+from agent_cli.session_store.log_file import Log, LogLine, read_log, scan
 from agent_cli.session_store.records import Header
 from agent_cli.session_store.repair import repairs
 from agent_cli.system.importing import collections_paused
@@ -19,7 +19,7 @@ _STATES = get_args(PromptState)
 class History:
     """What a session's records come to. `damage` is the line after which nothing was read."""
 
-    def __init__(self, codec: Codec, damage: Line | None = None) -> None:
+    def __init__(self, codec: Codec, damage: LogLine | None = None) -> None:
         self.header: Header | None = None
         self.prompts: list[Prompt] = []
         self.taken_back = NO_USAGE

@@ -23,7 +23,7 @@ _BODY_AT = len(_HEAD) + _SUM_CHARS + 2
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogLine:
     """A line of the file: a whole record, or what is wrong with it. `end` is its last byte + 1."""
 
     number: int
@@ -43,7 +43,7 @@ class Log:
     records: tuple[JsonObject, ...]
     size: int
     last_sum: str
-    damage: Line | None
+    damage: LogLine | None
 
 
 class LogFile:
@@ -135,7 +135,7 @@ def read_log(path: Path) -> Log:
     return Log(tuple(records), size, last_sum, None)
 
 
-def scan(data: bytes) -> Iterator[Line]:
+def scan(data: bytes) -> Iterator[LogLine]:
     """Yield every whole line of *data*, damaged ones too; a torn last line is none."""
     previous: str | None = _FIRST
     start = 0
@@ -143,23 +143,23 @@ def scan(data: bytes) -> Iterator[Line]:
         start += len(text) + 1
         line = _parse(text, number, start)
         if not line.problem and previous not in (None, line.record.get("prev")):
-            line = Line(number, start, {}, line.sum, "does not follow the line before it")
+            line = LogLine(number, start, {}, line.sum, "does not follow the line before it")
         # Behind a damaged line nobody knows what the chain should say.
         previous = line.sum or None
         yield line
 
 
-def _parse(text: bytes, number: int, end: int) -> Line:
+def _parse(text: bytes, number: int, end: int) -> LogLine:
     digest = text[len(_HEAD) : len(_HEAD) + _SUM_CHARS]
     body = text[_BODY_AT:]
     if text[:_BODY_AT] != _HEAD + digest + b'",':
-        return Line(number, end, {}, problem="is not a record")
+        return LogLine(number, end, {}, problem="is not a record")
     if _sum(body).encode() != digest:
-        return Line(number, end, {}, problem="does not match its checksum")
+        return LogLine(number, end, {}, problem="does not match its checksum")
     try:
-        return Line(number, end, json.loads(b"{" + body), digest.decode())
+        return LogLine(number, end, json.loads(b"{" + body), digest.decode())
     except ValueError:
-        return Line(number, end, {}, problem="is not JSON, whatever its checksum says")
+        return LogLine(number, end, {}, problem="is not JSON, whatever its checksum says")
 
 
 def _line(record: JsonObject, previous: str) -> tuple[bytes, str]:

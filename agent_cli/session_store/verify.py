@@ -6,7 +6,7 @@ from pathlib import Path
 from agent_cli.contracts.errors import SessionError
 from agent_cli.session_store.blobs import Blobs
 from agent_cli.session_store.history import blobs_folder
-from agent_cli.session_store.log_file import Line, scan
+from agent_cli.session_store.log_file import LogLine, scan
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def verify(path: Path) -> list[Finding]:
     return found
 
 
-def _check(line: Line, blobs: Blobs) -> list[Finding]:
+def _check(line: LogLine, blobs: Blobs) -> list[Finding]:
     if line.problem:
         return [Finding(line.number, line.problem)]
     if line.number == 1 and line.record.get("kind") != "session":

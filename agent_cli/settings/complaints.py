@@ -7,13 +7,13 @@ import difflib
 import json
 from collections.abc import Mapping
 
-from agent_cli.settings.rules import Rule, fold
+from agent_cli.settings.rules import SettingRule, fold
 from agent_cli.system.redaction import Redactor
 
 _FOUND_CHARS_MAX = 60
 
 
-def found_text(rule: Rule, value: object) -> str:
+def found_text(rule: SettingRule, value: object) -> str:
     """Return the value as JSON, short and without secrets."""
     if rule.secret or isinstance(value, dict | list):
         return f"this {'table' if isinstance(value, dict) else 'value'}"

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.settings.rules import Rule, fold
+from agent_cli.settings.rules import SettingRule, fold
 from agent_cli.settings.schema import Settings, all_rules, rules_of, sections, value_of
 from agent_cli.settings.sources import Entry, KeyPath
 from agent_cli.system import paths
@@ -122,7 +122,7 @@ class Layers:
             self.origins[key] = entry.origin
 
     def _record(
-        self, key: str, rule: Rule, entry: Entry, raw: dict[str, object]
+        self, key: str, rule: SettingRule, entry: Entry, raw: dict[str, object]
     ) -> tuple[object, ...]:
         """Check one table of a list; what is said about it names it by its name."""
         assert rule.item is not None
@@ -144,7 +144,7 @@ class Layers:
         return record
 
 
-def _checked(key: str, rule: Rule, entry: Entry, value: object) -> object:
+def _checked(key: str, rule: SettingRule, entry: Entry, value: object) -> object:
     try:
         return rule.parse(rule.read(value) if entry.is_text and isinstance(value, str) else value)
     except ValueError:

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 Parse: TypeAlias = Callable[[object], object]
 
 
-class Rule(NamedTuple):
+class SettingRule(NamedTuple):
     """One setting's check.
 
     Attributes:
@@ -41,7 +41,7 @@ def fold(name: str) -> str:
     return name.replace("_", "").replace("-", "").lower()
 
 
-def whole(minimum: int, maximum: int, unit: str = "") -> Rule:
+def whole(minimum: int, maximum: int, unit: str = "") -> SettingRule:
     """Accept a whole number in a range."""
 
     def parse(value: object) -> object:
@@ -50,10 +50,10 @@ def whole(minimum: int, maximum: int, unit: str = "") -> Rule:
             return _within(value, minimum, maximum)
         raise ValueError
 
-    return Rule(parse, f"a whole number from {minimum} to {maximum}", unit, read=int)
+    return SettingRule(parse, f"a whole number from {minimum} to {maximum}", unit, read=int)
 
 
-def number(minimum: float, maximum: float, unit: str = "") -> Rule:
+def number(minimum: float, maximum: float, unit: str = "") -> SettingRule:
     """Accept a number in a range."""
 
     def parse(value: object) -> object:
@@ -61,10 +61,10 @@ def number(minimum: float, maximum: float, unit: str = "") -> Rule:
             return _within(value, minimum, maximum)
         raise ValueError
 
-    return Rule(parse, f"a number from {minimum} to {maximum}", unit, read=float)
+    return SettingRule(parse, f"a number from {minimum} to {maximum}", unit, read=float)
 
 
-def flag() -> Rule:
+def flag() -> SettingRule:
     """Accept true or false."""
 
     def parse(value: object) -> object:
@@ -75,10 +75,12 @@ def flag() -> Rule:
     def read(text: str) -> object:
         return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
 
-    return Rule(parse, "true or false", read=read)
+    return SettingRule(parse, "true or false", read=read)
 
 
-def choice(*names: str, also: Mapping[str, str] | None = None, user_only: bool = False) -> Rule:
+def choice(
+    *names: str, also: Mapping[str, str] | None = None, user_only: bool = False
+) -> SettingRule:
     """Accept one of *names* in any spelling; *also* maps other people's words (folded) to ours.
 
     An explicit null, which only JSON has, means "none" where that is a choice.
@@ -92,10 +94,12 @@ def choice(*names: str, also: Mapping[str, str] | None = None, user_only: bool =
             raise ValueError
         return known[fold(value)]
 
-    return Rule(parse, "one of " + ", ".join(f'"{name}"' for name in names), user_only=user_only)
+    return SettingRule(
+        parse, "one of " + ", ".join(f'"{name}"' for name in names), user_only=user_only
+    )
 
 
-def choices(*names: str) -> Rule:
+def choices(*names: str) -> SettingRule:
     """Accept a list of *names*, in any spelling; in a variable, a JSON array or one of them."""
     one = choice(*names)
 
@@ -105,10 +109,10 @@ def choices(*names: str) -> Rule:
         raise ValueError
 
     listed = ", ".join(f'"{name}"' for name in names)
-    return Rule(parse, f"a list of some of {listed}", read=_list)
+    return SettingRule(parse, f"a list of some of {listed}", read=_list)
 
 
-def text(allowed: str = "text") -> Rule:
+def text(allowed: str = "text") -> SettingRule:
     """Accept text that is not empty."""
 
     def parse(value: object) -> object:
@@ -116,10 +120,10 @@ def text(allowed: str = "text") -> Rule:
             raise ValueError
         return value
 
-    return Rule(parse, allowed)
+    return SettingRule(parse, allowed)
 
 
-def texts(*, append: bool = False, user_only: bool = False) -> Rule:
+def texts(*, append: bool = False, user_only: bool = False) -> SettingRule:
     """Accept a list of texts; in a variable, a JSON array or one text alone."""
 
     def parse(value: object) -> object:
@@ -127,10 +131,10 @@ def texts(*, append: bool = False, user_only: bool = False) -> Rule:
             return tuple(value)
         raise ValueError
 
-    return Rule(parse, "a list of texts", read=_list, append=append, user_only=user_only)
+    return SettingRule(parse, "a list of texts", read=_list, append=append, user_only=user_only)
 
 
-def text_map(*, secret: bool = False) -> Rule:
+def text_map(*, secret: bool = False) -> SettingRule:
     """Accept a table of texts; names are kept as they are written."""
 
     def parse(value: object) -> object:
@@ -138,10 +142,10 @@ def text_map(*, secret: bool = False) -> Rule:
             return MappingProxyType(dict(value))
         raise ValueError
 
-    return Rule(parse, "a table of texts", read=_json, secret=secret)
+    return SettingRule(parse, "a table of texts", read=_json, secret=secret)
 
 
-def table(*, secret: bool = False) -> Rule:
+def table(*, secret: bool = False) -> SettingRule:
     """Accept a table of anything; whoever uses it knows what may stand in it."""
 
     def parse(value: object) -> object:
@@ -149,12 +153,12 @@ def table(*, secret: bool = False) -> Rule:
             return MappingProxyType(dict(value))
         raise ValueError
 
-    return Rule(parse, "a table", read=_json, secret=secret)
+    return SettingRule(parse, "a table", read=_json, secret=secret)
 
 
 def records(
     item: type, prepare: Callable[[dict[str, object]], dict[str, object]] | None = None
-) -> Rule:
+) -> SettingRule:
     """Accept a list of tables, or a table of tables whose names become `name`."""
 
     def parse(value: object) -> object:
@@ -167,10 +171,10 @@ def records(
             raise ValueError
         return value
 
-    return Rule(parse, "a list of tables", read=_json, item=item, prepare=prepare)
+    return SettingRule(parse, "a list of tables", read=_json, item=item, prepare=prepare)
 
 
-def optional(rule: Rule) -> Rule:
+def optional(rule: SettingRule) -> SettingRule:
     """Accept what *rule* accepts, and an explicit null for "not set"."""
 
     def parse(value: object) -> object:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args, get_origin
 
 from agent_cli.settings.rules import (
-    Rule,
+    SettingRule,
     choice,
     choices,
     flag,
@@ -52,7 +52,7 @@ _TRANSPORT_WORDS = {"streamablehttp": "http"}
 _NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 
 
-class Provider(NamedTuple):
+class ProviderSettings(NamedTuple):
     """How the model's server is talked to."""
 
     read_timeout_s: Annotated[float, number(1, 3600, "seconds")] = 90
@@ -60,14 +60,14 @@ class Provider(NamedTuple):
     compat: Annotated[bool, flag()] = False
 
 
-class History(NamedTuple):
+class HistorySettings(NamedTuple):
     """What of the conversation is sent; 0 means no limit of a result, or no trimming by count."""
 
     max_tool_result_chars: Annotated[int, whole(0, 10_000_000, "characters")] = 40_000
     max_conversation_messages: Annotated[int, whole(0, 100_000, "messages")] = 0
 
 
-class Compaction(NamedTuple):
+class CompactionSettings(NamedTuple):
     """When and how old messages are summarised; 0 tokens means 80 % of the model's window."""
 
     strategy: Annotated[Strategy, choice(*get_args(Strategy))] = "summarize"
@@ -75,7 +75,7 @@ class Compaction(NamedTuple):
     protected_tail_messages: Annotated[int, whole(1, 1000, "messages")] = 6
 
 
-class Retry(NamedTuple):
+class RetrySettings(NamedTuple):
     """How a failed model call is repeated: `base_s` after a 429, `other_base_s` after the rest."""
 
     max: Annotated[int, whole(0, 20, "retries")] = 5
@@ -90,7 +90,7 @@ class Retry(NamedTuple):
     max_server_delay_s: Annotated[float, number(0, 86_400, "seconds")] = 60
 
 
-class Permissions(NamedTuple):
+class PermissionSettings(NamedTuple):
     """Who decides whether a tool may run. Each layer's rules add to those before it."""
 
     mode: Annotated[PermissionMode, choice(*get_args(PermissionMode), user_only=True)] = "ask"
@@ -99,7 +99,7 @@ class Permissions(NamedTuple):
     deny: Annotated[tuple[str, ...], texts(append=True)] = ()
 
 
-class Sandbox(NamedTuple):
+class SandboxSettings(NamedTuple):
     """What holds the commands the model runs."""
 
     mode: Annotated[SandboxMode, choice(*get_args(SandboxMode), user_only=True)] = "auto"
@@ -107,7 +107,7 @@ class Sandbox(NamedTuple):
     auto_allow: Annotated[AutoAllow, choice(*get_args(AutoAllow), user_only=True)] = "auto-edit"
 
 
-class Tools(NamedTuple):
+class ToolSettings(NamedTuple):
     """Limits of tool calls; `concurrency` is per reply."""
 
     timeout_s: Annotated[float, number(1, 86_400, "seconds")] = 120
@@ -148,7 +148,7 @@ def complete_server(server: dict[str, object]) -> dict[str, object]:
     return {"transport": "http", **server} if "url" in by_name else server
 
 
-class Mcp(NamedTuple):
+class McpSettings(NamedTuple):
     """Servers whose tools the model gets; `config` names files in the format of `.mcp.json`.
 
     The first prompt waits `first_prompt_wait_s`, from the servers' start, for those still starting.
@@ -165,7 +165,7 @@ class Mcp(NamedTuple):
     servers: Annotated[tuple[McpServer, ...], records(McpServer, complete_server)] = ()
 
 
-class Plugins(NamedTuple):
+class PluginSettings(NamedTuple):
     """Which plugins contribute; `disabled` names shipped and installed ones alike."""
 
     enabled: Annotated[bool, flag()] = True
@@ -173,7 +173,7 @@ class Plugins(NamedTuple):
     reminders: Annotated[bool, flag()] = False
 
 
-class Ui(NamedTuple):
+class UiSettings(NamedTuple):
     """How the terminal looks; 0 characters per second means as fast as they come.
 
     `notify` is how somebody is called when a run of more than ten seconds ends; `vi` are the keys
@@ -197,7 +197,7 @@ class LogSink(NamedTuple):
     path: Annotated[str | None, optional(text("a path"))] = None
 
 
-class Logging(NamedTuple):
+class LoggingSettings(NamedTuple):
     """Sinks and the level of those that name none."""
 
     level: Annotated[str, choice(*LEVELS, also=_LEVEL_WORDS)] = "info"
@@ -207,7 +207,7 @@ class Logging(NamedTuple):
     )
 
 
-class Session(NamedTuple):
+class SessionSettings(NamedTuple):
     """Whether conversations are kept."""
 
     enabled: Annotated[bool, flag()] = True
@@ -236,18 +236,18 @@ class Settings(NamedTuple):
             "small": "claude-haiku-5-5",
         }
     )
-    provider: Provider = Provider()
-    history: History = History()
-    compaction: Compaction = Compaction()
-    retry: Retry = Retry()
-    permissions: Permissions = Permissions()
-    sandbox: Sandbox = Sandbox()
-    tools: Tools = Tools()
-    mcp: Mcp = Mcp()
-    plugins: Plugins = Plugins()
-    ui: Ui = Ui()
-    logging: Logging = Logging()
-    session: Session = Session()
+    provider: ProviderSettings = ProviderSettings()
+    history: HistorySettings = HistorySettings()
+    compaction: CompactionSettings = CompactionSettings()
+    retry: RetrySettings = RetrySettings()
+    permissions: PermissionSettings = PermissionSettings()
+    sandbox: SandboxSettings = SandboxSettings()
+    tools: ToolSettings = ToolSettings()
+    mcp: McpSettings = McpSettings()
+    plugins: PluginSettings = PluginSettings()
+    ui: UiSettings = UiSettings()
+    logging: LoggingSettings = LoggingSettings()
+    session: SessionSettings = SessionSettings()
 
     def model_id(self, name: str | None = None) -> str:
         """Return the id behind an alias of `[models]`; any other name is an id already."""
@@ -255,7 +255,7 @@ class Settings(NamedTuple):
         return self.models.get(wanted.lower(), wanted)
 
 
-def rules_of(record: type) -> dict[str, Rule]:
+def rules_of(record: type) -> dict[str, SettingRule]:
     """Return the rules of a section or record by field name; nested sections are left out."""
     annotations: dict[str, object] = record.__annotations__
     return {
@@ -265,7 +265,7 @@ def rules_of(record: type) -> dict[str, Rule]:
     }
 
 
-def all_rules() -> dict[str, Rule]:
+def all_rules() -> dict[str, SettingRule]:
     """Return every setting's rule by its dotted key, in the order of the schema."""
     rules = rules_of(Settings)
     for section in sections():

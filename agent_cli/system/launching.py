@@ -67,7 +67,7 @@ class Order:
 
 
 @dataclass(slots=True)
-class Link:
+class KeeperLink:
     """The connection with a command's keeper; everything ends when it is closed.
 
     Messages: {"pid"} or {"failed"} first, {"status", "left"} when the command has ended, {"moved"}
@@ -122,7 +122,7 @@ class Launcher:
             if not self._was_closed:
                 self._started()
 
-    def launch(self, order: Order) -> tuple[Link, int]:
+    def launch(self, order: Order) -> tuple[KeeperLink, int]:
         """Have *order* started; return the link with its keeper, and where its output comes from.
 
         Raises:
@@ -142,7 +142,7 @@ class Launcher:
         finally:
             theirs.close()
             os.close(writing)
-        return Link(ours), reading
+        return KeeperLink(ours), reading
 
     def close(self) -> None:
         """Let it go; keepers that still run end their commands when their links are closed."""

@@ -12,7 +12,7 @@ from agent_cli.app.arguments import Arguments
 from agent_cli.app.doctor import diagnosis, examine
 from agent_cli.app.startup import start
 from agent_cli.contracts.provider import Model
-from agent_cli.mcp_client import Phase, ServerState
+from agent_cli.mcp_client import ServerPhase, ServerState
 from agent_cli.providers.models import prices_as_of
 from agent_cli.system import paths
 from tests.messages_api import error, reply, serve_in_thread
@@ -88,9 +88,9 @@ async def test_a_program_that_runs_reports_the_servers_it_has(
     """None is started again for it; without a terminal nothing is said against it."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     states = [
-        ServerState("docs", Phase.READY, tools=3),
-        ServerState("slow", Phase.CONNECTING),
-        ServerState("web", Phase.FAILED, "it is down"),
+        ServerState("docs", ServerPhase.READY, tools=3),
+        ServerState("slow", ServerPhase.CONNECTING),
+        ServerState("web", ServerPhase.FAILED, "it is down"),
     ]
     with serve_in_thread(reply("ok")) as api:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)

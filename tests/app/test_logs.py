@@ -11,7 +11,7 @@ from agent_cli.app import logs
 from agent_cli.app.logs import LogSinks, configure
 from agent_cli.contracts import events
 from agent_cli.settings import LogSink, Settings
-from agent_cli.settings.schema import Logging
+from agent_cli.settings.schema import LoggingSettings
 from agent_cli.system import paths
 from agent_cli.system.logger import logger
 from agent_cli.system.redaction import Redactor
@@ -27,7 +27,7 @@ def start() -> Iterator[Configure]:
     def started(
         *sinks: LogSink, redactor: Redactor | None = None, verbose: bool = False, size: int = 10_000
     ) -> LogSinks:
-        settings = Logging(sinks=sinks) if sinks else Settings().logging
+        settings = LoggingSettings(sinks=sinks) if sinks else Settings().logging
         opened.append(
             configure(settings, redactor or Redactor(), verbose=verbose, file_bytes_max=size)
         )

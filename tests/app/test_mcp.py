@@ -20,7 +20,7 @@ from agent_cli.contracts.events import Event, Notice, UsageChanged
 from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.mcp_client import Phase
+from agent_cli.mcp_client import ServerPhase
 from agent_cli.mcp_client.deferral import SEARCH_TOOL
 from agent_cli.policies.budget import Budget
 from agent_cli.policies.prefix_watch import PrefixWatch
@@ -392,7 +392,7 @@ async def test_a_single_run_names_the_servers_it_gives_up_on(
     async with program(says("one"), servers=servers) as run:
         await until(lambda: run.servers.badges() == ["MCP 1/2"])
         await run.agent.prompt("one")
-        await until(lambda: run.servers.all.states()[1].phase is Phase.FAILED)
+        await until(lambda: run.servers.all.states()[1].phase is ServerPhase.FAILED)
 
     assert run.offered() == [["mcp__good__raw", "mcp__good__reply"]]
     assert run.notices() == [

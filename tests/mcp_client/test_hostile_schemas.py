@@ -10,7 +10,7 @@ import pytest
 
 from agent_cli.contracts.messages import ToolResultMessage
 from agent_cli.contracts.timeline import Json
-from agent_cli.mcp_client import McpServers, Phase
+from agent_cli.mcp_client import McpServers, ServerPhase
 from tests.fakes import calls, says, scripted_agent, tool_use
 from tests.mcp_client.conftest import no_freeze
 from tests.mcp_client.hostile_schemas import HOSTILE
@@ -50,7 +50,7 @@ async def test_what_cannot_be_sent_is_left_out_and_named(servers: McpServers) ->
     offered = {tool.name.removeprefix("mcp__raw__") for tool in servers.tools()}
     noted = {note.split(maxsplit=2)[1] for note in state.notes if " is left out: " in note}
 
-    assert state.phase is Phase.READY
+    assert state.phase is ServerPhase.READY
     assert noted == named("left out")
     assert offered == {*named("called"), *named("not callable"), "good"}
     for tool in servers.tools():

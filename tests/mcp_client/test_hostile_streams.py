@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent_cli.mcp_client import McpServers, Phase, ServerConfig
+from agent_cli.mcp_client import McpServers, ServerConfig, ServerPhase
 from agent_cli.mcp_client.state import RestartPolicy
 from tests.mcp_client import hostile_http, hostile_stdio
 from tests.mcp_client.conftest import no_freeze
@@ -69,7 +69,7 @@ async def test_a_stream_before_the_first_answer(action: str, reason: str) -> Non
             assert await servers.wait_started(LIMIT_S)
         [state] = servers.states()
 
-    assert state.phase is (Phase.FAILED if reason else Phase.READY), state
+    assert state.phase is (ServerPhase.FAILED if reason else ServerPhase.READY), state
     assert state.reason == (f"MCP server 'local' did not start: {reason}" if reason else "")
 
 

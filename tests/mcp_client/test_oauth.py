@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from agent_cli.contracts.errors import SettingsError, UsageError
-from agent_cli.mcp_client import McpServers, Phase, ServerConfig
+from agent_cli.mcp_client import McpServers, ServerConfig, ServerPhase
 from agent_cli.mcp_client.browsers import request_browser
 from agent_cli.mcp_client.config import OAuth
 from agent_cli.mcp_client.credentials import FileCredentials, MemoryCredentials
@@ -55,7 +55,7 @@ async def test_no_page_is_opened_by_itself(web: SignInServer, host: Host) -> Non
     async with running(config_of(web), host) as servers:
         [state] = servers.states()
 
-    assert (state.phase, state.needs_sign_in) == (Phase.FAILED, True)
+    assert (state.phase, state.needs_sign_in) == (ServerPhase.FAILED, True)
     assert state.reason.endswith(
         "set its headers, or sign in with /mcp login web (in a shell: agent-cli mcp login web)"
     )
@@ -74,7 +74,7 @@ async def test_a_sign_in_is_kept_for_the_next_start(
     async with running(config_of(web), host) as servers:
         again = servers.states()[0].phase
 
-    assert (state.phase, again, result.text) == (Phase.READY, Phase.READY, "hello")
+    assert (state.phase, again, result.text) == (ServerPhase.READY, ServerPhase.READY, "hello")
     assert first == [
         *("401", "401", "metadata", "register", "authorize", "token:authorization_code")
     ]
@@ -93,7 +93,7 @@ async def test_an_expired_token_is_refreshed_without_a_browser(
     web.expire()
     web.log.clear()
     async with running(config_of(web), host) as servers:
-        assert servers.states()[0].phase is Phase.READY
+        assert servers.states()[0].phase is ServerPhase.READY
 
     assert set(web.log) == {"token:refresh_token"}
 
@@ -112,7 +112,7 @@ async def test_the_browser_may_come_back_by_itself(web: SignInServer, host: Host
     async with running(config_of(web), host) as servers:
         state = await servers.login("web", visit)
 
-    assert state.phase is Phase.READY
+    assert state.phase is ServerPhase.READY
     assert pages == [404]
     assert web.redirects[0].startswith("http://localhost:")
 
@@ -123,7 +123,7 @@ async def test_a_refused_sign_in_is_one_sentence(web: SignInServer, host: Host) 
     async with running(config_of(web), host) as servers:
         state = await servers.login("web", request_browser())
 
-    assert state.phase is Phase.FAILED
+    assert state.phase is ServerPhase.FAILED
     assert "the sign-in was refused: access_denied" in state.reason
     assert web.log.count("authorize") == 1
 
@@ -169,7 +169,7 @@ async def test_a_configured_authorization_header_is_used_as_it_is(
     async with running(config, host) as servers:
         state = await servers.login("web", visit)
 
-    assert state.phase is Phase.FAILED
+    assert state.phase is ServerPhase.FAILED
     assert set(web.log) == {"401"}
 
 
@@ -229,9 +229,9 @@ async def test_a_refresh_that_cannot_be_had_now_is_no_lost_sign_in(
 
     assert "HTTP 503 when the token was to be renewed; try again later" in failed.text
     assert "sign-in" not in failed.text
-    assert (later.phase, later.needs_sign_in) == (Phase.FAILED, False)
+    assert (later.phase, later.needs_sign_in) == (ServerPhase.FAILED, False)
     assert "HTTP 503 when the token was to be renewed; try again later" in later.reason
-    assert again.phase is Phase.READY
+    assert again.phase is ServerPhase.READY
 
 
 async def test_a_server_without_pkce_is_refused(web: SignInServer, host: Host) -> None:
@@ -240,7 +240,7 @@ async def test_a_server_without_pkce_is_refused(web: SignInServer, host: Host) -
     async with running(config_of(web), host) as servers:
         state = await servers.login("web", request_browser())
 
-    assert state.phase is Phase.FAILED
+    assert state.phase is ServerPhase.FAILED
     assert f"its authorization server {web.base} does not offer PKCE (S256)" in state.reason
     assert "authorize" not in web.log
 
@@ -258,7 +258,7 @@ async def test_tokens_are_bound_to_a_key_where_that_is_offered(
     async with running(config_of(web), host) as servers:
         later = await call(servers, "mcp__web__hello")
 
-    assert (state.phase, result.text, later.text) == (Phase.READY, "hello", "hello")
+    assert (state.phase, result.text, later.text) == (ServerPhase.READY, "hello", "hello")
     assert len(web.proofs) > 5
     assert ("nonce" in web.log) == bool(nonce)
 
@@ -276,8 +276,8 @@ async def test_a_workload_shows_the_token_of_its_platform(
         ready = await servers.reconnect("web")
 
     assert "oauth.assertion_file: " in missing.reason
-    assert (missing.phase, missing.needs_sign_in) == (Phase.FAILED, False)
-    assert ready.phase is Phase.READY
+    assert (missing.phase, missing.needs_sign_in) == (ServerPhase.FAILED, False)
+    assert ready.phase is ServerPhase.READY
     [form] = web.forms
     assert form["grant_type"] == "urn:ietf:params:oauth:grant-type:jwt-bearer"
     assert (form["assertion"], form["client_id"], form["resource"]) == (
@@ -304,7 +304,7 @@ async def test_a_companys_identity_provider_signs_the_user_in(
         state = servers.states()[0]
 
     exchange, grant = web.forms
-    assert state.phase is Phase.READY, state
+    assert state.phase is ServerPhase.READY, state
     assert (exchange["subject_token"], exchange["audience"]) == ("id-token", web.base)
     assert (exchange["resource"], exchange["client_id"]) == (web.url, "us")
     assert grant["assertion"] == f"jag for {web.base}"
@@ -326,5 +326,5 @@ async def test_an_assertion_is_for_the_configured_server_only(
     async with running(replace(config_of(web), oauth=oauth), host) as servers:
         state = servers.states()[0]
 
-    assert state.phase is Phase.FAILED
+    assert state.phase is ServerPhase.FAILED
     assert web.forms == []

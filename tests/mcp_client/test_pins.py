@@ -11,7 +11,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolContext
-from agent_cli.mcp_client import McpServers, Phase, ServerConfig
+from agent_cli.mcp_client import McpServers, ServerConfig, ServerPhase
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.pins import Pins
 
@@ -111,7 +111,7 @@ async def test_damaged_pins_stop_the_server_and_say_what_to_do(
         await servers.wait_started(LIMIT_S)
         [state] = servers.states()
 
-    assert state.phase is Phase.FAILED
+    assert state.phase is ServerPhase.FAILED
     assert f"{pins} is damaged; delete it to approve all tools anew" in state.reason
 
 

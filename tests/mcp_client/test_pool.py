@@ -16,7 +16,14 @@ import pytest
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.timeline import Json
-from agent_cli.mcp_client import Host, McpServers, Phase, ServerConfig, ServerProblem, ServerState
+from agent_cli.mcp_client import (
+    Host,
+    McpServers,
+    ServerConfig,
+    ServerPhase,
+    ServerProblem,
+    ServerState,
+)
 from agent_cli.mcp_client.state import RestartPolicy
 
 if TYPE_CHECKING:
@@ -27,7 +34,7 @@ AT_ONCE = RestartPolicy(delays_s=(0, 0, 0))
 LIMIT_S = 40
 
 
-def phases(changes: list[ServerState], name: str = "raw") -> list[Phase]:
+def phases(changes: list[ServerState], name: str = "raw") -> list[ServerPhase]:
     return [state.phase for state in changes if state.name == name]
 
 
@@ -48,7 +55,7 @@ async def test_a_stdio_servers_tools_appear_and_can_be_called(
     changes: list[ServerState] = []
     async with McpServers(os.environ, on_change=changes.append) as servers:
         servers.start([sdk_server])
-        assert servers.states() == (ServerState("fixture", Phase.CONNECTING),)
+        assert servers.states() == (ServerState("fixture", ServerPhase.CONNECTING),)
         assert await servers.wait_started(LIMIT_S)
 
         tools = {tool.name: tool for tool in servers.tools()}
@@ -63,7 +70,11 @@ async def test_a_stdio_servers_tools_appear_and_can_be_called(
         )
         assert tools["mcp__fixture__count"].changes
         assert (result.text, result.is_error) == ("5", False)
-    assert phases(changes, "fixture") == [Phase.CONNECTING, Phase.READY, Phase.CLOSED]
+    assert phases(changes, "fixture") == [
+        ServerPhase.CONNECTING,
+        ServerPhase.READY,
+        ServerPhase.CLOSED,
+    ]
 
 
 async def test_a_server_inherits_what_is_harmless(sdk_server: ServerConfig, call: "Call") -> None:
@@ -108,10 +119,10 @@ async def test_good_servers_are_ready_while_others_hang_or_crash(raw_server: "Ra
             config.name for config in good
         }
         assert len(servers.tools()) == 20
-        ready = [i for i, state in enumerate(changes) if state.phase is Phase.READY]
+        ready = [i for i, state in enumerate(changes) if state.phase is ServerPhase.READY]
         failed = [i for i, state in enumerate(changes) if "no answer" in state.reason]
         assert max(ready) < min(failed)
-    failures = {state.name: state.reason for state in changes if state.phase is Phase.FAILED}
+    failures = {state.name: state.reason for state in changes if state.phase is ServerPhase.FAILED}
     assert failures == {
         **{c.name: f"MCP server '{c.name}' did not start: no answer within 4 s" for c in hanging},
         **{
@@ -158,7 +169,7 @@ async def test_a_server_starts_in_its_own_directory(
         await servers.wait_started(LIMIT_S)
 
         assert Path("its/pids").exists()
-        assert servers.states()[0].phase is Phase.READY
+        assert servers.states()[0].phase is ServerPhase.READY
         assert servers.states()[1].reason == (
             "MCP server 'gone' did not start: its directory 'nowhere' does not exist; "
             "create it or correct cwd"
@@ -172,7 +183,7 @@ async def test_disabled_servers_and_second_ones_of_a_name_are_not_started(
         servers.start([replace(raw_server(), enabled=False), raw_server()])
 
         assert await servers.wait_started(0)
-        assert servers.states() == (ServerState("raw", Phase.DISABLED),)
+        assert servers.states() == (ServerState("raw", ServerPhase.DISABLED),)
         assert servers.tools() == ()
 
 
@@ -192,7 +203,7 @@ async def test_a_server_is_switched_off_and_on(raw_server: "RawServer", call: "C
         with pytest.raises(UsageError, match="TOKEN"):
             await servers.enable("needy")
 
-    assert (without, started.phase, result.text) == ((), Phase.READY, "answered")
+    assert (without, started.phase, result.text) == ((), ServerPhase.READY, "answered")
     assert kept == [("raw", False), ("off", True), ("raw", True)]
 
 
@@ -201,7 +212,7 @@ async def test_a_server_that_cannot_be_used_is_shown() -> None:
         servers.note_problem(ServerProblem("web", 'web: "url" is missing'))
 
         assert servers.states() == (
-            ServerState("web", Phase.MISCONFIGURED, 'web: "url" is missing'),
+            ServerState("web", ServerPhase.MISCONFIGURED, 'web: "url" is missing'),
         )
 
 
@@ -286,7 +297,7 @@ async def test_a_list_of_tools_without_an_end_is_cut_and_told(raw_server: "RawSe
         await servers.wait_started(LIMIT_S)
 
         [state] = servers.states()
-        assert (state.phase, state.tools) == (Phase.READY, 2)
+        assert (state.phase, state.tools) == (ServerPhase.READY, 2)
         assert state.notes == ("its list of tools does not end; only the first 2 are used",)
 
 
@@ -311,18 +322,18 @@ async def test_a_server_that_dies_in_a_call_is_restarted(
         assert tools_meanwhile == 2
         assert (again.text, again.is_error) == ("answered", False)
         [state] = servers.states()
-        assert (state.phase, state.reason, state.stderr) == (Phase.READY, "", ("last words",))
+        assert (state.phase, state.reason, state.stderr) == (ServerPhase.READY, "", ("last words",))
         assert state.last_end == changes[2].reason
     assert [(state.phase, state.restarts, state.reason) for state in changes[2:4]] == [
         (
-            Phase.LOST,
+            ServerPhase.LOST,
             1,
             "MCP server 'raw' was lost: it ended (killed by SIGKILL); "
             'the end of its stderr: "last words"',
         ),
-        (Phase.CONNECTING, 1, changes[2].reason),
+        (ServerPhase.CONNECTING, 1, changes[2].reason),
     ]
-    assert phases(changes)[4:] == [Phase.READY, Phase.CLOSED]
+    assert phases(changes)[4:] == [ServerPhase.READY, ServerPhase.CLOSED]
 
 
 async def test_a_server_that_keeps_dying_is_left_alone_after_three_restarts(
@@ -336,11 +347,11 @@ async def test_a_server_that_keeps_dying_is_left_alone_after_three_restarts(
 
         for _ in range(4):
             await call(servers, "mcp__raw__reply", {"reply": "die"})
-        await until(lambda: servers.states()[0].phase is Phase.FAILED)
+        await until(lambda: servers.states()[0].phase is ServerPhase.FAILED)
         result = await call(servers, "mcp__raw__reply")
 
-    assert phases(changes).count(Phase.READY) == 4
-    assert phases(changes)[-1] is Phase.FAILED
+    assert phases(changes).count(ServerPhase.READY) == 4
+    assert phases(changes)[-1] is ServerPhase.FAILED
     assert (result.text, result.is_error) == (
         "MCP server 'raw' is not available: MCP server 'raw' was lost: it ended "
         "(killed by SIGKILL); it was restarted 3 times and is now left alone",
@@ -476,7 +487,7 @@ async def test_what_is_sent_to_one_server_is_not_sent_on_to_another() -> None:
         await servers.wait_started(LIMIT_S)
 
         assert f"Redirect to {elsewhere} not followed" in servers.states()[0].reason
-        assert servers.states()[0].phase is Phase.FAILED
+        assert servers.states()[0].phase is ServerPhase.FAILED
     assert came
     assert all(request.startswith(b"POST /mcp ") for request in came)
 
@@ -489,7 +500,7 @@ async def test_a_missing_sdk_is_a_reason_and_not_a_crash(
         servers.start([raw_server()])
         await servers.wait_started(LIMIT_S)
 
-        assert servers.states()[0].phase is Phase.FAILED
+        assert servers.states()[0].phase is ServerPhase.FAILED
         assert "did not start: the SDK is missing" in servers.states()[0].reason
 
 
@@ -526,9 +537,9 @@ async def test_a_watcher_that_is_killed_leaves_nothing(
 
         os.kill(watcher, signal.SIGKILL)
         await until(lambda: not any(map(is_alive, pids)))
-        await until(lambda: changes[-1].phase is Phase.READY)
+        await until(lambda: changes[-1].phase is ServerPhase.READY)
 
-    assert Phase.LOST in phases(changes)
+    assert ServerPhase.LOST in phases(changes)
 
 
 async def test_closing_does_not_wait_for_a_server_that_is_still_starting(
@@ -540,7 +551,7 @@ async def test_closing_does_not_wait_for_a_server_that_is_still_starting(
         servers.start([raw_server({"hang": True, "pids": str(pids)})])
         await until(pids.exists)
 
-    assert phases(changes) == [Phase.CONNECTING, Phase.CLOSED]
+    assert phases(changes) == [ServerPhase.CONNECTING, ServerPhase.CLOSED]
 
 
 async def test_an_error_of_the_program_passes_unchanged(raw_server: "RawServer") -> None:

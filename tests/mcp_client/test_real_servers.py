@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent_cli.mcp_client import McpServers, Phase, ServerConfig
+from agent_cli.mcp_client import McpServers, ServerConfig, ServerPhase
 from agent_cli.mcp_client.host import Answer, Elicitation, Host, Sampled, SamplingRequest
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ async def test_memory_survives_kill_9_in_the_middle_of_a_call(
         await asyncio.sleep(0)
         os.kill(process, signal.SIGKILL)
         killed = await calling
-        await until(lambda: servers.states()[0].phase is Phase.READY)
+        await until(lambda: servers.states()[0].phase is ServerPhase.READY)
         again = await call(servers, "mcp__memory__read_graph")
 
     assert killed.is_error or killed.text == again.text
@@ -163,7 +163,7 @@ async def test_git_and_time_speak_the_newest_revision(call: "Call", repository: 
     async with McpServers(os.environ) as servers:
         servers.start([python_server("git"), python_server("time")])
         assert await servers.wait_started(LIMIT_S)
-        assert {state.phase for state in servers.states()} == {Phase.READY}
+        assert {state.phase for state in servers.states()} == {ServerPhase.READY}
         status = await call(servers, "mcp__git__git_status", {"repo_path": str(repository)})
         now = await call(servers, "mcp__time__get_current_time", {"timezone": "UTC"})
         wrong = await call(servers, "mcp__time__get_current_time", {"timezone": "Nowhere"})

@@ -12,7 +12,7 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.plugins.api import Plugin
 from agent_cli.plugins.contributor import Plugins
-from agent_cli.plugins.discovery import Found
+from agent_cli.plugins.discovery import DiscoveredPlugins
 from agent_cli.policies.prefix_watch import PrefixWatch, Price
 from tests.fakes import LIMIT_S, MODEL, ScriptedModel, Step, listening
 
@@ -36,7 +36,7 @@ class Contributing:
         tools: Sequence[Tool] = (),
         environment: Mapping[str, str] | None = None,
         conversation: Conversation | None = None,
-        find: Callable[[], Found] = Found,
+        find: Callable[[], DiscoveredPlugins] = DiscoveredPlugins,
         load_limit_s: float = PATIENCE_S,
         price: Price = two_dollars_a_million,
         options: LoopConfig | None = None,

@@ -12,7 +12,7 @@ from agent_cli.contracts.tooling import ToolContext
 from agent_cli.core.agent import Agent
 from agent_cli.plugins.api import Plugin, PluginContext, PluginState
 from agent_cli.plugins.contributor import Plugins
-from agent_cli.plugins.discovery import Found
+from agent_cli.plugins.discovery import DiscoveredPlugins
 from agent_cli.plugins.states import PluginStates
 from tests.fakes import Gate, calls, check_run, does, returns, says, tool, tool_use
 from tests.plugins.contributing import PATIENCE_S, Contributing
@@ -316,9 +316,11 @@ async def test_the_first_call_waits_for_plugins_that_are_being_imported() -> Non
     """Tools that came later would change the prefix."""
     imported = threading.Event()
 
-    def find() -> Found:
+    def find() -> DiscoveredPlugins:
         imported.wait(PATIENCE_S)
-        return Found((Plugin(name="late", prepare=lambda ctx: ctx.add_context("here")),))
+        return DiscoveredPlugins(
+            (Plugin(name="late", prepare=lambda ctx: ctx.add_context("here")),)
+        )
 
     run = Contributing([], says("done"), find=find)
     async with run.plugins, asyncio.TaskGroup() as group:
@@ -335,9 +337,11 @@ async def test_an_import_that_hangs_holds_no_reply_up_for_ever() -> None:
     """The reply is made without the plugins, the user is told, and they come in later."""
     imported = threading.Event()
 
-    def find() -> Found:
+    def find() -> DiscoveredPlugins:
         imported.wait(PATIENCE_S)
-        return Found((Plugin(name="late", prepare=lambda ctx: ctx.add_context("here")),))
+        return DiscoveredPlugins(
+            (Plugin(name="late", prepare=lambda ctx: ctx.add_context("here")),)
+        )
 
     run = Contributing([], says("one"), says("two"), find=find, load_limit_s=0.01)
     async with run.plugins:
@@ -354,7 +358,7 @@ async def test_an_import_that_hangs_holds_no_reply_up_for_ever() -> None:
 async def test_a_search_for_plugins_that_fails_is_told() -> None:
     """Damaged metadata of some package must not end the session."""
 
-    def find() -> Found:
+    def find() -> DiscoveredPlugins:
         raise UnicodeDecodeError("utf-8", b"", 0, 1, "damaged")
 
     run = Contributing([], says("done"), find=find)
@@ -403,7 +407,7 @@ async def test_a_disabled_plugin_is_not_there(name: str) -> None:
     """`plugins.disabled` names shipped and installed ones alike."""
     plugins = Plugins(
         [Plugin(name="a")],
-        find=lambda: Found((Plugin(name="b"),)),
+        find=lambda: DiscoveredPlugins((Plugin(name="b"),)),
         disabled=[name],
         warn=lambda _text: None,
     )

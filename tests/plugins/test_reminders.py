@@ -14,7 +14,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Approval, Tool
 from agent_cli.core.conversation import Conversation
 from agent_cli.plugins.api import Plugin, PluginContext
-from agent_cli.plugins.reminders import WAITING, Reminder, Waiting, reminders
+from agent_cli.plugins.reminders import WAITING, PendingReminders, Reminder, reminders
 from agent_cli.plugins.states import PluginStates
 from tests.fakes import Gate, Step, calls, returns, says, stream_of, tool, tool_use
 from tests.plugins.contributing import PATIENCE_S, Contributing, tool_results
@@ -258,7 +258,7 @@ async def test_the_model_reads_what_is_wrong_with_its_call(given: Json, fault: s
 
 async def test_there_is_an_end_to_what_can_be_set() -> None:
     """A model in a loop must not fill the record."""
-    full = Waiting(waiting=[Reminder(at_ms=START_MS + 1, text="x")] * 20)
+    full = PendingReminders(waiting=[Reminder(at_ms=START_MS + 1, text="x")] * 20)
     run = with_reminders(Clock(), remind({"after_s": 5, "text": "x"}), says("oh"))
     kinds = {"reminders": WAITING}
     WAITING.write(PluginStates(run.agent.conversation, kinds, lambda _event: None), full)

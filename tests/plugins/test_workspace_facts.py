@@ -6,7 +6,7 @@ import pytest
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.plugins.workspace_facts import Directories
+from agent_cli.plugins.workspace_facts import WorkspaceDirectories
 from tests.fakes import says, scripted_agent
 
 
@@ -18,7 +18,7 @@ async def test_a_directory_that_is_added_is_told_and_changes_nothing_earlier(
     root.mkdir()
     other.mkdir()
     opened: list[Path] = []
-    directories = Directories(root, opens=[opened.append, opened.append])
+    directories = WorkspaceDirectories(root, opens=[opened.append, opened.append])
     options = LoopConfig(prepare=[directories], system_prompt="You are a test.")
     agent, model, _ = scripted_agent(says("a"), says("b"), says("c"), options=options)
 
@@ -43,7 +43,7 @@ def test_what_is_no_directory_is_refused(tmp_path: Path, given: str) -> None:
     (tmp_path / "file.txt").touch()
 
     with pytest.raises(UsageError, match="is not a directory"):
-        Directories(tmp_path, opens=[refuse]).add(given)
+        WorkspaceDirectories(tmp_path, opens=[refuse]).add(given)
 
 
 @pytest.mark.parametrize("given", [".", "inner", "../more/deep"])
@@ -54,4 +54,4 @@ def test_what_may_be_used_already_is_not_added_twice(tmp_path: Path, given: str)
     (tmp_path / "more/deep").mkdir(parents=True)
 
     with pytest.raises(UsageError, match=r"may use .* already"):
-        Directories(root, [tmp_path / "more"], opens=[refuse]).add(given)
+        WorkspaceDirectories(root, [tmp_path / "more"], opens=[refuse]).add(given)

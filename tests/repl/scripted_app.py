@@ -51,7 +51,7 @@ from agent_cli.policies.session_rules import Asked
 from agent_cli.repl.live import bell
 from agent_cli.repl.mcp.questions import ServerDialogs
 from agent_cli.repl.ports import PromptCommand
-from agent_cli.settings.schema import Logging, LogSink
+from agent_cli.settings.schema import LoggingSettings, LogSink
 from agent_cli.system.redaction import Redactor
 from tests.repl.scripted_servers import Servers
 
@@ -556,7 +556,7 @@ def wait_for(name: str) -> None:
 
 def build() -> Application:
     """Keep tracebacks where the program keeps them, off the terminal; then build or fail."""
-    logs.configure(Logging(sinks=(LogSink("file", path="agent.log"),)), Redactor())
+    logs.configure(LoggingSettings(sinks=(LogSink("file", path="agent.log"),)), Redactor())
     if "AWAIT_BUILT" in os.environ:
         wait_for("built")
     if "LONG_S" in os.environ:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from agent_cli.contracts.errors import ToolError, UsageError
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.mcp_client.catalogue import PromptArgument, PromptInfo, ResourceInfo
-from agent_cli.mcp_client.state import Phase, ServerState
+from agent_cli.mcp_client.state import ServerPhase, ServerState
 from agent_cli.repl.mcp.ports import Visit
 
 GREET = PromptInfo(
@@ -48,7 +48,7 @@ class Requests:
 class Servers:
     """One server that is ready, until a test says something else."""
 
-    listed: Sequence[ServerState] = (ServerState("docs", Phase.READY, tools=3, tokens=1_204),)
+    listed: Sequence[ServerState] = (ServerState("docs", ServerPhase.READY, tools=3, tokens=1_204),)
     offered: Sequence[PromptInfo] = ()
     known: Sequence[ResourceInfo] = ()
     changed: dict[str, Mapping[str, str]] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.sandbox import PathRules
 from agent_cli.sandbox.other_names import OtherNames
-from agent_cli.sandbox.secret_index import Marks, SecretIndex
+from agent_cli.sandbox.secret_index import PathMarks, SecretIndex
 from agent_cli_tools import Workspace
 from agent_cli_tools.secret_files import is_secret
 from tests.e2e.program import agent_cli
@@ -205,9 +205,9 @@ def test_the_index_tells_whether_it_saw_everything(tmp_path: Path) -> None:
     for number in range(3):
         secret(tmp_path / str(number) / ".env")
 
-    few = SecretIndex(tmp_path, Marks(is_secret), directories_max=3).contents()
-    all_of_it = SecretIndex(tmp_path, Marks(is_secret), directories_max=4).contents()
-    shallow = SecretIndex(tmp_path, Marks(is_secret), depth_max=1).contents()
+    few = SecretIndex(tmp_path, PathMarks(is_secret), directories_max=3).contents()
+    all_of_it = SecretIndex(tmp_path, PathMarks(is_secret), directories_max=4).contents()
+    shallow = SecretIndex(tmp_path, PathMarks(is_secret), depth_max=1).contents()
 
     assert (few.is_complete, len(few.secrets)) == (False, 2)
     assert (all_of_it.is_complete, len(all_of_it.secrets)) == (True, 3)

@@ -17,7 +17,7 @@ from agent_cli.sandbox.places import Places
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.protected import NAMES
 from agent_cli.sandbox.seccomp import filter_program
-from agent_cli.sandbox.secret_index import Marks, SecretIndex
+from agent_cli.sandbox.secret_index import PathMarks, SecretIndex
 from agent_cli.sandbox.sockets import host_sockets
 from agent_cli.sandbox.tripwire import Tripwire
 from agent_cli_tools.secret_files import is_secret
@@ -88,7 +88,7 @@ def test_what_holds_the_workspace_is_never_hidden(root: Path) -> None:
 
 
 def test_new_secrets_are_found_and_old_ones_forgotten(root: Path) -> None:
-    index = SecretIndex(root, Marks(is_secret))
+    index = SecretIndex(root, PathMarks(is_secret))
     assert index.contents().secrets == []
     (root / "a").mkdir()
     (root / "a" / ".env").write_text("")

@@ -18,7 +18,7 @@ from agent_cli.settings import (
     Settings,
     load_settings,
 )
-from agent_cli.settings.schema import Compaction, History, Retry
+from agent_cli.settings.schema import CompactionSettings, HistorySettings, RetrySettings
 from agent_cli.system import paths
 
 WORKSPACE = Path("project")
@@ -64,9 +64,9 @@ def test_without_any_file_the_defaults_are_in_force() -> None:
         32_000,
         None,
     )
-    assert settings.history == History(40_000, 0)
-    assert settings.compaction == Compaction("summarize", 0, 6)
-    assert settings.retry == Retry(
+    assert settings.history == HistorySettings(40_000, 0)
+    assert settings.compaction == CompactionSettings("summarize", 0, 6)
+    assert settings.retry == RetrySettings(
         5, 10, 1, 2, "none", ("429", "529", "5xx", "connection"), True, 60
     )
     assert settings.logging.sinks == (LogSink("file", "info"), LogSink("console", "warning"))
@@ -237,7 +237,9 @@ def test_a_wrong_shape_is_an_error_too(text: str, complaint: str) -> None:
 
 def test_what_a_tool_returns_need_not_be_cut() -> None:
     """S1-34: 0 disables the limit."""
-    assert load({"AGENT_CLI_HISTORY__MAX_TOOL_RESULT_CHARS": "0"}).settings.history == History(0)
+    assert load(
+        {"AGENT_CLI_HISTORY__MAX_TOOL_RESULT_CHARS": "0"}
+    ).settings.history == HistorySettings(0)
 
 
 def test_a_wrong_variable_names_the_variable() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.system.launching import Launcher, Link, Order
+from agent_cli.system.launching import KeeperLink, Launcher, Order
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and a subreaper")
 
@@ -63,7 +63,7 @@ def bash(script: str, cwd: Path, **more: object) -> Order:
     return Order(arguments=arguments, cwd=str(cwd), environment=dict(os.environ), **more)  # type: ignore[arg-type]
 
 
-def heard(link: Link, key: str) -> dict[str, object]:
+def heard(link: KeeperLink, key: str) -> dict[str, object]:
     """Return the message with *key*, waiting for it."""
     while link.found(key) is None and not link.is_closed:
         link.socket.settimeout(LIMIT_S)
@@ -72,7 +72,7 @@ def heard(link: Link, key: str) -> dict[str, object]:
     return found
 
 
-def output_of(launcher: Launcher, order: Order) -> tuple[str, Link]:
+def output_of(launcher: Launcher, order: Order) -> tuple[str, KeeperLink]:
     link, reading = launcher.launch(order)
     with os.fdopen(reading, "rb") as output:
         return output.read().decode(), link

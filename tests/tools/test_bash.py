@@ -37,6 +37,7 @@ async def test_output_is_merged_and_ends_with_code_and_time(tools: Tools) -> Non
         "exit_code": 3,
         "duration_s": 0,
         "spill": None,
+        "status": result.text.splitlines()[-1],
     }
 
 

@@ -419,7 +419,7 @@ def test_a_disk_that_is_full_is_not_filled_with_halves(tmp_path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
     try:
         with pytest.raises(OSError, match="File too large"):
-            contents.Contents(tmp_path).keep(b"x" * 100_000)
+            contents.ContentStore(tmp_path).keep(b"x" * 100_000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, before)

@@ -17,7 +17,7 @@ from agent_cli_tools.command_line import CommandLine
 from agent_cli_tools.environment import command_environment
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.parameters import Parameters
-from agent_cli_tools.processes import Command, start
+from agent_cli_tools.processes import RunningCommand, start
 from agent_cli_tools.workspace import Workspace
 
 _UPDATE_EVERY_S = 0.2
@@ -95,10 +95,12 @@ class _Run:
             return ToolResult.of(f"Process group {command.group} and all in it has ended.")
         return await self._command_result()
 
-    def _to_be_ended(self) -> Command | None:
+    def _to_be_ended(self) -> RunningCommand | None:
         """Return the background command that this one is to end, if that is all it does."""
         ending = _ENDS_GROUP.fullmatch(self._params.command.strip())
-        commands = (one for one in self._workspace.left_running() if isinstance(one, Command))
+        commands = (
+            one for one in self._workspace.left_running() if isinstance(one, RunningCommand)
+        )
         return next((one for one in commands if ending and one.group == int(ending["group"])), None)
 
     async def _command_result(self) -> ToolResult:
@@ -147,7 +149,7 @@ class _Run:
                 f"The sandbox could not be made: {error}. Is the disk full? Tell the user."
             ) from error
 
-    async def _start(self, confinement: Confinement) -> Command:
+    async def _start(self, confinement: Confinement) -> RunningCommand:
         bash = find_program("bash", outside=self._workspace.root)
         if bash is None:
             confinement.release(())
@@ -164,7 +166,7 @@ class _Run:
             ) from error
 
 
-async def _exit_code(command: Command, limit_s: float) -> int | None:
+async def _exit_code(command: RunningCommand, limit_s: float) -> int | None:
     """Return the exit code, or None when it takes longer than *limit_s*."""
     try:
         async with asyncio.timeout(limit_s):

@@ -53,7 +53,7 @@ def started(group: int, output: OutputBuffer) -> ToolResult:
 def finished(output: OutputBuffer, ended: Ended) -> ToolResult:
     """Return the answer for a command that came to its end, or to one of its limits."""
     text = output.text()
-    details: Json = {
+    details: dict[str, Json] = {
         "kind": "command",
         "exit_code": ended.code,
         "duration_s": round(ended.duration_s, 3),
@@ -79,8 +79,12 @@ def finished(output: OutputBuffer, ended: Ended) -> ToolResult:
             is_error=True,
         )
     body = f"{text}\n" if text and not text.endswith("\n") else text
+    status = f"[{_outcome(ended.code, ended.duration_s)}{_still_running(ended.left)}]"
+    if not ended.left:
+        # Screens leave this line out of the output: the row of the call says the same.
+        details["status"] = status
     lines = [
-        f"{body}[{_outcome(ended.code, ended.duration_s)}{_still_running(ended.left)}]",
+        f"{body}{status}",
         *_ended_with_it(ended.ended_with_it),
         *ended.notes,
     ]

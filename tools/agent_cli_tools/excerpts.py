@@ -14,7 +14,7 @@ _TAIL_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ExcerptLine:
     """A line without its ending; `raw` is the start of a long one."""
 
     raw: bytes
@@ -56,7 +56,7 @@ def excerpt(file: BinaryIO, size: int, *, offset: int, limit: int) -> Excerpt:
 
 
 def _scanned(file: BinaryIO, size: int, *, offset: int, limit: int) -> Excerpt:
-    kept: deque[Line] = deque(maxlen=-offset if offset < 0 else limit)
+    kept: deque[ExcerptLine] = deque(maxlen=-offset if offset < 0 else limit)
     endings = {"\n": 0, "\r\n": 0, "": 0}
     is_utf8 = True
     has_bom = False
@@ -129,7 +129,7 @@ def _far_tail(file: BinaryIO, size: int, *, count: int, limit: int) -> Excerpt:
     )
 
 
-def _lines(file: BinaryIO) -> Iterator[Line]:
+def _lines(file: BinaryIO) -> Iterator[ExcerptLine]:
     scanned = 0
     while scanned < SCANNED_BYTES_MAX and (piece := file.readline(_PIECE_BYTES)):
         start, length = piece, len(piece)
@@ -142,10 +142,10 @@ def _lines(file: BinaryIO) -> Iterator[Line]:
         ending = ("\r\n" if piece.endswith(b"\r\n") else "\n") if piece.endswith(b"\n") else ""
         if piece is start and ending:
             start = start[: -len(ending)]
-        yield Line(start, length - len(ending), ending)
+        yield ExcerptLine(start, length - len(ending), ending)
 
 
-def _is_utf8(line: Line) -> bool:
+def _is_utf8(line: ExcerptLine) -> bool:
     try:
         line.raw.decode()
     except UnicodeDecodeError as error:
@@ -154,7 +154,7 @@ def _is_utf8(line: Line) -> bool:
     return True
 
 
-def _text(line: Line, *, is_utf8: bool) -> str:
+def _text(line: ExcerptLine, *, is_utf8: bool) -> str:
     text = line.raw.decode("utf-8", "ignore") if is_utf8 else line.raw.decode("latin-1")
     text = text.removeprefix("\ufeff")
     if not _is_cut(line):
@@ -162,5 +162,5 @@ def _text(line: Line, *, is_utf8: bool) -> str:
     return f"{text[:LINE_CHARS_MAX]} [… line of {line.length:,} bytes cut]"
 
 
-def _is_cut(line: Line) -> bool:
+def _is_cut(line: ExcerptLine) -> bool:
     return len(line.raw) < line.length or len(line.raw.decode("utf-8", "replace")) > LINE_CHARS_MAX

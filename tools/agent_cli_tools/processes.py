@@ -12,7 +12,7 @@ import signal
 from collections.abc import Callable, Sequence
 
 from agent_cli.sandbox import Confinement
-from agent_cli.system.launching import Launcher, Link
+from agent_cli.system.launching import KeeperLink, Launcher
 from agent_cli_tools.command_line import CommandLine
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.process_groups import Member, descendants, group_members
@@ -31,7 +31,7 @@ _POLL_S = 0.02
 _LAYERS_ABOVE_NESTED = 3
 
 
-class Command:
+class RunningCommand:
     """A started command: a process group whose members die with us, whatever kills us.
 
     Attributes:
@@ -39,7 +39,9 @@ class Command:
         ended_with_it: Once it has ended, the names of what the sandbox ended with it.
     """
 
-    def __init__(self, group: int, link: Link, output: "_Reader", confinement: Confinement) -> None:
+    def __init__(
+        self, group: int, link: KeeperLink, output: "_Reader", confinement: Confinement
+    ) -> None:
         self.group = group
         self._link = link
         self._output = output
@@ -148,7 +150,7 @@ class Command:
                 os.killpg(self.group, number)
 
 
-async def _receive(link: Link) -> None:
+async def _receive(link: KeeperLink) -> None:
     received = await asyncio.get_running_loop().sock_recv(link.socket, _MESSAGE_BYTES)
     link.take(received)
 
@@ -190,7 +192,7 @@ async def start(
     line: CommandLine,
     output: OutputBuffer,
     on_output: Callable[[], None] = lambda: None,
-) -> Command:
+) -> RunningCommand:
     """Start *line*; what it prints goes to *output*, and *on_output* is called after each piece.
 
     Standard input is /dev/null, and there is no terminal to ask for a password at.
@@ -217,6 +219,6 @@ async def start(
         line.confinement.release(())
         raise
     reader = _Reader(output, on_output, bytes_max=line.output_bytes_max)
-    command = Command(started["pid"], link, reader, line.confinement)
+    command = RunningCommand(started["pid"], link, reader, line.confinement)
     await asyncio.get_running_loop().connect_read_pipe(lambda: reader, os.fdopen(reading, "rb", 0))
     return command

@@ -31,7 +31,7 @@ _OWN_SEARCH = Path(__file__).with_name("plain_search.py")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchOutput:
     """What a search printed; `cut` says why it is not all, "" when it is."""
 
     output: bytes
@@ -65,7 +65,7 @@ def _refuse_pipes(path: Path) -> None:
                 raise ToolError(f"No search is possible: {rules} is a pipe. Tell the user.")
 
 
-async def search(workspace: Workspace, arguments: Sequence[str]) -> Found:
+async def search(workspace: Workspace, arguments: Sequence[str]) -> SearchOutput:
     """Run the search with *arguments* at the workspace's root.
 
     Raises:
@@ -90,7 +90,7 @@ async def search(workspace: Workspace, arguments: Sequence[str]) -> Found:
         # A program that breaks down may end with the code for "nothing was found".
         if message and not output and process.returncode > 0:
             raise ToolError(f"The search was not possible: {message}\nCorrect it and call again.")
-    return Found(bytes(output), cut)
+    return SearchOutput(bytes(output), cut)
 
 
 # Not asyncio's subprocesses: killing one that has just ended makes asyncio lose its exit status

@@ -12,7 +12,7 @@ from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.mcp_client.context import CommandContext, connected, explain
 from agent_cli.mcp_client.entries import server_config
 from agent_cli.mcp_client.foreign import PROGRAMS, foreign_files, read_foreign
-from agent_cli.mcp_client.state import Phase, ServerState
+from agent_cli.mcp_client.state import ServerPhase, ServerState
 from agent_cli.mcp_client.user_servers import UserServers, user_file
 from agent_cli.system.redaction import Redactor
 
@@ -89,13 +89,13 @@ def check_servers(given: argparse.Namespace, context: CommandContext) -> int:
             good = False
     usable = [each for each in configured if isinstance(each, ServerConfig)]
     for state in asyncio.run(_states(usable, context)):
-        if state.phase is Phase.FAILED:
+        if state.phase is ServerPhase.FAILED:
             explain(state, context.say)
         else:
             context.say(_line(state))
         for note in state.notes:
             context.say(f"  {note}")
-        good = good and state.phase in (Phase.READY, Phase.DISABLED)
+        good = good and state.phase in (ServerPhase.READY, ServerPhase.DISABLED)
     return 0 if good else 1
 
 
@@ -173,7 +173,7 @@ async def _states(configs: list[ServerConfig], context: CommandContext) -> tuple
 
 
 def _line(state: ServerState) -> str:
-    if state.phase is Phase.READY:
+    if state.phase is ServerPhase.READY:
         return f"{state.name}: ready, {state.offer} a request"
     return f"{state.name}: {state.phase}"
 

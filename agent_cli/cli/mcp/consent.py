@@ -11,7 +11,7 @@ from agent_cli.mcp_client.browsers import pasting_browser
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.context import CommandContext, connected, explain
 from agent_cli.mcp_client.host import Host
-from agent_cli.mcp_client.state import Phase
+from agent_cli.mcp_client.state import ServerPhase
 from agent_cli.terminal.sanitize import reveal
 
 Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
@@ -26,7 +26,7 @@ def approve_server(given: argparse.Namespace, context: CommandContext) -> int:
 async def _approve(config: ServerConfig, context: CommandContext, *, dry_run: bool) -> int:
     async with connected(context.environment, [config]) as servers:
         [state] = servers.states()
-        if state.phase is not Phase.READY:
+        if state.phase is not ServerPhase.READY:
             explain(state, context.say)
             return 1
         changes = servers.changes().get(config.name, {})
@@ -52,7 +52,7 @@ def sign_in(given: argparse.Namespace, context: CommandContext) -> int:
 async def _sign_in(config: ServerConfig, context: CommandContext) -> int:
     async with connected(context.environment, [config]) as servers:
         state = await servers.login(config.name, pasting_browser(context.say, sys.stdin))
-    if state.phase is not Phase.READY:
+    if state.phase is not ServerPhase.READY:
         explain(state, context.say)
         return 1
     context.say(f"{config.name}: signed in, {state.offer}")

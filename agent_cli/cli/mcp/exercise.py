@@ -20,7 +20,7 @@ from agent_cli.mcp_client.forms import form_fields
 from agent_cli.mcp_client.host import Answer, Elicit, Elicitation
 from agent_cli.mcp_client.names import public_name
 from agent_cli.mcp_client.pool import McpServers
-from agent_cli.mcp_client.state import Phase
+from agent_cli.mcp_client.state import ServerPhase
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.terminal.narration import one_line
 
@@ -64,7 +64,7 @@ async def exercise(
             servers.start([config])
             await servers.wait_started(wanted.timeout_s)
             [state] = servers.states()
-            if state.phase is not Phase.READY:
+            if state.phase is not ServerPhase.READY:
                 explain(state, say)
                 return False
             say(f"{config.name}: ready, {state.offer}")
@@ -117,7 +117,7 @@ async def _calls(
     # One that died in the last call is still being cleared away: only then is it known why.
     await servers.wait_started(wanted.timeout_s)
     [state] = servers.states()
-    if state.phase is not Phase.READY:
+    if state.phase is not ServerPhase.READY:
         explain(state, say)
         return False
     return not failed or await _answers(servers, config, say)

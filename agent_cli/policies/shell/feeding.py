@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from agent_cli.policies.shell.operands import check_operands
-from agent_cli.policies.shell.options import CommandLine
+from agent_cli.policies.shell.options import ProgramArguments
 from agent_cli.policies.shell.place import Objection, Place
 from agent_cli.policies.shell.plain import SimpleCommand
 from agent_cli.policies.shell.programs import PROGRAMS
@@ -181,7 +181,7 @@ def _searched(name: str, arguments: Sequence[Word]) -> tuple[Sequence[Word], boo
     raise Objection("xargs gets names from something other than a search")
 
 
-def _paths(name: str, line: CommandLine) -> Sequence[Word]:
+def _paths(name: str, line: ProgramArguments) -> Sequence[Word]:
     program = PROGRAMS[name]
     has_pattern = program.instead_of_pattern.isdisjoint(line.options)
     return line.operands[1:] if has_pattern else line.operands

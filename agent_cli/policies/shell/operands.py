@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent_cli.policies.shell.options import CommandLine
+from agent_cli.policies.shell.options import ProgramArguments
 from agent_cli.policies.shell.place import Objection, Place
 from agent_cli.policies.shell.programs import Program
 from agent_cli.policies.shell.words import Word
@@ -47,7 +47,9 @@ def check_readable(words: Sequence[Word], place: Place, folder: str) -> None:
                 place.check_path(path, folder)
 
 
-def _check_paths(name: str, program: Program, line: CommandLine, place: Place, folder: str) -> None:
+def _check_paths(
+    name: str, program: Program, line: ProgramArguments, place: Place, folder: str
+) -> None:
     searches = "" in program.searches or not program.searches.isdisjoint(line.options)
     words = line.operands
     if program.operands == "pattern" and program.instead_of_pattern.isdisjoint(line.options):

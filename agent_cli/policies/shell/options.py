@@ -15,7 +15,7 @@ _TEXT_OPTION = re.compile(r"--[\w-]+=", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class CommandLine:
+class ProgramArguments:
     """The arguments of a program, sorted: names of its options, and its operands in order."""
 
     options: frozenset[str]
@@ -38,7 +38,7 @@ class KnownOptions:
     numbers: bool = False
     values_apart: bool = False
 
-    def sort(self, program: str, arguments: Sequence[Word]) -> CommandLine:
+    def sort(self, program: str, arguments: Sequence[Word]) -> ProgramArguments:
         """Return *arguments* sorted.
 
         Raises:
@@ -54,7 +54,7 @@ class KnownOptions:
                 operands.append(word)
             elif not (self.numbers and word.text[1:].isdecimal()):
                 options.update(self._read(program, word, waiting))
-        return CommandLine(frozenset(options), tuple(operands))
+        return ProgramArguments(frozenset(options), tuple(operands))
 
     def _read(self, program: str, word: Word, following: Iterator[Word]) -> Iterator[str]:
         """Yield the names of the options in *word*, taking a value from behind it if they do."""

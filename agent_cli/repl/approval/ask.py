@@ -16,7 +16,7 @@ from agent_cli.repl.approval.editing import Editor, edited_input, edited_part
 from agent_cli.repl.approval.preview import folded, preview, write_rows
 from agent_cli.repl.approval.refusals import STOPPED, UNWANTED, unwanted_because
 from agent_cli.repl.dialogue import Choice, Questions
-from agent_cli.repl.permissions import Permissions
+from agent_cli.repl.permissions import PermissionsPort
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines
 
@@ -70,7 +70,7 @@ class Approvals:
         *,
         questions: Questions,
         writer: Lines,
-        permissions: Permissions,
+        permissions: PermissionsPort,
         tools: Sequence[Tool],
         workspace: Path,
         before_asking: Callable[[], None] = lambda: None,

@@ -9,7 +9,7 @@ from agent_cli.repl.approval.changes import Row
 from agent_cli.repl.approval.preview import write_rows
 from agent_cli.repl.commands.spec import Command, Context
 from agent_cli.repl.mcp.foreign_words import named
-from agent_cli.repl.mcp.ports import ServerResource, Servers, ServerState
+from agent_cli.repl.mcp.ports import ServerResource, ServersPort, ServerState
 from agent_cli.repl.mcp.sign_in import SignIn
 from agent_cli.repl.ports import Application
 from agent_cli.terminal.narration import one_line
@@ -64,7 +64,7 @@ def _table(context: Context) -> None:
     context.writer.aside("\n".join(lines))
 
 
-def _cells(state: ServerState, servers: Servers) -> tuple[str, ...]:
+def _cells(state: ServerState, servers: ServersPort) -> tuple[str, ...]:
     listed = (servers.prompts(), servers.resources())
     counts = [sum(each.server == state.name for each in offered) for offered in listed]
     shown = "needs a sign-in" if state.needs_sign_in else state.phase

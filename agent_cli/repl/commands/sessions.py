@@ -9,7 +9,7 @@ from agent_cli.contracts.timeline import typed_in
 from agent_cli.core.branching import Place, places
 from agent_cli.repl.commands.files import undo
 from agent_cli.repl.commands.spec import LISTED_MAX, Command, Context, index_of, pick
-from agent_cli.repl.ports import Application, KeptSession, Sessions
+from agent_cli.repl.ports import Application, KeptSession, SessionsPort
 from agent_cli.repl.recall import recalled, said_in, typed_prompts
 from agent_cli.terminal.narration import ago, describe_place, one_line
 
@@ -45,7 +45,7 @@ async def _resume(context: Context, wanted: str) -> None:
         await _go_on_with(context, sessions[index].id)
 
 
-def _others(sessions: Sessions) -> list[KeptSession]:
+def _others(sessions: SessionsPort) -> list[KeptSession]:
     """Return the sessions that can be gone on with; reads files."""
     return [each for each in sessions.list() if each.id != sessions.id and not each.problem]
 

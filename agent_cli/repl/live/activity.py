@@ -32,7 +32,7 @@ _CHARS_PER_TOKEN: Final = 4
 _COMMAND_CHARS_MAX: Final = 40
 
 
-class Activity:
+class ActivityLine:
     """An event sink; `text` is the line, "" while nothing goes on."""
 
     def __init__(self, clock: Callable[[], float]) -> None:

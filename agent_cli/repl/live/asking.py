@@ -9,7 +9,7 @@ from prompt_toolkit.document import Document
 
 from agent_cli.repl.dialogue import ENTER, Choice, is_slip, key_of
 from agent_cli.repl.live.choices import Choices
-from agent_cli.repl.live.question import Question
+from agent_cli.repl.live.question import OpenQuestion
 
 _MARGIN_S: Final = 0.001
 _TOO_EARLY: Final = "too early: try again"
@@ -32,7 +32,7 @@ class Asking:
         *,
         take_draft: Callable[[], str],
     ) -> None:
-        self.question: Question | None = None
+        self.question: OpenQuestion | None = None
         self._buffer = buffer
         self._clock = clock
         self._refresh = refresh
@@ -106,7 +106,7 @@ class Asking:
             KeyboardInterrupt: Ctrl-C or Esc.
             EOFError: The session ends.
         """
-        question = Question(message, "", self._clock, choices=Choices(choices, text), open=True)
+        question = OpenQuestion(message, "", self._clock, choices=Choices(choices, text), open=True)
         return await self._ask(question)
 
     async def choose(self, message: str, keys: str) -> str:
@@ -119,21 +119,21 @@ class Asking:
             KeyboardInterrupt: Ctrl-C or Esc.
             EOFError: The session ends.
         """
-        return str(await self._ask(Question(message, keys, self._clock)))
+        return str(await self._ask(OpenQuestion(message, keys, self._clock)))
 
     async def choose_next(self, message: str, keys: str) -> str:
         """Ask like `choose` after an answer: what is typed goes to the question.
 
         It is not answered before it stood there for a third of a second either.
         """
-        return str(await self._ask(Question(message, keys, self._clock), at_once=True))
+        return str(await self._ask(OpenQuestion(message, keys, self._clock), at_once=True))
 
     async def choose_key(self, message: str, keys: str, *, at_once: bool = False) -> str:
         """Return one of *keys*, typed as a line; other text is kept for the prompt."""
-        question = Question(message, keys, self._clock, only_keys=True)
+        question = OpenQuestion(message, keys, self._clock, only_keys=True)
         return str(await self._ask(question, at_once=at_once))
 
-    async def _ask(self, question: Question, *, at_once: bool = False) -> Choice | str:
+    async def _ask(self, question: OpenQuestion, *, at_once: bool = False) -> Choice | str:
         """Return the answer to *question* once nothing else is asked."""
         async with self.turn:
             self.question = question
@@ -184,13 +184,13 @@ class Asking:
             # A little later, or a rounding error would have us look without a pause.
             loop.call_later(question.ripe_in_s + _MARGIN_S, self._look_again, question)
 
-    def _open(self, question: Question) -> None:
+    def _open(self, question: OpenQuestion) -> None:
         if question.choices:
             question.choices.is_marked = True
         else:
             question.open, question.draft = True, self._take_draft()
 
-    def _look_again(self, question: Question) -> None:
+    def _look_again(self, question: OpenQuestion) -> None:
         question.waiting = False
         if question is self.question:
             self._open_when_ripe()

@@ -21,7 +21,7 @@ from agent_cli.core.run_result import RunResult
 from agent_cli.repl.commands.registry import find_command, run_command
 from agent_cli.repl.dispatch import LineWork
 from agent_cli.repl.hidden_prompts import HiddenPrompts
-from agent_cli.repl.live.activity import Activity
+from agent_cli.repl.live.activity import ActivityLine
 from agent_cli.repl.live.bell import Bell
 from agent_cli.repl.live.controls import ScreenControls
 from agent_cli.repl.live.input.completion import offer_completions
@@ -64,7 +64,7 @@ class LiveShell:
         self._status = Status(app.agent, app.context_tokens)
         screen.status = self._status_text
         offer_completions(screen.menu, app)
-        self._activity = Activity(time.monotonic)
+        self._activity = ActivityLine(time.monotonic)
         self.display, results = open_display(app, screen, look, self._activity)
         self._controls = ScreenControls(screen, self.display, results)
         self._line_work = LineWork(

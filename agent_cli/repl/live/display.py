@@ -13,7 +13,7 @@ from agent_cli.repl.live.painter import Painter
 from agent_cli.repl.live.sentences import sentence_rows
 from agent_cli.repl.live.standard_error import copy_to_file
 from agent_cli.repl.live.thinking import Thinking
-from agent_cli.repl.live.view import View
+from agent_cli.repl.live.view import SessionView
 from agent_cli.system.logger import logger
 from agent_cli.terminal.narration import narrate
 from agent_cli.terminal.writer import Style
@@ -32,7 +32,7 @@ class Display:
 
     def __init__(
         self,
-        view: View,
+        view: SessionView,
         painter: Painter,
         backlog: Backlog,
         thinking: Thinking,

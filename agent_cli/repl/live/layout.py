@@ -24,7 +24,7 @@ _PROMPT_STYLE: Final = "fg:ansidefault"
 _CHOICES_MAX: Final = 8
 
 
-class Surroundings(Protocol):
+class LayoutState(Protocol):
     """What the layout shows; see `LiveScreen`."""
 
     @property
@@ -63,7 +63,7 @@ class Surroundings(Protocol):
         ...
 
 
-def layout_of(shown: Surroundings, buffer: Buffer, search: Buffer, picker: Picker) -> Layout:
+def layout_of(shown: LayoutState, buffer: Buffer, search: Buffer, picker: Picker) -> Layout:
     """Return the layout of the prompt; the input has the focus."""
     find = SearchBufferControl(search, ignore_case=True)
     line = BufferControl(
@@ -121,13 +121,13 @@ def _rows(rows: Callable[[], StyleAndTextTuples]) -> Window:
     )
 
 
-def _prefix(shown: Surroundings, number: int, wrapped: int) -> StyleAndTextTuples:
+def _prefix(shown: LayoutState, number: int, wrapped: int) -> StyleAndTextTuples:
     if number == 0 and wrapped == 0:
         return [(_PROMPT_STYLE, shown.question or PROMPT)]
     return [("", CONTINUATION)]
 
 
-def _choices(buffer: Buffer, shown: Surroundings) -> StyleAndTextTuples:
+def _choices(buffer: Buffer, shown: LayoutState) -> StyleAndTextTuples:
     """Return the completions around the chosen one, a row each."""
     state = buffer.complete_state
     if state is None:
@@ -145,10 +145,10 @@ def _choices(buffer: Buffer, shown: Surroundings) -> StyleAndTextTuples:
     return rows
 
 
-def _answers(shown: Surroundings) -> StyleAndTextTuples:
+def _answers(shown: LayoutState) -> StyleAndTextTuples:
     """Return the list below a question, a row each."""
     return [(CHOSEN if marked else "", _cut(row, shown)) for marked, row in shown.choice_rows]
 
 
-def _cut(text: str, shown: Surroundings) -> str:
+def _cut(text: str, shown: LayoutState) -> str:
     return shortened(text, shown.columns - 1)

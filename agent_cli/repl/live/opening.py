@@ -3,7 +3,7 @@
 import os
 import time
 
-from agent_cli.repl.live.activity import Activity
+from agent_cli.repl.live.activity import ActivityLine
 from agent_cli.repl.live.backlog import Backlog
 from agent_cli.repl.live.bell import Bell
 from agent_cli.repl.live.display import Display
@@ -12,7 +12,7 @@ from agent_cli.repl.live.results import Results
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.thinking import Thinking
 from agent_cli.repl.live.tool_rows import ToolRows
-from agent_cli.repl.live.view import View
+from agent_cli.repl.live.view import SessionView
 from agent_cli.repl.live.widgets import Details
 from agent_cli.repl.look import Look
 from agent_cli.repl.mcp.dialogs import Dialogs
@@ -21,7 +21,7 @@ from agent_cli.terminal.links import shows_links
 
 
 def open_display(
-    app: Application, screen: LiveScreen, look: Look, activity: Activity
+    app: Application, screen: LiveScreen, look: Look, activity: ActivityLine
 ) -> tuple[Display, Results]:
     """Return the display of *screen*, which shows *activity*, and where folded output is kept."""
     paint, clock = screen.paint, time.monotonic
@@ -34,7 +34,7 @@ def open_display(
         columns=lambda: screen.columns,
         details=Details(results, paint, lambda: screen.columns),
     )
-    view = View(
+    view = SessionView(
         tools,
         paint=paint,
         streaming=look.streaming,

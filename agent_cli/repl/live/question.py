@@ -11,7 +11,7 @@ SILENCE_S: Final = 0.35
 
 
 @dataclass(slots=True)
-class Question:
+class OpenQuestion:
     """Waits until the person who types has seen it; `draft` is what stood in the input until then,
     `waiting` says that a timer will look again, `too_early` that a key came when it was already
     on the screen, and was not its answer.

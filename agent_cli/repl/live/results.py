@@ -15,8 +15,6 @@ _FOLDED_ROWS: Final = 5
 DIFF_ROWS_MAX: Final = 40
 _KEPT_MAX: Final = 200
 MARGIN: Final = "  "
-# Ends a command's answer, but for notes of the sandbox; the call's own row says the same.
-_EXIT_LINE: Final = re.compile(r"(?:\A|\n)\[exit \d+(?: \(\w+\))? · [\d.]+ s\](?=(?:\n.*){0,3}\Z)")
 _PLACE: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")
 
 
@@ -43,7 +41,8 @@ class Results:
             case {"kind": "diff", "diff": str(diff)}:
                 return [] if was_asked else self.folded(self.diff(diff), diff, DIFF_ROWS_MAX)
             case {"kind": "command"}:
-                return self.folded(self._dim(_without_exit(result.text)), result.text, last=True)
+                shown = _without_status(result.text, details.get("status"))
+                return self.folded(self._dim(shown), result.text, last=True)
             case _ if is_error:  # its first line stands in the call's own row
                 return self.folded(self._dim(result.text.partition("\n")[2]), result.text)
         return []
@@ -138,5 +137,9 @@ def has_failed(details: Json) -> bool:
     return isinstance(details, dict) and outcome_of(details).startswith("exit ")
 
 
-def _without_exit(text: str) -> str:
-    return _EXIT_LINE.sub("", text)
+def _without_status(text: str, status: Json) -> str:
+    """Return *text* without the line that says how the command ended; the call's row says it."""
+    if not isinstance(status, str):
+        return text
+    before, _, after = text.rpartition(status)
+    return before.removesuffix("\n") + after

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from agent_cli.repl.hosting import Host
+from agent_cli.repl.hosting import ProgramHost
 from agent_cli.repl.live.listener import queue_row
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.look import Look
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agent_cli.repl.ports import Application
 
 
-class Waiting:
+class StartupQueue:
     """Keeps what is typed until there is somebody to do it, behind the first lines."""
 
     def __init__(self, first_lines: Sequence[str] = ()) -> None:
@@ -61,7 +61,7 @@ class LiveShells:
     """Makes the shell of a session on a screen, and gives it what was typed before it was there."""
 
     def __init__(
-        self, screen: LiveScreen, waiting: Waiting, look: Look, *, stays: bool = True
+        self, screen: LiveScreen, waiting: StartupQueue, look: Look, *, stays: bool = True
     ) -> None:
         """Unless it *stays*, the session ends when that is done; then `farewell` has a line."""
         self.farewell = ""
@@ -114,7 +114,7 @@ class LiveRepl:
         """What the session comes to unless a signal ended it."""
         return 0
 
-    async def run(self, host: "Host[LiveShell]") -> None:
+    async def run(self, host: "ProgramHost[LiveShell]") -> None:
         """Run the screen; the program is built once its first prompt is drawn."""
         self._screen.on_first_draw = host.drawn.set
         await self._screen.run()

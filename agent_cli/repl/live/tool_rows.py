@@ -2,34 +2,22 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from agent_cli.contracts import events
 from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
-from agent_cli.contracts.tooling import Tool, ToolResult
+from agent_cli.contracts.tooling import Tool
 from agent_cli.repl.approval.refusals import failure
 from agent_cli.repl.live.cells import shortened
 from agent_cli.repl.live.paint import Paint, rows_of
 from agent_cli.repl.live.results import has_failed, outcome_of
-from agent_cli.repl.live.widgets import SideOutput, progress_of
+from agent_cli.repl.live.widgets import Details, SideOutput, progress_of
 from agent_cli.repl.markdown.cells import wrapped
 from agent_cli.terminal.narration import describe_call, label_of, seconds, whole_seconds
 from agent_cli.terminal.sanitize import clean
 
 _UPDATE_ROWS_MAX: Final = 3
 _MARK_CELLS: Final = 2
-
-
-class Details(Protocol):
-    """Makes the rows that stand below a call."""
-
-    def result(self, result: ToolResult, *, is_error: bool, was_asked: bool) -> list[str]:
-        """Return rows of what the tool answered; `was_asked`: a person saw what it would do."""
-        ...
-
-    def side_output(self, output: SideOutput) -> list[str]:
-        """Return rows of what it handed to the person."""
-        ...
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from agent_cli.contracts import events
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.core.phase import Phase
-from agent_cli.repl.live.activity import Activity
+from agent_cli.repl.live.activity import ActivityLine
 from agent_cli.repl.live.backlog import Item, Rows
 from agent_cli.repl.live.paint import Paint, rows_of
 from agent_cli.repl.live.sentences import sentence_rows
@@ -24,7 +24,7 @@ _FRAMES_PER_S: Final = 8
 _TAIL_ROWS_MAX: Final = 12
 
 
-class View:
+class SessionView:
     """What a session looks like. `show` takes what happened, `finished` and `tail` are the rows.
 
     Draws nothing, waits for nothing, and knows only events.
@@ -38,7 +38,7 @@ class View:
         streaming: Streaming,
         clock: Callable[[], float],
         columns: Callable[[], int],
-        activity: Activity,
+        activity: ActivityLine,
         links: bool = False,
     ) -> None:
         self._tools = tools

@@ -15,7 +15,7 @@ from agent_cli.repl.markdown.leaf import Leaf
 from agent_cli.repl.markdown.page import Page
 from agent_cli.repl.markdown.pieces import Piece
 from agent_cli.repl.markdown.prose import Prose, heading_style
-from agent_cli.repl.markdown.table import Table, alignments, split_cells
+from agent_cli.repl.markdown.table import MarkdownTable, alignments, split_cells
 
 _CODE_INDENT: Final = 4
 # Deeper quotes and lists are nobody's; their marks are shown as text.
@@ -156,7 +156,7 @@ class Scanner:
             if piece.ends_line and (self._underlined(leaf, line) or self._headed(leaf, line)):
                 return True
             goes_on = indent_of(piece.text) >= _CODE_INDENT or not self._is_start(piece)
-        elif isinstance(leaf, Table):
+        elif isinstance(leaf, MarkdownTable):
             goes_on = "|" in line and not self._is_start(piece)
         else:
             goes_on = isinstance(leaf, Code) and indent_of(piece.text) >= _CODE_INDENT
@@ -193,7 +193,7 @@ class Scanner:
             return False
         self.page.emit(leaf.without_last_line(self.page.width))
         self._leaf = None
-        self._leaf = Table(self.page.take_prefix(), self.page.theme, head, columns)
+        self._leaf = MarkdownTable(self.page.take_prefix(), self.page.theme, head, columns)
         return True
 
     def _begin(self, piece: Piece) -> None:

@@ -39,7 +39,7 @@ def alignments(delimiters: str) -> list[Alignment]:
     return found
 
 
-class Table:
+class MarkdownTable:
     """Rows whose columns stand under each other; every row has a cell for each column."""
 
     def __init__(

@@ -192,7 +192,7 @@ class ServerRequests(Protocol):
         ...
 
 
-class Servers(Protocol):
+class ServersPort(Protocol):
     """The MCP servers of this program."""
 
     def states(self) -> Sequence[ServerState]:

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Block, text_block, text_of
-from agent_cli.repl.mcp.ports import ServerResource, Servers
+from agent_cli.repl.mcp.ports import ServerResource, ServersPort
 from agent_cli.terminal.references import references
 from agent_cli.terminal.writer import Lines
 
@@ -22,7 +22,7 @@ class Named(NamedTuple):
     uri: str
 
 
-def named_in(text: str, servers: Servers) -> list[Named]:
+def named_in(text: str, servers: ServersPort) -> list[Named]:
     """Return the resources *text* names, each once.
 
     A word behind an @ that begins with no server's name is none of ours.
@@ -54,7 +54,7 @@ def _likeliest(spellings: Sequence[Named], resources: Sequence[ServerResource]) 
     return [*known, spellings[-1]][0]
 
 
-async def with_resources(text: str, servers: Servers, lines: Lines) -> UserMessage:
+async def with_resources(text: str, servers: ServersPort, lines: Lines) -> UserMessage:
     """Return the message of *text*, with the content of each resource it names before it.
 
     Raises:

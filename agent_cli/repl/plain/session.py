@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted
-from agent_cli.repl.hosting import Host
+from agent_cli.repl.hosting import ProgramHost
 from agent_cli.repl.interrupts import Interrupts
 from agent_cli.repl.look import Look
 from agent_cli.repl.plain.lines import PlainPrompt
@@ -71,7 +71,7 @@ class PlainRepl:
         """What the session comes to unless a signal ended it."""
         return STDOUT_CLOSED_EXIT_CODE if self._writer.stdout_closed else 0
 
-    async def run(self, host: "Host[Shell]") -> None:
+    async def run(self, host: "ProgramHost[Shell]") -> None:
         """Read and do lines."""
         host.drawn.set()
         hinted_at_s = -math.inf
@@ -99,7 +99,7 @@ class PlainRepl:
             if shell and not await shell.handle(line):
                 return
 
-    async def _when_ready(self, host: "Host[Shell]") -> "Shell | None":
+    async def _when_ready(self, host: "ProgramHost[Shell]") -> "Shell | None":
         """Return the shell once it is there; None when the person would not wait."""
         cancel = CancelToken()
         with self._interrupts.stopping(cancel.cancel):

@@ -27,7 +27,7 @@ _REFUSED_NEXT: Final = (
 )
 
 
-class Prompt(Dialogue, Questions, Protocol):
+class PlainDialogue(Dialogue, Questions, Protocol):
     """Somebody who can be asked, and whose prompt can be printed above."""
 
     def above(self, write: Callable[[], None]) -> None:
@@ -42,7 +42,7 @@ class Shell:
         self,
         app: Application,
         *,
-        prompt: Prompt,
+        prompt: PlainDialogue,
         writer: Writer,
         interrupts: Interrupts,
         streaming: Streaming = "live",

@@ -9,7 +9,7 @@ from agent_cli.terminal.sanitize import clean
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class MarkdownPage:
     """Markdown for a terminal, and its source, or `plain`, for a pipe."""
 
     source: str

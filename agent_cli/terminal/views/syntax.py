@@ -9,7 +9,7 @@ from agent_cli.terminal.sanitize import clean
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceText:
     """Text in a language that Pygments knows; a pipe gets it as it is, so it can be used again."""
 
     text: str

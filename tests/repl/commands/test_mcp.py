@@ -2,18 +2,18 @@
 
 import pytest
 
-from agent_cli.mcp_client.state import Phase, ServerState
+from agent_cli.mcp_client.state import ServerPhase, ServerState
 from agent_cli.repl.commands.registry import commands_of
 from tests.repl.conversation import converse, said
 from tests.repl.scripted_app import Application
 from tests.repl.scripted_servers import DAYS, GREET, TODAY, Servers
 
-READY = ServerState("docs", Phase.READY, tools=3, tokens=1_204)
-WEB = ServerState("web", Phase.FAILED, "MCP server 'web' ...", needs_sign_in=True)
-BAD = ServerState("bad", Phase.FAILED, "MCP server 'bad' did not start: no such file")
+READY = ServerState("docs", ServerPhase.READY, tools=3, tokens=1_204)
+WEB = ServerState("web", ServerPhase.FAILED, "MCP server 'web' ...", needs_sign_in=True)
+BAD = ServerState("bad", ServerPhase.FAILED, "MCP server 'bad' did not start: no such file")
 CHANGED = ServerState(
     "old",
-    Phase.READY,
+    ServerPhase.READY,
     tools=1,
     tokens=80,
     notes=("tool add is withheld: it changed", "tool x is left out: no"),
@@ -59,7 +59,9 @@ def test_the_doctor_says_what_to_do() -> None:
     """And with which command a server is tried outside."""
     tried = "agent-cli mcp test {}, in a shell, starts it alone and says what it offers"
     words = ("no such package", "1", "2", "\u202e3")
-    npx = ServerState("npx", Phase.FAILED, "MCP server 'npx' did not start: 1 / 2", stderr=words)
+    npx = ServerState(
+        "npx", ServerPhase.FAILED, "MCP server 'npx' did not start: 1 / 2", stderr=words
+    )
     app = app_with(READY, BAD, npx)
 
     assert said("/mcp doctor", app=app) == [
@@ -169,7 +171,7 @@ def test_a_server_is_switched_on_and_off() -> None:
 def test_the_doctor_tells_of_a_server_that_was_started_again() -> None:
     """What it printed before its end is all that says why it ended."""
     ended = "MCP server 'docs' was lost: it ended (exit code 1)"
-    again = ServerState("docs", Phase.READY, last_end=ended, stderr=("out of memory",))
+    again = ServerState("docs", ServerPhase.READY, last_end=ended, stderr=("out of memory",))
 
     assert said("/mcp doctor docs", app=app_with(again))[:3] == [
         "docs: in order",

@@ -11,7 +11,7 @@ from agent_cli.contracts.provider import (
 )
 from agent_cli.contracts.timeline import Usage
 from agent_cli.contracts.tooling import ToolResult
-from agent_cli.repl.live.activity import Activity
+from agent_cli.repl.live.activity import ActivityLine
 
 THINKING = events.StateChanged("idle", "thinking")
 
@@ -21,7 +21,7 @@ class Run:
 
     def __init__(self) -> None:
         self.now_s = 100.0
-        self.activity = Activity(lambda: self.now_s)
+        self.activity = ActivityLine(lambda: self.now_s)
 
     def __call__(self, *happened: events.Event | StreamEvent, after_s: float = 0) -> str:
         self.now_s += after_s

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.attachments.images import Image
-from agent_cli.repl.live.startup_queue import LiveShells, Waiting
+from agent_cli.repl.live.startup_queue import LiveShells, StartupQueue
 from agent_cli.repl.look import Look
 from tests.repl.live.test_screen import CTRL_C, ESCAPE, Live, live
 from tests.repl.scripted_app import Application
@@ -21,7 +21,7 @@ async def session(
     tmp_path: Path, *typed_before: str, app: Application | None = None
 ) -> AsyncIterator[Live]:
     """Run a session; *typed_before* was typed before there was one."""
-    waiting = Waiting()
+    waiting = StartupQueue()
     for line in typed_before:
         waiting.submit(line, follow_up=False)
     app = app or Application()

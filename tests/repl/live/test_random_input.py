@@ -24,7 +24,7 @@ from agent_cli.repl.live.controller import LiveShell
 from agent_cli.repl.live.keys import bind_keys
 from agent_cli.repl.live.output import FrameOutput
 from agent_cli.repl.live.screen import LiveScreen
-from agent_cli.repl.live.startup_queue import LiveShells, Waiting
+from agent_cli.repl.live.startup_queue import LiveShells, StartupQueue
 from agent_cli.repl.live.toolkit_app import lines_left
 from agent_cli.repl.look import Look
 from tests.repl.scripted_app import Application
@@ -116,7 +116,7 @@ class Episode:
         self._seen = 0
         self._keyboard = keyboard
         self.app = Application()
-        waiting = Waiting()
+        waiting = StartupQueue()
         output = FrameOutput(self.written, lambda: self.size, term="xterm")
         self.screen = LiveScreen(
             history, waiting, output=output, keyboard=keyboard, clock=loop.time

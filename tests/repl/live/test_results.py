@@ -100,12 +100,17 @@ def test_a_call_says_in_a_word_or_two_what_it_came_to(details: Json, outcome: st
 def test_the_exit_line_of_a_command_is_not_repeated() -> None:
     """The call's own row has the code and the seconds; `/output` keeps the text as it was."""
     results = Results(Paint(color=False), lambda: 80)
-    quiet = ToolResult.of("[exit 0 · 0.1 s]", {"kind": "command", "exit_code": 0})
-    failed = ToolResult.of("no such file\n[exit 1 · 0.1 s]", {"kind": "command", "exit_code": 1})
 
-    noted = ToolResult.of("a\n[exit 1 · 0.1 s]\nblocked: network", {"kind": "command"})
-    daemon = ToolResult.of("[exit 0 · 0.1 s · still running: x 7]", {"kind": "command"})
+    def command(text: str, status: str | None) -> ToolResult:
+        return ToolResult.of(text, {"kind": "command", "status": status})
 
+    quiet = command("[exit 0 · 0.1 s]", "[exit 0 · 0.1 s]")
+    failed = command("no such file\n[exit 1 · 0.1 s]", "[exit 1 · 0.1 s]")
+    noted = command("a\n[exit 1 · 0.1 s]\nblocked: network", "[exit 1 · 0.1 s]")
+    daemon = command("[exit 0 · 0.1 s · still running: x 7]", None)
+    quoted = command("[exit 2 · 3.0 s]\n[exit 0 · 0.1 s]", "[exit 0 · 0.1 s]")
+
+    assert results.result(quoted, is_error=False, was_asked=False) == ["  [exit 2 · 3.0 s]"]
     assert results.result(noted, is_error=False, was_asked=False) == ["  a", "  blocked: network"]
     assert results.result(daemon, is_error=False, was_asked=False) == [f"  {daemon.text}"]
     assert results.result(quiet, is_error=False, was_asked=False) == []

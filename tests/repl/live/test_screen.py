@@ -14,7 +14,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 
 from agent_cli.repl.live.keys import bind_keys
 from agent_cli.repl.live.output import FrameOutput
-from agent_cli.repl.live.question import SILENCE_S, Question
+from agent_cli.repl.live.question import SILENCE_S, OpenQuestion
 from agent_cli.repl.live.screen import LiveScreen
 
 COLUMNS, ROWS = 40, 12
@@ -362,7 +362,7 @@ async def test_shift_tab_asks_for_the_next_mode_and_keeps_the_draft(tmp_path: Pa
 def test_a_question_ripens_from_when_it_is_on_the_screen() -> None:
     """Not from when it was asked: the screen may be busy."""
     now_s = [0.0]
-    question = Question("allow? ", "yn", lambda: now_s[0])
+    question = OpenQuestion("allow? ", "yn", lambda: now_s[0])
     now_s[0] = 10
     before = question.is_ripe
     question.shown()

@@ -11,14 +11,14 @@ from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, text_block
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.headless.stream_json import to_json
-from agent_cli.repl.live.activity import Activity
+from agent_cli.repl.live.activity import ActivityLine
 from agent_cli.repl.live.backlog import Item, Rows, text_of
 from agent_cli.repl.live.display_mode import Sequence
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.results import Results
 from agent_cli.repl.live.thinking import Thinking
 from agent_cli.repl.live.tool_rows import ToolRows
-from agent_cli.repl.live.view import View
+from agent_cli.repl.live.view import SessionView
 from agent_cli.repl.live.widgets import Details
 from agent_cli.repl.look import Streaming
 from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use
@@ -33,8 +33,8 @@ class Screen:
         self.now_s = 0.0
         self.rows: list[str] = []
         paint = Paint(color=False)
-        self.activity = Activity(lambda: self.now_s)
-        self.view = View(
+        self.activity = ActivityLine(lambda: self.now_s)
+        self.view = SessionView(
             ToolRows(
                 lambda: (),
                 paint=paint,

@@ -11,10 +11,10 @@ import pytest
 from agent_cli.terminal.views.bars import Bars
 from agent_cli.terminal.views.console import View, show, text_of
 from agent_cli.terminal.views.facts import Fact, Facts
-from agent_cli.terminal.views.markdown import Page
+from agent_cli.terminal.views.markdown import MarkdownPage
 from agent_cli.terminal.views.progress import tracked
 from agent_cli.terminal.views.stack import Note, Stack
-from agent_cli.terminal.views.syntax import Source
+from agent_cli.terminal.views.syntax import SourceText
 from agent_cli.terminal.views.table import Column, Table
 from agent_cli.terminal.views.tree import Tree
 
@@ -64,8 +64,8 @@ def test_long_cells_fold_inside_their_column() -> None:
         lambda text: Table([Column("a")], [(text,)]),
         lambda text: Bars(text, {text: 1}),
         lambda text: Facts([Fact("a", text)]),
-        lambda text: Page(text),
-        lambda text: Source(text, "toml"),
+        lambda text: MarkdownPage(text),
+        lambda text: SourceText(text, "toml"),
         lambda text: Tree(text, [Tree(text)]),
         lambda text: Stack([Note(text)]),
     ],
@@ -104,7 +104,7 @@ def test_bars_share_a_whole() -> None:
 
 
 def test_markdown_is_rendered_and_piped_as_written() -> None:
-    page = Page("# Title\n\nsome **bold** text\n", plain="plain")
+    page = MarkdownPage("# Title\n\nsome **bold** text\n", plain="plain")
 
     assert "Title" in text_of(page, width=40)
     assert "**" not in text_of(page, width=40)

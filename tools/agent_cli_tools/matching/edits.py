@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from agent_cli_tools.matching.lines import LooseLines
-from agent_cli_tools.matching.places import Edit, Found, NoMatch, locate
+from agent_cli_tools.matching.places import Edit, EditPlaces, NoMatch, locate
 from agent_cli_tools.matching.source import Source, Span
 
 __all__ = ["Edit", "Edited", "NoMatch", "apply_edits"]
@@ -61,7 +61,7 @@ def _at_once(text: str, edits: Sequence[Edit], loose: LooseLines) -> Edited:
     return Edited(_replaced(text, spans), tuple(one.repairs for one in found))
 
 
-def _locate_numbered(source: Source, edit: Edit, number: int, count: int) -> Found:
+def _locate_numbered(source: Source, edit: Edit, number: int, count: int) -> EditPlaces:
     try:
         return locate(source, edit)
     except NoMatch as error:

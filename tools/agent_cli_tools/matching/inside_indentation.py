@@ -2,7 +2,7 @@
 
 from agent_cli_tools.matching.frames import BLOCK_STARTS, Quoted
 from agent_cli_tools.matching.lines import Line, Unclear, split_line
-from agent_cli_tools.matching.repair import Surroundings
+from agent_cli_tools.matching.repair import FileContext
 
 _OPENERS = (*BLOCK_STARTS, "(")
 _MARKUP = tuple("-*+<.#|>0123456789")
@@ -10,9 +10,7 @@ _WHY = "old starts within its indentation, so it is open how to indent the lines
 _WHOLE = "; start old and new with all of it"
 
 
-def inside_indentation(
-    head: str, old: str, new: str, file: Surroundings, *, ends_line: bool
-) -> str:
+def inside_indentation(head: str, old: str, new: str, file: FileContext, *, ends_line: bool) -> str:
     """Return what replaces *head* and *old*.
 
     Either *new* as it is follows *head*, as for a part of a line, or all its lines were quoted

@@ -41,7 +41,7 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class EditPlaces:
     """Where an edit applies, in order, and what it needed for that; nothing when it was exact."""
 
     spans: tuple[Span, ...]
@@ -56,7 +56,7 @@ class _NotThere(Exception):
     """The text for a model when nothing else is found."""
 
 
-def locate(source: Source, edit: Edit) -> Found:
+def locate(source: Source, edit: Edit) -> EditPlaces:
     """Return where *edit* applies in *source*.
 
     Raises:
@@ -65,14 +65,14 @@ def locate(source: Source, edit: Edit) -> Found:
     if not edit.old:
         if source.original:
             raise NoMatch("old is empty. Give the text to replace, or use write for all of it.")
-        return Found((Span(0, 0, edit.new),))
+        return EditPlaces((Span(0, 0, edit.new),))
     if "\r\n" in edit.old and edit.old in source.original:
         found = _with_crlf(source, edit)
         if found:
             return found
     # A file of one line says nothing of its endings, so those of new stay.
     new = flatten(edit.new) if "\n" in source.original else edit.new
-    readings: list[Found] = []
+    readings: list[EditPlaces] = []
     why = ""
     for quotation in quotations(flatten(edit.old), new):
         try:
@@ -92,14 +92,14 @@ def locate(source: Source, edit: Edit) -> Found:
     return _only_reading(source, readings)
 
 
-def _read(source: Source, quotation: Quotation, *, everywhere: bool) -> Found | None:
+def _read(source: Source, quotation: Quotation, *, everywhere: bool) -> EditPlaces | None:
     given = Edit(quotation.old, quotation.new, everywhere)
     found = None if quotation.in_lines else _exact(source, given)
     found = found or _by_lines(source, given)
     return found and replace(found, repairs=(*quotation.without, *found.repairs))
 
 
-def _only_reading(source: Source, readings: list[Found]) -> Found:
+def _only_reading(source: Source, readings: list[EditPlaces]) -> EditPlaces:
     """Return the reading that needed least, unless another one changes something else."""
     fewest = min(readings, key=lambda found: len(found.repairs))
     others = [found for found in readings if found.repairs[:1] != fewest.repairs[:1]]
@@ -110,7 +110,7 @@ def _only_reading(source: Source, readings: list[Found]) -> Found:
     return fewest
 
 
-def _changes(source: Source, found: Found) -> list[tuple[int, str, str]]:
+def _changes(source: Source, found: EditPlaces) -> list[tuple[int, str, str]]:
     """Return what changes, without what stays at both ends of each span."""
     changes = []
     for span in found.spans:
@@ -123,22 +123,22 @@ def _changes(source: Source, found: Found) -> list[tuple[int, str, str]]:
     return changes
 
 
-def _with_crlf(source: Source, edit: Edit) -> Found | None:
+def _with_crlf(source: Source, edit: Edit) -> EditPlaces | None:
     """Return the places of a text that was quoted with its CRLF endings."""
     starts = _places(source.original, edit)
     flat = Edit(flatten(edit.old), flatten(edit.new), edit.all)
     if flat.old == flat.new:
         # Only the endings are to change.
-        return Found(tuple(Span(at, at + len(edit.old), edit.new) for at in starts))
+        return EditPlaces(tuple(Span(at, at + len(edit.old), edit.new) for at in starts))
     return _exact_at(source, flat, [source.flat.flat_offset(at) for at in starts])
 
 
-def _exact(source: Source, edit: Edit) -> Found | None:
+def _exact(source: Source, edit: Edit) -> EditPlaces | None:
     # The model sees no line endings, so places that differ only there are equally good.
     return _exact_at(source, edit, _places(source.text, edit))
 
 
-def _exact_at(source: Source, edit: Edit, starts: list[int]) -> Found | None:
+def _exact_at(source: Source, edit: Edit, starts: list[int]) -> EditPlaces | None:
     spans, repairs = [], set()
     for at, line_start, text_start in _in_lines(source.text, starts):
         if line_start < at < text_start and edit.old[0] in " \t":
@@ -147,7 +147,7 @@ def _exact_at(source: Source, edit: Edit, starts: list[int]) -> Found | None:
         span, repair = _exact_span(source, edit, at, line_start, text_start)
         spans.append(source.span(*span))
         repairs.add(repair)
-    return Found(tuple(spans), tuple(sorted(repairs - {""}))) if spans else None
+    return EditPlaces(tuple(spans), tuple(sorted(repairs - {""}))) if spans else None
 
 
 def _in_lines(text: str, starts: list[int]) -> Iterator[tuple[int, int, int]]:
@@ -207,7 +207,7 @@ def _places(text: str, edit: Edit) -> list[int]:
     return starts
 
 
-def _by_lines(source: Source, edit: Edit) -> Found | None:
+def _by_lines(source: Source, edit: Edit) -> EditPlaces | None:
     """Find whole lines that are the same but for how they were quoted."""
     old, new, repairs = edit.old, edit.new, tuple[str, ...]()
     deletes = old.endswith("\n") and not new
@@ -224,7 +224,7 @@ def _by_lines(source: Source, edit: Edit) -> Found | None:
     start = source.line_start(first)
     end = source.line_start(first + len(old_lines)) - (0 if deletes else 1)
     span = source.span(start, min(end, len(source.text)), "\n".join(lines.lines))
-    return Found((span,), (*lines.repairs, *repairs))
+    return EditPlaces((span,), (*lines.repairs, *repairs))
 
 
 def _only_place(

@@ -12,7 +12,7 @@ from agent_cli_tools.matching.lines import Line, Unclear, split_line
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class FileContext:
     """What the rest of the file tells about it."""
 
     text: str
@@ -32,7 +32,7 @@ class Repaired:
 
 
 def repaired(
-    there: Sequence[str], old: Sequence[str], new: Sequence[str], file: Surroundings
+    there: Sequence[str], old: Sequence[str], new: Sequence[str], file: FileContext
 ) -> Repaired:
     """Return the lines that replace *there* when *new* is to replace *old*.
 
@@ -62,7 +62,7 @@ def repaired(
 
 
 def _written(
-    quotation: Quoted, changed: Sequence[Line], file: Surroundings
+    quotation: Quoted, changed: Sequence[Line], file: FileContext
 ) -> tuple[list[str], tuple[str, ...]]:
     """Return the *changed* lines as the file would have them, and what was repaired."""
     there, old = quotation.there, quotation.old

@@ -6,7 +6,7 @@ from functools import cached_property
 from agent_cli_tools.matching.endings import FlatText, with_endings_of
 from agent_cli_tools.matching.indentation import unit_of
 from agent_cli_tools.matching.lines import LooseLines, split_line
-from agent_cli_tools.matching.repair import Surroundings
+from agent_cli_tools.matching.repair import FileContext
 
 _LACKING_MAX = 3
 
@@ -95,7 +95,7 @@ class Source:
                     return first
         return None
 
-    def around(self, first: int, count: int) -> Surroundings:
+    def around(self, first: int, count: int) -> FileContext:
         """Return what the file tells about *count* lines from *first* on."""
         before = next(
             (self.lines[i] for i in range(first - 1, -1, -1) if self.lines[i].strip()), None
@@ -104,7 +104,7 @@ class Source:
             (self.lines[i] for i in range(first + count, len(self.lines)) if self.lines[i].strip()),
             None,
         )
-        return Surroundings(
+        return FileContext(
             self.text,
             lambda: self.unit,
             lambda: self.has_blanks_alone,

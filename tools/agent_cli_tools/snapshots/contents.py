@@ -18,7 +18,7 @@ NO_FILE_ANY_MORE: Final = "not a file"
 _GONE: Final = (errno.ENOENT, errno.ENOTDIR)
 
 
-class Contents:
+class ContentStore:
     """A folder of contents, created when the first one comes."""
 
     def __init__(self, folder: Path) -> None:

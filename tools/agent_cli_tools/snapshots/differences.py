@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli_tools.diffs import diff
-from agent_cli_tools.snapshots.contents import Contents, content_of, digest_of
-from agent_cli_tools.snapshots.spans import Change, Span, spans
+from agent_cli_tools.snapshots.contents import ContentStore, content_of, digest_of
+from agent_cli_tools.snapshots.spans import Change, ChangeSpan, spans
 from agent_cli_tools.textio import decode, looks_binary
 
 _COMPARED_BYTES_MAX: Final = 2_000_000
@@ -31,7 +31,7 @@ class Difference:
     note: str = ""
 
 
-def differences(changes: Iterable[Change], contents: Contents) -> Iterator[Difference]:
+def differences(changes: Iterable[Change], contents: ContentStore) -> Iterator[Difference]:
     """Yield the files that *changes* and whoever came later left different, by first change."""
     for span in spans(changes):
         now = digest_of(span.path)
@@ -39,7 +39,7 @@ def differences(changes: Iterable[Change], contents: Contents) -> Iterator[Diffe
             yield _difference(span, now, contents)
 
 
-def _difference(span: Span, digest_now: str | None, contents: Contents) -> Difference:
+def _difference(span: ChangeSpan, digest_now: str | None, contents: ContentStore) -> Difference:
     try:
         now = content_of(span.path, _COMPARED_BYTES_MAX + 1)
     except OSError as error:

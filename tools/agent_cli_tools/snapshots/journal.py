@@ -19,7 +19,7 @@ from typing import Final
 from pydantic import BaseModel, ValidationError
 
 from agent_cli.system.paths import private_dir
-from agent_cli_tools.snapshots.contents import Contents
+from agent_cli_tools.snapshots.contents import ContentStore
 from agent_cli_tools.snapshots.spans import Change
 
 _FILE: Final = "changes.jsonl"
@@ -62,7 +62,7 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         """Read nothing yet; nothing is created before there is something to record."""
-        self.contents = Contents(folder / "before")
+        self.contents = ContentStore(folder / "before")
         self._path = folder / _FILE
         self._is_read = False
         # A line stays here until the disk has it: one that was lost would make /undo restore a part

@@ -22,7 +22,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ChangeSpan:
     """From the first change of a file to the last; digests, None is no file.
 
     Attributes:
@@ -39,12 +39,12 @@ class Span:
     unbroken: bool
 
 
-def spans(changes: Iterable[Change]) -> list[Span]:
+def spans(changes: Iterable[Change]) -> list[ChangeSpan]:
     """Return one span for each file, in the order of their first changes."""
-    found: dict[Path, Span] = {}
+    found: dict[Path, ChangeSpan] = {}
     for change in changes:
         first = found.get(change.path)
-        found[change.path] = Span(
+        found[change.path] = ChangeSpan(
             change.path,
             first.before if first else change.before,
             change.after,

@@ -12,12 +12,12 @@ from agent_cli_tools.atomic_write import write_atomic
 from agent_cli_tools.fixed_paths import directory_at, open_file
 from agent_cli_tools.snapshots.contents import (
     NO_FILE_ANY_MORE,
-    Contents,
+    ContentStore,
     content_of,
     digest_of,
 )
 from agent_cli_tools.snapshots.journal import Journal, RunChanges
-from agent_cli_tools.snapshots.spans import Span, spans
+from agent_cli_tools.snapshots.spans import ChangeSpan, spans
 
 _COMMANDS_MAX: Final = 3
 
@@ -86,7 +86,7 @@ def _ran(runs: Sequence[RunChanges]) -> str:
     )
 
 
-def _refuse_conflicts(todo: Sequence[Span], now: Mapping[Path, str | None]) -> None:
+def _refuse_conflicts(todo: Sequence[ChangeSpan], now: Mapping[Path, str | None]) -> None:
     changed = [
         str(span.path)
         for span in todo
@@ -99,7 +99,7 @@ def _refuse_conflicts(todo: Sequence[Span], now: Mapping[Path, str | None]) -> N
         )
 
 
-def _contents(todo: Sequence[Span], kept: Contents) -> dict[str, bytes]:
+def _contents(todo: Sequence[ChangeSpan], kept: ContentStore) -> dict[str, bytes]:
     """Return what the files held, by digest, before the first one is touched."""
     contents: dict[str, bytes] = {}
     for span in todo:
@@ -115,7 +115,7 @@ def _contents(todo: Sequence[Span], kept: Contents) -> dict[str, bytes]:
     return contents
 
 
-def _restore(span: Span, contents: dict[str, bytes]) -> None:
+def _restore(span: ChangeSpan, contents: dict[str, bytes]) -> None:
     """Give one file back what it held.
 
     Raises:

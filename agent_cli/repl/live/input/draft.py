@@ -10,7 +10,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
 from agent_cli.repl.history import PrivateHistory
-from agent_cli.repl.live.input.marks import Marks
+from agent_cli.repl.live.input.marks import PromptMarks
 from agent_cli.repl.live.toolkit_app import lines_left
 
 
@@ -23,7 +23,7 @@ class Draft:
 
     def __init__(self, history: Path, *, warn: Callable[[str], None]) -> None:
         """*history* is the file prompts are kept in; *warn* gets one sentence if it cannot be."""
-        self.marks = Marks()
+        self.marks = PromptMarks()
         self.attach: Callable[[str], str | None] = _no_mark
         self.buffer = Buffer(
             history=PrivateHistory(history, warn=warn),

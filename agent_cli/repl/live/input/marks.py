@@ -17,7 +17,7 @@ class _Meaning(NamedTuple):
     recalled: str
 
 
-class Marks:
+class PromptMarks:
     """What the marks of this session stand for. What only looks like one is text."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from prompt_toolkit.completion import Completion
 
 from agent_cli.contracts.errors import AgentCliError
-from agent_cli.repl.mcp.ports import ServerPrompt, ServerResource, Servers
+from agent_cli.repl.mcp.ports import ServerPrompt, ServerResource, ServersPort
 from agent_cli.repl.mcp.prompts import WORD, bare
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.references import reference_before, reference_to
@@ -42,7 +42,7 @@ def asking(loop: asyncio.AbstractEventLoop) -> Ask:
 class ResourceChoices:
     """A source of completions: servers behind an @, and behind `@server:` its resources."""
 
-    def __init__(self, servers: Servers, ask: Ask) -> None:
+    def __init__(self, servers: ServersPort, ask: Ask) -> None:
         self._servers = servers
         self._ask = ask
 
@@ -98,7 +98,7 @@ class ResourceChoices:
 class PromptChoices:
     """A source of completions: what a server suggests for an argument of one of its prompts."""
 
-    def __init__(self, servers: Servers, ask: Ask) -> None:
+    def __init__(self, servers: ServersPort, ask: Ask) -> None:
         self._servers = servers
         self._ask = ask
 
@@ -128,7 +128,7 @@ class PromptChoices:
 
 
 async def _completed(
-    servers: Servers, server: str, name: str, argument: str, value: str, known: dict[str, str]
+    servers: ServersPort, server: str, name: str, argument: str, value: str, known: dict[str, str]
 ) -> Sequence[str]:
     return await servers.requests(server).complete(name, argument, value, known)
 

@@ -1,19 +1,19 @@
 """Marks that stand for long pastes and pictures."""
 
-from agent_cli.repl.live.input.marks import Marks
+from agent_cli.repl.live.input.marks import PromptMarks
 
 MARK = "[paste #1: 5,000 lines]"
 
 
-def marks() -> Marks:
-    known = Marks()
+def marks() -> PromptMarks:
+    known = PromptMarks()
     assert known.shortened("\n" * 4_999) == MARK
     return known
 
 
 def test_a_short_paste_is_text_and_a_long_one_a_mark() -> None:
     """More than 10 lines or 1,000 characters."""
-    known = Marks()
+    known = PromptMarks()
 
     assert known.shortened("\n" * 9) == "\n" * 9
     assert known.shortened("\n" * 4_999) == MARK
@@ -22,7 +22,7 @@ def test_a_short_paste_is_text_and_a_long_one_a_mark() -> None:
 
 def test_marks_are_whole_again_when_they_are_sent() -> None:
     """In any order and as often as they stand there; a mark somebody typed is text."""
-    known = Marks()
+    known = PromptMarks()
     first = known.shortened("a" * 2_000)
     second = known.shortened("[paste #1: 2,000 characters]" + "\n" * 20)
     typed = "[paste #3: 5 lines]"
@@ -34,7 +34,7 @@ def test_marks_are_whole_again_when_they_are_sent() -> None:
 
 def test_a_picture_stays_a_mark_when_it_is_sent_and_is_a_name_when_it_is_recalled() -> None:
     """The next session does not know the mark, but may know the file."""
-    known = Marks()
+    known = PromptMarks()
     known.add("[image 1: a.png 8×6]", sent="[image 1: a.png 8×6]", recalled="@a.png")
 
     assert known.expanded("see [image 1: a.png 8×6]!") == "see [image 1: a.png 8×6]!"
