@@ -64,9 +64,7 @@ soak: .venv/installed-test
 	@echo '==> pytest -m slow (SEED=$(SEED))'
 	@$(BIN)/python -m pytest -m slow --hypothesis-seed=$(SEED) -ra --durations=10
 
-# Not among the test tools: it is for the people who write tests, and brings a dozen packages.
 mutants: .venv/installed-test
-	@$(INSTALL) 'mutmut>=3.8,<3.9'
 	@echo '==> tests.mutants (SEED=$(SEED))'
 	@$(BIN)/python -m tests.mutants --seed $(SEED) --workers $(WORKERS)
 
@@ -98,7 +96,7 @@ constraints: .venv/bin/python
 
 clean:
 	@echo '==> removing .venv and generated files'
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist mutants
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stamps: newer than what was installed from, so that a second run installs nothing.

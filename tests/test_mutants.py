@@ -1,0 +1,74 @@
+"""The tool that changes the source: which changes it makes, and that the tests run on them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.mutants import Mutant, mutants_of, mutated
+
+ROOT = Path(__file__).parents[1]
+MODULE = '''
+"""A docstring."""
+from typing import Literal, TypeAlias
+
+Kind: TypeAlias = Literal["a", "b"]
+LIMIT: int = 3
+
+def shorter(text: str, *, mark: bool = True) -> str:
+    """Another one."""
+    assert text != "", "never"
+    log.info("called")
+    if not mark:
+        return text
+    return text[:LIMIT] + "."
+'''
+
+
+def test_small_changes_are_made_to_what_runs() -> None:
+    """And to nothing that is only read: docstrings, annotations, types, assertions, log lines."""
+    path = Path("module.py")
+    path.write_text(MODULE)
+
+    changes = [mutated(mutant)[1].partition(": ")[2] for mutant in mutants_of(path)]
+
+    assert changes == [
+        "3  →  4",
+        "True  →  False",
+        "not mark  →  mark",
+        "not mark  →  not not mark",
+        "return text  →  return None",
+        "return text[:LIMIT] + '.'  →  return None",
+        "text[:LIMIT] + '.'  →  text[:LIMIT] - '.'",
+        "'.'  →  'XX.XX'",
+    ]
+
+
+@pytest.mark.parametrize(("number", "code"), [(-1, 0), (0, 1)])
+def test_the_tests_of_the_room_run_on_the_change(number: int, code: int) -> None:
+    """Without a change they pass, and the file stays as it is."""
+    room = Path("agent_cli/room")
+    room.mkdir(parents=True)
+    for package in (room, room.parent):
+        (package / "__init__.py").touch()
+    tests = Path("tests/room")
+    tests.mkdir(parents=True)
+    (room / "limit.py").write_text("LIMIT = 3\n")
+    (tests / "test_limit.py").write_text("")
+    (tests / "test_other.py").write_text(
+        "from agent_cli.room import limit\n\ndef test_it():\n    assert limit.LIMIT == 3\n"
+    )
+    (Path("tests") / "mutants.py").write_bytes((ROOT / "tests/mutants.py").read_bytes())
+    mutant = str(Mutant(room / "limit.py", number))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.mutants", "--run", mutant],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == code, done.stdout + done.stderr
+    assert (room / "limit.py").read_text() == "LIMIT = 3\n"
