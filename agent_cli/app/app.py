@@ -16,18 +16,20 @@ from pathlib import Path
 from types import TracebackType
 
 from agent_cli.app import logs, parts
+from agent_cli.app.announcements import Announcements
 from agent_cli.app.mcp import Servers
 from agent_cli.app.mcp_host import ServerHost
+from agent_cli.app.plugins import command_files, plugins
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import AgentCliError
-from agent_cli.contracts.events import Event, Notice
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.mcp_client import McpServers
 from agent_cli.plugins.session_facts import SessionFacts
+from agent_cli.plugins.todo import todo_list
 from agent_cli.plugins.workspace_facts import WorkspaceDirectories
 from agent_cli.policies.budget import Budget
 from agent_cli.policies.estimate import estimate_parts, measured_tokens
@@ -40,6 +42,7 @@ from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.models import cost_microdollars, doubt_about, model_by_id
 from agent_cli.repl.mcp.questions import ServerDialogs
 from agent_cli.repl.ports import PromptCommand
+from agent_cli.repl.todos import Todo
 from agent_cli.system.redaction import Redactor
 from agent_cli.terminal.background import in_background
 
@@ -67,11 +70,11 @@ class App:
         self.file_changes = parts.snapshots(startup)
         self._workspace = parts.workspace(startup, self.file_changes)
         self._provider = AnthropicMessages(parts.connection(startup), parts.retry_policy(startup))
-        self._early: list[Event] | None = []
+        self._announce = Announcements(lambda event: self.agent.publish(event))
         self._budget = Budget(max_cost_usd=settings.max_cost_usd)
         self._servers = self._new_servers(one_shot=one_shot)
-        self._plugins = parts.plugins(startup, warn=self._warn, one_shot=one_shot)
-        self._command_files = parts.command_files(startup)
+        self._plugins = plugins(startup, warn=self._announce.warn, one_shot=one_shot)
+        self._command_files = command_files(startup)
         self.why_kept_back = parts.why_kept_back(startup)
         self._sandbox = parts.sandbox(startup)
         self._builtin_tools = parts.tools(startup, self._workspace, self._sandbox)
@@ -82,7 +85,9 @@ class App:
         extra_dirs = startup.arguments.add_dirs
         self.directories = WorkspaceDirectories(self._workspace.root, extra_dirs, opens=opens)
         self.agent = Agent(self._config())
-        self.sessions = Sessions(startup, self.agent, self._publish, on_copy=self.file_changes.copy)
+        self.sessions = Sessions(
+            startup, self.agent, self._announce, on_copy=self.file_changes.copy
+        )
         for listener in (logs.record, self.file_changes, self._servers.note_run):
             self.agent.subscribe(listener)
 
@@ -108,7 +113,7 @@ class App:
             ),
             authorize_tool=self.permissions,
             finish_result=Truncation(
-                self._publish, limit_chars=settings.history.max_tool_result_chars
+                self._announce, limit_chars=settings.history.max_tool_result_chars
             ),
         )
 
@@ -120,9 +125,9 @@ class App:
             budget=self._budget,
             agent=lambda: self.agent,
             sessions=lambda: self.sessions,
-            publish=self._publish,
+            publish=self._announce,
         )
-        return Servers(self._startup, host, publish=self._publish, one_shot=one_shot)
+        return Servers(self._startup, host, publish=self._announce, one_shot=one_shot)
 
     async def __aenter__(self) -> "App":
         environment = self._startup.environment
@@ -143,16 +148,16 @@ class App:
             await self._start(sinks.notices)
             self._stack = stack.pop_all()
         # The front end subscribes as soon as it is in, before anything else gets its turn.
-        asyncio.get_running_loop().call_soon(self._tell_early)
+        asyncio.get_running_loop().call_soon(self._announce.release)
         return self
 
     async def _start(self, notices: Sequence[str]) -> None:
         self._provider.preload()
-        self._sandbox.start(self._warn)
+        self._sandbox.start(self._announce.warn)
         # Early, so that the first command does not wait for it.
         in_background(self._workspace.launcher.start)
         for text in (*self._startup.notices, *notices):
-            self._warn(text)
+            self._announce.warn(text)
         self._servers.start()
         self._plugins.start(self.agent)
         await self._plugins.wait_loaded(_PLUGINS_LIMIT_S)
@@ -201,7 +206,11 @@ class App:
         model = self._model(name)
         self.agent.set_model(model)
         if doubt := doubt_about(model.id):
-            self._warn(doubt)
+            self._announce.warn(doubt)
+
+    def todos(self) -> Sequence[Todo]:
+        """Return the steps the model noted for its task."""
+        return todo_list(self.agent.conversation)
 
     def overview(self) -> Sequence[str]:
         """Return lines for the start: model, tools, sandbox, MCP servers."""
@@ -243,7 +252,7 @@ class App:
             AgentCliError: There is nothing to compact, or it did not work.
         """
         compacted = await self._compaction.compact_now(
-            self.agent.conversation, self._model_now(), emit=self._publish, focus=focus
+            self.agent.conversation, self._model_now(), emit=self._announce, focus=focus
         )
         if not compacted:
             raise AgentCliError("there is nothing to compact yet")
@@ -280,18 +289,3 @@ class App:
 
     def _model(self, name: str | None = None) -> Model:
         return model_by_id(self._settings.model_id(name))
-
-    def _warn(self, text: str) -> None:
-        self._publish(Notice("warning", text))
-
-    def _tell_early(self) -> None:
-        early, self._early = self._early, None
-        for event in early or ():
-            self._publish(event)
-
-    def _publish(self, event: Event) -> None:
-        """Tell the listeners; what happens before there are any waits for them."""
-        if self._early is None:
-            self.agent.publish(event)
-        else:
-            self._early.append(event)

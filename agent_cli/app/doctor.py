@@ -15,6 +15,7 @@ from pathlib import Path
 
 from agent_cli.app import logs, parts
 from agent_cli.app.mcp_config import configured_servers, inherited_environment
+from agent_cli.app.plugins import command_files, plugins
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.messages import UserMessage
@@ -175,7 +176,7 @@ def _writable(name: str, folder: Path) -> Check:
 
 
 def _commands(startup: StartupContext) -> Iterator[Check]:
-    commands = parts.command_files(startup).commands()
+    commands = command_files(startup).commands()
     if usable := Counter(each.source for each in commands if not each.problem):
         text = ", ".join(f"{count} {source}" for source, count in usable.items())
         yield Check("commands", None, text)
@@ -187,9 +188,9 @@ def _commands(startup: StartupContext) -> Iterator[Check]:
 
 def _plugins(startup: StartupContext) -> Iterator[Check]:
     problems: list[str] = []
-    plugins = parts.plugins(startup, warn=problems.append, one_shot=False)
-    plugins.load()
-    for name, text in plugins.report():
+    contributors = plugins(startup, warn=problems.append, one_shot=False)
+    contributors.load()
+    for name, text in contributors.report():
         yield Check(f"plugin {name}", None, text)
     for problem in problems:
         yield Check("plugins", False, problem)

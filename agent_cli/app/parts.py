@@ -1,30 +1,21 @@
 """From settings to the values the parts of the program are made with. Starts nothing."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path, PurePath
 
 from agent_cli.app.kept_back import reason_to_keep_back
 from agent_cli.app.startup import StartupContext
-from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.provider import StreamFn
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.plugins.api import Plugin
-from agent_cli.plugins.contributor import Plugins
-from agent_cli.plugins.discovery import discover
-from agent_cli.plugins.project_instructions import project_instructions, workspace_root
-from agent_cli.plugins.reminders import reminders
-from agent_cli.plugins.skills import skills
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.permission_rules import KINDS, RuleSet, parse_rule
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.session_rules import ProjectRules
 from agent_cli.policies.shell import CommandRules, Place, judge
 from agent_cli.policies.summarizer import Summarizer
-from agent_cli.prompt_files.command_files import CommandFiles, CommandFolder
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.models import model_by_id
 from agent_cli.providers.retry_policy import RetryPolicy
@@ -32,7 +23,6 @@ from agent_cli.sandbox import PathRules, Policy, Sandbox, never
 from agent_cli.system import paths
 from agent_cli.system.programs import users_path
 from agent_cli.system.redaction import Redactor
-from agent_cli.trust.store import COMMAND_FOLDERS, SKILL_FOLDERS
 from agent_cli_tools import builtin_tools
 from agent_cli_tools.secret_files import is_secret
 from agent_cli_tools.snapshots import Snapshots
@@ -109,69 +99,6 @@ def system_prompt(startup: StartupContext) -> str:
     if arguments.append_system_prompt:
         prompt = f"{prompt.rstrip()}\n\n{arguments.append_system_prompt}"
     return prompt.strip()
-
-
-def plugins(startup: StartupContext, *, warn: Callable[[str], None], one_shot: bool) -> Plugins:
-    """Return the plugins that are switched on.
-
-    Args:
-        warn: Gets a sentence about each one that cannot be used.
-        one_shot: Nobody waits for a later prompt: no reminders.
-    """
-    wanted = startup.loaded.settings.plugins
-    if not wanted.enabled:
-        return Plugins((), warn=warn)
-    return Plugins(
-        tuple(_shipped_plugins(startup, warn, one_shot=one_shot)),
-        find=partial(discover, startup.workspace, disabled=wanted.disabled),
-        environment=startup.environment,
-        disabled=wanted.disabled,
-        warn=warn,
-    )
-
-
-def _shipped_plugins(
-    startup: StartupContext, warn: Callable[[str], None], *, one_shot: bool
-) -> Iterator[Plugin]:
-    user_dir, workspace = paths.config_dir(), startup.workspace
-    root = workspace_root(workspace)
-    yield project_instructions(
-        root,
-        workspace,
-        user_dir=user_dir,
-        is_secret=is_secret,
-        warn=warn,
-        trusted=startup.trusted,
-    )
-    project_folders = [workspace / folder for folder in SKILL_FOLDERS] if startup.trusted else []
-    yield skills([user_dir / "skills", *project_folders], warn=warn)
-    if startup.loaded.settings.plugins.reminders and not one_shot:
-        yield reminders()
-
-
-def command_files(startup: StartupContext) -> CommandFiles:
-    """Return the commands the user wrote, and those of the workspace."""
-    untrusted = "this workspace is not trusted; `agent-cli trust` or --trust changes that"
-
-    def objection() -> str:
-        try:
-            if startup.is_unchanged():
-                return ""
-        except SettingsError as error:  # the other commands have to go on working
-            return str(error)
-        return "what acts in this workspace changed; `agent-cli trust` trusts it as it is now"
-
-    project = [
-        CommandFolder(
-            startup.workspace / folder,
-            "project",
-            inside=startup.workspace,
-            refusal="" if startup.trusted else untrusted,
-            objection=objection,
-        )
-        for folder in COMMAND_FOLDERS
-    ]
-    return CommandFiles([CommandFolder(paths.config_dir() / "commands", "yours"), *project])
 
 
 def workspace(startup: StartupContext, keeper: Keeper | None = None) -> Workspace:

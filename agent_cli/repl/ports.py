@@ -11,6 +11,7 @@ from agent_cli.repl.file_changes import FileChanges
 from agent_cli.repl.mcp.ports import ServersPort
 from agent_cli.repl.mcp.questions import ServerDialogs
 from agent_cli.repl.permissions import PermissionsPort
+from agent_cli.repl.todos import Todo
 
 ExportFormat: TypeAlias = Literal["md", "html", "json"]
 
@@ -196,6 +197,10 @@ class Application(AbstractAsyncContextManager["Application"], Protocol):
         Raises:
             UsageError: The name cannot be a model; the sentence says what can.
         """
+        ...
+
+    def todos(self) -> Sequence[Todo]:
+        """Return the steps the model noted for its task, in order."""
         ...
 
     def overview(self) -> Sequence[str]:

@@ -8,7 +8,7 @@ from tests.messages_api import ReceivedRequest, reply, serve_in_thread, thinking
 from tests.messages_api.prompt_cache import PromptCache, canonical
 
 TURNS = 20
-FIRST_REQUEST_TOKENS_MAX = 2_200
+FIRST_REQUEST_TOKENS_MAX = 2_000
 
 
 def prompt_bytes(request: ReceivedRequest) -> bytes:
@@ -59,7 +59,7 @@ def test_each_request_begins_with_the_one_before_and_is_read_from_the_cache() ->
 
 
 def test_the_fixed_part_of_a_request_is_small() -> None:
-    """System prompt and tools: at most 2,200 tokens, by bytes / 4."""
+    """System prompt and tools: at most 2,000 tokens, by bytes / 4."""
     with serve_in_thread(reply("Hi.")) as api:
         agent_cli("-p", "hi", api=api)
 

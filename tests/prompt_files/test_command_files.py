@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.app import parts
 from agent_cli.app.arguments import Arguments
+from agent_cli.app.plugins import command_files
 from agent_cli.app.startup import start
 from agent_cli.contracts.errors import UsageError
 from agent_cli.prompt_files.command_files import (
@@ -200,9 +200,9 @@ async def test_commands_of_a_workspace_act_once_it_is_trusted_and_until_they_cha
     own = write(str(paths.config_dir() / "commands/a.md"), "mine")
     project = write(".agent-cli/commands/a.md", "theirs")
     claude = write(".claude/commands/b.md", "$ARGUMENTS")
-    untrusted = parts.command_files(start(Arguments(), may_ask=False)).commands()
+    untrusted = command_files(start(Arguments(), may_ask=False)).commands()
     TrustStore.of_user().trust(Path.cwd())
-    trusted = parts.command_files(start(Arguments(), may_ask=False)).commands()
+    trusted = command_files(start(Arguments(), may_ask=False)).commands()
     answer = await trusted[2].text("yes")
     claude.write_text("changed")
 

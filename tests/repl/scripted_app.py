@@ -45,12 +45,14 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.branching import up_to
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
+from agent_cli.plugins.todo import todo_list
 from agent_cli.policies.file_calls import Mode
 from agent_cli.policies.permission_rules import Rule
 from agent_cli.policies.session_rules import Asked
 from agent_cli.repl.live import bell
 from agent_cli.repl.mcp.questions import ServerDialogs
 from agent_cli.repl.ports import PromptCommand
+from agent_cli.repl.todos import Todo
 from agent_cli.settings.schema import LoggingSettings, LogSink
 from agent_cli.system.redaction import Redactor
 from tests.repl.scripted_servers import Servers
@@ -268,6 +270,9 @@ class Application:
         if name not in self.models:
             raise UsageError(f"there is no model {name}; there are: {', '.join(self.models)}")
         self.agent.set_model(Model(self.models[name]))
+
+    def todos(self) -> Sequence[Todo]:
+        return todo_list(self.agent.conversation)
 
     def overview(self) -> Sequence[str]:
         return ("tools: bash, note", "MCP servers: docs", "logs: agent.log")

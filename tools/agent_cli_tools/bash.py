@@ -9,6 +9,7 @@ from pydantic import Field
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.parameters import Parameters
 from agent_cli.contracts.tooling import Approval, Tool, ToolContext, ToolResult
 from agent_cli.sandbox import Confinement, Sandbox, SandboxMissing
 from agent_cli.system.programs import find_program
@@ -16,7 +17,6 @@ from agent_cli_tools.command_answers import TIMEOUT_MAX_S, Ended, finished, star
 from agent_cli_tools.command_line import CommandLine
 from agent_cli_tools.environment import command_environment
 from agent_cli_tools.output import OutputBuffer
-from agent_cli_tools.parameters import Parameters
 from agent_cli_tools.processes import RunningCommand, start
 from agent_cli_tools.workspace import Workspace
 

@@ -12,11 +12,11 @@ from pydantic import Field
 from agent_cli.attachments.images import image_type
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.parameters import Parameters
 from agent_cli.contracts.timeline import image_block, text_block
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli_tools.excerpts import Excerpt, excerpt
 from agent_cli_tools.fixed_paths import directory_at, names_in
-from agent_cli_tools.parameters import Parameters
 from agent_cli_tools.seen import Lines
 from agent_cli_tools.textio import CHANGED_BYTES_MAX, failure, looks_binary, open_regular
 from agent_cli_tools.workspace import Workspace

@@ -6,8 +6,8 @@ from typing import TypeVar
 from pydantic import Field
 
 from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.parameters import Parameters
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
-from agent_cli_tools.parameters import Parameters
 from agent_cli_tools.workspace import Workspace
 
 

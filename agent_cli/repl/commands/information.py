@@ -14,6 +14,7 @@ from agent_cli.repl.commands.mcp import MCP_COMMAND
 from agent_cli.repl.commands.spec import Command, Context
 from agent_cli.repl.commands.views import show
 from agent_cli.repl.recall import last_answer
+from agent_cli.repl.todos import unfolded
 from agent_cli.system.clipboard import copy_text, way_to_copy
 from agent_cli.terminal.narration import one_line, share
 
@@ -35,6 +36,10 @@ def _tools(context: Context, _argument: str) -> None:
 def _first_sentence(description: str) -> str:
     """Return what a tool is for; what else stands in its description is for the model."""
     return one_line(_SENTENCE_END.split(description.strip(), 1)[0], _SENTENCE_CHARS_MAX)
+
+
+def _todo(context: Context, _argument: str) -> None:
+    context.writer.aside("\n".join(unfolded(context.app.todos())) or "the todo list is empty")
 
 
 def _usage(context: Context, _argument: str) -> None:
@@ -183,6 +188,7 @@ def describe_usage(usage: Usage) -> str:
 INFORMATION_COMMANDS: Final = (
     Command("tools", "list the tools the model has", _tools),
     MCP_COMMAND,
+    Command("todo", "show the model's todo list", _todo),
     Command("usage", "show the tokens used so far and their cost", _usage),
     Command("context", "show what fills the context window", _context),
     Command(

@@ -1,4 +1,4 @@
-"""What stands around the input line: the queue above it, choices and the status below it."""
+"""What stands around the input line: todo list and queue above it, choices and status below."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
@@ -30,6 +30,11 @@ class LayoutState(Protocol):
     @property
     def queue_rows(self) -> Sequence[str]:
         """What waits to be delivered."""
+        ...
+
+    @property
+    def todo_row(self) -> str:
+        """The model's steps on one line, or ""."""
         ...
 
     @property
@@ -74,6 +79,7 @@ def layout_of(shown: LayoutState, buffer: Buffer, search: Buffer, picker: Picker
     )
     container = HSplit(
         [
+            _rows(lambda: [(FAINT, _cut(shown.todo_row, shown))] if shown.todo_row else []),
             _rows(lambda: [(FAINT, _cut(row, shown)) for row in shown.queue_rows]),
             ConditionalContainer(
                 Window(

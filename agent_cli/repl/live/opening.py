@@ -17,6 +17,7 @@ from agent_cli.repl.live.widgets import Details
 from agent_cli.repl.look import Look
 from agent_cli.repl.mcp.dialogs import Dialogs
 from agent_cli.repl.ports import Application
+from agent_cli.repl.todos import TodoRow
 from agent_cli.terminal.links import shows_links
 
 
@@ -43,6 +44,7 @@ def open_display(
         activity=activity,
         links=shows_links(os.environ),
     )
+    screen.todo = TodoRow(app.agent, app.todos)
     display = Display(
         view,
         screen.painter,

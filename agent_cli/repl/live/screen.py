@@ -73,6 +73,7 @@ class LiveScreen:
         self.on_mode_wanted: Callable[[], None] = _nothing
         self.paint = Paint(color=color)
         self.status: Callable[[], str] = str
+        self.todo: Callable[[], str] = str
         self._output = output
         self._clock = clock
         self._hinted_at_s = -_LEAVE_WITHIN_S
@@ -151,6 +152,11 @@ class LiveScreen:
         if len(queued) <= rows_max:
             return queued
         return [f"  … {len(queued) - rows_max:,} more", *queued[-rows_max:]]
+
+    @property
+    def todo_row(self) -> str:
+        """The model's steps on one line, or ""."""
+        return self.todo()
 
     @property
     def status_row(self) -> str:

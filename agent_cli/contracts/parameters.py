@@ -4,7 +4,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.config import JsonDict
 
 
-def _without_docstring(schema: JsonDict) -> None:
+def without_docstring(schema: JsonDict) -> None:
     """Drop what is written for readers of the code; the model pays for every word."""
     schema.pop("description", None)
 
@@ -12,4 +12,4 @@ def _without_docstring(schema: JsonDict) -> None:
 class Parameters(BaseModel):
     """Parameters as the model gives them; a name that is not known is an error it reads."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra=_without_docstring)
+    model_config = ConfigDict(extra="forbid", json_schema_extra=without_docstring)

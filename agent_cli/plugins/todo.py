@@ -1,0 +1,111 @@
+"""The model's list of steps for a longer task: replaced as a whole, shown above the input.
+
+The list is plugin state, so a resumed, forked or rewound conversation has the list it had then.
+When a compaction takes the call away that wrote it, the model is told the list again.
+"""
+
+from typing import Annotated, Final, Literal
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.messages import ToolResultMessage, UserMessage
+from agent_cli.contracts.parameters import without_docstring
+from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
+from agent_cli.core.conversation import Conversation
+from agent_cli.plugins.api import Plugin, PluginContext, PluginState
+from agent_cli.plugins.states import PluginStates
+
+TOOL: Final = "todo"
+_ITEMS_MAX: Final = 50
+_ITEM_CHARS_MAX: Final = 300
+_MARKS: Final = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
+
+
+class TodoItem(BaseModel):
+    """One step. `active_form` names it while it is being done ("Running the tests")."""
+
+    # The limit stands here because a field's would be part of the schema, which costs tokens.
+    model_config = ConfigDict(
+        frozen=True, str_max_length=_ITEM_CHARS_MAX, json_schema_extra=without_docstring
+    )
+
+    content: str
+    status: Literal["pending", "in_progress", "completed"]
+    # The second is the name other agents use, which models know.
+    active_form: str = Field(default="", validation_alias=AliasChoices("active_form", "activeForm"))
+    priority: Literal["high", "medium", "low"] = "medium"
+
+
+class TodoInput(BaseModel):
+    """The whole list."""
+
+    model_config = ConfigDict(json_schema_extra=without_docstring)
+
+    todos: Annotated[list[TodoItem], Field(max_length=_ITEMS_MAX)]
+
+
+class TodoState(TodoInput):
+    """The list, and the call that wrote it."""
+
+    todos: Annotated[list[TodoItem], Field(default_factory=list, max_length=_ITEMS_MAX)]
+    written_by: str = ""
+
+
+TODO: Final = PluginState("todo", TodoState)
+
+
+def todo() -> Plugin:
+    """Return the plugin."""
+    tool = Tool(
+        name=TOOL,
+        label="Todo",
+        description="Keep a list of the steps of a task that takes several; the user sees it."
+        " Replaces the whole list. Have one step in_progress; mark it completed once it is done.",
+        parameters=TodoInput,
+        execute=_write,
+        parallel_safe=False,  # it writes state
+        changes=False,
+        summary=lambda params: _progress(params.todos),
+    )
+    return Plugin(name="todo", tools=(tool,), prepare=_tell_again, state=TODO)
+
+
+def todo_list(conversation: Conversation) -> list[TodoItem]:
+    """Return the list as *conversation* has it now."""
+    return TODO.read(PluginStates(conversation, {}, lambda _event: None)).todos
+
+
+async def _write(
+    tool_call_id: str, params: TodoInput, _cancel: CancelToken, context: ToolContext
+) -> ToolResult:
+    TODO.write(context.state, TodoState(todos=params.todos, written_by=tool_call_id))
+    return ToolResult.of(f"The list is kept: {_progress(params.todos)}.")
+
+
+def _tell_again(ctx: PluginContext) -> None:
+    """Tell the model a list with open steps that the conversation no longer shows it."""
+    state = TODO.read(ctx.state)
+    is_open = any(item.status != "completed" for item in state.todos)
+    if not is_open or ctx.conversation.open_calls():
+        return
+    text = _told(state.todos)
+    for message in ctx.conversation.context():
+        match message:
+            case ToolResultMessage(tool_call_id=state.written_by):
+                return
+            case UserMessage() if text in message.text:
+                return
+    ctx.add_message(text)
+
+
+def _told(todos: list[TodoItem]) -> str:
+    steps = "\n".join(f"{_MARKS[item.status]} {item.content}" for item in todos)
+    return f"[agent-cli: your todo list, which was left out of the conversation]\n{steps}"
+
+
+def _progress(todos: list[TodoItem]) -> str:
+    if not todos:
+        return "empty"
+    done = sum(item.status == "completed" for item in todos)
+    return f"{done} of {len(todos)} done"

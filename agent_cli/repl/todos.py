@@ -1,0 +1,85 @@
+"""The model's todo list as a person sees it: one line above the input, or all of it."""
+
+from collections.abc import Callable, Sequence
+from typing import Final, Literal, Protocol
+
+from agent_cli.contracts.events import Event, PromptOutput
+from agent_cli.contracts.timeline import CustomOutput
+from agent_cli.core.agent import Agent
+from agent_cli.terminal.narration import one_line
+from agent_cli.terminal.sanitize import reveal
+
+_CONTENT_CHARS_MAX: Final = 300
+_MARKS: Final = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
+
+
+class Todo(Protocol):
+    """One step of the list; its texts are the model's."""
+
+    @property
+    def content(self) -> str:
+        """The step."""
+        ...
+
+    @property
+    def active_form(self) -> str:
+        """The step while it is being done, or ""."""
+        ...
+
+    @property
+    def status(self) -> Literal["pending", "in_progress", "completed"]:
+        """How far it is."""
+        ...
+
+    @property
+    def priority(self) -> Literal["high", "medium", "low"]:
+        """How much it matters."""
+        ...
+
+
+class TodoRow:
+    """The list on one line; read again only when something was recorded or gone back from."""
+
+    def __init__(self, agent: Agent, todos: Callable[[], Sequence[Todo]]) -> None:
+        """Follow *agent*, whose list *todos* returns."""
+        self._agent = agent
+        self._todos = todos
+        self._text = ""
+        self._is_old = True
+        self._conversation = agent.conversation
+        agent.subscribe(self._note)
+
+    def __call__(self) -> str:
+        """Return the row; "" while no step is open."""
+        if self._is_old or self._conversation is not self._agent.conversation:
+            self._conversation, self._is_old = self._agent.conversation, False
+            self._text = folded(self._todos())
+        return self._text
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, PromptOutput) and isinstance(event.output, CustomOutput):
+            self._is_old = True
+
+
+def folded(todos: Sequence[Todo]) -> str:
+    """Return how many steps are done and the one in work or next; "" when none is open."""
+    left = [todo for todo in todos if todo.status != "completed"]
+    if not left:
+        return ""
+    current = next((todo for todo in left if todo.status == "in_progress"), None)
+    words = (current.active_form or current.content) if current else f"next: {left[0].content}"
+    done = len(todos) - len(left)
+    return f"todo {done}/{len(todos)} · {_shown(words)}"
+
+
+def unfolded(todos: Sequence[Todo]) -> list[str]:
+    """Return a line for each step."""
+    return [
+        f"{_MARKS[todo.status]} {_shown(todo.content)}"
+        f"{' (high priority)' if todo.priority == 'high' else ''}"
+        for todo in todos
+    ]
+
+
+def _shown(text: str) -> str:
+    return one_line(reveal(text), _CONTENT_CHARS_MAX)

@@ -1,0 +1,106 @@
+"""The todo list: one list, replaced as a whole, that outlives compaction, resume and rewind."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from agent_cli.contracts.timeline import Json
+from agent_cli.core.conversation import Conversation
+from agent_cli.plugins.todo import TodoItem, todo, todo_list
+from tests.fakes import calls, says, tool_use
+from tests.plugins.contributing import Contributing, tool_results
+
+STEPS: list[Json] = [
+    {"content": "Read the code", "status": "completed"},
+    {"content": "Run the tests", "status": "in_progress", "activeForm": "Running the tests"},
+    {"content": "Write it down", "status": "pending", "priority": "high"},
+]
+LIST = [
+    TodoItem(content="Read the code", status="completed"),
+    TodoItem(content="Run the tests", status="in_progress", active_form="Running the tests"),
+    TodoItem(content="Write it down", status="pending", priority="high"),
+]
+TOLD = (
+    "[agent-cli: your todo list, which was left out of the conversation]\n"
+    "[x] Read the code\n[>] Run the tests\n[ ] Write it down"
+)
+
+
+async def with_a_list(*later: str, steps: Sequence[Json] = tuple(STEPS)) -> Contributing:
+    """Return an agent whose first prompt wrote *steps*; *later* are its next answers."""
+    first = calls(tool_use("todo", {"todos": [*steps]}))
+    run = Contributing([todo()], first, says("noted"), *map(says, later))
+    await run.prompt()
+    return run
+
+
+async def test_the_list_is_kept_as_the_model_wrote_it_last() -> None:
+    """A call replaces the list; `activeForm` is the same field under the name others give it."""
+    run = await with_a_list()
+
+    assert todo_list(run.agent.conversation) == LIST
+    assert tool_results(run) == ["The list is kept: 1 of 3 done."]
+
+
+async def test_a_list_that_does_not_fit_is_refused_and_the_old_one_stays() -> None:
+    """Bad input is answered with the field's name, and loses nothing."""
+    wrong: Json = {"todos": [{"content": "x", "status": "begun"}]}
+    long: Json = {"todos": [{"content": "x" * 301, "status": "pending"}]}
+    many: Json = {"todos": [{"content": "x", "status": "pending"}] * 51}
+    run = Contributing(
+        [todo()],
+        calls(tool_use("todo", {"todos": [*STEPS]}, "t0")),
+        calls(
+            *(tool_use("todo", given, f"t{n}") for n, given in enumerate((wrong, long, many), 1))
+        ),
+        says("done"),
+    )
+    await run.prompt()
+
+    refusals = tool_results(run)[1:]
+    assert ["todos.0.status" in refusals[0], "todos.0.content" in refusals[1]] == [True, True]
+    assert "at most 50" in refusals[2]
+    assert todo_list(run.agent.conversation) == LIST
+
+
+async def test_a_list_that_was_compacted_away_is_told_again_once() -> None:
+    """S2-17: the model goes on where it was; nothing is repeated while it can still read it."""
+    run = await with_a_list("one", "two", "three")
+    await run.prompt()
+    before = [message["content"] for message in run.model.sent()]
+    last = run.agent.conversation.prompts[-1].output[-1]
+    run.agent.conversation.compact("there were steps", last.id)
+    await run.prompt()
+    await run.prompt()
+
+    assert TOLD not in str(before)
+    assert str(run.model.sent()).count(repr(TOLD)[1:-1]) == 1
+
+
+@pytest.mark.parametrize("steps", [[], STEPS[:1]])
+async def test_a_list_without_open_steps_is_not_told_again(steps: list[Json]) -> None:
+    """What is done needs no place in the next request."""
+    run = await with_a_list("one", steps=steps)
+    last = run.agent.conversation.prompts[-1].output[-1]
+    run.agent.conversation.compact("all is done", last.id)
+    await run.prompt()
+
+    assert "todo list" not in str(run.model.sent())
+
+
+async def test_going_back_brings_the_list_of_that_time_back() -> None:
+    """Rewind and fork: the list is part of the record and nowhere else."""
+    run = Contributing(
+        [todo()],
+        calls(tool_use("todo", {"todos": STEPS[:1]}, "t1")),
+        says("one"),
+        calls(tool_use("todo", {"todos": [*STEPS]}, "t2")),
+        says("two"),
+    )
+    await run.prompt()
+    await run.prompt()
+    earlier = Conversation(run.agent.conversation.prompts[:1])
+
+    assert todo_list(run.agent.conversation) == LIST
+    assert todo_list(earlier) == LIST[:1]
+    assert todo_list(Conversation()) == []

@@ -1,0 +1,51 @@
+"""The todo list as a person sees it."""
+
+from agent_cli.contracts.timeline import Json
+from agent_cli.core.conversation import Conversation
+from agent_cli.plugins.todo import TodoItem, todo, todo_list
+from agent_cli.repl.todos import TodoRow, folded, unfolded
+from tests.fakes import calls, says, tool_use
+from tests.plugins.contributing import Contributing
+
+DONE = TodoItem(content="Read the code", status="completed")
+NOW = TodoItem(content="Run the tests", status="in_progress", active_form="Running the tests")
+NEXT = TodoItem(content="Write it down", status="pending", priority="high")
+
+
+def test_the_row_names_the_step_in_work_or_the_next_one() -> None:
+    """One line, whatever the length of the list; none once everything is done."""
+    assert folded([DONE, NOW, NEXT]) == "todo 1/3 · Running the tests"
+    assert folded([DONE, NEXT]) == "todo 1/2 · next: Write it down"
+    assert folded([NOW.model_copy(update={"active_form": ""})]) == "todo 0/1 · Run the tests"
+    assert (folded([DONE]), folded([])) == ("", "")
+
+
+def test_the_whole_list_has_a_line_for_each_step() -> None:
+    """`/todo` unfolds the row; marks are readable without colours."""
+    assert unfolded([DONE, NOW, NEXT]) == [
+        "[x] Read the code",
+        "[>] Run the tests",
+        "[ ] Write it down (high priority)",
+    ]
+
+
+def test_a_steps_text_cannot_act_on_the_terminal() -> None:
+    """The texts are a model's: escape sequences are shown, and lines are joined."""
+    sly = TodoItem(content="a\x1b[2Jb\nc", status="pending")
+
+    assert folded([sly]) == "todo 0/1 · next: a\\x1b[2Jb c"
+    assert unfolded([sly]) == ["[ ] a\\x1b[2Jb c"]
+
+
+async def test_the_row_follows_the_record_and_the_conversation() -> None:
+    """It is read again when a list was written, and when another conversation goes on."""
+    steps: list[Json] = [{"content": "Run the tests", "status": "in_progress"}]
+    run = Contributing([todo()], calls(tool_use("todo", {"todos": steps})), says("done"))
+    row = TodoRow(run.agent, lambda: todo_list(run.agent.conversation))
+
+    before = row()
+    await run.prompt()
+    written = row()
+    run.agent.adopt(Conversation())
+
+    assert (before, written, row()) == ("", "todo 0/1 · Run the tests", "")
