@@ -61,6 +61,9 @@ CATCHERS_OF_EVERYTHING = {
     "system/launcher/": "a forked child must end there, and say why",
     "system/supervisor/": "a forked child must end there and not return into its parent's code",
 }
+SAME_ROLE = {
+    "Application": "the port of each front end to the program behind it",
+}
 STARTERS_OF_BARE_TASKS = {
     "core/event_stream/": "a task group around a yield cancels whoever iterates (PEP 789)",
     "core/deadline/": "a task group waits for a task that swallows its cancellation",
@@ -190,6 +193,18 @@ def reached_from(name: str) -> set[str]:
             waiting += found - reached
             reached |= found
     return reached
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    """A name stands for one thing; SAME_ROLE lists the roles that two adapters share."""
+    homes: dict[str, list[str]] = {}
+    for module, node in nodes():
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            homes.setdefault(node.name, []).append(module)
+
+    shared = {name: modules for name, modules in homes.items() if len(modules) > 1}
+    assert {name: modules for name, modules in shared.items() if name not in SAME_ROLE} == {}
+    assert shared.keys() == SAME_ROLE.keys()
 
 
 def test_no_module_exceeds_300_lines() -> None:

@@ -20,8 +20,9 @@ from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model, ModelRequest
+from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.contracts.timeline import NO_USAGE
-from agent_cli.mcp_client import ServerConfig, ServerPhase, ServerProblem, ServerState
+from agent_cli.mcp_client import ServerConfig, ServerProblem
 from agent_cli.mcp_client.context import connected
 from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.connection import without_password

@@ -12,9 +12,10 @@ from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import EventSink, Notice, UsageChanged
 from agent_cli.contracts.provider import Model, StreamFn
+from agent_cli.contracts.servers import SamplingRequest
 from agent_cli.contracts.timeline import Usage
 from agent_cli.core.agent import Agent
-from agent_cli.mcp_client import Answer, Elicitation, Host, SamplingRequest
+from agent_cli.mcp_client import Elicitation, ElicitationAnswer, Host
 from agent_cli.mcp_client.forms import form_fault, form_fields
 from agent_cli.mcp_client.sampling import sampling
 from agent_cli.policies.budget import Budget
@@ -82,20 +83,20 @@ class ServerHost:
     def _remember_switch(self, server: str, on: bool) -> None:
         switches().switch(self._startup.workspace, server, on=on)
 
-    async def _elicit(self, question: Elicitation) -> Answer:
+    async def _elicit(self, question: Elicitation) -> ElicitationAnswer:
         if self.dialogs is None:
             what = "wants the user to visit a page" if question.url else "has a question"
             text = f"MCP server '{question.server}' {what}, declined: nobody can be asked here"
             self._publish(Notice("warning", text))
-            return Answer("decline")
+            return ElicitationAnswer("decline")
         if question.url:
-            return Answer(
+            return ElicitationAnswer(
                 await self.dialogs.visit_page(
                     server=question.server, message=question.message, url=question.url
                 )
             )
         filled = await self.dialogs.fill_form(_form(question))
-        return Answer(filled.action, filled.values)
+        return ElicitationAnswer(filled.action, filled.values)
 
     async def _allow(self, request: SamplingRequest) -> bool:
         if self.dialogs is None:

@@ -9,9 +9,10 @@ from agent_cli.app.arguments import CHOOSE_SESSION
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import AgentBusy, SessionError, UsageError
 from agent_cli.contracts.events import Event, EventSink, Notice, SessionOpened
+from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
-from agent_cli.session_store import Session, SessionInfo, SessionStore, export
+from agent_cli.session_store import Session, SessionStore, export
 from agent_cli.session_store.export import Format
 from agent_cli.session_store.history import read_header
 from agent_cli.session_store.records import Header

@@ -48,10 +48,12 @@ def run(argv: Sequence[str]) -> int:
 def _ended(argv: Sequence[str], exit_code: int, stop_reason: str = "error") -> int:
     """Return *exit_code*; whoever reads JSON waits for a result, whatever happened."""
     if asks_for_json(argv):
-        from agent_cli.headless.run import Outcome  # noqa: PLC0415 - rare
+        from agent_cli.headless.run import RunReport  # noqa: PLC0415 - rare
         from agent_cli.headless.stream_json import to_line  # noqa: PLC0415
 
-        print(to_line(Outcome(stop_reason=stop_reason, exit_code=exit_code).to_json()), flush=True)
+        print(
+            to_line(RunReport(stop_reason=stop_reason, exit_code=exit_code).to_json()), flush=True
+        )
     return exit_code
 
 

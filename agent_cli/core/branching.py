@@ -20,7 +20,7 @@ from agent_cli.contracts.timeline import (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BranchPoint:
     """The end of a prompt, or of one of its replies but the last.
 
     Attributes:
@@ -36,7 +36,7 @@ class Place:
     called: tuple[str, ...] = ()
 
 
-def places(prompts: Sequence[Prompt]) -> list[Place]:
+def places(prompts: Sequence[Prompt]) -> list[BranchPoint]:
     """Return where *prompts* can be branched off, in order; hidden prompts have no place."""
     return [place for prompt in prompts if prompt.visible for place in _places_in(prompt)]
 
@@ -59,18 +59,18 @@ def up_to(prompts: Sequence[Prompt], last: str) -> list[Prompt]:
     return [*prompts[:number], replace(prompt, state="running", output=kept)]
 
 
-def _places_in(prompt: Prompt) -> list[Place]:
+def _places_in(prompt: Prompt) -> list[BranchPoint]:
     ends = [i for i, output in enumerate(prompt.output) if isinstance(output, ReplyOutput)]
     replies = [_reply(prompt.output[begin + 1 : end + 1]) for begin, end in pairwise([-1, *ends])]
     if prompt.input is None:
         return replies
-    return [*replies[:-1], Place(prompt.id, said=typed_in(prompt.input.content))]
+    return [*replies[:-1], BranchPoint(prompt.id, said=typed_in(prompt.input.content))]
 
 
-def _reply(entries: Sequence[Output]) -> Place:
+def _reply(entries: Sequence[Output]) -> BranchPoint:
     texts = [str(out.block.get("text", "")) for out in entries if isinstance(out, TextOutput)]
     called = tuple(out.name for out in entries if isinstance(out, ToolOutput))
-    return Place(entries[-1].id, answered=" ".join(texts).strip(), called=called)
+    return BranchPoint(entries[-1].id, answered=" ".join(texts).strip(), called=called)
 
 
 def _find(prompts: Sequence[Prompt], last: str) -> tuple[int, int | None]:

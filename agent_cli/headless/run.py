@@ -65,7 +65,7 @@ class Application(AbstractAsyncContextManager["Application"], Protocol):
 
 
 @dataclass(slots=True)
-class Outcome:
+class RunReport:
     """What is known of the run so far: the fields of `app.result`."""
 
     text: str = ""
@@ -149,7 +149,7 @@ class _HeadlessRun:
     def __init__(self, output_format: OutputFormat, *, color: bool) -> None:
         self._format = output_format
         self._writer = Writer(sys.stdout, sys.stderr, color=color)
-        self._outcome = Outcome()
+        self._outcome = RunReport()
         self._signal: signal.Signals | None = None
         self._loading = CancelToken()
         self._stop: Callable[[], None] = self._loading.cancel

@@ -9,22 +9,18 @@ imported by `servers`, in a thread, when there is a server to connect to.
 from agent_cli.mcp_client.config import ConfigFile, ServerConfig, ServerProblem
 from agent_cli.mcp_client.entries import read_config_file, server_config
 from agent_cli.mcp_client.environment import server_environment
-from agent_cli.mcp_client.host import Answer, Elicitation, Host, Sampled, SamplingRequest
+from agent_cli.mcp_client.host import Elicitation, ElicitationAnswer, Host, Sampled
 from agent_cli.mcp_client.pool import McpServers
-from agent_cli.mcp_client.state import ServerPhase, ServerState
 
 __all__ = [
-    "Answer",
     "ConfigFile",
     "Elicitation",
+    "ElicitationAnswer",
     "Host",
     "McpServers",
     "Sampled",
-    "SamplingRequest",
     "ServerConfig",
-    "ServerPhase",
     "ServerProblem",
-    "ServerState",
     "read_config_file",
     "server_config",
     "server_environment",

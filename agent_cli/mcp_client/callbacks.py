@@ -7,10 +7,11 @@ from mcp.client.session import ClientRequestContext
 from mcp_types import AudioContent, ImageContent, TextContent
 
 from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.servers import SamplingRequest
 from agent_cli.contracts.timeline import Block
 from agent_cli.mcp_client.content import content_blocks
 from agent_cli.mcp_client.forms import form_fault, with_defaults
-from agent_cli.mcp_client.host import Answer, Elicitation, Host, Sampled, SamplingRequest
+from agent_cli.mcp_client.host import Elicitation, ElicitationAnswer, Host, Sampled
 from agent_cli.mcp_client.patience import Patience
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.system.logger import logger
@@ -53,7 +54,7 @@ class Callbacks:
             return mcp_types.ElicitResult(action="decline")
         return mcp_types.ElicitResult.model_validate({"action": "accept", "content": content})
 
-    async def visit(self, message: str, url: str) -> Answer:
+    async def visit(self, message: str, url: str) -> ElicitationAnswer:
         """Ask the user to visit an address; "accept" says that they went, not what they did."""
         return await self._ask(Elicitation(server=self._server, message=_shown(message), url=url))
 
@@ -105,13 +106,13 @@ class Callbacks:
         tell = log.debug if params.level == "debug" else log.info
         tell("mcp server says", server=self._server, server_level=params.level, text=text)
 
-    async def _ask(self, question: Elicitation) -> Answer:
+    async def _ask(self, question: Elicitation) -> ElicitationAnswer:
         try:
             with self._patience.asking():
                 return await self._host.elicit(question)
         except AgentCliError as error:
             log.info("mcp question refused", server=self._server, reason=str(error))
-            return Answer("decline")
+            return ElicitationAnswer("decline")
 
 
 def _shown(message: str) -> str:

@@ -11,6 +11,7 @@ from mcp.client import Transport
 from mcp_types import Implementation
 
 from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.mcp_client.callbacks import Callbacks
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.host import Host
@@ -24,8 +25,8 @@ from agent_cli.mcp_client.reasons import (
     why_not_connected,
 )
 from agent_cli.mcp_client.requests import Requests
+from agent_cli.mcp_client.restarts import RestartPolicy
 from agent_cli.mcp_client.seam import watched
-from agent_cli.mcp_client.state import RestartPolicy, ServerPhase, ServerState
 from agent_cli.mcp_client.stderr_tail import StderrTail, last_words
 from agent_cli.mcp_client.transports import Link, quiet_sdk
 from agent_cli.mcp_client.upkeep import Upkeep

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.servers import ServerState
 from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.mcp_client.pool import McpServers
-from agent_cli.mcp_client.state import NO_RESTARTS, ServerState
+from agent_cli.mcp_client.restarts import NO_RESTARTS
 
 # Loading what speaks to servers is not part of their own limits.
 _LOADING_S = 5.0

@@ -1,34 +1,12 @@
 """A server's question as a form: its fields, its defaults, and whether an answer fits."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
+from agent_cli.contracts.servers import FieldKind, FormField
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.stderr_tail import printable
 
-Kind: TypeAlias = Literal["text", "number", "integer", "boolean", "choice", "choices"]
 _LABEL_MAX = 200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FormField:
-    """One thing to fill in.
-
-    Attributes:
-        kind: "choice" is one of `options`, "choices" any number of them.
-        options: (value, what to show) of a choice.
-        format: "email", "uri", "date" or "date-time"; "" for other texts.
-    """
-
-    name: str
-    label: str
-    kind: Kind
-    description: str = ""
-    required: bool = False
-    default: Json = None
-    options: tuple[tuple[str, str], ...] = ()
-    format: str = ""
 
 
 def form_fields(schema: Mapping[str, Json]) -> tuple[FormField, ...]:
@@ -77,7 +55,7 @@ def _properties(schema: Mapping[str, Json]) -> Iterator[tuple[str, dict[str, Jso
             yield name, field
 
 
-def _kind(field: Mapping[str, Json]) -> Kind:
+def _kind(field: Mapping[str, Json]) -> FieldKind:
     match field.get("type"):
         case "array":
             return "choices"

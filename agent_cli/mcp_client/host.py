@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from agent_cli.contracts.timeline import Block, Json
+from agent_cli.contracts.servers import SamplingRequest
+from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.credentials import Credentials, UserCredentials
 from agent_cli.mcp_client.pins import Pins
 from agent_cli.system import paths
@@ -32,27 +33,11 @@ class Elicitation:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ElicitationAnswer:
     """What the user said; `content` holds the form's values after "accept"."""
 
     action: Literal["accept", "decline", "cancel"]
     content: Mapping[str, Json] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SamplingRequest:
-    """A server asks for a model's reply, at the user's expense.
-
-    Attributes:
-        messages: (role, content blocks) in order.
-        max_tokens: What the server asks for.
-    """
-
-    server: str
-    messages: tuple[tuple[Literal["user", "assistant"], tuple[Block, ...]], ...]
-    system_prompt: str = ""
-    max_tokens: int = 1024
-    temperature: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +49,16 @@ class Sampled:
     stop_reason: str = "endTurn"
 
 
-Elicit: TypeAlias = Callable[[Elicitation], Awaitable[Answer]]
+Elicit: TypeAlias = Callable[[Elicitation], Awaitable[ElicitationAnswer]]
 Sample: TypeAlias = Callable[[SamplingRequest], Awaitable[Sampled]]
 Visit: TypeAlias = Callable[[str], Awaitable[str | None]]
 """Take the user to an address. Returns the address the browser ended at when the user pasted it,
 or None when the browser comes back to us by itself. Cancelled when it did."""
 
 
-async def decline(_elicitation: Elicitation) -> Answer:
+async def decline(_elicitation: Elicitation) -> ElicitationAnswer:
     """Answer for a user who is not there."""
-    return Answer("decline")
+    return ElicitationAnswer("decline")
 
 
 def _state_dir() -> Path:

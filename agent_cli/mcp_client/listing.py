@@ -9,7 +9,8 @@ from mcp import Client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from agent_cli.mcp_client.catalogue import Catalogue, PromptArgument, PromptInfo, ResourceInfo
+from agent_cli.contracts.servers import PromptArgument, ServerPrompt, ServerResource
+from agent_cli.mcp_client.catalogue import Catalogue
 from agent_cli.mcp_client.names import public_name
 from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, one_line
 from agent_cli.mcp_client.stderr_tail import printable
@@ -45,8 +46,8 @@ async def list_tools(
 async def list_catalogue(client: Client, server: str) -> Catalogue:
     """Return the prompts and resources of a server that says it has any."""
     offers = client.server_capabilities
-    prompts: list[PromptInfo] = []
-    resources: list[ResourceInfo] = []
+    prompts: list[ServerPrompt] = []
+    resources: list[ServerResource] = []
     if offers.prompts:
         async for page in _pages(lambda cursor: client.list_prompts(cursor=cursor)):
             prompts += [_prompt(server, prompt) for prompt in page.prompts]
@@ -99,8 +100,8 @@ async def _pages(fetch: Callable[[str | None], Awaitable[Page]]) -> AsyncIterato
         passed.add(cursor)
 
 
-def _prompt(server: str, prompt: mcp_types.Prompt) -> PromptInfo:
-    return PromptInfo(
+def _prompt(server: str, prompt: mcp_types.Prompt) -> ServerPrompt:
+    return ServerPrompt(
         server=server,
         name=prompt.name,
         command=public_name(server, prompt.name),
@@ -112,8 +113,8 @@ def _prompt(server: str, prompt: mcp_types.Prompt) -> PromptInfo:
     )
 
 
-def _resource(server: str, each: mcp_types.Resource | mcp_types.ResourceTemplate) -> ResourceInfo:
-    return ResourceInfo(
+def _resource(server: str, each: mcp_types.Resource | mcp_types.ResourceTemplate) -> ServerResource:
+    return ServerResource(
         server=server,
         uri=each.uri if isinstance(each, mcp_types.Resource) else each.uri_template,
         name=_text(each.title or each.name),

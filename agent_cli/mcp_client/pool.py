@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.mcp_client.host import Host, Visit
 from agent_cli.mcp_client.offers import Offers
-from agent_cli.mcp_client.state import NORMAL_RESTARTS, RestartPolicy, ServerPhase, ServerState
+from agent_cli.mcp_client.restarts import NORMAL_RESTARTS, RestartPolicy
 from agent_cli.system.importing import load
 
 if TYPE_CHECKING:

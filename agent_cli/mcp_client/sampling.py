@@ -6,8 +6,9 @@ from typing import TypeAlias
 from agent_cli.contracts.errors import ModelError, ToolError
 from agent_cli.contracts.messages import AssistantMessage, LlmMessage, UserMessage
 from agent_cli.contracts.provider import Model, ModelRequest, Reply, ReplyEnd, StreamFn
+from agent_cli.contracts.servers import SamplingRequest
 from agent_cli.contracts.timeline import Usage, text_of
-from agent_cli.mcp_client.host import Sample, Sampled, SamplingRequest
+from agent_cli.mcp_client.host import Sample, Sampled
 
 Allow: TypeAlias = Callable[[SamplingRequest], Awaitable[bool]]
 MAX_TOKENS = 4096

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from agent_cli.contracts.permissions import Rule
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Verdict
-from agent_cli.policies.permission_rules import Rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

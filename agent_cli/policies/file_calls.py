@@ -5,9 +5,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol
 
 from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.permissions import Mode, Rule, RuleKind
 from agent_cli.contracts.tooling import Tool
 from agent_cli.policies.decision import (
     Decision,
@@ -17,19 +18,11 @@ from agent_cli.policies.decision import (
     denied_by,
     denied_by_plan,
 )
-from agent_cli.policies.permission_rules import (
-    Kind,
-    Rule,
-    RuleSet,
-    allows,
-    called_paths,
-    touches,
-)
+from agent_cli.policies.permission_rules import RuleSet, allows, called_paths, touches
 from agent_cli.policies.shell import Place
 from agent_cli.policies.shell.place import Objection
 from agent_cli.sandbox.protected import what_it_starts, why_protected
 
-Mode: TypeAlias = Literal["ask", "auto-edit", "plan", "yolo"]
 _WRITERS = frozenset({"edit", "write"})
 _FILE_TOOLS = _WRITERS | {"read", "grep", "glob"}
 # Characters that mean more than themselves in a rule.
@@ -74,7 +67,7 @@ class FileCalls:
         writes = tool.writes(params)
         paths = called_paths(call, writes, root)
 
-        def first(kind: Kind) -> Rule | None:
+        def first(kind: RuleKind) -> Rule | None:
             fits = allows if kind == "allow" else touches
             found = (rule for rule in rules.of(kind) if fits(rule, tool.name, paths, root))
             return next(found, None)

@@ -18,40 +18,21 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path, PurePath
-from typing import Literal, TypeAlias, get_args
+from typing import get_args
 
 from pathspec import GitIgnoreSpec
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.permissions import Rule, RuleKind
 from agent_cli.policies.shell import CommandRule, CommandRules, command_rule
 
 COMMAND_TOOL = "bash"
-Kind: TypeAlias = Literal["allow", "ask", "deny"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+KINDS: tuple[RuleKind, ...] = get_args(RuleKind)
 
 _PATTERN = re.compile(r"[*?\[]")
 _RULE = re.compile(r"(?P<tool>[\w-]+\*?|\*)(?:\((?P<text>.*)\))?", re.DOTALL)
 # What one tool does to a file, others do as well.
-_ALIKE = {"edit": ("write",), "read": ("grep", "glob")}
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A parsed rule; `text` is None when it covers every call, `origin` is "FILE:LINE" or so."""
-
-    tool: str
-    text: str | None = None
-    origin: str = ""
-
-    def __str__(self) -> str:
-        return self.tool if self.text is None else f"{self.tool}({self.text})"
-
-    def names(self, tool: str) -> bool:
-        """Return whether this rule speaks about *tool*."""
-        if self.tool.endswith("*"):
-            return tool.startswith(self.tool[:-1])
-        return tool == self.tool or tool in _ALIKE.get(self.tool, ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,17 +43,17 @@ class RuleSet:
     ask: tuple[Rule, ...] = ()
     deny: tuple[Rule, ...] = ()
 
-    def listed(self) -> Iterator[tuple[Kind, Rule]]:
+    def listed(self) -> Iterator[tuple[RuleKind, Rule]]:
         """Yield every rule with what it does, the strongest first."""
         for kind in reversed(KINDS):
             for rule in self.of(kind):
                 yield kind, rule
 
-    def of(self, kind: Kind) -> tuple[Rule, ...]:
+    def of(self, kind: RuleKind) -> tuple[Rule, ...]:
         """Return the rules that *kind* names."""
         return {"allow": self.allow, "ask": self.ask, "deny": self.deny}[kind]
 
-    def hides(self, path: PurePath, root: Path, *, kinds: Sequence[Kind] = ("deny",)) -> bool:
+    def hides(self, path: PurePath, root: Path, *, kinds: Sequence[RuleKind] = ("deny",)) -> bool:
         """Return whether a rule keeps the tools from reading *path*; commands should not either."""
         return any(
             rule.names("read") and rule.text is not None and touches_path(rule, str(path), root)

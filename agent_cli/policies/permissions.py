@@ -12,17 +12,12 @@ from typing import Literal, TypeAlias
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.permissions import ApprovalFacts, Mode, Rule, RuleKind
 from agent_cli.contracts.tooling import Ask, Tool, Verdict, check_input
 from agent_cli.policies.decision import Decision, allowed, asked, denied_by, denied_by_plan
-from agent_cli.policies.file_calls import Access, FileCalls, Mode
-from agent_cli.policies.permission_rules import (
-    COMMAND_TOOL,
-    Kind,
-    Rule,
-    RuleSet,
-    parse_rule,
-)
-from agent_cli.policies.session_rules import Asked, ProjectRules, facts_about, session_rules
+from agent_cli.policies.file_calls import Access, FileCalls
+from agent_cli.policies.permission_rules import COMMAND_TOOL, RuleSet, parse_rule
+from agent_cli.policies.session_rules import ProjectRules, facts_about, is_covered, session_rules
 from agent_cli.policies.shell import Judgement, Place, judge
 from agent_cli.policies.shell.place import Objection
 from agent_cli.policies.shell.repository import names_no_program
@@ -33,7 +28,7 @@ AutoAllow: TypeAlias = Literal["never", "auto-edit", "always"]
 _UNSANDBOXED = "runs outside the sandbox, with all your rights and the network"
 _THIS_SESSION = "this session"
 _NO_RULES = RuleSet()
-_NOTHING_ASKED = Asked()
+_NOTHING_ASKED = ApprovalFacts()
 
 
 class Permissions:
@@ -81,7 +76,7 @@ class Permissions:
         self._files = FileCalls(place=place, own_dirs=own_dirs, access=access)
         self._sandbox = sandbox
         self._project_rules = project_rules
-        self._asked: dict[str, Asked] = {}
+        self._asked: dict[str, ApprovalFacts] = {}
 
     async def __call__(self, call: ToolCall, tool: Tool, params: object) -> Verdict:
         """Decide about a call whose input is valid, right before it runs."""
@@ -93,7 +88,7 @@ class Permissions:
             self._access.open_path(decision.opens)
         if isinstance(decision.verdict, Ask):
             by_mode = session_rules(call, self._place_in(report)) if decision.by_mode else ()
-            self._asked[call.id] = Asked(
+            self._asked[call.id] = ApprovalFacts(
                 decision.rules or by_mode,
                 facts_about(call, decision.rule, report, self._place),
             )
@@ -107,7 +102,7 @@ class Permissions:
             return self._about_command(call, report)
         return self._files.decide(call, tool, params, rules=self._rules, mode=self.mode)
 
-    def asked_about(self, call: ToolCall) -> Asked:
+    def asked_about(self, call: ToolCall) -> ApprovalFacts:
         """Return what "always" would add, and what a person should know who decides."""
         return self._asked.get(call.id, _NOTHING_ASKED)
 
@@ -147,9 +142,9 @@ class Permissions:
 
     def is_remembered(self, call: ToolCall) -> bool:
         """Return whether what was remembered since *call* was asked about allows it."""
-        return self.asked_about(call).is_covered_by(self._rules.allow)
+        return is_covered(self.asked_about(call), self._rules.allow)
 
-    def rules(self) -> Iterator[tuple[Kind, Rule]]:
+    def rules(self) -> Iterator[tuple[RuleKind, Rule]]:
         """Yield the rules in force with what they do and where they stand, the strongest first."""
         return self._rules.listed()
 
@@ -207,7 +202,7 @@ class Permissions:
         return True
 
     def _rule_behind(self, judged: Judgement) -> Rule | None:
-        kinds: dict[str, tuple[Kind, ...]] = {
+        kinds: dict[str, tuple[RuleKind, ...]] = {
             "deny": ("deny",),
             "ask": ("ask", "deny"),
             "allow": ("allow",),

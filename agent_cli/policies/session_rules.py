@@ -5,28 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_cli.contracts.events import ToolCall
-from agent_cli.policies.permission_rules import COMMAND_TOOL, Rule, parse_rule
+from agent_cli.contracts.permissions import ApprovalFacts, Rule
+from agent_cli.policies.permission_rules import COMMAND_TOOL, parse_rule
 from agent_cli.policies.shell import Place, programs, session_prefixes
 from agent_cli.sandbox import Report
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A question to a person.
-
-    Attributes:
-        rules: What "always" would add, to be shown whole; none for a call that must be asked about,
-            nor where nobody could oversee it.
-        facts: What that person should know.
-    """
-
-    rules: tuple[str, ...] = ()
-    facts: tuple[str, ...] = ()
-
-    def is_covered_by(self, allow: Sequence[Rule]) -> bool:
-        """Return whether everything "always" would add is among *allow*."""
-        wanted = {str(parse_rule(written)) for written in self.rules}
-        return bool(wanted) and wanted <= {str(rule) for rule in allow}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +17,12 @@ class ProjectRules:
 
     file: Path
     add: Callable[[Sequence[str]], None]
+
+
+def is_covered(asked: ApprovalFacts, allow: Sequence[Rule]) -> bool:
+    """Return whether everything "always" would add is among *allow*."""
+    wanted = {str(parse_rule(written)) for written in asked.rules}
+    return bool(wanted) and wanted <= {str(rule) for rule in allow}
 
 
 def session_rules(call: ToolCall, place: Place) -> tuple[str, ...]:

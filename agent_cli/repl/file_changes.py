@@ -1,66 +1,9 @@
 """What the REPL needs to know about the files the agent changed."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Protocol
 
-
-class TakenBack(Protocol):
-    """What became of the changes of a run that was undone."""
-
-    @property
-    def run_id(self) -> str:
-        """The id of the prompt whose run it was."""
-        ...
-
-    @property
-    def restored(self) -> Sequence[Path]:
-        """Files that hold again what they held before."""
-        ...
-
-    @property
-    def deleted(self) -> Sequence[Path]:
-        """Files that the run had made."""
-        ...
-
-    @property
-    def commands(self) -> Sequence[str]:
-        """What ran then and since, and may have changed things that nobody noted."""
-        ...
-
-
-class Difference(Protocol):
-    """A file that is not what it was before the agent changed it."""
-
-    @property
-    def path(self) -> Path:
-        """Where it is, absolute."""
-        ...
-
-    @property
-    def kind(self) -> str:
-        """What became of it: "new", "deleted" or "changed"."""
-        ...
-
-    @property
-    def diff(self) -> str:
-        """A unified diff without file names, or "" where there is none to show."""
-        ...
-
-    @property
-    def added(self) -> int:
-        """Lines that came."""
-        ...
-
-    @property
-    def removed(self) -> int:
-        """Lines that went."""
-        ...
-
-    @property
-    def note(self) -> str:
-        """What a person should know about it, or ""."""
-        ...
+from agent_cli.contracts.file_changes import Difference, TakenBack
 
 
 class FileChanges(Protocol):

@@ -1,41 +1,18 @@
-"""What the terminal needs of the permission policy: its mode, its rules, and what it asks about."""
+"""The port to the permission policy: its mode, its rules, and facts about a call."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Protocol
 
 from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.permissions import ApprovalFacts, Mode, Rule
 from agent_cli.contracts.tooling import Tool
 
-Mode: TypeAlias = Literal["ask", "auto-edit", "plan", "yolo"]
 _NEXT: Final[dict[Mode, Mode]] = {"ask": "auto-edit", "auto-edit": "plan"}
 
 
-class Rule(Protocol):
-    """A rule about tool calls; as text it is how somebody wrote it."""
-
-    @property
-    def origin(self) -> str:
-        """Where it stands, or ""."""
-        ...
-
-
-class Question(Protocol):
-    """What a person should see who decides about a call."""
-
-    @property
-    def rules(self) -> Sequence[str]:
-        """What "always" would add; none where it would change nothing."""
-        ...
-
-    @property
-    def facts(self) -> Sequence[str]:
-        """Which rule asks, what holds the call while it runs."""
-        ...
-
-
 class PermissionsPort(Protocol):
-    """The policy, as far as a person at the terminal has to do with it."""
+    """The part of the permission policy that a front end uses."""
 
     mode: Mode
 
@@ -43,7 +20,7 @@ class PermissionsPort(Protocol):
         """Return the rules in force and what they do, the strongest first."""
         ...
 
-    def asked_about(self, call: ToolCall) -> Question:
+    def asked_about(self, call: ToolCall) -> ApprovalFacts:
         """Return what there is to say about the question whether *call* may run."""
         ...
 

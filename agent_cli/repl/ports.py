@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
+from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.repl.file_changes import FileChanges
@@ -14,40 +15,6 @@ from agent_cli.repl.permissions import PermissionsPort
 from agent_cli.repl.todos import Todo
 
 ExportFormat: TypeAlias = Literal["md", "html", "json"]
-
-
-class KeptSession(Protocol):
-    """A session in a list."""
-
-    @property
-    def id(self) -> str:
-        """What it is called."""
-        ...
-
-    @property
-    def updated_at_ms(self) -> int:
-        """When something was added last."""
-        ...
-
-    @property
-    def title(self) -> str:
-        """The first thing somebody said in it."""
-        ...
-
-    @property
-    def prompts(self) -> int:
-        """How many prompts it has."""
-        ...
-
-    @property
-    def waiting(self) -> bool:
-        """Whether a call in it waits for a decision."""
-        ...
-
-    @property
-    def problem(self) -> str:
-        """Why it cannot be resumed, or ""."""
-        ...
 
 
 class SessionsPort(Protocol):
@@ -61,7 +28,7 @@ class SessionsPort(Protocol):
         """The session the conversation is kept in."""
         ...
 
-    def list(self) -> Sequence[KeptSession]:
+    def list(self) -> Sequence[SessionInfo]:
         """Return all sessions, the newest first."""
         ...
 

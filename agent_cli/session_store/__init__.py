@@ -6,7 +6,6 @@ the conversation's publisher calls session.record(event) before anybody else hea
 """
 
 from agent_cli.session_store.export import export
-from agent_cli.session_store.listing import SessionInfo
 from agent_cli.session_store.session import Session
 from agent_cli.session_store.store import SessionStore
 from agent_cli.session_store.transcript import transcript
@@ -15,7 +14,6 @@ from agent_cli.session_store.verify import Finding, verify
 __all__ = [
     "Finding",
     "Session",
-    "SessionInfo",
     "SessionStore",
     "export",
     "transcript",

@@ -1,15 +1,13 @@
 """Sessions in a list."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from agent_cli.contracts.errors import SessionError
+from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.contracts.timeline import (
-    NO_USAGE,
     Json,
     Prompt,
-    Usage,
     UserOutput,
     typed_in,
     usage_of,
@@ -21,26 +19,6 @@ from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import clean
 
 _TITLE_CHARS_MAX = 80
-
-
-@dataclass(frozen=True, slots=True)
-class SessionInfo:
-    """A session in a list.
-
-    `title` is the first thing the user said, on one line. `problem` says why it cannot be resumed;
-    then the rest may be incomplete.
-    """
-
-    id: str
-    path: Path
-    updated_at_ms: int
-    title: str = ""
-    workspace: str = ""
-    created_at_ms: int = 0
-    prompts: int = 0
-    usage: Usage = NO_USAGE
-    waiting: bool = False
-    problem: str = ""
 
 
 def describe(path: Path, codec: Codec) -> SessionInfo:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from agent_cli.contracts.errors import SessionError, SessionNotFound
 from agent_cli.contracts.messages import now_ms
+from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.contracts.timeline import Output
 from agent_cli.core.branching import up_to
 from agent_cli.core.conversation import Conversation
@@ -16,7 +17,7 @@ from agent_cli.session_store.history import (
     read_mended,
     unpacked,
 )
-from agent_cli.session_store.listing import SessionInfo, describe
+from agent_cli.session_store.listing import describe
 from agent_cli.session_store.log_file import LogFile
 from agent_cli.session_store.records import Header
 from agent_cli.session_store.repair import repairs

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args, get_origin
 
+from agent_cli.contracts.permissions import Mode
 from agent_cli.settings.rules import (
     SettingRule,
     choice,
@@ -28,7 +29,6 @@ from agent_cli.settings.rules import (
 Strategy: TypeAlias = Literal["summarize", "none"]
 Jitter: TypeAlias = Literal["none", "full"]
 RetriedFailure: TypeAlias = Literal["429", "529", "5xx", "connection"]
-PermissionMode: TypeAlias = Literal["ask", "auto-edit", "plan", "yolo"]
 SandboxMode: TypeAlias = Literal["auto", "required", "off"]
 AutoAllow: TypeAlias = Literal["never", "auto-edit", "always"]
 Streaming: TypeAlias = Literal["live", "sequential"]
@@ -93,7 +93,7 @@ class RetrySettings(NamedTuple):
 class PermissionSettings(NamedTuple):
     """Who decides whether a tool may run. Each layer's rules add to those before it."""
 
-    mode: Annotated[PermissionMode, choice(*get_args(PermissionMode), user_only=True)] = "ask"
+    mode: Annotated[Mode, choice(*get_args(Mode), user_only=True)] = "ask"
     allow: Annotated[tuple[str, ...], texts(append=True, user_only=True)] = ()
     ask: Annotated[tuple[str, ...], texts(append=True)] = ()
     deny: Annotated[tuple[str, ...], texts(append=True)] = ()

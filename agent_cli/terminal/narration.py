@@ -9,7 +9,7 @@ from agent_cli.contracts import events
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.contracts.tooling import Tool, check_input
-from agent_cli.core.branching import Place
+from agent_cli.core.branching import BranchPoint
 from agent_cli.core.run_result import RunResult
 from agent_cli.terminal.sanitize import clean
 from agent_cli.terminal.writer import Style
@@ -83,7 +83,7 @@ def side_output(output: FileOutput | WidgetOutput) -> str:
     return output.fallback or f"[{output.widget}]"
 
 
-def describe_place(place: Place) -> str:
+def describe_place(place: BranchPoint) -> str:
     """Return a place to branch off on one line: `you> …`, or a reply's text and calls."""
     if place.said:
         return clean(f"you> {one_line(place.said)}")

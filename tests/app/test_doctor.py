@@ -12,7 +12,7 @@ from agent_cli.app.arguments import Arguments
 from agent_cli.app.doctor import diagnosis, examine
 from agent_cli.app.startup import start
 from agent_cli.contracts.provider import Model
-from agent_cli.mcp_client import ServerPhase, ServerState
+from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.providers.models import prices_as_of
 from agent_cli.system import paths
 from tests.messages_api import error, reply, serve_in_thread

@@ -5,7 +5,7 @@ import pytest
 from agent_cli.contracts.errors import SessionNotFound
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Prompt, ReplyOutput, Success, TextOutput, text_block
-from agent_cli.core.branching import Place, places, up_to
+from agent_cli.core.branching import BranchPoint, places, up_to
 from agent_cli.core.conversation import Conversation
 from tests.fakes import calls, says, tool_use
 
@@ -45,11 +45,11 @@ def test_a_place_is_the_end_of_a_prompt_or_of_a_reply_within_it(talk: Conversati
     [noon] = marks(trigger)
 
     assert places(talk.prompts) == [
-        Place(one, answered="I look.", called=("look", "read")),
-        Place(two, called=("look",)),
-        Place(first.id, said="go"),
-        Place(noon, answered="It is noon."),
-        Place(last.id, said="and now?"),
+        BranchPoint(one, answered="I look.", called=("look", "read")),
+        BranchPoint(two, called=("look",)),
+        BranchPoint(first.id, said="go"),
+        BranchPoint(noon, answered="It is noon."),
+        BranchPoint(last.id, said="and now?"),
     ]
 
 

@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import Ask
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.headless.run import Outcome
+from agent_cli.headless.run import RunReport
 from agent_cli.headless.stream_json import to_json
 from docs.stream_json import schema
 from tests.fakes import calls, raises, returns, says, scripted_agent, tool, tool_use
@@ -37,7 +37,7 @@ async def test_every_line_of_a_run_fits() -> None:
     await agent.prompt("go")
     await agent.approve("t1")
     await agent.reject("t2", "no")
-    lines = [*map(to_json, events), Outcome().to_json()]
+    lines = [*map(to_json, events), RunReport().to_json()]
 
     faults = [
         f"{line['type']}: {fault.message[:200]}"

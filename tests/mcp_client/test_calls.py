@@ -12,7 +12,7 @@ import pytest
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted
 from agent_cli.contracts.timeline import Json, text_block
-from agent_cli.mcp_client import Answer, Elicitation, Host, McpServers, ServerConfig
+from agent_cli.mcp_client import Elicitation, ElicitationAnswer, Host, McpServers, ServerConfig
 
 if TYPE_CHECKING:
     from tests.mcp_client.conftest import Call, RawServer
@@ -102,9 +102,9 @@ async def test_a_page_a_call_needs_is_shown_to_the_user(
     """The older way of asking: the call fails, and is made again after the visit."""
     asked: list[Elicitation] = []
 
-    async def agree(question: Elicitation) -> Answer:
+    async def agree(question: Elicitation) -> ElicitationAnswer:
         asked.append(question)
-        return Answer("accept")
+        return ElicitationAnswer("accept")
 
     page: Json = {"mode": "url", "message": "Sign in", "url": "https://x/in", "elicitationId": "1"}
     async with McpServers(os.environ, host=Host(elicit=agree)) as servers:

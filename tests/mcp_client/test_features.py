@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol  # Any: fields of ServerConfig
 import pytest
 
 from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.servers import PromptArgument, SamplingRequest, ServerPrompt
 from agent_cli.contracts.timeline import text_block
 from agent_cli.mcp_client import McpServers, ServerConfig
-from agent_cli.mcp_client.catalogue import PromptArgument, PromptInfo
-from agent_cli.mcp_client.host import Answer, Elicitation, Host, Sampled, SamplingRequest
+from agent_cli.mcp_client.host import Elicitation, ElicitationAnswer, Host, Sampled
 from tests.mcp_client.conftest import HttpServer
 from tests.records import captured_records
 
@@ -63,9 +63,9 @@ async def test_a_question_is_answered_with_what_the_user_said_and_the_defaults(
     """The person sees a plain form; what they leave out is what the server proposed."""
     asked: list[Elicitation] = []
 
-    async def answer(question: Elicitation) -> Answer:
+    async def answer(question: Elicitation) -> ElicitationAnswer:
         asked.append(question)
-        return Answer("accept", {"count": 3})
+        return ElicitationAnswer("accept", {"count": 3})
 
     async with running(Host(elicit=answer)) as servers:
         result = await call(servers, "mcp__full__ask")
@@ -74,13 +74,15 @@ async def test_a_question_is_answered_with_what_the_user_said_and_the_defaults(
     assert (asked[0].server, asked[0].message) == ("full", "Which colour?")
 
 
-@pytest.mark.parametrize("answer", [Answer("decline"), Answer("accept", {"count": "many"})])
+@pytest.mark.parametrize(
+    "answer", [ElicitationAnswer("decline"), ElicitationAnswer("accept", {"count": "many"})]
+)
 async def test_an_answer_that_does_not_fit_the_form_declines(
-    running: Running, call: "Call", answer: Answer
+    running: Running, call: "Call", answer: ElicitationAnswer
 ) -> None:
     """A server never gets what its form does not allow."""
 
-    async def say(_question: Elicitation) -> Answer:
+    async def say(_question: Elicitation) -> ElicitationAnswer:
         return answer
 
     async with running(Host(elicit=say)) as servers:
@@ -97,9 +99,9 @@ async def test_without_a_person_every_question_is_declined(running: Running, cal
 async def test_a_page_to_visit_is_shown_with_its_address(running: Running, call: "Call") -> None:
     asked: list[Elicitation] = []
 
-    async def answer(question: Elicitation) -> Answer:
+    async def answer(question: Elicitation) -> ElicitationAnswer:
         asked.append(question)
-        return Answer("accept")
+        return ElicitationAnswer("accept")
 
     async with running(Host(elicit=answer)) as servers:
         assert (await call(servers, "mcp__full__ask_to_visit")).text == "accept"
@@ -112,9 +114,9 @@ async def test_the_clock_of_a_call_stands_still_while_the_user_thinks(
 ) -> None:
     """A dialog inside a call is not a silent server."""
 
-    async def think_long(_question: Elicitation) -> Answer:
+    async def think_long(_question: Elicitation) -> ElicitationAnswer:
         await asyncio.sleep(1.5)
-        return Answer("decline")
+        return ElicitationAnswer("decline")
 
     async with running(Host(elicit=think_long), call_timeout_s=1.0) as servers:
         assert (await call(servers, "mcp__full__ask")).text == "decline: None"
@@ -199,7 +201,7 @@ async def test_prompts_become_text_and_complete_their_arguments(
         with pytest.raises(ToolError, match="MCP server 'full', prompt greet"):
             await requests.get_prompt("greet", {})
 
-    assert prompt == PromptInfo(
+    assert prompt == ServerPrompt(
         server="full",
         name="greet",
         command="mcp__full__greet",

@@ -1,5 +1,6 @@
+from agent_cli.contracts.servers import FormField
 from agent_cli.contracts.timeline import Json
-from agent_cli.mcp_client.forms import FormField, form_fault, form_fields, with_defaults
+from agent_cli.mcp_client.forms import form_fault, form_fields, with_defaults
 
 FORM: dict[str, Json] = {
     "type": "object",

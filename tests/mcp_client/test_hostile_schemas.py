@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_cli.contracts.messages import ToolResultMessage
+from agent_cli.contracts.servers import ServerPhase
 from agent_cli.contracts.timeline import Json
-from agent_cli.mcp_client import McpServers, ServerPhase
+from agent_cli.mcp_client import McpServers
 from tests.fakes import calls, says, scripted_agent, tool_use
 from tests.mcp_client.conftest import no_freeze
 from tests.mcp_client.hostile_schemas import HOSTILE

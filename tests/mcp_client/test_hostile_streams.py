@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent_cli.mcp_client import McpServers, ServerConfig, ServerPhase
-from agent_cli.mcp_client.state import RestartPolicy
+from agent_cli.contracts.servers import ServerPhase
+from agent_cli.mcp_client import McpServers, ServerConfig
+from agent_cli.mcp_client.restarts import RestartPolicy
 from tests.mcp_client import hostile_http, hostile_stdio
 from tests.mcp_client.conftest import no_freeze
 

@@ -13,7 +13,8 @@ import httpx2
 import pytest
 
 from agent_cli.contracts.errors import SettingsError, UsageError
-from agent_cli.mcp_client import McpServers, ServerConfig, ServerPhase
+from agent_cli.contracts.servers import ServerPhase
+from agent_cli.mcp_client import McpServers, ServerConfig
 from agent_cli.mcp_client.browsers import request_browser
 from agent_cli.mcp_client.config import OAuth
 from agent_cli.mcp_client.credentials import FileCredentials, MemoryCredentials

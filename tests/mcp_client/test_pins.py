@@ -9,9 +9,10 @@ import pytest
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.servers import ServerPhase
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolContext
-from agent_cli.mcp_client import McpServers, ServerConfig, ServerPhase
+from agent_cli.mcp_client import McpServers, ServerConfig
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.pins import Pins
 

@@ -15,16 +15,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.contracts.timeline import Json
-from agent_cli.mcp_client import (
-    Host,
-    McpServers,
-    ServerConfig,
-    ServerPhase,
-    ServerProblem,
-    ServerState,
-)
-from agent_cli.mcp_client.state import RestartPolicy
+from agent_cli.mcp_client import Host, McpServers, ServerConfig, ServerProblem
+from agent_cli.mcp_client.restarts import RestartPolicy
 
 if TYPE_CHECKING:
     from tests.mcp_client.conftest import Call, HttpServer, RawServer

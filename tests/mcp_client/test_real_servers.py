@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent_cli.mcp_client import McpServers, ServerConfig, ServerPhase
-from agent_cli.mcp_client.host import Answer, Elicitation, Host, Sampled, SamplingRequest
+from agent_cli.contracts.servers import SamplingRequest, ServerPhase
+from agent_cli.mcp_client import McpServers, ServerConfig
+from agent_cli.mcp_client.host import Elicitation, ElicitationAnswer, Host, Sampled
 
 if TYPE_CHECKING:
     from tests.mcp_client.conftest import Call
@@ -51,9 +52,9 @@ async def test_everything(call: "Call", until: Until) -> None:
     """Tools, progress, sampling, questions, prompts, resources and completion of one server."""
     asked: list[Elicitation] = []
 
-    async def answer(question: Elicitation) -> Answer:
+    async def answer(question: Elicitation) -> ElicitationAnswer:
         asked.append(question)
-        return Answer("accept", {"name": "Ada"})
+        return ElicitationAnswer("accept", {"name": "Ada"})
 
     async def sample(_request: SamplingRequest) -> Sampled:
         return Sampled("a reply", "some-model")

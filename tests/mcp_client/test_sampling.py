@@ -6,8 +6,9 @@ import pytest
 
 from agent_cli.contracts.errors import LimitReached, ModelError, ToolError
 from agent_cli.contracts.provider import Model, ModelRequest, Reply, ReplyEnd, StreamEvent
+from agent_cli.contracts.servers import SamplingRequest
 from agent_cli.contracts.timeline import Usage, text_block
-from agent_cli.mcp_client.host import Sampled, SamplingRequest
+from agent_cli.mcp_client.host import Sampled
 from agent_cli.mcp_client.sampling import MAX_TOKENS, sampling
 
 REQUEST = SamplingRequest(

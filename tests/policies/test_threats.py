@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.contracts.permissions import Mode
 from agent_cli.contracts.tooling import Allow, Approval, Ask, Deny, Tool, ToolContext, Verdict
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.policies.file_calls import Mode
 from agent_cli.policies.permissions import Permissions
 from agent_cli.sandbox import Report
 from tests.fakes import calls, does, returns, says, scripted_agent, tool, tool_use

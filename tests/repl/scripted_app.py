@@ -24,7 +24,9 @@ from agent_cli.contracts.errors import (
     UsageError,
 )
 from agent_cli.contracts.events import Compacted, Notice, ToolCall
+from agent_cli.contracts.file_changes import Difference, TakenBack
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
+from agent_cli.contracts.permissions import ApprovalFacts, Mode, Rule
 from agent_cli.contracts.provider import (
     BlockEnd,
     Model,
@@ -39,6 +41,7 @@ from agent_cli.contracts.provider import (
     ToolCallDelta,
     ToolCallStart,
 )
+from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.contracts.timeline import Block, Usage, text_block
 from agent_cli.contracts.tooling import Approval, Tool, ToolContext
 from agent_cli.core.agent import Agent
@@ -46,9 +49,6 @@ from agent_cli.core.branching import up_to
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.plugins.todo import todo_list
-from agent_cli.policies.file_calls import Mode
-from agent_cli.policies.permission_rules import Rule
-from agent_cli.policies.session_rules import Asked
 from agent_cli.repl.live import bell
 from agent_cli.repl.mcp.questions import ServerDialogs
 from agent_cli.repl.ports import PromptCommand
@@ -71,8 +71,8 @@ class Permissions:
     def rules(self) -> Sequence[tuple[str, Rule]]:
         return [("deny", Rule("read", ".env", "appsettings.toml:3"))]
 
-    def asked_about(self, call: ToolCall) -> Asked:
-        return Asked((RULE,), ("sandbox: bubblewrap",))
+    def asked_about(self, call: ToolCall) -> ApprovalFacts:
+        return ApprovalFacts((RULE,), ("sandbox: bubblewrap",))
 
     async def recall(self, call: ToolCall, tools: Iterable[Tool]) -> None:
         """Every call was asked about here."""
@@ -90,16 +90,9 @@ class Permissions:
         return RULE in self.remembered
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """A session in the list."""
-
-    id: str
-    title: str
-    waiting: bool = False
-    problem: str = ""
-    prompts: int = 1
-    updated_at_ms: int = 1_800_000_000_000
+def kept(id: str, title: str, *, waiting: bool = False) -> SessionInfo:
+    """Return a session for the list."""
+    return SessionInfo(id, Path(id), 1_800_000_000_000, title, prompts=1, waiting=waiting)
 
 
 class Sessions:
@@ -109,8 +102,8 @@ class Sessions:
         self.id = "s-1"
         self._agent = agent
 
-    def list(self) -> Sequence[Kept]:
-        return [Kept("s-1", "this"), Kept("aa1", "An old one"), Kept("bb2", "Touch", waiting=True)]
+    def list(self) -> Sequence[SessionInfo]:
+        return [kept("s-1", "this"), kept("aa1", "An old one"), kept("bb2", "Touch", waiting=True)]
 
     async def resume(self, id: str) -> None:
         self.go_on_with(id)
@@ -167,26 +160,7 @@ class Prompt:
         return f"{self.name} {argument}"
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A file with a changed line."""
-
-    path: Path
-    kind: str = "changed"
-    diff: str = "@@ -1,1 +1,1 @@\n-one\n+two"
-    added: int = 1
-    removed: int = 1
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TakenBack:
-    """What `FileChanges` takes back."""
-
-    run_id: str
-    restored: Sequence[Path]
-    deleted: Sequence[Path]
-    commands: Sequence[str]
+CHANGED = "@@ -1,1 +1,1 @@\n-one\n+two"
 
 
 class FileChanges:
@@ -195,8 +169,10 @@ class FileChanges:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._found = [
-            Difference(Path.cwd() / "a.txt"),
-            Difference(Path.cwd() / "src/new.txt", "new", note="changed by somebody else too"),
+            Difference(Path.cwd() / "a.txt", "changed", CHANGED, 1, 1),
+            Difference(
+                Path.cwd() / "src/new.txt", "new", CHANGED, 1, 1, "changed by somebody else too"
+            ),
             Difference(Path("/elsewhere/b.png"), "deleted", "", 0, 0, "binary"),
         ]
 

@@ -4,22 +4,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent_cli.contracts.errors import ToolError, UsageError
+from agent_cli.contracts.servers import (
+    PromptArgument,
+    ServerPhase,
+    ServerPrompt,
+    ServerResource,
+    ServerState,
+)
 from agent_cli.contracts.timeline import Block, text_block
-from agent_cli.mcp_client.catalogue import PromptArgument, PromptInfo, ResourceInfo
-from agent_cli.mcp_client.state import ServerPhase, ServerState
 from agent_cli.repl.mcp.ports import Visit
 
-GREET = PromptInfo(
+GREET = ServerPrompt(
     server="docs",
     name="greet",
     command="mcp__docs__greet",
     description="Greet somebody",
     arguments=(PromptArgument("name", "Who", required=True), PromptArgument("style", "How")),
 )
-TODAY = ResourceInfo(
+TODAY = ServerResource(
     server="docs", uri="note://today", name="Today", description="A note", media_type="text/plain"
 )
-DAYS = ResourceInfo(server="docs", uri="note://{day}", name="Any day", is_template=True)
+DAYS = ServerResource(server="docs", uri="note://{day}", name="Any day", is_template=True)
 
 
 @dataclass
@@ -49,8 +54,8 @@ class Servers:
     """One server that is ready, until a test says something else."""
 
     listed: Sequence[ServerState] = (ServerState("docs", ServerPhase.READY, tools=3, tokens=1_204),)
-    offered: Sequence[PromptInfo] = ()
-    known: Sequence[ResourceInfo] = ()
+    offered: Sequence[ServerPrompt] = ()
+    known: Sequence[ServerResource] = ()
     changed: dict[str, Mapping[str, str]] = field(default_factory=dict)
     asked: Requests = field(default_factory=Requests)
     done: list[str] = field(default_factory=list)
@@ -58,10 +63,10 @@ class Servers:
     def states(self) -> Sequence[ServerState]:
         return self.listed
 
-    def prompts(self) -> Sequence[PromptInfo]:
+    def prompts(self) -> Sequence[ServerPrompt]:
         return self.offered
 
-    def resources(self) -> Sequence[ResourceInfo]:
+    def resources(self) -> Sequence[ServerResource]:
         return self.known
 
     def requests(self, server: str) -> Requests:

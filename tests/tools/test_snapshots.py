@@ -21,10 +21,11 @@ from agent_cli.contracts.events import (
     SessionOpened,
     ToolExecutionEnd,
 )
+from agent_cli.contracts.file_changes import TakenBack
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.core.conversation import Conversation
 from agent_cli_tools import Workspace, builtin_tools
-from agent_cli_tools.snapshots import Snapshots, TakenBack, contents
+from agent_cli_tools.snapshots import Snapshots, contents
 from agent_cli_tools.stoppable import Claim
 from tests.tools.calling import Tools, until
 

@@ -22,7 +22,7 @@ from agent_cli.mcp_client.credentials import MemoryCredentials
 from agent_cli.mcp_client.entries import read_key
 from agent_cli.mcp_client.host import Host, Visit
 from agent_cli.mcp_client.pool import McpServers
-from agent_cli.mcp_client.state import NO_RESTARTS
+from agent_cli.mcp_client.restarts import NO_RESTARTS
 
 
 class _Parser(argparse.ArgumentParser):

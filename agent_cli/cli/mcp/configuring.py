@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.mcp_client.context import CommandContext, connected, explain
 from agent_cli.mcp_client.entries import server_config
 from agent_cli.mcp_client.foreign import PROGRAMS, foreign_files, read_foreign
-from agent_cli.mcp_client.state import ServerPhase, ServerState
 from agent_cli.mcp_client.user_servers import UserServers, user_file
 from agent_cli.system.redaction import Redactor
 

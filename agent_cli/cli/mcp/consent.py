@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TypeVar
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.servers import ServerPhase
 from agent_cli.mcp_client.browsers import pasting_browser
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.context import CommandContext, connected, explain
 from agent_cli.mcp_client.host import Host
-from agent_cli.mcp_client.state import ServerPhase
 from agent_cli.terminal.sanitize import reveal
 
 Parser = TypeVar("Parser", bound=argparse.ArgumentParser)

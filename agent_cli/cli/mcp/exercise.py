@@ -12,15 +12,15 @@ from typing import Literal, TypeAlias
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError, UsageError
+from agent_cli.contracts.servers import ServerPhase
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, input_schema
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.context import Say, explain
 from agent_cli.mcp_client.forms import form_fields
-from agent_cli.mcp_client.host import Answer, Elicit, Elicitation
+from agent_cli.mcp_client.host import Elicit, Elicitation, ElicitationAnswer
 from agent_cli.mcp_client.names import public_name
 from agent_cli.mcp_client.pool import McpServers
-from agent_cli.mcp_client.state import ServerPhase
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.terminal.narration import one_line
 
@@ -164,12 +164,14 @@ def _schema_or(value: Json, servers: McpServers, config: ServerConfig) -> Json:
 def answer_with(answers: Answers) -> Elicit:
     """Return what answers a server's questions in place of a person."""
 
-    async def answer(question: Elicitation) -> Answer:
+    async def answer(question: Elicitation) -> ElicitationAnswer:
         if answers == "decline":
-            return Answer("decline")
+            return ElicitationAnswer("decline")
         required = [field.name for field in form_fields(question.schema) if field.required]
         # Defaults are filled in where every answer is; here, only what has none.
-        return Answer("accept", simplest({**question.schema, "required": list[Json](required)}))
+        return ElicitationAnswer(
+            "accept", simplest({**question.schema, "required": list[Json](required)})
+        )
 
     return answer
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.file_changes import Difference, TakenBack
 from agent_cli.repl.commands.spec import Command, Context
-from agent_cli.repl.file_changes import Difference, TakenBack
 from agent_cli.repl.recall import said_in
 from agent_cli.terminal.narration import one_line
 

@@ -5,11 +5,12 @@ from textwrap import wrap
 from typing import Final
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.servers import ServerResource, ServerState
 from agent_cli.repl.approval.changes import Row
 from agent_cli.repl.approval.preview import write_rows
 from agent_cli.repl.commands.spec import Command, Context
 from agent_cli.repl.mcp.foreign_words import named
-from agent_cli.repl.mcp.ports import ServerResource, ServersPort, ServerState
+from agent_cli.repl.mcp.ports import ServersPort
 from agent_cli.repl.mcp.sign_in import SignIn
 from agent_cli.repl.ports import Application
 from agent_cli.terminal.narration import one_line

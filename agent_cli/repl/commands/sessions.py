@@ -5,11 +5,12 @@ import time
 from typing import Final
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.contracts.timeline import typed_in
-from agent_cli.core.branching import Place, places
+from agent_cli.core.branching import BranchPoint, places
 from agent_cli.repl.commands.files import undo
 from agent_cli.repl.commands.spec import LISTED_MAX, Command, Context, index_of, pick
-from agent_cli.repl.ports import Application, KeptSession, SessionsPort
+from agent_cli.repl.ports import Application, SessionsPort
 from agent_cli.repl.recall import recalled, said_in, typed_prompts
 from agent_cli.terminal.narration import ago, describe_place, one_line
 
@@ -45,7 +46,7 @@ async def _resume(context: Context, wanted: str) -> None:
         await _go_on_with(context, sessions[index].id)
 
 
-def _others(sessions: SessionsPort) -> list[KeptSession]:
+def _others(sessions: SessionsPort) -> list[SessionInfo]:
     """Return the sessions that can be gone on with; reads files."""
     return [each for each in sessions.list() if each.id != sessions.id and not each.problem]
 
@@ -60,7 +61,7 @@ async def _go_on_with(context: Context, id: str) -> None:
         context.writer.aside(end, "dim")
 
 
-def _about(session: KeptSession) -> str:
+def _about(session: SessionInfo) -> str:
     parts = [
         one_line(session.title, _TITLE_CHARS_MAX) or "-",
         ago(time.time() - session.updated_at_ms / 1000),
@@ -91,7 +92,7 @@ async def _fork(context: Context, at: str) -> None:
         context.writer.aside(f"it ends with: {describe_place(last[0]).strip()}", "dim")
 
 
-def _places(app: Application) -> list[Place]:
+def _places(app: Application) -> list[BranchPoint]:
     """Return where a copy can end, the last place first."""
     return places(app.agent.conversation.prompts)[::-1]
 

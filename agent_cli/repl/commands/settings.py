@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, get_args
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.permissions import Mode
 from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.repl.commands.spec import Command, Context, pick
 from agent_cli.repl.commands.views import show
 from agent_cli.repl.look import ThemeName
-from agent_cli.repl.permissions import Mode
 from agent_cli.terminal.narration import one_line
 
 _MODES: Final[dict[Mode, str]] = {

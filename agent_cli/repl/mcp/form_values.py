@@ -9,8 +9,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.servers import FormField
 from agent_cli.contracts.timeline import Json
-from agent_cli.repl.mcp.questions import FormField
 from agent_cli.terminal.sanitize import reveal
 
 _WORDS: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}

@@ -4,53 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
-from agent_cli.contracts.timeline import Block, Json
+from agent_cli.contracts.servers import FormField, SamplingRequest
+from agent_cli.contracts.timeline import Json
 
 Action: TypeAlias = Literal["accept", "decline", "cancel"]
-
-
-class FormField(Protocol):
-    """One thing to fill in; its texts are a stranger's."""
-
-    @property
-    def name(self) -> str:
-        """The key of its value."""
-        ...
-
-    @property
-    def label(self) -> str:
-        """What a person sees."""
-        ...
-
-    @property
-    def kind(self) -> Literal["text", "number", "integer", "boolean", "choice", "choices"]:
-        """What its value is; "choice" is one of `options`, "choices" any number of them."""
-        ...
-
-    @property
-    def description(self) -> str:
-        """What it is for, or ""."""
-        ...
-
-    @property
-    def required(self) -> bool:
-        """Whether it may not be left out."""
-        ...
-
-    @property
-    def default(self) -> Json:
-        """Its value unless something else is given, or None."""
-        ...
-
-    @property
-    def options(self) -> Sequence[tuple[str, str]]:
-        """(value, what to show) of a choice."""
-        ...
-
-    @property
-    def format(self) -> str:
-        """ "email", "uri", "date" or "date-time"; "" for other texts."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,30 +35,6 @@ class Filled:
 
     action: Action
     values: Mapping[str, Json] = field(default_factory=dict)
-
-
-class SamplingRequest(Protocol):
-    """A server asks for a model's reply, at the person's expense; its texts are a stranger's."""
-
-    @property
-    def server(self) -> str:
-        """Who asks."""
-        ...
-
-    @property
-    def messages(self) -> Sequence[tuple[str, Sequence[Block]]]:
-        """(role, content blocks) in order."""
-        ...
-
-    @property
-    def system_prompt(self) -> str:
-        """What the model is to be told first, or ""."""
-        ...
-
-    @property
-    def max_tokens(self) -> int:
-        """How long the reply may be."""
-        ...
 
 
 class ServerDialogs(Protocol):

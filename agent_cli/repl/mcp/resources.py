@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.servers import ServerResource
 from agent_cli.contracts.timeline import Block, text_block, text_of
-from agent_cli.repl.mcp.ports import ServerResource, ServersPort
+from agent_cli.repl.mcp.ports import ServersPort
 from agent_cli.terminal.references import references
 from agent_cli.terminal.writer import Lines
 

@@ -9,13 +9,11 @@ import pytest
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.permissions import ApprovalFacts, Mode, Rule
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolContext
-from agent_cli.policies.permission_rules import Rule
-from agent_cli.policies.session_rules import Asked
 from agent_cli.repl.approval.ask import Approvals, Approved, Decision, Rejected
 from agent_cli.repl.dialogue import Choice, chosen
-from agent_cli.repl.permissions import Mode
 from agent_cli.terminal.writer import Style
 
 TOUCH = ToolCall("t1", "bash", {"command": "touch made"}, "commands can change anything")
@@ -38,8 +36,10 @@ class Permissions:
     def rules(self) -> Iterable[tuple[str, Rule]]:
         return ()
 
-    def asked_about(self, call: ToolCall) -> Asked:
-        return Asked(RULES[call.id], ("sandbox: none\u202e",) if call.name == "bash" else ())
+    def asked_about(self, call: ToolCall) -> ApprovalFacts:
+        return ApprovalFacts(
+            RULES[call.id], ("sandbox: none\u202e",) if call.name == "bash" else ()
+        )
 
     async def recall(self, call: ToolCall, tools: Iterable[Tool]) -> None:
         """Every call was asked about here."""

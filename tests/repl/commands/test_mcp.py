@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_cli.mcp_client.state import ServerPhase, ServerState
+from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.repl.commands.registry import commands_of
 from tests.repl.conversation import converse, said
 from tests.repl.scripted_app import Application

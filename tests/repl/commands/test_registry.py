@@ -4,13 +4,14 @@ import re
 
 import pytest
 
+from agent_cli.contracts.file_changes import TakenBack
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.timeline import NO_USAGE, Usage
 from agent_cli.repl.commands.information import UsageView, describe_usage, window_bars
 from agent_cli.repl.commands.registry import COMMANDS, find_command
 from agent_cli.terminal.views.console import text_of
 from tests.repl.conversation import converse, said
-from tests.repl.scripted_app import Application, TakenBack
+from tests.repl.scripted_app import Application
 
 LEVELS = "off, minimal, low, medium, high, xhigh"
 

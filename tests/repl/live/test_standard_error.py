@@ -33,7 +33,7 @@ def test_warnings_are_in_a_stderr_that_is_a_file_too() -> None:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
         terminal.send("/nothing\r")
-        terminal.until("no command /nothing")
+        terminal.until("unknown command /nothing")
         terminal.until_prompt()
         terminal.send("fail\r")
         terminal.until("the API is overloaded")

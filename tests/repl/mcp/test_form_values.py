@@ -3,14 +3,14 @@
 import pytest
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.servers import FieldKind, FormField
 from agent_cli.contracts.timeline import Json
-from agent_cli.mcp_client.forms import FormField, Kind
 from agent_cli.repl.mcp.form_values import explained, shown_value, value_of
 
 COLOURS = (("r", "Red"), ("g", "Green"), ("b", "b"))
 
 
-def field(kind: Kind, **more: object) -> FormField:
+def field(kind: FieldKind, **more: object) -> FormField:
     return FormField(name="it", label="It", kind=kind, **more)  # type: ignore[arg-type]
 
 

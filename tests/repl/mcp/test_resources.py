@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.contracts.servers import ServerResource
 from agent_cli.contracts.timeline import Block, text_block
-from agent_cli.mcp_client.catalogue import ResourceInfo
 from agent_cli.repl.mcp.resources import Named, named_in, with_resources
 from tests.repl.conversation import converse
 from tests.repl.mcp.test_dialogs import Person
 from tests.repl.scripted_app import Application
 from tests.repl.scripted_servers import DAYS, TODAY, Servers
 
-DOT = ResourceInfo(server="docs", uri="note://today.", name="With a dot")
+DOT = ServerResource(server="docs", uri="note://today.", name="With a dot")
 
 
 @pytest.mark.parametrize(

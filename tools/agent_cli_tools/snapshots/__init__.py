@@ -8,8 +8,6 @@
 Nothing here knows git: what a person staged, committed or ignores makes no difference.
 """
 
-from agent_cli_tools.snapshots.differences import Difference
 from agent_cli_tools.snapshots.snapshots import Snapshots
-from agent_cli_tools.snapshots.taking_back import TakenBack
 
-__all__ = ["Difference", "Snapshots", "TakenBack"]
+__all__ = ["Snapshots"]

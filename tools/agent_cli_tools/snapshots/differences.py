@@ -1,34 +1,15 @@
 """What files held before the agent changed them, against what they hold now."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
+from agent_cli.contracts.file_changes import Difference
 from agent_cli_tools.diffs import diff
 from agent_cli_tools.snapshots.contents import ContentStore, content_of, digest_of
 from agent_cli_tools.snapshots.spans import Change, ChangeSpan, spans
 from agent_cli_tools.textio import decode, looks_binary
 
 _COMPARED_BYTES_MAX: Final = 2_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A file that is not what it was.
-
-    Attributes:
-        kind: "new", "deleted" or "changed".
-        diff: A unified diff without file names; "" where `note` says why there is none.
-        note: What a person should know, or "": somebody else changed it too, it is binary, ...
-    """
-
-    path: Path
-    kind: str
-    diff: str
-    added: int = 0
-    removed: int = 0
-    note: str = ""
 
 
 def differences(changes: Iterable[Change], contents: ContentStore) -> Iterator[Difference]:

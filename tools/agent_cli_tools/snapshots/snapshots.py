@@ -17,15 +17,16 @@ from agent_cli.contracts.events import (
     SessionOpened,
     ToolExecutionEnd,
 )
+from agent_cli.contracts.file_changes import Difference, TakenBack
 from agent_cli.core.turn import Turn
 from agent_cli.sandbox.own_folder import OwnFolder
 from agent_cli.system.logger import logger
 from agent_cli.terminal.narration import one_line
 from agent_cli_tools.snapshots.contents import TOTAL_BYTES_MAX, Digests, content_of, digest
-from agent_cli_tools.snapshots.differences import Difference, differences
+from agent_cli_tools.snapshots.differences import differences
 from agent_cli_tools.snapshots.journal import Journal, RunChanges, copy_journal, forget_old
 from agent_cli_tools.snapshots.spans import Change, spans
-from agent_cli_tools.snapshots.taking_back import TakenBack, take_back
+from agent_cli_tools.snapshots.taking_back import take_back
 
 _log = logger(__name__)
 _COMMAND_CHARS_MAX: Final = 80

@@ -3,11 +3,11 @@
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.file_changes import TakenBack
 from agent_cli_tools.atomic_write import write_atomic
 from agent_cli_tools.fixed_paths import directory_at, open_file
 from agent_cli_tools.snapshots.contents import (
@@ -20,23 +20,6 @@ from agent_cli_tools.snapshots.journal import Journal, RunChanges
 from agent_cli_tools.snapshots.spans import ChangeSpan, spans
 
 _COMMANDS_MAX: Final = 3
-
-
-@dataclass(frozen=True, slots=True)
-class TakenBack:
-    """What became of a run's changes.
-
-    Attributes:
-        run_id: The prompt whose run it was.
-        restored: Files that hold again what they held before.
-        deleted: Files that the run had made.
-        commands: What ran then and since, and may have changed things that nobody noted.
-    """
-
-    run_id: str
-    restored: Sequence[Path]
-    deleted: Sequence[Path]
-    commands: Sequence[str]
 
 
 def take_back(journal: Journal) -> TakenBack:

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 import pytest
 from prompt_toolkit.completion import Completion
 
-from agent_cli.mcp_client.catalogue import ResourceInfo
+from agent_cli.contracts.servers import ServerResource
 from agent_cli.repl.live.input import server_choices
 from agent_cli.repl.live.input.server_choices import Ask, PromptChoices, ResourceChoices, asking
 from tests.repl.scripted_servers import DAYS, GREET, TODAY, Servers
 
-PAGE = ResourceInfo(server="docs", uri="page://{lang}/{day}/end", name="Page", is_template=True)
-SPACED = ResourceInfo(server="docs", uri="note://two words", name="Two")
+PAGE = ServerResource(server="docs", uri="page://{lang}/{day}/end", name="Page", is_template=True)
+SPACED = ServerResource(server="docs", uri="note://two words", name="Two")
 
 
 def texts(found: Sequence[Completion]) -> list[str]:
     return [choice.text for choice in found]
 
 
-async def resources(before: str, *known: ResourceInfo) -> list[Completion]:
+async def resources(before: str, *known: ServerResource) -> list[Completion]:
     choices = ResourceChoices(Servers(known=known), asking(asyncio.get_running_loop()))
     return await asyncio.to_thread(lambda: [*choices(before)])
 

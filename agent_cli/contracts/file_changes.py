@@ -1,0 +1,43 @@
+"""Values about the files the agent changed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """The result of undoing a run's changes.
+
+    Attributes:
+        run_id: The id of the prompt that started the run.
+        restored: Files that have their earlier content again.
+        deleted: Files that the run had created.
+        commands: Commands that ran then and since, whose changes are not recorded.
+    """
+
+    run_id: str
+    restored: Sequence[Path]
+    deleted: Sequence[Path]
+    commands: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A file that differs from what it was before the agent changed it.
+
+    Attributes:
+        path: Absolute.
+        kind: "new", "deleted" or "changed".
+        diff: A unified diff without file names; "" where `note` says why there is none.
+        added: Number of lines.
+        removed: Number of lines.
+        note: A remark for the user, or "": another program changed it too, it is binary, ...
+    """
+
+    path: Path
+    kind: str
+    diff: str
+    added: int = 0
+    removed: int = 0
+    note: str = ""

@@ -1,0 +1,138 @@
+"""MCP servers as every layer sees them: their state, what they offer, and what they ask."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+from agent_cli.contracts.timeline import Block, Json
+
+FieldKind: TypeAlias = Literal["text", "number", "integer", "boolean", "choice", "choices"]
+
+
+class ServerPhase(StrEnum):
+    """The phase of a server's life.
+
+    disabled
+    misconfigured                                      its entry cannot be used
+    connecting -> ready -> lost -> connecting ...      at most three restarts in a row
+    connecting | lost -> failed
+    any -> closed
+    """
+
+    DISABLED = "disabled"
+    MISCONFIGURED = "misconfigured"
+    CONNECTING = "connecting"
+    READY = "ready"
+    LOST = "lost"
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """One server at one moment.
+
+    Attributes:
+        reason: For `lost` and `failed`, the sentence a person reads; it quotes standard error.
+        tools: Number of tools it offers.
+        notes: One sentence for each thing that was left out (a tool with an invalid schema).
+        restarts: Restarts since it last ran for a while.
+        tokens: Estimated tokens its tools add to every request (bytes / 4).
+        needs_sign_in: It failed for want of a sign-in.
+        changed: Tools that are withheld because they changed since they were approved.
+        stderr: The last lines of its standard error when it last ended, printable.
+        last_end: Why it last ended, "" when it never did; `reason` is gone after a restart.
+    """
+
+    name: str
+    phase: ServerPhase
+    reason: str = ""
+    tools: int = 0
+    notes: tuple[str, ...] = ()
+    restarts: int = 0
+    tokens: int = 0
+    needs_sign_in: bool = False
+    changed: tuple[str, ...] = ()
+    stderr: tuple[str, ...] = ()
+    last_end: str = ""
+
+    @property
+    def offer(self) -> str:
+        """The number of its tools and their tokens, in words."""
+        return f"{self.tools} tool{'' if self.tools == 1 else 's'}, about {self.tokens:,} tokens"
+
+    @property
+    def unquoted(self) -> tuple[str, ...]:
+        """`stderr`, unless `reason` holds all of it."""
+        return () if all(line in self.reason for line in self.stderr) else self.stderr
+
+
+@dataclass(frozen=True, slots=True)
+class PromptArgument:
+    """One value a prompt is filled in with."""
+
+    name: str
+    description: str = ""
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerPrompt:
+    """A prompt a user can call by name; `command` is what to type after the slash."""
+
+    server: str
+    name: str
+    command: str
+    description: str = ""
+    arguments: tuple[PromptArgument, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerResource:
+    """A resource to refer to as `@server:uri`; a template has `{names}` in its uri."""
+
+    server: str
+    uri: str
+    name: str
+    description: str = ""
+    media_type: str = ""
+    is_template: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormField:
+    """One field of a form; its texts are the server's and not to be trusted.
+
+    Attributes:
+        name: The key of its value.
+        label: The text a person sees.
+        kind: "choice" is one of `options`, "choices" any number of them.
+        default: Its value unless another is given, or None.
+        options: (value, text to show) of a choice.
+        format: "email", "uri", "date" or "date-time"; "" for other texts.
+    """
+
+    name: str
+    label: str
+    kind: FieldKind
+    description: str = ""
+    required: bool = False
+    default: Json = None
+    options: tuple[tuple[str, str], ...] = ()
+    format: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingRequest:
+    """A server asks for a model's reply, at the user's expense; its texts are not to be trusted.
+
+    Attributes:
+        messages: (role, content blocks) in order.
+        max_tokens: The longest reply the server asks for.
+    """
+
+    server: str
+    messages: tuple[tuple[Literal["user", "assistant"], tuple[Block, ...]], ...]
+    system_prompt: str = ""
+    max_tokens: int = 1024
+    temperature: float | None = None
