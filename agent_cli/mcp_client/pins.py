@@ -12,9 +12,8 @@ from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 
-from agent_cli.contracts.errors import SettingsError
 from agent_cli.mcp_client.config import ServerConfig
-from agent_cli.mcp_client.private_file import read_private, write_private
+from agent_cli.mcp_client.private_file import read_private_object, write_private
 
 _READING = " only reads"
 
@@ -64,16 +63,7 @@ class Pins:
                 write_private(self._path, json.dumps(pins, indent=1, sort_keys=True).encode())
 
     def _read(self) -> dict[str, dict[str, str]]:
-        data = read_private(self._path)
-        if data is None:
-            return {}
-        try:
-            stored = json.loads(data)
-        except ValueError:
-            stored = None
-        if not isinstance(stored, dict):
-            raise SettingsError(f"{self._path} is damaged; delete it to approve all tools anew")
-        return stored
+        return read_private_object(self._path, remedy="delete it to approve all tools anew")
 
 
 def difference(tool: str, approved: str, now: str) -> str:

@@ -1,7 +1,9 @@
 """Files only the user can read, replaced as a whole: a crash in between leaves the old one."""
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.system import paths
@@ -37,3 +39,24 @@ def read_private(path: Path) -> bytes | None:
         return None
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def read_private_object(path: Path, *, remedy: str) -> dict[str, Any]:
+    """Return the JSON object in *path*, {} when it does not exist.
+
+    Args:
+        remedy: Ends the sentence about a damaged file: "delete it to ...".
+
+    Raises:
+        SettingsError: It cannot be read, or is damaged.
+    """
+    data = read_private(path)
+    if data is None:
+        return {}
+    try:
+        stored = json.loads(data)
+    except ValueError:
+        stored = None
+    if not isinstance(stored, dict):
+        raise SettingsError(f"{path} is damaged; {remedy}")
+    return stored

@@ -7,8 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent_cli.contracts.errors import SettingsError
-from agent_cli.mcp_client.private_file import read_private, write_private
+from agent_cli.mcp_client.private_file import read_private_object, write_private
 
 
 class Switches:
@@ -32,13 +31,4 @@ class Switches:
         write_private(self._path, json.dumps(switches, indent=1, sort_keys=True).encode())
 
     def _read(self) -> dict[str, dict[str, bool]]:
-        data = read_private(self._path)
-        if data is None:
-            return {}
-        try:
-            stored = json.loads(data)
-        except ValueError:
-            stored = None
-        if not isinstance(stored, dict):
-            raise SettingsError(f"{self._path} is damaged; delete it, and switch servers anew")
-        return stored
+        return read_private_object(self._path, remedy="delete it, and switch servers anew")

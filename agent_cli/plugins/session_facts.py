@@ -5,8 +5,6 @@ a resumed session keeps its prompt cache. A new day is told by a message at the 
 """
 
 import asyncio
-import os
-import subprocess
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -17,7 +15,7 @@ from agent_cli.contracts.timeline import CustomOutput
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import entries
 from agent_cli.core.turn import Turn
-from agent_cli.system.programs import find_program
+from agent_cli.system.git import git_output
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 
@@ -84,23 +82,8 @@ def git_state(root: Path, *, trusted: bool) -> str:
 
 
 def _git(root: Path, *arguments: str) -> str | None:
-    """Return what git prints, or None when it fails, is missing or takes too long."""
-    git = find_program("git", outside=root)
-    if git is None:
-        return None
-    try:
-        done = subprocess.run(
-            [str(git), "-c", "core.fsmonitor=false", *arguments],
-            cwd=root,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_GIT_LIMIT_S,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.decode(errors="replace").rstrip("\n")
+    printed = git_output(root, *arguments, limit_s=_GIT_LIMIT_S)
+    return None if printed is None else printed.rstrip("\n")
 
 
 def _day(today: date) -> str:

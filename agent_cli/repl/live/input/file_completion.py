@@ -1,7 +1,6 @@
 """Files and folders of the workspace behind an @, listed in the background and kept up to date."""
 
 import os
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -13,8 +12,8 @@ from prompt_toolkit.completion import Completion
 
 from agent_cli.repl.live.input.certain import Certain
 from agent_cli.repl.live.input.path_search import FOUND_MAX, PathSearch
+from agent_cli.system.git import git_output
 from agent_cli.system.logger import logger
-from agent_cli.system.programs import find_program
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.references import Reference, reference_before, reference_to
 from agent_cli.terminal.sanitize import reveal
@@ -166,23 +165,9 @@ def workspace_paths() -> set[str]:
 
 def _known_to_git() -> list[str] | None:
     """Return the files git does not ignore; None without git, or where there is no repository."""
-    git = find_program("git", outside=Path.cwd())
-    if git is None:
-        return None
-    # Nobody need trust this workspace, whose configuration names a program for git to run.
-    command = [str(git), "-c", "core.fsmonitor=false"]
-    command += ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    try:
-        listed = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_GIT_LIMIT_S,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return [path for path in os.fsdecode(listed.stdout).split("\0") if path]
+    listing = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    listed = git_output(Path.cwd(), *listing, limit_s=_GIT_LIMIT_S)
+    return None if listed is None else [path for path in listed.split("\0") if path]
 
 
 def _walk(root: Path) -> Iterator[str]:
