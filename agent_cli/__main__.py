@@ -7,8 +7,10 @@ def main() -> int:
     """Run the program and return its exit code."""
     # Here, because sys.path has to be safe before anything of ours is imported.
     from agent_cli.system import stop_signals  # noqa: PLC0415
+    from agent_cli.terminal.first_prompt import FIRST_PROMPT  # noqa: PLC0415
 
     try:
+        FIRST_PROMPT.show()
         stop_signals.raise_stopped()
         from agent_cli.cli.main import run  # noqa: PLC0415
 
@@ -17,6 +19,8 @@ def main() -> int:
         exit_code = 130
     except stop_signals.Stopped as stopped:
         exit_code = stopped.code
+    finally:
+        FIRST_PROMPT.take_away()
     stop_signals.end_with(exit_code)
     return exit_code
 

@@ -13,6 +13,7 @@ from agent_cli.app.arguments import Arguments
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.settings import Environment, Loaded, load_environment, load_settings
 from agent_cli.system.programs import users_path
+from agent_cli.terminal.first_prompt import FIRST_PROMPT
 from agent_cli.trust.store import TrustStore, acting_files, fingerprint, shown_name, what_would_act
 
 _NAMED_MAX = 4
@@ -126,6 +127,7 @@ def _ignored(acting: Sequence[Path], workspace: Path) -> str:
 
 def _ask(workspace: Path) -> bool:
     """Show what would act in the workspace and ask the person at the terminal."""
+    FIRST_PROMPT.take_away()
     print(f"{workspace} holds files that change what agent-cli does:", file=sys.stderr)
     for file in what_would_act(workspace):
         print(f"  {shown_name(file.path, workspace)}", file=sys.stderr)

@@ -12,6 +12,7 @@ from agent_cli.app.arguments import CHOOSE_SESSION, Arguments
 from agent_cli.app.startup import StartupContext, start
 from agent_cli.contracts.errors import NoCredentials, UsageError
 from agent_cli.terminal.abilities import may_color
+from agent_cli.terminal.first_prompt import FIRST_PROMPT
 
 if TYPE_CHECKING:
     from agent_cli.app.app import App
@@ -55,6 +56,7 @@ def _repl(arguments: Arguments) -> int:
 
 def _wants_demo(error: NoCredentials) -> bool:
     """Show what is missing and offer the demo, which works without it."""
+    FIRST_PROMPT.take_away()
     print(f"agent-cli: {error}", file=sys.stderr)
     print("Play the demo now? [Y/n] ", end="", file=sys.stderr, flush=True)
     try:

@@ -12,6 +12,7 @@ from typing import Final
 from agent_cli.app.arguments import Arguments, asks_for_json, help_text, parse_arguments
 from agent_cli.contracts.errors import AgentCliError, SettingsError, UsageError
 from agent_cli.system.stop_signals import Stopped, exit_code_of
+from agent_cli.terminal.first_prompt import FIRST_PROMPT
 from agent_cli.version import __version__
 
 _STDERR: Final = 2
@@ -95,5 +96,6 @@ def _run(arguments: Arguments) -> int:
 
 
 def _complain(error: AgentCliError, exit_code: int) -> int:
+    FIRST_PROMPT.take_away()
     print(f"agent-cli: {error}", file=sys.stderr)
     return exit_code

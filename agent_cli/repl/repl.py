@@ -17,6 +17,7 @@ from agent_cli.repl.look import Look
 from agent_cli.repl.typeahead import typeahead_kept
 from agent_cli.system.stop_signals import exit_code_of
 from agent_cli.terminal.abilities import is_dumb
+from agent_cli.terminal.first_prompt import FIRST_PROMPT
 from agent_cli.terminal.writer import Writer, flush_or_silence
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ async def run(options: ReplOptions, build: "Callable[[], Application]") -> int:
         if has_screen() and not options.look.screen_reader and options.script is None:
             with typeahead_kept(sys.stdin) as typed:
                 return await _run_live(options, build, typed)
+        FIRST_PROMPT.take_away()
         return await _run_plain(options, build)
     finally:
         # Python would flush them at its end, and turn our exit code into one of its own.

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pyte
 
+from agent_cli.terminal.first_prompt import PROMPT
 from tests.forked import start_in_terminal
 
 SCRIPTED = Path(__file__).with_name("scripted.py")
@@ -86,8 +87,8 @@ class Terminal:
                 raise AssertionError(f"never seen: {seen!r}; the screen:\n{self.text}")
 
     def until_prompt(self) -> None:
-        """Read until an empty prompt waits at the bottom."""
-        self.until(lambda: self.last_row == "you>")
+        """Read until an empty prompt waits at the bottom, drawn by who reads what is typed."""
+        self.until(lambda: self.last_row == "you>" and self.bytes != PROMPT.encode())
 
     def exit_code(self) -> int:
         """Read until the program ends."""

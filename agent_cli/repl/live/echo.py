@@ -5,8 +5,9 @@ from itertools import accumulate
 from typing import Final
 
 from agent_cli.repl.live.cells import row_width, rows_taken, shortened
-from agent_cli.repl.live.layout import CONTINUATION, PROMPT
+from agent_cli.repl.live.layout import CONTINUATION
 from agent_cli.repl.live.paint import Paint
+from agent_cli.terminal.first_prompt import PROMPT
 from agent_cli.terminal.sanitize import clean
 
 _HEAD_ROWS: Final = 7

@@ -15,8 +15,8 @@ from prompt_toolkit.styles import BaseStyle, DynamicStyle, Style
 
 from agent_cli.repl.live.cells import row_width, shortened
 from agent_cli.repl.live.picker import CHOSEN, FAINT, Picker
+from agent_cli.terminal.first_prompt import PROMPT
 
-PROMPT: Final = "you> "
 CONTINUATION: Final = " " * len(PROMPT)
 # Any colour will do: without one the space at the end is left out and the cursor moved instead, so
 # that a program which waits for the prompt in our output would not find it.

@@ -9,12 +9,14 @@ from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output import ColorDepth
 
+from agent_cli.repl.live.cells import row_width, rows_taken
 from agent_cli.repl.live.input.keyboard import Keyboard
 from agent_cli.repl.live.keys import bind_keys
 from agent_cli.repl.live.listener import Listener
 from agent_cli.repl.live.output import FrameOutput
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.look import Look
+from agent_cli.terminal.first_prompt import FIRST_PROMPT, PROMPT
 
 
 def open_screen(history: Path, listener: Listener, *, look: Look, typed: str) -> LiveScreen:
@@ -23,9 +25,8 @@ def open_screen(history: Path, listener: Listener, *, look: Look, typed: str) ->
     output = FrameOutput.from_pty(sys.stdout, os.environ.get("TERM"), default_color_depth=depth)
     assert isinstance(output, FrameOutput)
     keyboard = Keyboard(sys.stdin)
+    output.write_raw(_back_over(typed, output.get_size().columns))
     if typed:
-        # They stand on the screen already, put there by the terminal itself.
-        output.write_raw("\r\x1b[J")
         keys: list[KeyPress] = []
         Vt100Parser(keys.append).feed_and_flush(typed)
         store_typeahead(keyboard, keys)
@@ -34,3 +35,16 @@ def open_screen(history: Path, listener: Listener, *, look: Look, typed: str) ->
     )
     bind_keys(screen)
     return screen
+
+
+def _back_over(typed: str, columns: int) -> str:
+    """Return what moves the cursor to where the first row on the screen begins that is ours.
+
+    The terminal itself has put *typed* there, behind the first prompt if that is shown.
+    """
+    if not FIRST_PROMPT.hand_over():
+        # Typed before we began; how many rows that took is not known.
+        return "\r\x1b[J" if typed else ""
+    rows = (PROMPT + typed).split("\r")
+    above = sum(rows_taken(row_width(row), columns) for row in rows) - 1
+    return f"\r\x1b[{above}A" if above else "\r"

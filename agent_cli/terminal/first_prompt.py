@@ -1,0 +1,61 @@
+"""`you> ` on the screen before the program behind it is imported.
+
+The terminal's own line editing echoes what is typed meanwhile. The screen paints over both, and
+gets the keys; where there will be no screen, both go away again.
+"""
+
+import os
+import sys
+from contextlib import suppress
+from typing import Final
+
+from agent_cli.terminal.abilities import is_dumb
+
+PROMPT: Final = "you> "
+
+
+class FirstPrompt:
+    """The row of the prompt until an editor has it; there is one, as there is one terminal."""
+
+    is_shown = False
+
+    def show(self) -> None:
+        """Print the prompt if a screen will probably take it over: a bare start in a terminal."""
+        if len(sys.argv) == 1 and _is_quiet_terminal():
+            self.is_shown = True
+            _print(PROMPT)
+
+    def hand_over(self) -> bool:
+        """Return whether the prompt stands on the screen, which the caller now answers for."""
+        was_shown, self.is_shown = self.is_shown, False
+        return was_shown
+
+    def take_away(self) -> None:
+        """Remove the prompt and discard what was typed at it.
+
+        Otherwise a prompt that begins with `y` would say yes to trust, and the shell would run one
+        that an error was faster than. A row that Enter has finished stays on the screen.
+        """
+        if not self.hand_over():
+            return
+        import termios  # noqa: PLC0415 - the way to the prompt is short
+
+        with suppress(termios.error, OSError):  # the terminal is gone
+            termios.tcflush(0, termios.TCIFLUSH)
+            _print("\r\x1b[J")
+
+
+FIRST_PROMPT: Final = FirstPrompt()
+
+
+def _is_quiet_terminal() -> bool:
+    """Whether there is a terminal with nothing typed yet: older lines were echoed elsewhere."""
+    from select import select  # noqa: PLC0415 - `--version` does without
+
+    if not (os.isatty(0) and os.isatty(1)) or is_dumb(os.environ):
+        return False
+    return not select([0], [], [], 0)[0]
+
+
+def _print(text: str) -> None:
+    os.write(1, text.encode())

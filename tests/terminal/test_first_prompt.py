@@ -1,0 +1,118 @@
+"""The prompt that stands on the screen before the program is imported."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.system.paths import user_settings_file
+from tests.e2e.program import environment, said_by_user
+from tests.messages_api import FakeMessagesApi, reply, serve_in_thread
+from tests.repl.terminal import COLUMNS, Terminal
+
+GATED = str(Path(__file__).with_name("gated_start.py"))
+CTRL_C, CTRL_D = "\x03", "\x04"
+
+
+def gated(api: FakeMessagesApi | None, *arguments: str, **more: str | None) -> Terminal:
+    return Terminal(GATED, *arguments, **environment(api, more))
+
+
+def go_on() -> None:
+    Path("typed").touch()
+
+
+def prompts(terminal: Terminal) -> list[str]:
+    return [row for row in terminal.text.split("\n") if row.startswith("you>")]
+
+
+def test_the_editor_takes_over_the_row_and_what_was_typed_on_it() -> None:
+    """S1-05: one prompt is seen, whoever draws it, and no key is lost."""
+    with serve_in_thread() as api, gated(api) as terminal:
+        terminal.until(lambda: terminal.last_row == "you>")
+        terminal.send("helo\x7flo")
+        terminal.until("you> hello")
+        go_on()
+        terminal.until("? or /help")
+        terminal.until(lambda: terminal.last_row == "you> hello")
+        assert prompts(terminal) == ["you> hello"]
+
+
+@pytest.mark.parametrize("text", ["early", "long " * (COLUMNS // 2)], ids=["short", "wrapped"])
+def test_a_line_that_was_finished_early_is_sent_and_shown_once(text: str) -> None:
+    """The terminal echoed it, on as many rows as it takes; the screen shows it in its place."""
+    with serve_in_thread(reply("Good morning.")) as api, gated(api) as terminal:
+        terminal.until(lambda: terminal.last_row == "you>")
+        terminal.send(f"{text}\rnext")
+        terminal.until(lambda: terminal.last_row == "next")
+        go_on()
+        terminal.until("Good morning.")
+        terminal.until(lambda: terminal.last_row == "you> next")
+        assert [row[:9] for row in prompts(terminal)] == [f"you> {text[:4]}", "you> next"]
+    assert said_by_user(api.requests[0].body) == [text.strip()]
+
+
+def test_what_was_typed_early_answers_no_question_about_trust() -> None:
+    """Threat 10: a prompt that begins with y is not a yes."""
+    Path("appsettings.toml").write_text("max_rounds = 7")
+    with serve_in_thread() as api, gated(api) as terminal:
+        terminal.until(lambda: terminal.last_row == "you>")
+        terminal.send("y\r")
+        terminal.until(lambda: terminal.last_row == "")
+        go_on()
+        terminal.until("Trust them, until they change? [y/N]")
+        terminal.send("\r")
+        terminal.until("appsettings.toml ignored")
+
+
+def test_an_error_takes_the_place_of_the_prompt() -> None:
+    """Nothing is left that looks like a prompt, and the shell gets no line to run."""
+    settings = user_settings_file()
+    settings.parent.mkdir(parents=True)
+    settings.write_text("max_rounds =")
+    with serve_in_thread() as api, gated(api) as terminal:
+        terminal.until(lambda: terminal.last_row == "you>")
+        terminal.send("rm -rf x\r")
+        terminal.until(lambda: terminal.last_row == "")
+        go_on()
+        assert terminal.exit_code() == 2
+        assert terminal.text.count("agent-cli: ") == 1
+        assert "left for the shell" not in terminal.text
+
+
+def test_ctrl_c_at_the_first_prompt_leaves_a_clean_row() -> None:
+    """S1-29: exit code 130, and no traceback."""
+    with serve_in_thread() as api, gated(api) as terminal:
+        terminal.until(lambda: terminal.last_row == "you>")
+        terminal.send(CTRL_C)
+        assert terminal.exit_code() == 130
+        assert terminal.text == ""
+
+
+def test_a_screen_reader_that_settings_ask_for_hears_the_plain_prompt() -> None:
+    """Only arguments and the terminal are known that early."""
+    settings = user_settings_file()
+    settings.parent.mkdir(parents=True)
+    settings.write_text("[ui]\nscreen_reader = true")
+    go_on()
+    with serve_in_thread() as api, gated(api) as terminal:
+        terminal.until("tools: ")
+        terminal.until_prompt()
+        terminal.send(CTRL_D)
+        assert terminal.exit_code() == 0
+
+
+def test_a_dumb_terminal_has_no_first_prompt() -> None:
+    """It could not be taken away again: the plain prompt is the first, and its next the second."""
+    with serve_in_thread() as api, gated(api, TERM="dumb") as terminal:
+        go_on()
+        terminal.until("tools: ")
+        terminal.until_prompt()
+        assert len(prompts(terminal)) == 2
+
+
+def test_arguments_have_no_first_prompt() -> None:
+    """Whether they start the REPL is not known yet."""
+    with gated(None, "--version") as terminal:
+        go_on()
+        terminal.exit_code()
+        assert "you>" not in terminal.text
