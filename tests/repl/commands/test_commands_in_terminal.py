@@ -95,7 +95,7 @@ def test_a_command_that_is_a_prompt_waits_for_the_end_of_a_run() -> None:
         terminal.send("gated 1\r")
         terminal.until("piece 0")
         terminal.send("/review it\r")
-        terminal.until("next: /review it")
+        terminal.until("when done: /review it")
         assert "you> /review it" not in terminal.text
         terminal.send("/undo\r")
         terminal.until("/undo waits for the end of the run")
