@@ -19,6 +19,7 @@ from agent_cli.app import logs, parts
 from agent_cli.app.announcements import Announcements
 from agent_cli.app.mcp import Servers
 from agent_cli.app.mcp_host import ServerHost
+from agent_cli.app.person import ModelsPerson
 from agent_cli.app.plugins import command_files, plugins
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
@@ -41,6 +42,7 @@ from agent_cli.prompt_files.command_files import written_out
 from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.models import cost_microdollars, doubt_about, model_by_id
 from agent_cli.repl.mcp.questions import ServerDialogs
+from agent_cli.repl.model_dialogs import ModelDialogs
 from agent_cli.repl.ports import PromptCommand
 from agent_cli.repl.todos import Todo
 from agent_cli.system.redaction import Redactor
@@ -73,7 +75,10 @@ class App:
         self._announce = Announcements(lambda event: self.agent.publish(event))
         self._budget = Budget(max_cost_usd=settings.max_cost_usd)
         self._servers = self._new_servers(one_shot=one_shot)
-        self._plugins = plugins(startup, warn=self._announce.warn, one_shot=one_shot)
+        self._person = ModelsPerson(lambda: self.permissions)
+        self._plugins = plugins(
+            startup, warn=self._announce.warn, one_shot=one_shot, person=self._person
+        )
         self._command_files = command_files(startup)
         self.why_kept_back = parts.why_kept_back(startup)
         self._sandbox = parts.sandbox(startup)
@@ -229,9 +234,10 @@ class App:
         """The MCP servers."""
         return self._servers.all
 
-    def answer_servers(self, dialogs: ServerDialogs) -> None:
-        """Put questions of MCP servers to *dialogs* from now on; before, they are declined."""
-        self._servers.answer(dialogs)
+    def answer(self, servers: ServerDialogs, model: ModelDialogs) -> None:
+        """Put questions of MCP servers and the model to these; before, they are declined."""
+        self._servers.answer(servers)
+        self._person.dialogs = model
 
     async def examine(self) -> str:
         """Return what is ready and what is not, a line each; asks the model for one word."""

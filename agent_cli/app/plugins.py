@@ -6,6 +6,7 @@ from functools import partial
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.plugins.api import Plugin
+from agent_cli.plugins.ask_user import Person, ask_user, present_plan
 from agent_cli.plugins.contributor import Plugins
 from agent_cli.plugins.discovery import discover
 from agent_cli.plugins.project_instructions import project_instructions, workspace_root
@@ -18,18 +19,28 @@ from agent_cli.trust.store import COMMAND_FOLDERS, SKILL_FOLDERS
 from agent_cli_tools.secret_files import is_secret
 
 
-def plugins(startup: StartupContext, *, warn: Callable[[str], None], one_shot: bool) -> Plugins:
+def plugins(
+    startup: StartupContext,
+    *,
+    warn: Callable[[str], None],
+    one_shot: bool,
+    person: Person | None = None,
+) -> Plugins:
     """Return the plugins that are switched on.
 
     Args:
         warn: Gets a sentence about each one that cannot be used.
         one_shot: Nobody waits for a later prompt: no reminders.
+        person: Who answers the model; None where the plugins are only looked at.
     """
     wanted = startup.loaded.settings.plugins
     if not wanted.enabled:
         return Plugins((), warn=warn)
     return Plugins(
-        tuple(_shipped_plugins(startup, warn, one_shot=one_shot)),
+        (
+            *_shipped_plugins(startup, warn, one_shot=one_shot),
+            *((ask_user(person), present_plan(person)) if person else ()),
+        ),
         find=partial(discover, startup.workspace, disabled=wanted.disabled),
         environment=startup.environment,
         disabled=wanted.disabled,

@@ -61,6 +61,6 @@ def denied_by_plan(commands: tuple[str, ...] = ()) -> Decision:
     """Return that the call must not run in the mode that changes nothing."""
     told = (
         "Plan mode: only reading is allowed. Look around with the tools and the commands that only"
-        " read, then describe the changes you would make."
+        " read, then show the user what you would change with `present_plan`."
     )
     return denied("plan mode allows only reading", told, commands=commands)

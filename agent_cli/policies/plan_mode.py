@@ -12,8 +12,9 @@ from agent_cli.contracts.timeline import UserOutput, text_of
 from agent_cli.core.turn import Turn
 
 PLAN_ON: Final = (
-    "[agent-cli: plan mode is on. Look around with tools and commands that only read, and describe"
-    " what you would do. Calls that change something are refused until the user leaves plan mode.]"
+    "[agent-cli: plan mode is on. Look around with tools and commands that only read, then show the"
+    " user your plan with `present_plan`. Calls that change something are refused until the user"
+    " leaves plan mode.]"
 )
 PLAN_OFF: Final = "[agent-cli: plan mode is off. You may change things again.]"
 

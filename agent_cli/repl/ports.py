@@ -11,6 +11,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.repl.file_changes import FileChanges
 from agent_cli.repl.mcp.ports import ServersPort
 from agent_cli.repl.mcp.questions import ServerDialogs
+from agent_cli.repl.model_dialogs import ModelDialogs
 from agent_cli.repl.permissions import PermissionsPort
 from agent_cli.repl.todos import Todo
 
@@ -179,8 +180,8 @@ class Application(AbstractAsyncContextManager["Application"], Protocol):
         """The MCP servers."""
         ...
 
-    def answer_servers(self, dialogs: ServerDialogs) -> None:
-        """Put questions of MCP servers to *dialogs* from now on; before, they are declined."""
+    def answer(self, servers: ServerDialogs, model: ModelDialogs) -> None:
+        """Put questions of MCP servers and the model to these; before, they are declined."""
         ...
 
     async def examine(self) -> str:

@@ -130,4 +130,14 @@ def test_one_run_without_a_repl_offers_no_reminders() -> None:
     with serve_in_thread(reply("one")) as api:
         agent_cli("-p", "go", api=api, AGENT_CLI_PLUGINS__REMINDERS="true")
 
-    assert tools(api) == ["read", "edit", "write", "bash", "grep", "glob", "todo"]
+    assert tools(api) == [
+        "read",
+        "edit",
+        "write",
+        "bash",
+        "grep",
+        "glob",
+        "todo",
+        "ask_user",
+        "present_plan",
+    ]

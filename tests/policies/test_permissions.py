@@ -111,7 +111,7 @@ def test_in_plan_mode_no_rule_lets_a_change_through() -> None:
     verdict = permissions.decide(call_of(EDIT, {"path": "a"}), EDIT, {"path": "a"}).verdict
 
     assert isinstance(verdict, Deny)
-    assert "describe the changes you would make" in verdict.reason
+    assert "show the user what you would change" in verdict.reason
     assert runs(permissions, "touch x") is Deny
     assert runs(permissions, "touch x", BWRAP) is Deny
 

@@ -51,6 +51,7 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.plugins.todo import todo_list
 from agent_cli.repl.live import bell
 from agent_cli.repl.mcp.questions import ServerDialogs
+from agent_cli.repl.model_dialogs import ModelDialogs
 from agent_cli.repl.ports import PromptCommand
 from agent_cli.repl.todos import Todo
 from agent_cli.settings.schema import LoggingSettings, LogSink
@@ -253,8 +254,8 @@ class Application:
     def overview(self) -> Sequence[str]:
         return ("tools: bash, note", "MCP servers: docs", "logs: agent.log")
 
-    def answer_servers(self, dialogs: ServerDialogs) -> None:
-        self.dialogs = dialogs
+    def answer(self, servers: ServerDialogs, model: ModelDialogs) -> None:
+        self.dialogs, self.model_dialogs = servers, model
 
     async def examine(self) -> str:
         return "agent-cli 0\nok    key  found"

@@ -287,7 +287,7 @@ def tools_offered(*, repl: bool = False) -> Callable[[], set[str]]:
 
     def see() -> set[str]:
         _, bodies = talked(lines="go\n") if repl else printed()
-        own = {"read", "edit", "write", "bash", "grep", "glob", "todo"}
+        own = {"read", "edit", "write", "bash", "grep", "glob", "todo", "ask_user", "present_plan"}
         return {tool["name"] for tool in bodies[0]["tools"]} - own
 
     return see

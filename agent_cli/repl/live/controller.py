@@ -94,8 +94,7 @@ class LiveShell:
         """Show what is there: tools, servers, logs."""
         self.display.aside("\n".join(self._app.overview()), "dim")
         self._controls.show_earlier(self._app.agent.conversation)
-        dialogs = open_dialogs(self._app, self._screen, self.display, self._bell)
-        self._app.answer_servers(dialogs)
+        open_dialogs(self._app, self._screen, self.display, self._bell)
 
     async def run(self) -> None:
         """Show what happens and do what is typed, until cancelled."""

@@ -1,13 +1,16 @@
 """The parts of the display, and what asks on it, put together for one screen."""
 
+import asyncio
 import os
 import time
+from functools import partial
 
 from agent_cli.repl.live.activity import ActivityLine
 from agent_cli.repl.live.backlog import Backlog
 from agent_cli.repl.live.bell import Bell
 from agent_cli.repl.live.display import Display
 from agent_cli.repl.live.display_mode import Sequence
+from agent_cli.repl.live.input.editing import edit_text
 from agent_cli.repl.live.results import Results
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.thinking import Thinking
@@ -16,6 +19,7 @@ from agent_cli.repl.live.view import SessionView
 from agent_cli.repl.live.widgets import Details
 from agent_cli.repl.look import Look
 from agent_cli.repl.mcp.dialogs import Dialogs
+from agent_cli.repl.model_dialogs import ModelDialogs
 from agent_cli.repl.ports import Application
 from agent_cli.repl.todos import TodoRow
 from agent_cli.terminal.links import shows_links
@@ -60,18 +64,29 @@ def open_display(
     return display, results
 
 
-def open_dialogs(app: Application, screen: LiveScreen, display: Display, bell: Bell) -> Dialogs:
-    """Return what asks at the prompt of *screen* for MCP servers."""
+def open_dialogs(app: Application, screen: LiveScreen, display: Display, bell: Bell) -> None:
+    """Let MCP servers and the model ask at the prompt of *screen*."""
+    turn = asyncio.Lock()
 
     def begin() -> None:
         display.leave_space()
         bell.question()
 
-    return Dialogs(
+    servers = Dialogs(
         screen.asking,
         display,
         publish=app.agent.publish,
         begin=begin,
         before_asking=display.show_now,
         on_change=screen.refresh,
+        turn=turn,
     )
+    model = ModelDialogs(
+        screen.asking,
+        display,
+        turn=turn,
+        begin=begin,
+        before_asking=display.show_now,
+        editor=partial(edit_text, screen.painter),
+    )
+    app.answer(servers, model)

@@ -36,6 +36,7 @@ class Dialogs:
         asking: Callable[[], AbstractContextManager[None]] = nullcontext,
         on_change: Callable[[], None] = lambda: None,
         open_page: Callable[[str], Awaitable[None]] = open_page,
+        turn: asyncio.Lock | None = None,
     ) -> None:
         """Ask nothing yet.
 
@@ -48,6 +49,7 @@ class Dialogs:
             asking: Entered for as long as somebody is asked.
             on_change: Called when a server's state changed.
             open_page: Opens an address in a browser.
+            turn: Held during a dialog; shared with whoever else asks.
         """
         self._prompt = prompt
         self._lines = lines
@@ -57,7 +59,7 @@ class Dialogs:
         self._asking = asking
         self._on_change = on_change
         self._open_page = open_page
-        self._turn = asyncio.Lock()
+        self._turn = turn or asyncio.Lock()
 
     async def fill_form(self, form: Form) -> Filled:
         """Let the person fill in *form*, or decline; Ctrl-C cancels at any field."""

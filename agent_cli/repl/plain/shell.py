@@ -3,6 +3,7 @@
 Loaded beside the first prompt, not before it.
 """
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
@@ -15,6 +16,7 @@ from agent_cli.repl.hidden_prompts import HiddenPrompts
 from agent_cli.repl.interrupts import Interrupts
 from agent_cli.repl.look import Streaming
 from agent_cli.repl.mcp.dialogs import Dialogs
+from agent_cli.repl.model_dialogs import ModelDialogs
 from agent_cli.repl.plain.render import Renderer
 from agent_cli.repl.ports import Application
 from agent_cli.repl.recall import recalled
@@ -91,15 +93,25 @@ class Shell:
             self._prompt.above(lambda: self._writer.aside(earlier, "dim"))
         if conversation.waiting and not self._prompt.can_ask:
             self._prompt.above(lambda: self._writer.notice(_REFUSED_NEXT, "warning"))
-        self._app.answer_servers(
-            Dialogs(
-                self._prompt,
-                self._writer,
-                publish=self._app.agent.publish,
-                begin=lambda: self._writer.aside(""),
-                asking=self._interrupts.asking,
-            )
+        self._open_dialogs()
+
+    def _open_dialogs(self) -> None:
+        turn = asyncio.Lock()
+
+        def begin() -> None:
+            self._writer.aside("")
+
+        servers = Dialogs(
+            self._prompt,
+            self._writer,
+            publish=self._app.agent.publish,
+            begin=begin,
+            asking=self._interrupts.asking,
+            turn=turn,
         )
+        asking = self._interrupts.asking
+        model = ModelDialogs(self._prompt, self._writer, turn=turn, begin=begin, asking=asking)
+        self._app.answer(servers, model)
 
     async def handle(self, line: str) -> bool:
         """Do what *line* says, and ask what waits for an answer; False when it asks to leave."""

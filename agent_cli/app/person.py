@@ -1,0 +1,73 @@
+"""The person in front of the program, as the model's tools reach them."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from agent_cli.contracts.errors import ToolError
+from agent_cli.plugins.ask_user import Question
+from agent_cli.policies.permissions import Permissions
+from agent_cli.repl.model_dialogs import ModelDialogs, PlanApproved
+
+_NOBODY: Final = (
+    "Nobody can answer in this run. Choose the most sensible reading, say which, and go on."
+)
+_CLOSED: Final = (
+    "The user closed the question without an answer. Do not ask it again: end your reply, and say"
+    " what you need to know."
+)
+_NOBODY_DECIDES: Final = (
+    "Nobody can approve a plan in this run. Give the plan as your answer and end there."
+)
+_NO_PLAN_MODE: Final = "Plan mode is off, so no plan needs approval. Go on with the work."
+_UNDECIDED: Final = (
+    "The user did not approve the plan. Plan mode stays on: end your reply and wait for them."
+)
+
+
+class ModelsPerson:
+    """Answers the model; without dialogs nobody is there.
+
+    Attributes:
+        dialogs: Who answers; a front end sets it once its screen is up.
+    """
+
+    def __init__(self, permissions: Callable[[], Permissions]) -> None:
+        """Answer nothing yet; *permissions* holds the mode, and is made later than this."""
+        self.dialogs: ModelDialogs | None = None
+        self._permissions = permissions
+
+    async def ask(self, questions: Sequence[Question]) -> Sequence[str]:
+        """Return the person's answers.
+
+        Raises:
+            ToolError: Nobody is there, or the person closed the questions.
+        """
+        if self.dialogs is None or not self.dialogs.can_ask:
+            raise ToolError(_NOBODY)
+        answers = await self.dialogs.ask(questions)
+        if answers is None:
+            raise ToolError(_CLOSED)
+        return answers
+
+    async def present(self, plan: str) -> str:
+        """Have *plan* approved, which leaves plan mode, and return what the model is told.
+
+        Raises:
+            ToolError: It was not approved, or there is nothing to approve.
+        """
+        if self._permissions().mode != "plan":
+            raise ToolError(_NO_PLAN_MODE)
+        if self.dialogs is None or not self.dialogs.can_ask:
+            raise ToolError(_NOBODY_DECIDES)
+        decision = await self.dialogs.decide_plan(plan)
+        if not isinstance(decision, PlanApproved):
+            wish = decision.wish
+            raise ToolError(
+                f"The user wants the plan changed: {wish}\nPlan mode stays on: change the plan and"
+                " present it again."
+                if wish
+                else _UNDECIDED
+            )
+        self._permissions().mode = decision.mode
+        edited = f" They edited it; this is what holds:\n{decision.plan}"
+        return f"The user approved the plan.{edited if decision.plan != plan else ''}"

@@ -1,0 +1,110 @@
+"""Two tools that wait for the person: questions with answers to pick from, and a plan to approve.
+
+Who is asked, and what an approval changes, the program decides; see `Person`.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Final, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.parameters import without_docstring
+from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
+from agent_cli.plugins.api import Plugin
+
+_PLAN_CHARS_MAX: Final = 40_000
+_LEAN: Final = ConfigDict(frozen=True, json_schema_extra=without_docstring)
+
+
+class Option(BaseModel):
+    """One answer to pick."""
+
+    model_config = _LEAN
+
+    label: str
+    description: str = ""
+
+
+class Question(BaseModel):
+    """One question; the person may also answer in their own words."""
+
+    model_config = _LEAN
+
+    question: str
+    options: Annotated[list[Option], Field(min_length=2, max_length=4)]
+
+
+class AskInput(BaseModel):
+    """What `ask_user` takes."""
+
+    model_config = _LEAN
+
+    questions: Annotated[list[Question], Field(min_length=1, max_length=4)]
+
+
+class PlanInput(BaseModel):
+    """What `present_plan` takes; the limit is no field's, whose schema would cost tokens."""
+
+    model_config = ConfigDict(str_max_length=_PLAN_CHARS_MAX, json_schema_extra=without_docstring)
+
+    plan: str
+
+
+class Person(Protocol):
+    """Who is in front of the program; both methods raise `ToolError` where nobody answers."""
+
+    async def ask(self, questions: Sequence[Question]) -> Sequence[str]:
+        """Return an answer to each question, in order."""
+        ...
+
+    async def present(self, plan: str) -> str:
+        """Have *plan* decided about and return what the model is told."""
+        ...
+
+
+def ask_user(person: Person) -> Plugin:
+    """Return the plugin that offers `ask_user`."""
+
+    async def ask(
+        _call_id: str, params: AskInput, _cancel: CancelToken, _context: ToolContext
+    ) -> ToolResult:
+        answers = await person.ask(params.questions)
+        pairs = zip(params.questions, answers, strict=True)
+        return ToolResult.of("\n".join(f"{each.question}\n→ {answer}" for each, answer in pairs))
+
+    tool = Tool(
+        name="ask_user",
+        label="Ask",
+        description="Ask the user what you cannot find out and what decides how to go on."
+        " They pick an option or answer in their own words.",
+        parameters=AskInput,
+        execute=ask,
+        parallel_safe=False,  # one dialog at a time
+        changes=False,
+        timeout_s=0,  # a person takes the time they need; Ctrl-C ends the question
+        summary=lambda params: params.questions[0].question,
+    )
+    return Plugin(name="ask_user", tools=(tool,))
+
+
+def present_plan(person: Person) -> Plugin:
+    """Return the plugin that offers `present_plan`."""
+
+    async def present(
+        _call_id: str, params: PlanInput, _cancel: CancelToken, _context: ToolContext
+    ) -> str:
+        return await person.present(params.plan)
+
+    tool = Tool(
+        name="present_plan",
+        label="Plan",
+        description="In plan mode: show the user your finished plan (Markdown) for approval.",
+        parameters=PlanInput,
+        execute=present,
+        parallel_safe=False,
+        changes=False,
+        timeout_s=0,
+        summary=lambda params: params.plan,
+    )
+    return Plugin(name="present_plan", tools=(tool,))

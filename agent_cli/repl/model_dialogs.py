@@ -1,0 +1,192 @@
+"""What the model asks of the person during a run: questions, and whether a plan is right."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol, TypeAlias
+
+from agent_cli.contracts.errors import UsageError
+from agent_cli.repl.approval.editing import Editor
+from agent_cli.repl.dialogue import Choice, Questions
+from agent_cli.repl.mcp.foreign_words import said
+from agent_cli.terminal.narration import one_line
+from agent_cli.terminal.sanitize import reveal
+from agent_cli.terminal.writer import Lines
+
+_LABEL_CHARS_MAX: Final = 300
+_AUTO_EDIT: Final = Choice("Yes, and edit files without asking (auto-edit)", ("y", "yes", "auto"))
+_ASK: Final = Choice("Yes, and ask before each change (ask)", ("a", "ask"))
+_EDIT: Final = Choice("Edit the plan", ("e", "edit"))
+_NO: Final = Choice("No, stay in plan mode", ("n", "no"))
+
+
+class OptionPort(Protocol):
+    """An answer to pick; its texts are the model's."""
+
+    @property
+    def label(self) -> str:
+        """The answer."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What it means, or ""."""
+        ...
+
+
+class UserQuestion(Protocol):
+    """A question with answers to pick."""
+
+    @property
+    def question(self) -> str:
+        """The question; the model's words."""
+        ...
+
+    @property
+    def options(self) -> Sequence[OptionPort]:
+        """The answers."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlanApproved:
+    """The plan, as the person may have edited it, is to be carried out in *mode*."""
+
+    plan: str
+    mode: Literal["ask", "auto-edit"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRefused:
+    """The plan is not to be carried out; *wish* says what to change, "" when nothing was said."""
+
+    wish: str = ""
+
+
+PlanDecision: TypeAlias = PlanApproved | PlanRefused
+
+
+class ModelDialogs:
+    """Puts what the model asks to a person, one dialog at a time."""
+
+    def __init__(
+        self,
+        questions: Questions,
+        lines: Lines,
+        *,
+        turn: asyncio.Lock,
+        begin: Callable[[], None] = lambda: None,
+        before_asking: Callable[[], None] = lambda: None,
+        asking: Callable[[], AbstractContextManager[None]] = nullcontext,
+        editor: Editor | None = None,
+    ) -> None:
+        """Ask nothing yet.
+
+        Args:
+            questions: Who answers.
+            lines: Where questions are shown.
+            turn: Held during a dialog; shared with whoever else asks.
+            begin: Called before each dialog: leaves a blank row, wakes somebody.
+            before_asking: Called when rows were written that somebody must see now.
+            asking: Entered for as long as somebody is asked.
+            editor: Lets somebody change the plan, where the terminal can be left to that.
+        """
+        self._questions = questions
+        self._lines = lines
+        self._turn = turn
+        self._begin = begin
+        self._before_asking = before_asking
+        self._asking = asking
+        self._editor = editor
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether a person is there to answer."""
+        return self._questions.can_ask
+
+    async def ask(self, questions: Sequence[UserQuestion]) -> Sequence[str] | None:
+        """Return an answer to each question; None when the person closed one of them."""
+        async with self._turn:
+            try:
+                with self._asking():
+                    self._begin()
+                    return [
+                        await self._answer(question, f" ({number} of {len(questions)})")
+                        for number, question in enumerate(questions, 1)
+                    ]
+            except (KeyboardInterrupt, EOFError):
+                self._lines.aside("not answered", "dim")
+                return None
+
+    async def decide_plan(self, plan: str) -> PlanDecision:
+        """Show *plan* and return what the person decides about it."""
+        async with self._turn:
+            try:
+                with self._asking():
+                    self._begin()
+                    return await self._decided(plan)
+            except (KeyboardInterrupt, EOFError):
+                self._lines.aside("not decided; plan mode stays on", "dim")
+                return PlanRefused()
+
+    async def _answer(self, question: UserQuestion, of: str) -> str:
+        self._show([f"the model asks you{of}:", *said(question.question)])
+        offered = _offered(question.options)
+        answer = await self._questions.select("answer? ", list(offered), text="your own answer")
+        return answer.strip() if isinstance(answer, str) else offered[answer].label
+
+    async def _decided(self, plan: str) -> PlanDecision:
+        choices = [_AUTO_EDIT, _ASK, *([_EDIT] if self._editor else []), _NO]
+        self._show(["the plan:", "", *reveal(plan).splitlines(), ""])
+        while True:
+            answer = await self._questions.select(
+                "go ahead? ", choices, text="stay in plan mode and tell the model what to change"
+            )
+            if isinstance(answer, str):
+                return PlanRefused(answer.strip())
+            if answer == _AUTO_EDIT:
+                return PlanApproved(plan, "auto-edit")
+            if answer == _ASK:
+                return PlanApproved(plan, "ask")
+            if answer == _NO:
+                return PlanRefused()
+            plan = await self._edited(plan)
+
+    async def _edited(self, plan: str) -> str:
+        """Return *plan* as it was saved; an empty one counts as unchanged."""
+        assert self._editor
+        try:
+            saved = (await self._editor(plan, ".md")).strip()
+        except UsageError as error:
+            self._lines.notice(str(error), "error")
+            return plan
+        if not saved or saved == plan.strip():
+            self._lines.notice("nothing was changed", "dim")
+            return plan
+        self._show(["the plan as you edited it:", "", *reveal(saved).splitlines(), ""])
+        return saved
+
+    def _show(self, rows: Iterable[str]) -> None:
+        self._lines.aside("\n".join(rows))
+        self._before_asking()
+
+
+def _offered(options: Sequence[OptionPort]) -> dict[Choice, OptionPort]:
+    """Return what can be typed for each option: its label, and its place unless labels are numbers.
+
+    `2` would be the second option as well as the one called 2.
+    """
+    labels = [" ".join(option.label.split()).casefold() for option in options]
+    has_numbers = any(label.isdecimal() for label in labels)
+    return {
+        Choice(
+            _label(option) or str(place), (label,) if has_numbers else (str(place), label)
+        ): option
+        for place, (option, label) in enumerate(zip(options, labels, strict=True), 1)
+    }
+
+
+def _label(option: OptionPort) -> str:
+    said_of = f": {option.description}" if option.description else ""
+    return one_line(reveal(f"{option.label}{said_of}"), _LABEL_CHARS_MAX)

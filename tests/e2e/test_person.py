@@ -1,0 +1,139 @@
+"""The model's questions and plans in the program itself: answered, edited, refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.program import AGENT_CLI, agent_cli, environment
+from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
+from tests.repl.terminal import Terminal
+
+CTRL_C = "\x03"
+QUESTION = tool_use(
+    "ask_user",
+    {
+        "questions": [
+            {
+                "question": "Which database?",
+                "options": [{"label": "SQLite", "description": "one file"}, {"label": "Postgres"}],
+            }
+        ]
+    },
+)
+PLAN = tool_use("present_plan", {"plan": "1. Write note.txt"})
+WRITE = tool_use("write", {"path": "note.txt", "content": "done\n"})
+
+
+def in_terminal(api: FakeMessagesApi, *arguments: str, **more: str) -> Terminal:
+    return Terminal(AGENT_CLI, *arguments, **environment(api, {**more}))
+
+
+def last_message(api: FakeMessagesApi) -> str:
+    return json.dumps(api.requests[-1].body["messages"][-1], ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ("\r", "Which database?\\n→ SQLite"),
+        ("MySQL, please\r", "Which database?\\n→ MySQL, please"),
+        (CTRL_C, "The user closed the question without an answer."),
+    ],
+)
+def test_a_question_is_answered_at_the_prompt(keys: str, told: str) -> None:
+    """In plan mode too: it changes nothing."""
+    with (
+        serve_in_thread(reply(QUESTION), reply("Thanks.")) as api,
+        in_terminal(api, "--permission-mode", "plan") as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until("❯ SQLite: one file")
+        terminal.send(keys)
+        terminal.until("Thanks.")
+        terminal.until_prompt()
+
+    assert told in last_message(api)
+    assert api.refusals == []
+
+
+def test_an_approved_plan_is_carried_out_in_the_mode_chosen() -> None:
+    """Plan mode ends, the model is told so, and edits run unasked."""
+    with (
+        serve_in_thread(reply(PLAN), reply(WRITE), reply("Written.")) as api,
+        in_terminal(api, "--permission-mode", "plan") as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until("1. Write note.txt")
+        terminal.until("❯ Yes, and edit files")
+        terminal.send("\r")
+        terminal.until("Written.")
+        terminal.until(lambda: "auto-edit" in terminal.text.split("\n")[-1])
+
+    assert Path("note.txt").read_text() == "done\n"
+    assert "The user approved the plan." in json.dumps(api.requests[1].body["messages"])
+    assert "plan mode is off" in json.dumps(api.requests[1].body["messages"])
+    assert api.refusals == []
+
+
+def test_a_plan_is_edited_in_the_persons_editor() -> None:
+    """The model reads the plan that holds."""
+    with (
+        serve_in_thread(reply(PLAN), reply("Begun.")) as api,
+        in_terminal(api, "--permission-mode", "plan", EDITOR="sed -i s/note/other/") as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until("❯ Yes, and edit files")
+        terminal.send("edit\r")
+        terminal.until("the plan as you edited it:")
+        terminal.until("❯ Yes, and edit files")
+        terminal.send("ask\r")
+        terminal.until("Begun.")
+
+    assert "this is what holds:\\n1. Write other.txt" in json.dumps(
+        api.requests[-1].body["messages"]
+    )
+
+
+def test_a_plan_goes_back_with_what_to_change() -> None:
+    """Plan mode stays on, and the next plan is asked about."""
+    with (
+        serve_in_thread(reply(PLAN), reply("I'll change it.")) as api,
+        in_terminal(api, "--permission-mode", "plan") as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until("❯ Yes, and edit files")
+        terminal.send("tests first\r")
+        terminal.until("I'll change it.")
+        terminal.until_prompt()
+        assert "plan" in terminal.text.split("\n")[-1]
+
+    assert "The user wants the plan changed: tests first" in last_message(api)
+
+
+def test_nobody_answers_in_one_run() -> None:
+    """`-p` says so to the model at once and never waits."""
+    with serve_in_thread(reply(QUESTION), reply(PLAN), reply("Done.")) as api:
+        run = agent_cli("-p", "go", "--permission-mode", "plan", api=api)
+
+    results = [
+        json.dumps(block)
+        for message in api.requests[-1].body["messages"]
+        for block in message["content"]
+        if isinstance(block, dict) and block.get("type") == "tool_result"
+    ]
+    assert (run.code, run.stdout) == (0, "Done.\n")
+    assert "Nobody can answer in this run" in results[0]
+    assert "Nobody can approve a plan in this run" in results[1]
+
+
+def test_a_plan_outside_plan_mode_needs_no_approval() -> None:
+    """The model goes on."""
+    with serve_in_thread(reply(PLAN), reply("Done.")) as api:
+        agent_cli("-p", "go", api=api)
+
+    assert "Plan mode is off" in last_message(api)

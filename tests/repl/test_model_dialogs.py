@@ -1,0 +1,142 @@
+"""What the model asks of a person: what is shown, what counts as an answer, what goes back."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from agent_cli.contracts.errors import UsageError
+from agent_cli.plugins.ask_user import Option, Question
+from agent_cli.repl.dialogue import Choice, chosen
+from agent_cli.repl.model_dialogs import ModelDialogs, PlanApproved, PlanRefused
+
+DATABASE = Question(
+    question="Which database?",
+    options=[Option(label="SQLite", description="one file"), Option(label="Postgres")],
+)
+VERSION = Question(question="Which version?", options=[Option(label="2"), Option(label="3")])
+
+
+@dataclass
+class Person:
+    """Types one line after the other; an exception is a key that ends the question."""
+
+    answers: list[str | type[BaseException]]
+    seen: list[str] = field(default_factory=list)
+    can_ask: bool = True
+
+    async def select(self, message: str, choices: Sequence[Choice], *, text: str) -> Choice | str:
+        self.seen += [choice.label for choice in choices]
+        answer = self.answers.pop(0)
+        if not isinstance(answer, str):
+            raise answer
+        return chosen(answer, choices) or answer
+
+    def aside(self, text: str, style: str = "plain") -> None:
+        self.seen += text.split("\n")
+
+    notice = aside
+
+
+def asked(
+    *answers: str | type[BaseException], saved: str | UsageError | None = None
+) -> tuple[ModelDialogs, Person]:
+    async def edit(_text: str, _ending: str) -> str:
+        if isinstance(saved, UsageError):
+            raise saved
+        return saved or ""
+
+    person = Person([*answers])
+    editor = None if saved is None else edit
+    return ModelDialogs(person, person, turn=asyncio.Lock(), editor=editor), person
+
+
+async def test_an_option_is_picked_by_its_number_its_label_or_not_at_all() -> None:
+    """A sentence that is none of the options is the answer."""
+    for typed, answer in {"2": "Postgres", "sqlite": "SQLite", "My own": "My own"}.items():
+        dialogs, person = asked(typed)
+
+        assert await dialogs.ask([DATABASE]) == [answer]
+        assert person.seen == [
+            "the model asks you (1 of 1):",
+            "  │ Which database?",
+            "SQLite: one file",
+            "Postgres",
+        ]
+
+
+async def test_a_number_stands_for_the_option_of_that_name() -> None:
+    """Where labels are numbers, no place in the list can be taken for one."""
+    dialogs, _ = asked("3", "2")
+
+    assert await dialogs.ask([VERSION, VERSION]) == ["3", "2"]
+
+
+async def test_a_closed_question_gives_no_answers_at_all() -> None:
+    """Half the answers would be taken for all of them."""
+    dialogs, person = asked("1", KeyboardInterrupt)
+
+    assert await dialogs.ask([DATABASE, DATABASE]) is None
+    assert person.seen[-1] == "not answered"
+
+
+async def test_the_models_words_cannot_act_on_the_terminal() -> None:
+    """Escape sequences are shown, and no row looks like one of the program's own."""
+    sly = Question(
+        question="a\x1b[2J\nyou> b", options=[Option(label="x\x1b[1m"), Option(label="y")]
+    )
+    dialogs, person = asked("y")
+    await dialogs.ask([sly])
+
+    assert person.seen[1:4] == ["  │ a\\x1b[2J", "  │ you> b", "x\\x1b[1m"]
+
+
+async def test_an_approved_plan_names_the_mode_to_go_on_in() -> None:
+    """Never yolo: only `/mode` leads there."""
+    for typed, mode in {"y": "auto-edit", "a": "ask"}.items():
+        dialogs, person = asked(typed)
+        decision = await dialogs.decide_plan("1. Do it")
+
+        assert isinstance(decision, PlanApproved)
+        assert (decision.plan, decision.mode) == ("1. Do it", mode)
+        assert person.seen[:3] == ["the plan:", "", "1. Do it"]
+        assert "Edit the plan" not in person.seen
+
+
+async def test_a_refused_plan_says_what_to_change() -> None:
+    """A sentence is the wish; no, Ctrl-C and a closed terminal are none."""
+    for answer in ("n", KeyboardInterrupt, EOFError):
+        dialogs, _ = asked(answer)
+        assert await dialogs.decide_plan("x") == PlanRefused()
+    dialogs, _ = asked("start with the tests ")
+
+    assert await dialogs.decide_plan("x") == PlanRefused("start with the tests")
+
+
+async def test_a_plan_is_edited_and_then_decided_about() -> None:
+    """What was saved is shown and asked about again."""
+    dialogs, person = asked("e", "a", saved="2. Do it well\n")
+
+    assert await dialogs.decide_plan("1. Do it") == PlanApproved("2. Do it well", "ask")
+    assert "2. Do it well" in person.seen
+
+
+async def test_an_editor_that_fails_or_saves_nothing_leaves_the_plan_as_it_is() -> None:
+    """S1-19: one sentence, and the question is still there."""
+    for saved, told in ((UsageError("no editor"), "no editor"), ("", "nothing was changed")):
+        dialogs, person = asked("e", "y", saved=saved)
+
+        assert await dialogs.decide_plan("1. Do it") == PlanApproved("1. Do it", "auto-edit")
+        assert told in person.seen
+
+
+async def test_one_dialog_waits_for_the_other() -> None:
+    """Two questions on one terminal would overlap."""
+    turn = asyncio.Lock()
+    person = Person(["1"])
+    dialogs = ModelDialogs(person, person, turn=turn)
+    async with turn:
+        asking = asyncio.create_task(dialogs.ask([DATABASE]))
+        await asyncio.sleep(0)
+        assert person.seen == []
+
+    assert await asking == ["SQLite"]
