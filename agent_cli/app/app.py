@@ -5,6 +5,7 @@ Start (arguments, settings, environment)
   → prepare: facts, plugins, MCP servers, plan mode,               before every model call
              what was taken back, budget, compaction, trimming; what a changed prefix costs
   → authorize_tool: permissions    finish_result: truncation       around every tool call
+  → lifecycle hooks around both, before prompts and at the end      where any are defined
   → Agent; the front end subscribes to it
 """
 
@@ -17,6 +18,7 @@ from types import TracebackType
 
 from agent_cli.app import logs, parts
 from agent_cli.app.announcements import Announcements
+from agent_cli.app.hooks import HookHost, SessionHooks
 from agent_cli.app.mcp import Servers
 from agent_cli.app.mcp_host import ServerHost
 from agent_cli.app.person import ModelsPerson
@@ -83,17 +85,19 @@ class App:
         self.why_kept_back = parts.why_kept_back(startup)
         self._sandbox = parts.sandbox(startup)
         self._builtin_tools = parts.tools(startup, self._workspace, self._sandbox)
-        self._compaction = parts.compaction(startup, self._provider.stream)
         reach = None if one_shot else self._workspace  # with a person there, who may grant more
         self.permissions = parts.permissions(startup, self._sandbox, reach)
+        host = HookHost(lambda: self.agent, lambda: self.sessions, self._announce)
+        self.hooks = SessionHooks(startup, self.permissions, host, one_shot=one_shot)
+        self._compaction = parts.compaction(startup, self._provider.stream, self.hooks)
         opens = (self._workspace.open_dir, self.permissions.open_dir)
         extra_dirs = startup.arguments.add_dirs
         self.directories = WorkspaceDirectories(self._workspace.root, extra_dirs, opens=opens)
-        self.agent = Agent(self._config())
+        self.agent = Agent(self.hooks.around(self._config(), parts.place(startup)))
         self.sessions = Sessions(
             startup, self.agent, self._announce, on_copy=self.file_changes.copy
         )
-        for listener in (logs.record, self.file_changes, self._servers.note_run):
+        for listener in (logs.record, self.file_changes, self._servers.note_run, self.hooks.listen):
             self.agent.subscribe(listener)
 
     def _config(self) -> LoopConfig:
@@ -151,6 +155,7 @@ class App:
             await stack.enter_async_context(self._servers)
             await stack.enter_async_context(self._plugins)
             await self._start(sinks.notices)
+            await stack.enter_async_context(self.hooks)
             self._stack = stack.pop_all()
         # The front end subscribes as soon as it is in, before anything else gets its turn.
         asyncio.get_running_loop().call_soon(self._announce.release)

@@ -5,13 +5,14 @@ from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path, PurePath
 
+from agent_cli.app.hooks import SessionHooks, hook_scripts
 from agent_cli.app.kept_back import reason_to_keep_back
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.provider import StreamFn
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.compaction import Compaction
-from agent_cli.policies.permission_rules import KINDS, RuleSet, parse_rule
+from agent_cli.policies.permission_rules import KINDS, RuleSet, parse_rule, rule_for_file
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.session_rules import ProjectRules
 from agent_cli.policies.shell import CommandRules, Place, judge
@@ -61,12 +62,13 @@ def retry_policy(startup: StartupContext) -> RetryPolicy:
     )
 
 
-def compaction(startup: StartupContext, stream: StreamFn) -> Compaction:
+def compaction(startup: StartupContext, stream: StreamFn, hooks: SessionHooks) -> Compaction:
     """Return what makes room in a long conversation; *stream* asks the model for summaries."""
     settings = startup.loaded.settings
     small = model_by_id(settings.model_id("small"))
+    summarizer = hooks.summarizer(Summarizer(stream, model=small))
     return Compaction(
-        Summarizer(stream, model=small) if settings.compaction.strategy == "summarize" else None,
+        summarizer if settings.compaction.strategy == "summarize" else None,
         threshold_tokens=settings.compaction.threshold_tokens,
         protected_tail_messages=settings.compaction.protected_tail_messages,
     )
@@ -113,10 +115,10 @@ def workspace(startup: StartupContext, keeper: Keeper | None = None) -> Workspac
 
 def snapshots(startup: StartupContext) -> Snapshots:
     """Return who keeps what files held before the agent changed them."""
-    place = _place(startup, is_secret)
+    here = place(startup)
 
     def only_reads(command: str) -> bool:
-        return judge(command, CommandRules(), place).read_only
+        return judge(command, CommandRules(), here).read_only
 
     def is_foreign(tool: str) -> bool:
         return tool.startswith("mcp__")
@@ -144,6 +146,7 @@ def sandbox(startup: StartupContext) -> Sandbox:
     """
     settings = startup.loaded.settings.sandbox
     rules, root = _rules(startup), _real(startup.workspace)
+    scripts = frozenset(map(_real, hook_scripts(startup)))
     policy = Policy(
         (startup.workspace, *startup.arguments.add_dirs),
         home=Path.home(),
@@ -152,8 +155,8 @@ def sandbox(startup: StartupContext) -> Sandbox:
         path_rules=PathRules(
             hides=(lambda path: rules.hides(path, root)) if rules.denies_paths("read") else never,
             locks=(
-                (lambda path: rules.locks(path, root))
-                if rules.denies_paths("edit", "write")
+                (lambda path: path in scripts or rules.locks(path, root))
+                if scripts or rules.denies_paths("edit", "write")
                 else never
             ),
             elsewhere=tuple(rules.hidden_elsewhere(root)),
@@ -198,6 +201,11 @@ def permissions(
     )
 
 
+def place(startup: StartupContext) -> Place:
+    """Return the workspace as commands find it."""
+    return _place(startup, is_secret)
+
+
 def _place(startup: StartupContext, is_kept_back: Callable[[PurePath], bool]) -> Place:
     return Place(
         root=_real(startup.workspace),
@@ -214,7 +222,9 @@ def _rules(startup: StartupContext) -> RuleSet:
         tuple(parse_rule(rule.text, rule.origin) for rule in written if rule.kind == kind)
         for kind in KINDS
     )
-    return RuleSet(allow=allow, ask=ask, deny=deny)
+    # In every mode: a guard that the agent rewrites guards nothing.
+    scripts = (rule_for_file("edit", p, "a hook runs this file") for p in hook_scripts(startup))
+    return RuleSet(allow=allow, ask=(*ask, *scripts), deny=deny)
 
 
 def _own_dirs() -> tuple[Path, Path]:

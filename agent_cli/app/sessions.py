@@ -54,6 +54,11 @@ class Sessions:
         """The id of the session at hand."""
         return self._session.id if self._session else None
 
+    @property
+    def path(self) -> Path | None:
+        """The file the session at hand is kept in."""
+        return self._session.path if self._session else None
+
     async def begin(self) -> None:
         """Open what the command line asked for: a new session, or an earlier one.
 

@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.definition import Hook
-from agent_cli.hooks.run import Outcome
+from agent_cli.hooks.run import HookOutcome
 
 Decision: TypeAlias = Literal["deny", "ask", "allow"]
 _WORDS: Final[Mapping[str, Decision]] = {
@@ -31,7 +31,7 @@ class _Faulty(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HookAnswer:
     """What one hook, or all of them together, said.
 
     Attributes:
@@ -55,7 +55,7 @@ class Answer:
     fault: str = ""
 
 
-def read_answer(hook: Hook, outcome: Outcome) -> Answer:
+def read_answer(hook: Hook, outcome: HookOutcome) -> HookAnswer:
     """Return what *hook* said; one that guards and could not run says no."""
     if outcome.fault:
         return _failed(hook, outcome.fault)
@@ -63,21 +63,21 @@ def read_answer(hook: Hook, outcome: Outcome) -> Answer:
         reason = outcome.stderr.strip() or f"{hook.shown} says no and gives no reason"
         if hook.background or hook.event not in _BLOCKED_BY_EXIT_2:
             # Too late to keep it from happening; the model is told, as by Claude Code.
-            return Answer(reason=reason, contexts=(reason,))
-        return Answer("deny", reason)
+            return HookAnswer(reason=reason, contexts=(reason,))
+        return HookAnswer("deny", reason)
     try:
         return _parsed(hook, outcome.stdout)
     except _Faulty as error:
         return _failed(hook, f"{error}; correct what it prints")
 
 
-def merged(answers: Sequence[Answer]) -> Answer:
+def merged(answers: Sequence[HookAnswer]) -> HookAnswer:
     """Return the answers as one; the strongest decision wins, and its reasons are joined."""
     decided = {answer.decision for answer in answers}
     decision = next((each for each in _ORDER if each in decided), None)
     changes = [answer.updated for answer in answers if answer.updated is not None]
     reasons = [a.reason for a in answers if a.decision == decision and a.reason]
-    one = Answer(
+    one = HookAnswer(
         decision,
         "\n".join(dict.fromkeys(reasons)),
         changes[0] if changes else None,
@@ -93,18 +93,18 @@ def merged(answers: Sequence[Answer]) -> Answer:
     return one
 
 
-def _failed(hook: Hook, fault: str) -> Answer:
+def _failed(hook: Hook, fault: str) -> HookAnswer:
     told = f"the {hook.event} hook {hook.shown} cannot be used: {fault}"
     if hook.guards:
-        return Answer("deny", told, fault=fault)
-    return Answer(messages=(told,), fault=fault)
+        return HookAnswer("deny", told, fault=fault)
+    return HookAnswer(messages=(told,), fault=fault)
 
 
-def _parsed(hook: Hook, stdout: str) -> Answer:
+def _parsed(hook: Hook, stdout: str) -> HookAnswer:
     text = stdout.strip()
     if not text.startswith("{"):
         context = bool(text) and hook.event in _TEXT_IS_CONTEXT
-        return Answer(contexts=(text,) if context else ())
+        return HookAnswer(contexts=(text,) if context else ())
     try:
         said = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -118,7 +118,7 @@ def _parsed(hook: Hook, stdout: str) -> Answer:
     return _answer(hook, said, specific)
 
 
-def _answer(hook: Hook, said: Mapping[str, Json], specific: Mapping[str, Json]) -> Answer:
+def _answer(hook: Hook, said: Mapping[str, Json], specific: Mapping[str, Json]) -> HookAnswer:
     decision, reason, updated = _decision(hook, said, specific)
     contexts = _text(specific, "additionalContext") or _text(said, "additionalContext")
     stops = ""
@@ -130,7 +130,7 @@ def _answer(hook: Hook, said: Mapping[str, Json], specific: Mapping[str, Json]) 
     message = _text(said, "systemMessage")
     if decision == "deny" and hook.event in ("PostToolUse", "PostToolUseFailure"):
         contexts = "\n".join(filter(None, (reason, contexts)))
-    return Answer(
+    return HookAnswer(
         decision,
         reason,
         updated,

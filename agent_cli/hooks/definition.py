@@ -86,7 +86,7 @@ class Hook:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class HookGroup:
     """What a file says for one event: a matcher with its hooks, not checked yet."""
 
     event: str
@@ -126,7 +126,7 @@ class _Written(BaseModel):
 _KEYS: Final = frozenset(field.alias or name for name, field in _Written.model_fields.items())
 
 
-def parse_hooks(groups: Sequence[Group]) -> tuple[list[Hook], list[str]]:
+def parse_hooks(groups: Sequence[HookGroup]) -> tuple[list[Hook], list[str]]:
     """Return the hooks of *groups*, equal ones once, and a sentence for each problem."""
     found: dict[Hook, Hook] = {}
     problems: list[str] = []
@@ -147,7 +147,7 @@ def parse_hooks(groups: Sequence[Group]) -> tuple[list[Hook], list[str]]:
     return list(found.values()), list(dict.fromkeys(problems))
 
 
-def _hooks_of(group: Group) -> Iterator[Hook]:
+def _hooks_of(group: HookGroup) -> Iterator[Hook]:
     base = Hook(event=group.event, origin=group.origin, is_project=group.is_project)
     if not isinstance(group.written, Mapping):
         yield replace(base, fault="it is no table; write a matcher and hooks")

@@ -1,6 +1,6 @@
 """Run one hook: a program that reads JSON and may answer in JSON, or an address that is sent it.
 
-Whatever goes wrong becomes an `Outcome` with a fault; nothing raises but a cancellation, and then
+Whatever goes wrong becomes a `HookOutcome` with a fault. Only a cancellation raises, and then
 the program and all it started are killed.
 """
 
@@ -29,7 +29,7 @@ _CANNOT_START = frozenset({126, 127})
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class HookOutcome:
     """How a hook ended.
 
     Attributes:
@@ -45,31 +45,33 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class HookEnvironment:
     """Where hooks run, and with which environment."""
 
     workspace: Path
     environment: Mapping[str, str]
 
 
-async def run_hook(hook: Hook, payload: Mapping[str, Json], around: Surroundings) -> Outcome:
+async def run_hook(hook: Hook, payload: Mapping[str, Json], around: HookEnvironment) -> HookOutcome:
     """Run *hook* with *payload* and return how it ended."""
     started_s = time.monotonic()
     if hook.fault:
-        return Outcome(fault=hook.fault)
+        return HookOutcome(fault=hook.fault)
     sent = json.dumps(payload, ensure_ascii=False).encode(errors="replace")
     try:
         async with asyncio.timeout(hook.timeout_s):
             ran = await (_ask(hook, sent, around) if hook.url else _start(hook, sent, around))
     except TimeoutError:
         fault = f"it took longer than {hook.timeout_s:g} s; make it faster, or raise its timeout"
-        ran = Outcome(fault=fault)
+        ran = HookOutcome(fault=fault)
     except OSError as error:
-        ran = Outcome(fault=f"it cannot be started ({error.strerror or error}); check its command")
-    return Outcome(ran.code, ran.stdout, ran.stderr, ran.fault, time.monotonic() - started_s)
+        ran = HookOutcome(
+            fault=f"it cannot be started ({error.strerror or error}); check its command"
+        )
+    return HookOutcome(ran.code, ran.stdout, ran.stderr, ran.fault, time.monotonic() - started_s)
 
 
-async def _start(hook: Hook, sent: bytes, around: Surroundings) -> Outcome:
+async def _start(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
     # A file, not a pipe: the supervisor takes the end of a pipe for the end of its work, and a
     # hook that never reads would block whoever writes.
     with tempfile.TemporaryFile() as stdin:
@@ -88,19 +90,21 @@ async def _start(hook: Hook, sent: bytes, around: Surroundings) -> Outcome:
             stdout, stderr = await _outputs(process)
             code = await process.wait()
         except _TooMuch:
-            return Outcome(fault="it printed more than 1 MB; make it print less")
+            return HookOutcome(fault="it printed more than 1 MB; make it print less")
         finally:
             await _end(process)
     told = stderr.strip()[-_REASON_CHARS_MAX:]
     if code in _CANNOT_START:
-        return Outcome(code, stdout, stderr, _why_not_started(hook, code, told, around))
+        return HookOutcome(code, stdout, stderr, _why_not_started(hook, code, told, around))
     if code not in (0, 2):
         said = f": {told}" if told else ""
-        return Outcome(code, stdout, stderr, f"it ended with exit code {code}{said}; correct it")
-    return Outcome(code, stdout, stderr)
+        return HookOutcome(
+            code, stdout, stderr, f"it ended with exit code {code}{said}; correct it"
+        )
+    return HookOutcome(code, stdout, stderr)
 
 
-def _command(hook: Hook, around: Surroundings) -> list[str]:
+def _command(hook: Hook, around: HookEnvironment) -> list[str]:
     if hook.args is None:
         path = around.environment.get("PATH", os.defpath)
         return [shutil.which("bash", path=path) or "/bin/sh", "-c", hook.command]
@@ -108,13 +112,13 @@ def _command(hook: Hook, around: Surroundings) -> list[str]:
     return [os.path.expanduser(program), *words]  # noqa: PTH111 - a name may begin with ~
 
 
-def _with_project(word: str, around: Surroundings) -> str:
+def _with_project(word: str, around: HookEnvironment) -> str:
     for mark in (f"${{{_PROJECT_DIR}}}", f"${_PROJECT_DIR}"):
         word = word.replace(mark, str(around.workspace))
     return word
 
 
-def _why_not_started(hook: Hook, code: int, told: str, around: Surroundings) -> str:
+def _why_not_started(hook: Hook, code: int, told: str, around: HookEnvironment) -> str:
     program = _program(hook, around)
     if program and Path(program).is_file() and not os.access(program, os.X_OK):
         return f"{program} is not executable; run chmod +x {shlex.quote(program)}"
@@ -124,7 +128,7 @@ def _why_not_started(hook: Hook, code: int, told: str, around: Surroundings) -> 
     return f"its program {cause} ({told or hook.shown}); install it, or correct the command"
 
 
-def _program(hook: Hook, around: Surroundings) -> str:
+def _program(hook: Hook, around: HookEnvironment) -> str:
     """Return the path of what *hook* starts as far as its command tells."""
     try:
         words = shlex.split(hook.command) if hook.args is None else [hook.command]
@@ -172,7 +176,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         process.kill()
 
 
-async def _ask(hook: Hook, sent: bytes, around: Surroundings) -> Outcome:
+async def _ask(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
     """Post *sent* to the hook's address; redirects would lead to where nobody agreed to."""
     import httpx2  # noqa: PLC0415 - slow, and few hooks are addresses
 
@@ -187,17 +191,17 @@ async def _ask(hook: Hook, sent: bytes, around: Surroundings) -> Outcome:
             async for chunk in response.aiter_bytes():
                 found += chunk
                 if len(found) > OUTPUT_BYTES_MAX:
-                    return Outcome(fault="it answered with more than 1 MB; make it answer less")
+                    return HookOutcome(fault="it answered with more than 1 MB; make it answer less")
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         told = str(error) or type(error).__name__
-        return Outcome(fault=f"{hook.url} did not answer ({told}); check that it runs")
+        return HookOutcome(fault=f"{hook.url} did not answer ({told}); check that it runs")
     if not response.is_success:
         fault = f"{hook.url} answered with status {response.status_code}; it must be 200 to 299"
-        return Outcome(code=response.status_code, fault=fault)
-    return Outcome(stdout=found.decode(errors="replace"))
+        return HookOutcome(code=response.status_code, fault=fault)
+    return HookOutcome(stdout=found.decode(errors="replace"))
 
 
-def _filled(value: str, hook: Hook, around: Surroundings) -> str:
+def _filled(value: str, hook: Hook, around: HookEnvironment) -> str:
     """Return a header with the variables that it may hold."""
 
     def variable(found: re.Match[str]) -> str:

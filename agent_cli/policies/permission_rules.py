@@ -129,6 +129,11 @@ def parse_rule(written: str, origin: str = "") -> Rule:
     return rule
 
 
+def rule_for_file(tool: str, path: Path, origin: str) -> Rule:
+    """Return a rule about *path*, which is absolute, and no other, whatever its name holds."""
+    return Rule(tool, re.sub(r"([\\*?\[\]!# ])", r"\\\1", str(path)), origin)
+
+
 def allows(rule: Rule, tool: str, paths: Sequence[str], root: Path) -> bool:
     """Return whether *rule* covers a call of *tool*, no command, that is about *paths*: all."""
     if not rule.names(tool):

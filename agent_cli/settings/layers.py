@@ -31,13 +31,13 @@ class Layers:
 
     Attributes:
         origins: Place by dotted key of everything that was set.
-        added: Items and their places by dotted key, of lists that all layers add to.
+        added: By dotted key an entry for each item, of lists that all layers add to.
         notices: Sentences about what was left out.
     """
 
     def __init__(self) -> None:
         self.origins: dict[str, str] = {}
-        self.added: dict[str, list[tuple[str, str]]] = {}
+        self.added: dict[str, list[Entry]] = {}
         self.notices: list[str] = []
         self._rules = all_rules()
         self._keys = {fold(key): key for key in self._rules} | OLD_NAMES
@@ -101,7 +101,7 @@ class Layers:
             self._values[key] = MappingProxyType({**before, **named})
         elif isinstance(value, tuple) and isinstance(before, tuple) and (rule.append or entry.adds):
             self._values[key] = before + value
-            self.added.setdefault(key, []).extend((item, entry.origin) for item in value)
+            self.added.setdefault(key, []).extend(entry._replace(value=item) for item in value)
             earlier = self.origins.get(key)
             self.origins[key] = f"{earlier}, {entry.origin}" if earlier else entry.origin
         else:

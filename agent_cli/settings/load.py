@@ -8,9 +8,11 @@ from agent_cli.settings.environment import Environment
 from agent_cli.settings.layers import Layers
 from agent_cli.settings.schema import Settings
 from agent_cli.settings.sources import (
+    CLAUDE_FILES,
     RULE_KINDS,
     Entry,
     Override,
+    WrittenHooks,
     WrittenRule,
     environment_entries,
     override_entries,
@@ -29,12 +31,14 @@ class Loaded(NamedTuple):
             an MCP server have keys of their own (`models.high`, `mcp.servers.github`).
         notices: Sentences for the user about what was left out, in the order of the layers.
         rules: The permission rules of `permissions.toml` and of all layers, each with its place.
+        hooks: The lifecycle hooks of all layers, then those of Claude Code's files.
     """
 
     settings: Settings
     origins: Mapping[str, str]
     notices: tuple[str, ...]
     rules: tuple[WrittenRule, ...] = ()
+    hooks: tuple[WrittenHooks, ...] = ()
 
 
 def load_settings(
@@ -62,7 +66,8 @@ def load_settings(
     settings = layers.settings()
     project = Path(settings.working_directory or workspace).expanduser()
     rules = (*_user_rules(project), *_added_rules(layers))
-    return Loaded(settings, layers.origins, notices, rules)
+    hooks = (*_added_hooks(layers), *_claude_hooks(settings, workspace, trusted=trusted))
+    return Loaded(settings, layers.origins, notices, rules, hooks)
 
 
 def _user_rules(workspace: Path) -> tuple[WrittenRule, ...]:
@@ -76,8 +81,28 @@ def _user_rules(workspace: Path) -> tuple[WrittenRule, ...]:
 
 def _added_rules(layers: Layers) -> Iterator[WrittenRule]:
     for kind in RULE_KINDS:
-        for text, origin in layers.added.get(f"permissions.{kind}", ()):
-            yield WrittenRule(kind, text, origin)
+        for rule in layers.added.get(f"permissions.{kind}", ()):
+            yield WrittenRule(kind, str(rule.value), rule.origin)
+
+
+def _added_hooks(layers: Layers) -> Iterator[WrittenHooks]:
+    for key, groups in layers.added.items():
+        section, _, name = key.partition(".")
+        if section == "hooks":
+            event = "".join(map(str.capitalize, name.split("_")))
+            for each in groups:
+                yield WrittenHooks(event, each.value, each.origin, each.from_project)
+
+
+def _claude_hooks(settings: Settings, workspace: Path, *, trusted: bool) -> Iterator[WrittenHooks]:
+    files = [Path.home() / CLAUDE_FILES[0]]
+    if trusted:
+        files += [workspace / name for name in CLAUDE_FILES]
+    for path in dict.fromkeys(files if settings.hooks.claude_files else ()):
+        if path.is_file():
+            from agent_cli.settings.hook_files import claude_hooks  # noqa: PLC0415 - as in `_file`
+
+            yield from claude_hooks(path, from_project=path != files[0])
 
 
 def _files(folder: Path, *, from_project: bool) -> Iterator[Entry]:

@@ -174,6 +174,17 @@ def records(
     return SettingRule(parse, "a list of tables", read=_json, item=item, prepare=prepare)
 
 
+def groups() -> SettingRule:
+    """Accept a list of tables of anything, which each layer adds to."""
+
+    def parse(value: object) -> object:
+        if isinstance(value, list) and all(isinstance(part, dict) for part in value):
+            return _frozen(value)
+        raise ValueError
+
+    return SettingRule(parse, "a list of tables", read=_json, append=True)
+
+
 def optional(rule: SettingRule) -> SettingRule:
     """Accept what *rule* accepts, and an explicit null for "not set"."""
 
@@ -181,6 +192,12 @@ def optional(rule: SettingRule) -> SettingRule:
         return None if value is None else rule.parse(value)
 
     return rule._replace(parse=parse, allowed=f"{rule.allowed}, or left out")
+
+
+def _frozen(value: object) -> object:
+    if isinstance(value, dict):
+        return MappingProxyType({name: _frozen(part) for name, part in value.items()})
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def _within(value: float, minimum: float, maximum: float) -> float:

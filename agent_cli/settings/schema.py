@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args, get_origin
 
 from agent_cli.contracts.permissions import Mode
+from agent_cli.settings.hook_schema import HookSettings
 from agent_cli.settings.rules import (
     SettingRule,
     choice,
@@ -245,6 +246,7 @@ class Settings(NamedTuple):
     tools: ToolSettings = ToolSettings()
     mcp: McpSettings = McpSettings()
     plugins: PluginSettings = PluginSettings()
+    hooks: HookSettings = HookSettings()
     ui: UiSettings = UiSettings()
     logging: LoggingSettings = LoggingSettings()
     session: SessionSettings = SessionSettings()

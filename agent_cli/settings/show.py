@@ -85,13 +85,21 @@ def _toml(value: object, redactor: Redactor) -> str | None:
     if hasattr(value, "_asdict") and isinstance(value, tuple):
         return _record(value, redactor)
     if isinstance(value, Mapping):
-        pairs = (f"{json.dumps(k)} = {_toml(v, redactor)}" for k, v in value.items())
+        shown = {k: _without_headers(k, v) for k, v in value.items() if v is not None}
+        pairs = (f"{json.dumps(k)} = {_toml(v, redactor)}" for k, v in shown.items())
         return "{ " + ", ".join(pairs) + " }" if value else "{}"
     if isinstance(value, tuple):
         return "[" + ", ".join(filter(None, (_toml(part, redactor) for part in value))) + "]"
     if isinstance(value, str):
         return json.dumps(redactor.text(value), ensure_ascii=False)
     return json.dumps(value)
+
+
+def _without_headers(name: str, value: object) -> object:
+    """Return *value*; of a hook's headers the names only."""
+    if name == "headers" and isinstance(value, Mapping):
+        return dict.fromkeys(value, MASK)
+    return value
 
 
 def _record(record: tuple[object, ...], redactor: Redactor) -> str:

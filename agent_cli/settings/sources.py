@@ -10,6 +10,8 @@ from typing import NamedTuple, TypeAlias
 from agent_cli.contracts.errors import SettingsError
 
 ENVIRONMENT_PREFIX = "AGENT_CLI_"
+# Where Claude Code keeps hooks: the first in a home directory, both in a project.
+CLAUDE_FILES = (".claude/settings.json", ".claude/settings.local.json")
 RULE_KINDS = ("allow", "ask", "deny")
 
 KeyPath: TypeAlias = tuple[str, ...]
@@ -54,6 +56,15 @@ class WrittenRule(NamedTuple):
     kind: str
     text: str
     origin: str
+
+
+class WrittenHooks(NamedTuple):
+    """A group of lifecycle hooks as somebody wrote it, not checked; `event` is Claude Code's."""
+
+    event: str
+    group: object
+    origin: str
+    from_project: bool = False
 
 
 def text_of(path: Path) -> str:

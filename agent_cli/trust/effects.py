@@ -6,15 +6,22 @@ comes from strangers: control characters, which could repaint the question, are 
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.settings.env_file import read_env_file
+from agent_cli.settings.hook_files import (
+    claude_hooks,
+    entries_of,
+    project_hooks,
+    scripts_of,
+    words_of,
+)
 from agent_cli.settings.layers import Layers
 from agent_cli.settings.schema import McpServer, Settings, value_of
 from agent_cli.settings.show import shown_value
-from agent_cli.settings.sources import Entry
+from agent_cli.settings.sources import CLAUDE_FILES, Entry, WrittenHooks
 from agent_cli.settings.toml_json import file_entries
 from agent_cli.system.redaction import MASK, Redactor, is_secret_name
 
@@ -22,9 +29,13 @@ _SERVER_PREFIX = "mcp.servers."
 _VALUE_CHARS_MAX = 200
 
 
-def effects_of(path: Path) -> tuple[str, ...]:
+def effects_of(path: Path, workspace: Path) -> tuple[str, ...]:
     """Return one sentence an effect; a file that cannot be understood says so instead."""
     try:
+        if str(path.relative_to(workspace)) in CLAUDE_FILES:
+            return tuple(_hooks(claude_hooks(path, from_project=True)))
+        if path in scripts_of(project_hooks(workspace), workspace):
+            return ("is a file that a hook runs",)
         if path.name == "SKILL.md":
             return (_plain(f"tells the model how to do {path.parent.name} (a skill)"),)
         if path.suffix == ".md":
@@ -50,10 +61,27 @@ def _settings(path: Path) -> Iterator[str]:
     layers = Layers()
     layers.take(file_entries(path, from_project=True))
     settings = layers.settings()
+    for entries in (entries for key, entries in layers.added.items() if key[:6] == "hooks."):
+        yield from _hooks(WrittenHooks(e.path[-1], e.value, e.origin, True) for e in entries)
     for key in layers.origins:
-        if not key.startswith(_SERVER_PREFIX):
+        if not key.startswith("hooks.") and not key.startswith(_SERVER_PREFIX):
             yield _plain(f"sets {key} = {_short(shown_value(_value(settings, key), Redactor()))}")
     yield from map(_server, settings.mcp.servers)
+
+
+def _hooks(written: Iterable[WrittenHooks]) -> Iterator[str]:
+    redactor = Redactor()
+    for group in written:
+        matcher = group.group.get("matcher") if isinstance(group.group, Mapping) else None
+        when = f"{group.event} {matcher}" if matcher else group.event
+        for hook in entries_of(group):
+            words = redactor.arguments(words_of(hook))
+            acts = (
+                f"sends calls to {redactor.text(str(hook['url']))}"
+                if "url" in hook
+                else (f"runs {shlex.join(words)}")
+            )
+            yield _plain(f"{_short(acts)} (hook, {when})")
 
 
 def _value(settings: Settings, key: str) -> object:

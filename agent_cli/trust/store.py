@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.prompt_files.command_files import command_paths
+from agent_cli.settings.sources import CLAUDE_FILES as HOOK_FILES
 from agent_cli.system import paths
 
 # Everything in a repository that changes what this program does or starts.
-ACTING_FILES = ("appsettings.json", "appsettings.toml", ".env", ".mcp.json")
+SETTINGS_FILES = ("appsettings.json", "appsettings.toml")
+ACTING_FILES = (*SETTINGS_FILES, ".env", ".mcp.json")
 # Folders of skills: what one says, the model does.
 SKILL_FOLDERS = (".agent-cli/skills", ".claude/skills")
 # Folders of commands: what one says, the user says who types its name.
@@ -30,13 +32,28 @@ class ActingFile(NamedTuple):
 
 
 def acting_files(workspace: Path) -> tuple[Path, ...]:
-    """Return the files that would act, without opening them."""
+    """Return the files that would act; only those that may define hooks are opened."""
     named = [workspace / name for name in ACTING_FILES]
     for folder in SKILL_FOLDERS:
         named += sorted((workspace / folder).glob("*/SKILL.md"))
     for folder in COMMAND_FOLDERS:
         named += command_paths(workspace / folder)
-    return tuple(path for path in named if path.is_file())
+    return tuple(dict.fromkeys([*filter(Path.is_file, named), *_hook_files(workspace)]))
+
+
+def _hook_files(workspace: Path) -> tuple[Path, ...]:
+    """Return Claude Code's files that define hooks, and the scripts that hooks run."""
+    files = [workspace / name for name in (*HOOK_FILES, *SETTINGS_FILES)]
+    if not any(map(Path.is_file, files)):
+        return ()
+    from agent_cli.settings.hook_files import (  # noqa: PLC0415 - most workspaces have no hooks
+        is_acting,
+        project_hooks,
+        scripts_of,
+    )
+
+    acting = [path for path in files[: len(HOOK_FILES)] if is_acting(path)]
+    return (*acting, *scripts_of(project_hooks(workspace), workspace))
 
 
 def what_would_act(workspace: Path) -> tuple[ActingFile, ...]:
@@ -46,7 +63,7 @@ def what_would_act(workspace: Path) -> tuple[ActingFile, ...]:
         return ()
     from agent_cli.trust.effects import effects_of  # noqa: PLC0415 - most workspaces have no files
 
-    return tuple(ActingFile(path, effects_of(path)) for path in found)
+    return tuple(ActingFile(path, effects_of(path, workspace)) for path in found)
 
 
 def shown_name(path: Path, workspace: Path) -> str:

@@ -4,17 +4,17 @@ import json
 
 import pytest
 
-from agent_cli.hooks.answers import Answer, merged, read_answer
+from agent_cli.hooks.answers import HookAnswer, merged, read_answer
 from agent_cli.hooks.definition import Hook
-from agent_cli.hooks.run import Outcome
+from agent_cli.hooks.run import HookOutcome
 
 
-def said(event: str, stdout: object = "", *, code: int = 0, stderr: str = "") -> Answer:
+def said(event: str, stdout: object = "", *, code: int = 0, stderr: str = "") -> HookAnswer:
     text = stdout if isinstance(stdout, str) else json.dumps(stdout)
-    return read_answer(Hook(event=event, command="guard"), Outcome(code, text, stderr))
+    return read_answer(Hook(event=event, command="guard"), HookOutcome(code, text, stderr))
 
 
-def specific(event: str, **fields: object) -> Answer:
+def specific(event: str, **fields: object) -> HookAnswer:
     return said(event, {"hookSpecificOutput": {"hookEventName": event, **fields}})
 
 
@@ -31,7 +31,7 @@ def test_a_guard_decides_in_json(word: str, decision: str) -> None:
     "event", ["PreToolUse", "PermissionRequest", "UserPromptSubmit", "Stop", "PreCompact"]
 )
 def test_exit_code_2_says_no_with_stderr_as_the_reason(event: str) -> None:
-    assert said(event, code=2, stderr="not here\n") == Answer("deny", "not here")
+    assert said(event, code=2, stderr="not here\n") == HookAnswer("deny", "not here")
 
 
 def test_exit_code_2_after_a_tool_tells_the_model() -> None:
@@ -73,7 +73,7 @@ def test_nonsense_of_a_hook_that_only_watches_is_for_the_person() -> None:
 def test_plain_text_is_context_where_claude_code_takes_it(
     event: str, contexts: tuple[str, ...]
 ) -> None:
-    assert said(event, "on main\n") == Answer(contexts=contexts)
+    assert said(event, "on main\n") == HookAnswer(contexts=contexts)
 
 
 def test_a_permission_request_is_answered_by_behavior() -> None:
@@ -94,17 +94,17 @@ def test_a_block_after_a_tool_reaches_the_model() -> None:
 
 def test_the_strongest_decision_wins() -> None:
     """C1: deny before ask before allow."""
-    allow, ask, deny = Answer("allow"), Answer("ask", "sure?"), Answer("deny", "no")
+    allow, ask, deny = HookAnswer("allow"), HookAnswer("ask", "sure?"), HookAnswer("deny", "no")
 
     assert merged([allow, ask, deny]).decision == "deny"
-    assert merged([allow, ask]) == Answer("ask", "sure?")
-    assert merged([Answer(), allow]).decision == "allow"
-    assert merged([]) == Answer()
+    assert merged([allow, ask]) == HookAnswer("ask", "sure?")
+    assert merged([HookAnswer(), allow]).decision == "allow"
+    assert merged([]) == HookAnswer()
 
 
 def test_two_different_rewrites_are_refused() -> None:
     """Which of them counts would depend on which is faster."""
-    one, other = Answer(updated={"command": "a"}), Answer(updated={"command": "b"})
+    one, other = HookAnswer(updated={"command": "a"}), HookAnswer(updated={"command": "b"})
 
     assert merged([one, one]).updated == {"command": "a"}
     assert merged([one, other]).decision == "deny"

@@ -2,14 +2,14 @@
 
 import pytest
 
-from agent_cli.hooks.definition import Group, Hook, parse_hooks
+from agent_cli.hooks.definition import Hook, HookGroup, parse_hooks
 
 
-def group(event: str = "PreToolUse", **written: object) -> Group:
-    return Group(event, written, "here:1")
+def group(event: str = "PreToolUse", **written: object) -> HookGroup:
+    return HookGroup(event, written, "here:1")
 
 
-def hooks_of(*groups: Group) -> list[Hook]:
+def hooks_of(*groups: HookGroup) -> list[Hook]:
     return parse_hooks(groups)[0]
 
 
@@ -75,7 +75,7 @@ def test_a_guard_that_cannot_be_used_is_kept_with_its_fault(hook: object) -> Non
 
 @pytest.mark.parametrize("written", [{"matcher": "(", "hooks": [{"command": "x"}]}, {}, "x"])
 def test_a_broken_group_of_guards_blocks(written: object) -> None:
-    [hook], _ = parse_hooks([Group("PreToolUse", written, "here")])
+    [hook], _ = parse_hooks([HookGroup("PreToolUse", written, "here")])
 
     assert hook.fault
     assert hook.matches(["Bash"])

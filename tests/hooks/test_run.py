@@ -15,7 +15,7 @@ import httpx2  # noqa: F401 - loaded by then in the program, by the model's SDK
 import pytest
 
 from agent_cli.hooks.definition import Hook
-from agent_cli.hooks.run import Outcome, Surroundings, run_hook
+from agent_cli.hooks.run import HookEnvironment, HookOutcome, run_hook
 
 PAYLOAD = {"hook_event_name": "PreToolUse", "tool_name": "Bash"}
 
@@ -26,9 +26,9 @@ def script(path: Path, text: str, *, mode: int = 0o755) -> Path:
     return path
 
 
-async def ran(workspace: Path, command: str, **more: Any) -> Outcome:
+async def ran(workspace: Path, command: str, **more: Any) -> HookOutcome:
     hook = Hook(event="PreToolUse", command=command, **more)
-    return await run_hook(hook, PAYLOAD, Surroundings(workspace, os.environ))
+    return await run_hook(hook, PAYLOAD, HookEnvironment(workspace, os.environ))
 
 
 async def test_a_hook_reads_json_and_knows_the_project(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ async def test_an_address_is_sent_the_same_json(tmp_path: Path, address: str) ->
         headers=(("x-token", "Bearer $SECRET $OTHER"),),
         allowed_variables=("SECRET",),
     )
-    around = Surroundings(tmp_path, {"SECRET": "s3", "OTHER": "not this"})
+    around = HookEnvironment(tmp_path, {"SECRET": "s3", "OTHER": "not this"})
 
     found = await run_hook(hook, PAYLOAD, around)
 
@@ -145,7 +145,7 @@ async def test_an_address_that_fails_or_leads_elsewhere_is_a_fault(
     """A redirect would send the call to where nobody agreed to."""
     hook = Hook(event="PreToolUse", url=f"{address}/{status}")
 
-    found = await run_hook(hook, PAYLOAD, Surroundings(tmp_path, {}))
+    found = await run_hook(hook, PAYLOAD, HookEnvironment(tmp_path, {}))
 
     assert f"status {status}" in found.fault
     assert len(_Server.asked) == 1
@@ -154,6 +154,6 @@ async def test_an_address_that_fails_or_leads_elsewhere_is_a_fault(
 async def test_an_address_where_nobody_is_is_a_fault(tmp_path: Path) -> None:
     hook = Hook(event="PreToolUse", url="http://127.0.0.1:9/x")
 
-    found = await run_hook(hook, PAYLOAD, Surroundings(tmp_path, {}))
+    found = await run_hook(hook, PAYLOAD, HookEnvironment(tmp_path, {}))
 
     assert "did not answer" in found.fault

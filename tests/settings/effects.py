@@ -115,6 +115,18 @@ def result(*calls: Payload, arguments: Sequence[str] = YOLO) -> Callable[[], Pay
     return lambda: results_in(printed(reply(*calls), arguments=arguments)[1][1])[0]
 
 
+def hook_of_claude() -> bool:
+    """See whether a hook in Claude Code's settings file runs."""
+    hook = {"hooks": [{"type": "command", "command": "touch started"}]}
+    file = Path.home() / ".claude" / "settings.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps({"hooks": {"SessionStart": [hook]}}))
+    started = Path("started")
+    started.unlink(missing_ok=True)
+    printed()
+    return started.exists()
+
+
 def exit_code(*script: Answer, arguments: Sequence[str] = ()) -> Callable[[], int]:
     return lambda: printed(*script, arguments=arguments)[0].code
 
@@ -618,6 +630,12 @@ ROWS = (
     Row("plugins.enabled", "plugins.enabled = false", instructions, False),
     Row("plugins.disabled", 'plugins.disabled = ["project_instructions"]', instructions, False),
     Row("plugins.reminders", "plugins.reminders = true", tools_offered(repl=True), {"remind"}),
+    Row(
+        "hooks.claude_files",
+        "hooks.claude_files = false",
+        hook_of_claude,
+        False,
+    ),
     Row("ui.theme", 'ui.theme = "none"', colors, {"default"}),
     Row("ui.show_thinking", "ui.show_thinking = true", thinking_shown, True),
     Row("ui.chars_per_second", "ui.chars_per_second = 4", is_slow, True),

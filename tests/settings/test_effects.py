@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.settings.hook_schema import HookSettings
 from agent_cli.settings.schema import LogSink, McpServer, all_rules, rules_of
 from agent_cli.system import paths
 from tests.settings.effects import ROWS, Row
@@ -20,6 +21,11 @@ ELSEWHERE = {
     "mcp.servers.headers": "mcp_client/test_oauth.py",
     "mcp.servers.oauth": "mcp_client/test_entries.py",
     "mcp.servers.protocol": "mcp_client/test_features.py",
+    **{
+        f"hooks.{name}": "hooks/test_settings.py"
+        for name in rules_of(HookSettings)
+        if name != "claude_files"
+    },
 }
 
 

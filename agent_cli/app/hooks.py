@@ -1,0 +1,265 @@
+"""The lifecycle hooks of this program: read, switched on, and told about. None costs nothing."""
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from agent_cli.app.mcp_config import inherited_environment
+from agent_cli.app.sessions import Sessions
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.errors import AgentCliError, ModelError, SettingsError
+from agent_cli.contracts.events import Event, EventSink, Notice, ToolCall
+from agent_cli.contracts.messages import Message
+from agent_cli.contracts.provider import Model
+from agent_cli.core.agent import Agent
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.policies.compaction import CompactionStrategy, Summary
+from agent_cli.policies.permission_rules import COMMAND_TOOL, called_paths, parse_rule, touches
+from agent_cli.policies.permissions import Permissions
+from agent_cli.policies.shell import CommandRules, Place, command_rule, judge
+
+if TYPE_CHECKING:
+    from agent_cli.hooks.definition import Hook
+    from agent_cli.hooks.lifecycle import Lifecycle
+    from agent_cli.hooks.runs import HookRuns
+
+_UNTRUSTED = (
+    "it runs a file of this workspace, which is not trusted; `agent-cli trust` or --trust"
+    " changes that"
+)
+_CHANGED = "what acts in this workspace changed; `agent-cli trust` trusts it as it is now"
+
+
+class HookHost(NamedTuple):
+    """The program that hooks are told about; it is built after they are."""
+
+    agent: Callable[[], Agent]
+    sessions: Callable[[], Sessions]
+    publish: EventSink
+
+
+class SessionHooks:
+    """What is defined for this session; `async with` begins and ends it for the hooks."""
+
+    def __init__(
+        self,
+        startup: StartupContext,
+        permissions: Permissions,
+        host: HookHost,
+        *,
+        one_shot: bool,
+    ) -> None:
+        """Read the definitions; without any, nothing of what runs hooks is imported.
+
+        *permissions* decide about calls; hooks are asked around them.
+        """
+        self._publish = host.publish
+        self._stack = AsyncExitStack()
+        self._lifecycle: Lifecycle | None = None
+        self._runs: HookRuns | None = None
+        self._permissions = permissions
+        self._startup = startup
+        self._host = host
+        self._one_shot = one_shot
+        self._problems: Sequence[str] = ()
+        if startup.loaded.hooks:
+            self._build()
+
+    def _build(self) -> None:
+        from agent_cli.hooks.lifecycle import Lifecycle  # noqa: PLC0415 - most define none
+        from agent_cli.hooks.payloads import Payloads  # noqa: PLC0415
+        from agent_cli.hooks.run import HookEnvironment  # noqa: PLC0415
+        from agent_cli.hooks.runs import HookRuns  # noqa: PLC0415
+
+        startup = self._startup
+        hooks, self._problems = defined_hooks(startup)
+        around = HookEnvironment(startup.workspace, environment_of_hooks(startup))
+        self._runs = HookRuns(hooks, around, objection=self._objection)
+        self._payloads = Payloads(
+            startup.workspace,
+            session_id=lambda: self._host.sessions().id or "",
+            transcript=lambda: str(self._host.sessions().path or ""),
+            mode=lambda: self._permissions.mode,
+        )
+        self._lifecycle = Lifecycle(
+            self._runs,
+            self._payloads,
+            conversation=lambda: self._host.agent().conversation,
+            publish=self._publish,
+            end_reason="other" if self._one_shot else "prompt_input_exit",
+        )
+
+    def around(self, config: LoopConfig, place: Place) -> LoopConfig:
+        """Return *config* with hooks asked around what it does; without hooks, as it is."""
+        if self._lifecycle is None or self._runs is None or config.finish_result is None:
+            return config
+        from agent_cli.hooks.tool_calls import CallHooks  # noqa: PLC0415 - as above
+
+        finish: Any = config.finish_result  # that of this program is a plain function
+        calls = CallHooks(
+            self._runs,
+            self._payloads,
+            authorize=self._permissions,
+            finish=finish,
+            covers=lambda call, rule: covers(call, rule, place),
+            heard=self._lifecycle.heard,
+        )
+        return replace(
+            config,
+            prepare=(self._lifecycle, *config.prepare),
+            authorize_tool=calls.authorize,
+            finish_result=calls.finish,
+            get_follow_up_messages=self._lifecycle.follow_ups,
+        )
+
+    async def __aenter__(self) -> "SessionHooks":
+        for problem in self._problems:
+            self._publish(Notice("warning", problem))
+        if self._lifecycle and self._runs:
+            self._publish(Notice("info", overview(self._runs.hooks)))
+            await self._stack.enter_async_context(self._lifecycle)
+        return self
+
+    async def __aexit__(self, *_failure: object) -> None:
+        await self._stack.aclose()
+
+    def listen(self, event: Event) -> None:
+        """Tell hooks about *event*."""
+        if self._lifecycle:
+            self._lifecycle.listen(event)
+
+    def report(self) -> Sequence[str]:
+        """Return lines about what is defined and what ran last."""
+        if self._runs is None:
+            return ["no hooks are defined: see [hooks] in appsettings.example.toml"]
+        ran = [f"  {each}" for each in self._runs.done]
+        return [*listed(self._runs.hooks), "ran last:" if ran else "none ran yet", *ran]
+
+    def summarizer(self, strategy: CompactionStrategy) -> CompactionStrategy:
+        """Return *strategy* with PreCompact hooks asked before."""
+        return _AskedSummarizer(strategy, self) if self._lifecycle else strategy
+
+    async def before_compaction(self, focus: str) -> str:
+        """Return *focus* with what PreCompact hooks add to it.
+
+        Raises:
+            ModelError: One of them says no.
+        """
+        assert self._lifecycle
+        trigger = "auto" if self._host.agent().state.is_streaming or not focus else "manual"
+        answer = await self._lifecycle.before_compaction(trigger, focus)
+        if answer.decision == "deny" or answer.stops:
+            raise ModelError(f"a hook blocked it: {answer.reason or answer.stops}")
+        return "\n".join(filter(None, (focus, *answer.contexts)))
+
+    def _objection(self) -> str:
+        try:
+            return "" if self._startup.is_unchanged() else _CHANGED
+        except SettingsError as error:
+            return str(error)
+
+
+class _AskedSummarizer:
+    """A strategy that asks hooks first."""
+
+    def __init__(self, strategy: CompactionStrategy, hooks: SessionHooks) -> None:
+        self._strategy = strategy
+        self._hooks = hooks
+
+    async def summarize(
+        self, messages: Sequence[Message], *, model: Model, focus: str, emit: EventSink
+    ) -> Summary:
+        focus = await self._hooks.before_compaction(focus)
+        return await self._strategy.summarize(messages, model=model, focus=focus, emit=emit)
+
+
+def defined_hooks(startup: StartupContext) -> "tuple[list[Hook], list[str]]":
+    """Return the hooks that hold here, and a sentence for each problem."""
+    from agent_cli.hooks.definition import HookGroup, parse_hooks  # noqa: PLC0415 - as above
+
+    written = startup.loaded.hooks
+    groups = [HookGroup(each.event, each.group, each.origin, each.from_project) for each in written]
+    hooks, problems = parse_hooks(groups)
+    return [_allowed(hook, startup) for hook in hooks], problems
+
+
+def _allowed(hook: "Hook", startup: StartupContext) -> "Hook":
+    """Return *hook*; one that would run a stranger's file only says so."""
+    from agent_cli.settings.hook_files import scripts_of  # noqa: PLC0415 - as above
+    from agent_cli.settings.sources import WrittenHooks  # noqa: PLC0415
+
+    if startup.trusted or hook.fault or hook.url:
+        return hook
+    written = {"hooks": [{"command": hook.command, "args": hook.args}]}
+    group = WrittenHooks(hook.event, written, hook.origin)
+    runs_strangers = scripts_of([group], startup.workspace)
+    return replace(hook, fault=_UNTRUSTED) if runs_strangers else hook
+
+
+def hook_scripts(startup: StartupContext) -> tuple[Path, ...]:
+    """Return the files of the workspace that hooks run; a change of one changes what guards."""
+    if not startup.loaded.hooks:
+        return ()
+    from agent_cli.settings.hook_files import scripts_of  # noqa: PLC0415 - as above
+
+    return scripts_of(startup.loaded.hooks, startup.workspace)
+
+
+def environment_of_hooks(startup: StartupContext) -> dict[str, str]:
+    """Return what hooks start with; in a workspace nobody trusts, Python imports nothing of it."""
+    safe = {} if startup.trusted else {"PYTHONSAFEPATH": "1"}
+    return {**inherited_environment(startup), **safe}
+
+
+def covers(call: ToolCall, written: str, place: Place) -> bool:
+    """Return whether the permission rule *written*, in Claude Code's words, covers *call*.
+
+    In doubt it does: a guard that is asked too often guards better than one that is not.
+    """
+    from agent_cli.hooks.claude_names import our_tool_name  # noqa: PLC0415 - as above
+
+    tool, bracket, text = written.strip().partition("(")
+    text = text.replace(":*)", " *)")  # how Claude Code wrote prefixes once
+    try:
+        rule = parse_rule(f"{our_tool_name(tool)}{bracket}{text}")
+        if call.name != COMMAND_TOOL or rule.text is None:
+            root = place.root
+            return touches(rule, call.name, called_paths(call, (), root), root)
+        if not rule.names(COMMAND_TOOL):
+            return False
+        given = call.input if isinstance(call.input, dict) else {}
+        rules = CommandRules(ask=[command_rule(rule.text)])
+        judged = judge(str(given.get("command", "")), rules, place)
+        return judged.rule == rule.text or judged.construct is not None
+    except AgentCliError:
+        return True
+
+
+def overview(hooks: "Sequence[Hook]") -> str:
+    """Return one line: how many hooks there are, how many guard, and where they are from."""
+    guards = sum(hook.guards for hook in hooks)
+    origins = ", ".join(dict.fromkeys(_file_of(hook.origin) for hook in hooks))
+    return f"hooks: {len(hooks)} active, {guards} of them guards, from {origins}"
+
+
+def listed(hooks: "Sequence[Hook]") -> list[str]:
+    """Return a line for each hook."""
+    lines = []
+    for hook in hooks:
+        when = f"{hook.event} {hook.matcher}".strip() + (
+            f" if {hook.condition}" * bool(hook.condition)
+        )
+        kind = "guard" if hook.guards else "in the background" if hook.background else "watches"
+        fault = f"; blocks: {hook.fault}" if hook.fault else ""
+        lines.append(f"{when}: {hook.shown} ({kind}, {hook.origin}){fault}")
+    return lines
+
+
+def _file_of(origin: str) -> str:
+    path, _, line = origin.rpartition(":")
+    shown = path if line.isdecimal() else origin
+    home = os.path.expanduser("~")  # noqa: PTH111 - as text
+    return shown.replace(home, "~", 1) if shown.startswith(home) else shown

@@ -1,0 +1,222 @@
+"""Tell hooks what happens in a session, and let those of prompts and ends decide."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
+
+from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.events import (
+    AgentStart,
+    ApprovalRequested,
+    Compacted,
+    Event,
+    EventSink,
+    MessageEnd,
+    MessageStart,
+    Notice,
+    SessionOpened,
+    TurnStart,
+)
+from agent_cli.contracts.messages import AssistantMessage, CustomMessage, UserMessage
+from agent_cli.contracts.timeline import Json
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.turn import Turn
+from agent_cli.hooks.answers import HookAnswer
+from agent_cli.hooks.claude_names import tool_name
+from agent_cli.hooks.payloads import Payloads
+from agent_cli.hooks.runs import HookRuns, Ran
+
+RECORDED: Final = "hook"
+"""The kind of the notes in the record that say which hooks ran."""
+
+SENT_BACK_MAX: Final = 3
+_GRACE_S: Final = 2.0
+_END_S: Final = 5.0
+
+
+class Lifecycle:
+    """`async with` begins a session and, in the end, ends it; hooks that still run are killed.
+
+    A `prepare` contributor, the first one; and a source of follow-up messages.
+    """
+
+    def __init__(
+        self,
+        runs: HookRuns,
+        payloads: Payloads,
+        *,
+        conversation: Callable[[], Conversation],
+        publish: EventSink,
+        end_reason: str,
+    ) -> None:
+        """Start nothing yet; *end_reason* is what SessionEnd hooks are told at the end."""
+        self._runs = runs
+        self._payloads = payloads
+        self._conversation = conversation
+        self._publish = publish
+        self._end_reason = end_reason
+        self._group = asyncio.TaskGroup()
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._is_open = False
+        self._started: asyncio.Task[object] | None = None
+        self._contexts: list[str] = []
+        self._unrecorded: list[Ran] = []
+        self._incoming: list[UserMessage] = []
+        self._own: list[str] = []
+        self._sent_back = 0
+        self._last_text = ""
+        self._stop = ""
+        self._session: str | None = None
+        runs.record = self._record
+        runs.background = self._start
+
+    async def __aenter__(self) -> "Lifecycle":
+        await self._group.__aenter__()
+        self._is_open = True
+        self._session = self._payloads.session_id()
+        self._begin("resume" if self._conversation().prompts else "startup")
+        return self
+
+    async def __aexit__(self, *_failure: object) -> None:
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_GRACE_S)
+        self._is_open = False
+        for task in self._tasks:
+            task.cancel()
+        await self._group.__aexit__(None, None, None)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END_S):
+                await self._ask("SessionEnd", self._end_reason, reason=self._end_reason)
+
+    def heard(self, answer: HookAnswer) -> None:
+        """Pass on what an answer holds for the person, and remember that it ends the run."""
+        for text in (answer.fault and answer.reason, *answer.messages):
+            if text:
+                self._publish(Notice("warning", text))
+        if answer.stops:
+            self._stop = answer.stops
+
+    def listen(self, event: Event) -> None:
+        """Tell hooks about *event*, beside the run."""
+        match event:
+            case AgentStart():
+                self._stop = ""
+            case TurnStart():
+                self._incoming = []
+            case MessageStart(UserMessage() as message):
+                self._incoming.append(message)
+            case MessageEnd(AssistantMessage() as message):
+                self._last_text = message.text
+            case ApprovalRequested():
+                name = tool_name(event.call.name)
+                told = f"agent-cli needs your permission to use {name}"
+                self._notify("permission_prompt", told)
+            case Compacted():
+                self._start(self._ask("PostCompact", "auto", trigger="auto"))
+            case SessionOpened() if self._is_open and event.session_id != self._session:
+                self._session = event.session_id
+                source = "resume" if event.resumed else "clear"
+                self._start(self._ask("SessionEnd", source, reason=source))
+                self._begin(source)
+
+    async def __call__(self, turn: Turn) -> None:
+        """Put prompts to the hooks, and tell the model what hooks want it to know.
+
+        Raises:
+            AgentCliError: A hook blocks the prompt, or ended the run.
+        """
+        incoming, self._incoming = self._incoming, []
+        self._write_record()
+        if turn.conversation.open_calls():
+            return
+        if self._stop:
+            raise AgentCliError(f"a hook ended the run: {self._stop}")
+        if self._started:
+            await asyncio.shield(self._started)
+        for message in incoming:
+            if message.text not in self._own:
+                self._sent_back = 0
+                await self._submit(turn, message)
+        contexts, self._contexts = self._contexts, []
+        for text in contexts:
+            turn.tell_model(f"[A hook of the user's says: {text}]")
+
+    async def follow_ups(self) -> Sequence[UserMessage]:
+        """Return what Stop hooks send the model back with; nothing lets the run end."""
+        if self._stop:
+            return ()
+        answer = await self._ask(
+            "Stop",
+            "",
+            stop_hook_active=self._sent_back > 0,
+            last_assistant_message=self._last_text,
+        )
+        reason = answer.reason if answer.decision == "deny" else "\n".join(answer.contexts)
+        if answer.stops or not reason:
+            self._sent_back = 0
+            return ()
+        if self._sent_back == SENT_BACK_MAX:
+            self._sent_back = 0
+            told = f"Stop hooks sent the model back {SENT_BACK_MAX} times; it ends all the same"
+            self._publish(Notice("warning", f"{told}: {reason}"))
+            return ()
+        self._sent_back += 1
+        text = f"[A Stop hook of the user's does not let you end yet: {reason}]"
+        self._own = [text]
+        return [UserMessage.of(text)]
+
+    async def before_compaction(self, trigger: str, instructions: str) -> HookAnswer:
+        """Return what PreCompact hooks say about a summary that is to be made."""
+        return await self._ask(
+            "PreCompact", trigger, trigger=trigger, custom_instructions=instructions
+        )
+
+    async def _submit(self, turn: Turn, message: UserMessage) -> None:
+        answer = await self._ask("UserPromptSubmit", "", prompt=message.text)
+        if answer.decision == "deny" or answer.stops:
+            reason = answer.reason or answer.stops
+            # What was refused is left out of the context, so that it is never sent.
+            turn.conversation.discard_reply("", "refusal", error=reason)
+            raise AgentCliError(f"a hook blocked this prompt; it was not sent: {reason}")
+        self._contexts += answer.contexts
+
+    def _begin(self, source: str) -> None:
+        async def begin() -> None:
+            answer = await self._ask("SessionStart", source, source=source)
+            self._contexts += answer.contexts
+
+        self._started = self._start(begin())
+
+    def _notify(self, kind: str, message: str) -> None:
+        self._start(self._ask("Notification", kind, message=message, notification_type=kind))
+
+    async def _ask(self, event: str, matched: str, **more: Json) -> HookAnswer:
+        wanted = self._runs.wanted(event, (matched,))
+        if not wanted:
+            return HookAnswer()
+        answer = await self._runs.run(wanted, self._payloads.payload(event, **more), matched)
+        self.heard(answer)
+        return answer
+
+    def _start(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[object] | None:
+        """Do *work* beside everything else; it ends with the session."""
+        if not self._is_open:
+            work.close()
+            return None
+        task = self._group.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _record(self, ran: Ran) -> None:
+        self._unrecorded.append(ran)
+        self._write_record()
+
+    def _write_record(self) -> None:
+        """Note what ran; before the first prompt there is nothing to note it in."""
+        conversation = self._conversation()
+        if conversation.prompts:
+            for ran in self._unrecorded:
+                conversation.note(CustomMessage(RECORDED, ran.to_json()))
+            self._unrecorded = []

@@ -1,0 +1,59 @@
+"""Build the JSON that hooks read on standard input, in Claude Code's fields."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import ToolResult
+from agent_cli.hooks.claude_names import ClaudeCall, response_of, to_claude
+
+_MODES: Final = {
+    "ask": "default",
+    "auto-edit": "acceptEdits",
+    "plan": "plan",
+    "yolo": "bypassPermissions",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Payloads:
+    """What every payload begins with; asked for anew, because each of it may change."""
+
+    workspace: Path
+    session_id: Callable[[], str]
+    transcript: Callable[[], str]
+    mode: Callable[[], str]
+
+    def payload(self, event: str, **more: Json) -> dict[str, Json]:
+        """Return the payload of *event*."""
+        return {
+            "session_id": self.session_id(),
+            "transcript_path": self.transcript(),
+            "cwd": str(self.workspace),
+            "permission_mode": _MODES.get(self.mode(), "default"),
+            "hook_event_name": event,
+            **more,
+        }
+
+    def about_call(
+        self, event: str, call: ToolCall, **more: Json
+    ) -> tuple[ClaudeCall, dict[str, Json]]:
+        """Return *call* as hooks know it, and the payload of an event that is about it."""
+        theirs = to_claude(call.name, call.input, self.workspace)
+        return theirs, self.payload(
+            event,
+            tool_name=theirs.name,
+            tool_input=theirs.input,
+            tool_use_id=call.id,
+            **more,
+        )
+
+
+def after_call(theirs: ClaudeCall, result: ToolResult) -> Mapping[str, Json]:
+    """Return what an event after a call says of its *result*."""
+    if result.is_error:
+        return {"error": result.text, "is_interrupt": False}
+    return {"tool_response": response_of(theirs, result)}

@@ -1,0 +1,115 @@
+"""Run the hooks of an event side by side, weigh their answers, and keep what each one did."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from agent_cli.contracts.timeline import Json
+from agent_cli.hooks.answers import HookAnswer, merged, read_answer
+from agent_cli.hooks.definition import Hook
+from agent_cli.hooks.run import HookEnvironment, HookOutcome, run_hook
+
+_KEPT_MAX: Final = 200
+# A hundred hooks are no reason to start a hundred processes.
+_AT_ONCE: Final = 8
+
+Covers: TypeAlias = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """One run of a hook, for the record and for who asks what hooks did."""
+
+    hook: Hook
+    subject: str
+    outcome: HookOutcome
+    answer: HookAnswer
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as the record keeps it."""
+        return {
+            "event": self.hook.event,
+            "subject": self.subject,
+            "hook": self.hook.shown,
+            "origin": self.hook.origin,
+            "exit_code": self.outcome.code,
+            "elapsed_ms": round(self.outcome.elapsed_s * 1000),
+            "decision": self.answer.decision,
+            "reason": self.answer.reason or self.answer.fault,
+        }
+
+    def __str__(self) -> str:
+        verdict = self.answer.decision or ("failed" if self.answer.fault else "no decision")
+        about = f" {self.subject}" if self.subject else ""
+        return (
+            f"{self.hook.event}{about}: {self.hook.shown}"
+            f" ({verdict}, {self.outcome.elapsed_s:.1f} s)"
+        )
+
+
+@dataclass(slots=True)
+class HookRuns:
+    """The hooks of a session.
+
+    Attributes:
+        hooks: All of them.
+        around: Where they run.
+        objection: Says why hooks of the project may not run any more, or "".
+        record: Gets each run when it ended.
+        background: Starts what nobody waits for.
+        done: The last runs, the newest last.
+    """
+
+    hooks: Sequence[Hook]
+    around: HookEnvironment
+    objection: Callable[[], str] = lambda: ""
+    record: Callable[[Ran], None] = lambda _ran: None
+    background: Callable[[Coroutine[Any, Any, object]], object] | None = None
+    done: deque[Ran] = field(default_factory=lambda: deque(maxlen=_KEPT_MAX))
+    _used: set[int] = field(default_factory=set)
+    _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+
+    def wanted(
+        self, event: str, names: Sequence[str], covers: Covers = lambda _rule: True
+    ) -> list[Hook]:
+        """Return the hooks for *event* that mean one of *names*; *covers* judges their `if`."""
+        return [
+            hook
+            for hook in self.hooks
+            if hook.event == event
+            and hook.matches(names)
+            and id(hook) not in self._used
+            and (not hook.condition or covers(hook.condition))
+        ]
+
+    async def run(
+        self, hooks: Sequence[Hook], payload: Mapping[str, Json], subject: str = ""
+    ) -> HookAnswer:
+        """Run *hooks* with *payload* and return their answer."""
+        waited = [hook for hook in hooks if not hook.background]
+        for hook in hooks:
+            if hook.once:
+                self._used.add(id(hook))
+            if hook.background and self.background:
+                self.background(self.run_one(hook, payload, subject))
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(self.run_one(h, payload, subject)) for h in waited]
+        return merged([task.result() for task in running])
+
+    async def run_one(
+        self, hook: Hook, payload: Mapping[str, Json], subject: str = ""
+    ) -> HookAnswer:
+        """Run one hook and return its answer."""
+        fault = self.objection() if hook.is_project else ""
+        if fault:
+            outcome = HookOutcome(fault=fault)
+        else:
+            async with self._places:
+                outcome = await run_hook(hook, payload, self.around)
+        answer = read_answer(hook, outcome)
+        ran = Ran(hook, subject, outcome, answer)
+        self.done.append(ran)
+        self.record(ran)
+        return answer

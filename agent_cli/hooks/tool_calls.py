@@ -1,0 +1,148 @@
+"""Ask hooks about tool calls: before one runs, before a person is asked, and after it ran."""
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.timeline import Json, text_block
+from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolResult, Verdict, check_input
+from agent_cli.hooks.answers import HookAnswer
+from agent_cli.hooks.claude_names import from_claude
+from agent_cli.hooks.payloads import Payloads, after_call
+from agent_cli.hooks.runs import HookRuns
+
+Authorize: TypeAlias = Callable[[ToolCall, Tool, object], Awaitable[Verdict]]
+Finish: TypeAlias = Callable[[ToolCall, ToolResult], ToolResult]
+_Key: TypeAlias = tuple[str, str, str]
+
+
+class CallHooks:
+    """Fills `authorize_tool` around the permissions, and `finish_result` around the last cap.
+
+    A hook that allows skips only what the mode would ask: never a rule, nor what is asked in every
+    mode. What a hook makes of an input is decided about by the permissions like any other.
+    """
+
+    def __init__(
+        self,
+        runs: HookRuns,
+        payloads: Payloads,
+        *,
+        authorize: Authorize,
+        finish: Finish,
+        covers: Callable[[ToolCall, str], bool],
+        heard: Callable[[HookAnswer], None],
+    ) -> None:
+        """Wrap.
+
+        Args:
+            authorize: The permissions.
+            finish: The last cap of a result.
+            covers: Whether a permission rule, the `if` of a hook, covers a call.
+            heard: Gets every answer, for what it holds beside the decision.
+        """
+        self._runs = runs
+        self._payloads = payloads
+        self._authorize = authorize
+        self._finish = finish
+        self._covers = covers
+        self._heard = heard
+        self._answers: dict[_Key, HookAnswer] = {}
+        self._contexts: dict[str, tuple[str, ...]] = {}
+
+    async def authorize(self, call: ToolCall, tool: Tool, params: object) -> Verdict:
+        """Decide about a call; hooks are asked once about each input of it."""
+        given = call.input
+        before = await self._answer("PreToolUse", call)
+        if before.decision == "deny":
+            return _denied(before)
+        try:
+            call, params = _changed(call, tool, params, before)
+            verdict = await self._authorize(call, tool, params)
+            if before.decision == "ask" and isinstance(verdict, Allow):
+                verdict = Ask(before.reason)
+            elif before.decision == "allow" and isinstance(verdict, Ask) and verdict.by_mode:
+                verdict = Allow()
+            request = HookAnswer()
+            if isinstance(verdict, Ask):
+                request = await self._answer("PermissionRequest", call)
+                if request.decision == "deny":
+                    return _denied(request)
+                if request.updated is not None:
+                    call, params = _changed(call, tool, params, request)
+                    verdict = await self._authorize(call, tool, params)
+                if request.decision == "allow" and isinstance(verdict, Ask) and verdict.by_mode:
+                    verdict = Allow()
+        except ToolError as error:
+            return Deny(f"A hook of the user's changed the input of this call. {error}")
+        self._keep(call, before, request)
+        if isinstance(verdict, Deny) or call.input == given:
+            return verdict
+        return replace(verdict, input=call.input)
+
+    async def finish(self, call: ToolCall, result: ToolResult) -> ToolResult:
+        """Return what the model reads of *result* after the hooks saw it."""
+        event = "PostToolUseFailure" if result.is_error else "PostToolUse"
+        theirs, payload = self._payloads.about_call(event, call)
+        wanted = self._runs.wanted(event, theirs.names, lambda rule: self._covers(call, rule))
+        contexts = self._contexts.pop(call.id, ())
+        if wanted:
+            payload |= after_call(theirs, result)
+            answer = await self._runs.run(wanted, payload, f"{theirs.name} {call.id}")
+            self._heard(answer)
+            contexts += answer.contexts
+            if answer.output is not None:
+                others = tuple(each for each in result.content if each["type"] != "text")
+                content = (text_block(answer.output), *others)
+                result = replace(result, content=content, full_chars=None)
+        if contexts:
+            told = tuple(
+                text_block(f"\n\n[A hook of the user's says: {each}]") for each in contexts
+            )
+            result = replace(result, content=(*result.content, *told))
+        return self._finish(call, result)
+
+    async def _answer(self, event: str, call: ToolCall) -> HookAnswer:
+        key = _key(event, call)
+        if key not in self._answers:
+            theirs, payload = self._payloads.about_call(event, call)
+            wanted = self._runs.wanted(event, theirs.names, lambda rule: self._covers(call, rule))
+            answer = await self._runs.run(wanted, payload, f"{theirs.name} {call.id}")
+            if answer.updated == theirs.input:
+                answer = replace(answer, updated=None)
+            self._heard(answer)
+            if answer.contexts:
+                earlier = self._contexts.get(call.id, ())
+                self._contexts[call.id] = (*earlier, *answer.contexts)
+            self._answers[key] = answer
+        return self._answers[key]
+
+    def _keep(self, call: ToolCall, before: HookAnswer, request: HookAnswer) -> None:
+        """Remember what was said about *call* as it is now: it is decided about once more."""
+        for event, answer in (("PreToolUse", before), ("PermissionRequest", request)):
+            self._answers[_key(event, call)] = replace(answer, updated=None)
+
+
+def _key(event: str, call: ToolCall) -> _Key:
+    return event, call.id, json.dumps(call.input, sort_keys=True, default=str)
+
+
+def _denied(answer: HookAnswer) -> Deny:
+    return Deny(f"A hook of the user's declined this call: {answer.reason}")
+
+
+def _changed(
+    call: ToolCall, tool: Tool, params: object, answer: HookAnswer
+) -> tuple[ToolCall, object]:
+    """Return *call* with the input that *answer* makes of it.
+
+    Raises:
+        ToolError: The tool cannot be called with it.
+    """
+    if answer.updated is None:
+        return call, params
+    used: Json = from_claude(call.name, answer.updated)
+    return replace(call, input=used), check_input(tool, used)

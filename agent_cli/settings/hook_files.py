@@ -1,0 +1,120 @@
+"""Lifecycle hooks in files: Claude Code's settings, and which scripts of a workspace hooks run.
+
+Imported only when there is such a file. What a hook may be is checked where hooks are defined.
+"""
+
+import json
+import os
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.settings.rules import fold
+from agent_cli.settings.sources import CLAUDE_FILES, WrittenHooks, text_of
+from agent_cli.settings.toml_json import file_entries
+
+PROJECT_DIR = "CLAUDE_PROJECT_DIR"
+_OWN_FILES = ("appsettings.json", "appsettings.toml")
+
+
+def claude_hooks(path: Path, *, from_project: bool) -> Iterator[WrittenHooks]:
+    """Read the groups of hooks in a settings file of Claude Code.
+
+    Raises:
+        SettingsError: It cannot be read; a guard in it would guard nothing.
+    """
+    try:
+        document = json.loads(text_of(path))
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(
+            f"{path} is not valid JSON, so its hooks cannot be read: correct it, or set"
+            " hooks.claude_files = false"
+        ) from error
+    hooks = document.get("hooks") if isinstance(document, dict) else None
+    if not hooks or document.get("disableAllHooks") is True:
+        return
+    if not isinstance(hooks, dict):
+        hooks = {"PreToolUse": ["hooks"]}  # no table: a guard that blocks, and says so
+    for event, groups in hooks.items():
+        for group in groups if isinstance(groups, list) else [groups]:
+            yield WrittenHooks(event, group, str(path), from_project)
+
+
+def is_acting(path: Path) -> bool:
+    """Return whether *path*, a settings file of Claude Code, has hooks or cannot be read."""
+    try:
+        return path.is_file() and any(True for _ in claude_hooks(path, from_project=True))
+    except SettingsError:
+        return True
+
+
+def project_hooks(workspace: Path) -> list[WrittenHooks]:
+    """Return all groups of hooks that files of *workspace* define; broken files have none."""
+    found: list[WrittenHooks] = []
+    for name in (*_OWN_FILES, *CLAUDE_FILES):
+        path = workspace / name
+        if path.is_file():
+            try:
+                found += (
+                    claude_hooks(path, from_project=True)
+                    if name in CLAUDE_FILES
+                    else (_own_hooks(path))
+                )
+            except SettingsError:
+                continue  # whoever acts on it says so
+    return found
+
+
+def _own_hooks(path: Path) -> Iterator[WrittenHooks]:
+    for entry in file_entries(path, from_project=True):
+        if fold(entry.path[0]) == "hooks" and isinstance(entry.value, list):
+            for group in entry.value:
+                yield WrittenHooks(entry.path[-1], group, entry.origin, from_project=True)
+
+
+def entries_of(written: WrittenHooks) -> Iterator[Mapping[str, object]]:
+    """Yield the tables of the hooks in a group, whatever else may be wrong with them."""
+    group = written.group if isinstance(written.group, Mapping) else {}
+    hooks = group.get("hooks")
+    for hook in hooks if isinstance(hooks, list | tuple) else ():
+        if isinstance(hook, Mapping):
+            yield hook
+
+
+def words_of(hook: Mapping[str, object]) -> list[str]:
+    """Return the words of a hook's command line, as far as they can be told."""
+    command, args = hook.get("command"), hook.get("args")
+    if not isinstance(command, str):
+        return []
+    if isinstance(args, list | tuple):
+        return [command, *map(str, args)]
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return command.split()
+
+
+def scripts_of(hooks: Iterable[WrittenHooks], workspace: Path) -> tuple[Path, ...]:
+    """Return the files of *workspace* that the commands of *hooks* name."""
+    found = {
+        path: None
+        for written in hooks
+        for hook in entries_of(written)
+        for word in words_of(hook)
+        if (path := _file_in(workspace, word))
+    }
+    return tuple(sorted(found))
+
+
+def _file_in(workspace: Path, word: str) -> Path | None:
+    for mark in (f"${{{PROJECT_DIR}}}", f"${PROJECT_DIR}"):
+        word = word.replace(mark, str(workspace))
+    for part in (word, word.rpartition("=")[2]):
+        try:
+            path = Path(os.path.normpath(workspace / part))
+            if part and path.is_relative_to(workspace) and path.is_file():
+                return path
+        except (OSError, ValueError):
+            continue
+    return None

@@ -1,0 +1,31 @@
+"""The settings of lifecycle hooks; what a group of hooks may hold is checked where they are run."""
+
+from collections.abc import Mapping
+from typing import Annotated, NamedTuple, TypeAlias
+
+from agent_cli.settings.rules import flag, groups
+
+HookGroups: TypeAlias = tuple[Mapping[str, object], ...]
+
+
+class HookSettings(NamedTuple):
+    """Lifecycle hooks: of each event a list of groups, in Claude Code's shape and names.
+
+    `claude_files` also reads the hooks in `settings.json` of `~/.claude` and, where the workspace
+    is trusted, in `settings.json` and `settings.local.json` of its `.claude`.
+    """
+
+    claude_files: Annotated[bool, flag()._replace(user_only=True)] = True
+    pre_tool_use: Annotated[HookGroups, groups()] = ()
+    post_tool_use: Annotated[HookGroups, groups()] = ()
+    post_tool_use_failure: Annotated[HookGroups, groups()] = ()
+    permission_request: Annotated[HookGroups, groups()] = ()
+    user_prompt_submit: Annotated[HookGroups, groups()] = ()
+    session_start: Annotated[HookGroups, groups()] = ()
+    session_end: Annotated[HookGroups, groups()] = ()
+    stop: Annotated[HookGroups, groups()] = ()
+    subagent_start: Annotated[HookGroups, groups()] = ()
+    subagent_stop: Annotated[HookGroups, groups()] = ()
+    pre_compact: Annotated[HookGroups, groups()] = ()
+    post_compact: Annotated[HookGroups, groups()] = ()
+    notification: Annotated[HookGroups, groups()] = ()

@@ -1,0 +1,372 @@
+"""Scripts as Claude Code's documentation describes them, run unchanged by the whole program."""
+
+import json
+import stat
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.contracts.timeline import Json
+from tests.e2e.program import Finished, agent_cli, results_in, text_of
+from tests.messages_api import Answer, reply, serve_in_thread, tool_use
+from tests.messages_api.script import Payload
+
+YOLO = ("--permission-mode", "yolo")
+
+
+def script(name: str, text: str) -> str:
+    """Write an executable to the user's own folder of hooks; return its path."""
+    path = Path.home() / ".claude" / "hooks" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(textwrap.dedent(text).lstrip())
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+def hooks(folder: Path | None = None, **events: Json) -> None:
+    """Write Claude Code's settings file, in the home directory or in *folder*."""
+    path = (folder or Path.home()) / ".claude" / "settings.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"hooks": events}))
+
+
+def command(run: str, matcher: str = "", **more: Json) -> list[Json]:
+    entry: dict[str, Json] = {"type": "command", "command": run, **more}
+    return [{"matcher": matcher, "hooks": [entry]}]
+
+
+def printed(
+    *answers: Answer, arguments: tuple[str, ...] = YOLO, prompt: str = "go"
+) -> tuple[Finished, list[Payload]]:
+    with serve_in_thread(*answers, *[reply("ok")] * 6) as api:
+        run = agent_cli("-p", prompt, *arguments, api=api)
+        assert api.refusals == []
+    return run, [request.body for request in api.requests]
+
+
+def bash(run: str) -> Payload:
+    return tool_use("bash", {"command": run})
+
+
+def result_of(requests: list[Payload], number: int = 1) -> str:
+    return text_of(results_in(requests[number])[0])
+
+
+GUARD = """
+    #!/usr/bin/env python3
+    import json, re, sys
+
+    data = json.load(sys.stdin)
+    if data.get("tool_name") != "Bash":
+        sys.exit(1)
+    if re.search(r"^touch", data["tool_input"].get("command", "")):
+        print("touch is not wanted here", file=sys.stderr)
+        sys.exit(2)
+"""
+
+
+def test_a_blocking_guard(tmp_path: Path) -> None:
+    """C1: exit code 2; the model reads stderr, and the command never ran."""
+    hooks(PreToolUse=command(script("guard.py", GUARD), "Bash"))
+
+    run, requests = printed(reply(bash("touch a")), reply(bash("ls")))
+
+    assert "touch is not wanted here" in result_of(requests)
+    assert not (tmp_path / "a").exists()
+    assert "declined" not in result_of(requests, 2)
+    assert run.code == 0
+
+
+def test_a_guard_of_protected_files(tmp_path: Path) -> None:
+    """It compares absolute paths, which our tools do not need."""
+    hooks(
+        PreToolUse=command(
+            'python3 -c "import json, sys; data=json.load(sys.stdin);'
+            " path=data.get('tool_input',{}).get('file_path','');"
+            " sys.exit(2 if path.startswith('/') and path.endswith('package-lock.json') else 0)\"",
+            "Edit|MultiEdit|Write",
+        )
+    )
+
+    _, requests = printed(
+        reply(tool_use("write", {"path": "package-lock.json", "content": "{}"})),
+    )
+
+    assert "declined this call" in result_of(requests)
+    assert not (tmp_path / "package-lock.json").exists()
+
+
+def test_a_rewritten_input(tmp_path: Path) -> None:
+    """C1: `updatedInput` runs in place of the model's, and the model is told."""
+    rewrite = """
+        #!/usr/bin/env python3
+        import json, sys
+        data = json.load(sys.stdin)
+        data["tool_input"]["command"] = "echo safe > out"
+        print(json.dumps({"hookSpecificOutput": {
+            "hookEventName": "PreToolUse", "permissionDecision": "allow",
+            "updatedInput": data["tool_input"]}}))
+    """
+    hooks(PreToolUse=command(script("rewrite.py", rewrite), "Bash"))
+
+    _, requests = printed(reply(bash("echo unsafe > out")))
+
+    assert (tmp_path / "out").read_text() == "safe\n"
+    assert "echo safe > out" in result_of(requests)
+
+
+def test_a_formatter_after_an_edit(tmp_path: Path) -> None:
+    with_python = (
+        "python3 -c \"import json,sys; print(json.load(sys.stdin)['tool_input']['file_path'])\""
+        " | xargs sed -i 's/  */ /g'"
+    )
+    hooks(PostToolUse=command(with_python, "Edit|Write"))
+
+    printed(reply(tool_use("write", {"path": "a.py", "content": "a  =   1\n"})))
+
+    assert (tmp_path / "a.py").read_text() == "a = 1\n"
+
+
+def test_what_a_hook_says_after_a_tool_reaches_the_model() -> None:
+    hooks(PostToolUse=command('echo \'{"decision": "block", "reason": "run the tests"}\'', "Bash"))
+
+    _, requests = printed(reply(bash("ls")))
+
+    assert "run the tests" in result_of(requests)
+
+
+def test_a_log_of_all_commands(tmp_path: Path) -> None:
+    log = """
+        #!/usr/bin/env python3
+        import json, os, sys
+        data = json.load(sys.stdin)
+        with open(os.path.join(os.environ["CLAUDE_PROJECT_DIR"], "log.txt"), "a") as log:
+            log.write(data["tool_input"]["command"] + " " + data["hook_event_name"] + "\\n")
+    """
+    hooks(PostToolUse=command(script("log.py", log), "Bash"))
+
+    printed(reply(bash("false")))
+
+    assert (tmp_path / "log.txt").read_text() == "false PostToolUse\n"
+
+
+def test_what_failed_is_told_as_a_failure(tmp_path: Path) -> None:
+    hooks(PostToolUseFailure=command("cat > failed.json", "Read"))
+
+    printed(reply(tool_use("read", {"path": "gone.txt"})))
+
+    failed = json.loads((tmp_path / "failed.json").read_text())
+    assert failed["tool_input"]["file_path"] == str(tmp_path / "gone.txt")
+    assert "gone.txt" in failed["error"]
+
+
+def test_context_for_a_prompt() -> None:
+    """Plain text is enough."""
+    hooks(UserPromptSubmit=command("echo 'The ticket is T-7.'"))
+
+    _, requests = printed(reply("ok"), prompt="do it")
+
+    assert "The ticket is T-7." in json.dumps(requests[0]["messages"])
+
+
+def test_a_prompt_with_a_secret_is_never_sent() -> None:
+    """C1: blocked, and left out of what is sent."""
+    secrets = """
+        #!/usr/bin/env python3
+        import json, re, sys
+        prompt = json.load(sys.stdin)["prompt"]
+        if re.search(r"(?i)password", prompt):
+            print(json.dumps({"decision": "block", "reason": "no passwords"}))
+    """
+    hooks(UserPromptSubmit=command(script("secrets.py", secrets)))
+
+    run, requests = printed(prompt="my password is x")
+
+    assert requests == []
+    assert (run.code, "no passwords" in run.stderr) == (1, True)
+
+
+def test_context_at_the_start_of_a_session() -> None:
+    start = """
+        #!/bin/bash
+        read -r input
+        echo '{"hookSpecificOutput": {"hookEventName": "SessionStart",'
+        echo '"additionalContext": "branch: main"}}'
+    """
+    hooks(SessionStart=command(script("start.sh", start), "startup|resume"))
+
+    _, requests = printed(reply("ok"))
+
+    assert "branch: main" in json.dumps(requests[0]["messages"])
+
+
+def test_a_stop_hook_sends_the_model_back(tmp_path: Path) -> None:
+    """C1: until what it wants is done; it knows from `stop_hook_active` that it did."""
+    stop = """
+        #!/usr/bin/env python3
+        import json, os, sys
+        data = json.load(sys.stdin)
+        if not os.path.exists("CHANGELOG.md"):
+            print(json.dumps({"decision": "block", "reason": "write the changelog"}))
+    """
+    hooks(Stop=command(script("stop.py", stop)))
+
+    _, requests = printed(
+        reply("Done."), reply(tool_use("write", {"path": "CHANGELOG.md", "content": "x\n"}))
+    )
+
+    assert "write the changelog" in json.dumps(requests[1]["messages"][-1])
+    assert (tmp_path / "CHANGELOG.md").exists()
+    assert len(requests) == 3
+
+
+def test_a_stop_hook_that_is_never_content_is_heard_three_times() -> None:
+    """C1: no endless run."""
+    hooks(Stop=command("echo never >&2; exit 2"))
+
+    run, requests = printed(reply("Done."))
+
+    assert len(requests) == 4
+    assert "3 times" in run.stderr
+
+
+def test_a_notification_when_somebody_must_decide(tmp_path: Path) -> None:
+    hooks(Notification=command("cat > note.json", "permission_prompt"))
+
+    printed(reply(bash("touch a")), arguments=())
+
+    assert "permission to use Bash" in json.loads((tmp_path / "note.json").read_text())["message"]
+
+
+def test_a_session_end_hook_runs_at_the_end(tmp_path: Path) -> None:
+    hooks(SessionEnd=command("cat > end.json"))
+
+    printed(reply("ok"))
+
+    assert json.loads((tmp_path / "end.json").read_text())["reason"] == "other"
+
+
+def test_a_permission_request_is_answered_in_a_persons_place(tmp_path: Path) -> None:
+    """It skips what only the mode asks, and never a rule that asks or denies."""
+    allow = '{"hookSpecificOutput": {"decision": {"behavior": "allow"}}}'
+    hooks(PermissionRequest=command(f"echo '{allow}'", "Bash"))
+
+    printed(reply(bash("touch a")), arguments=("--permission-mode", "ask"))
+    run, _ = printed(
+        reply(bash("touch b")), arguments=("--deny", "bash(touch *)", "--permission-mode", "ask")
+    )
+
+    assert (tmp_path / "a").exists()
+    assert not (tmp_path / "b").exists()
+    assert run.code == 0
+
+
+def test_a_guard_that_allows_does_not_beat_a_rule_that_asks(tmp_path: Path) -> None:
+    allow = '{"hookSpecificOutput": {"permissionDecision": "allow"}}'
+    hooks(PreToolUse=command(f"echo '{allow}'"))
+    settings = tmp_path / "more.toml"
+    settings.write_text('permissions.ask = ["bash(touch *)"]\n')
+
+    run, _ = printed(reply(bash("touch b")), arguments=("--settings", str(settings)))
+
+    assert not (tmp_path / "b").exists()
+    assert run.code == 3
+
+
+def test_plan_mode_refuses_what_a_guard_allows(tmp_path: Path) -> None:
+    allow = '{"hookSpecificOutput": {"permissionDecision": "allow"}}'
+    hooks(PreToolUse=command(f"echo '{allow}'"))
+
+    _, requests = printed(reply(bash("touch b")), arguments=("--permission-mode", "plan"))
+
+    assert "Plan mode" in result_of(requests)
+    assert not (tmp_path / "b").exists()
+
+
+BROKEN: dict[str, Any] = {
+    "missing": {"command": "~/.claude/hooks/gone.sh"},
+    "not executable": {"command": "~/.claude/hooks/plain.sh"},
+    "bad JSON": {"command": "echo '{oops'"},
+    "slow": {"command": "sleep 600", "timeout": 0.3},
+    "crash": {"command": "kill -SEGV $$"},
+    "other exit code": {"command": "exit 1"},
+    "unsupported": {"type": "prompt", "prompt": "fine?"},
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_guard_blocks(name: str, tmp_path: Path) -> None:
+    """C1: fail closed, and say why; on request, open."""
+    Path(script("plain.sh", "#!/bin/sh\n")).chmod(0o644)
+    guard = {"type": "command", **BROKEN[name]}
+    hooks(PreToolUse=[{"matcher": "Bash", "hooks": [guard]}])
+
+    _, requests = printed(reply(bash("touch a")))
+
+    assert "cannot be used" in result_of(requests)
+    assert not (tmp_path / "a").exists()
+    hooks(PreToolUse=[{"matcher": "Bash", "hooks": [{**guard, "onFailure": "continue"}]}])
+
+    printed(reply(bash("touch a")))
+
+    assert (tmp_path / "a").exists()
+
+
+def test_hooks_of_a_workspace_nobody_trusts_do_not_run(tmp_path: Path) -> None:
+    """Threat: a repository must not start programs because somebody opened it."""
+    hooks(tmp_path, SessionStart=command("touch pwned"), PreToolUse=command("touch pwned"))
+
+    run, _ = printed(reply(bash("ls")))
+
+    assert not (tmp_path / "pwned").exists()
+    assert ".claude/settings.json ignored" in run.stderr
+
+
+def test_hooks_of_a_trusted_workspace_run_until_their_script_changes(tmp_path: Path) -> None:
+    """A guard is trusted with its content; the agent, or a pull, may have changed it."""
+    guard = tmp_path / "guard.sh"
+    guard.write_text("#!/bin/sh\ntouch ran\n")
+    guard.chmod(0o755)
+    hooks(tmp_path, PreToolUse=command("$CLAUDE_PROJECT_DIR/guard.sh"))
+    agent_cli("trust")
+    printed(reply(bash("ls")))
+    assert (tmp_path / "ran").exists()
+    (tmp_path / "ran").unlink()
+
+    guard.write_text("#!/bin/sh\ntouch ran\n# changed\n")
+    run, _ = printed(reply(bash("ls")))
+
+    assert not (tmp_path / "ran").exists()
+    assert "guard.sh" in run.stderr
+
+
+def test_the_agent_may_not_change_a_script_of_a_hook_unasked(tmp_path: Path) -> None:
+    guard = tmp_path / "guard.sh"
+    guard.write_text("#!/bin/sh\n")
+    guard.chmod(0o755)
+    hooks(tmp_path, PreToolUse=command("./guard.sh"))
+
+    run, _ = printed(
+        reply(tool_use("write", {"path": "guard.sh", "content": "exit 0"})),
+        arguments=("--trust", *YOLO),
+    )
+
+    assert guard.read_text() == "#!/bin/sh\n"
+    assert run.code == 3
+
+
+def test_runs_of_hooks_are_in_the_record() -> None:
+    hooks(PreToolUse=command("true", "Bash"))
+
+    run, _ = printed(reply(bash("ls")), arguments=(*YOLO, "--output-format", "stream-json"))
+
+    notes = [
+        line["output"]["data"]
+        for line in run.lines
+        if line["type"] == "app.prompt_output" and line["output"].get("name") == "hook"
+    ]
+    assert [(note["event"], note["hook"], note["exit_code"]) for note in notes] == [
+        ("PreToolUse", "true", 0)
+    ]

@@ -1,0 +1,148 @@
+"""Hooks in settings: under Claude Code's names and ours, of all layers, and shown before trust."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_cli.app.arguments import parse_arguments
+from agent_cli.app.hooks import covers, defined_hooks, overview
+from agent_cli.app.parts import place
+from agent_cli.app.startup import StartupContext, start
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.events import ToolCall
+from agent_cli.hooks.definition import EVENTS
+from agent_cli.system import paths
+from agent_cli.trust.store import what_would_act
+
+NAMES = (
+    "pre_tool_use",
+    "post_tool_use",
+    "post_tool_use_failure",
+    "permission_request",
+    "user_prompt_submit",
+    "session_start",
+    "session_end",
+    "stop",
+    "subagent_start",
+    "subagent_stop",
+    "pre_compact",
+    "post_compact",
+    "notification",
+)
+
+
+def started(*words: str) -> StartupContext:
+    return start(parse_arguments(words), may_ask=False)
+
+
+def user_settings(text: str) -> None:
+    path = paths.user_settings_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+@pytest.mark.parametrize(("name", "event"), [*zip(NAMES, EVENTS, strict=True)])
+def test_hooks_of_each_event_are_read_under_both_names(name: str, event: str) -> None:
+    """S1-25: in Claude Code's spelling and in that of our settings."""
+    for written in (name, event):
+        user_settings(f'[[hooks.{written}]]\nhooks = [{{ command = "x" }}]\n')
+
+        hooks, problems = defined_hooks(started())
+
+        assert [hook.event for hook in hooks] == [event]
+        assert problems == []
+
+
+def test_hooks_of_all_layers_add_up_and_are_counted(tmp_path: Path) -> None:
+    """A project cannot take a guard of the user away."""
+    user_settings('[[hooks.PreToolUse]]\nhooks = [{ command = "mine" }]\n')
+    (tmp_path / "appsettings.toml").write_text(
+        "[hooks]\nclaude_files = false\n"
+        '[[hooks.Stop]]\nhooks = [{ command = "theirs", async = true }]\n'
+    )
+
+    startup = started("--trust")
+    hooks, _ = defined_hooks(startup)
+
+    assert [(hook.command, hook.is_project) for hook in hooks] == [
+        ("mine", False),
+        ("theirs", True),
+    ]
+    assert "2 active, 1 of them guards" in overview(hooks)
+    assert "claude_files cannot be set by a project" in startup.notices[0]
+
+
+def test_a_file_of_hooks_that_cannot_be_read_ends_the_start() -> None:
+    """A guard in it would guard nothing."""
+    file = Path.home() / ".claude" / "settings.json"
+    file.parent.mkdir()
+    file.write_text("{oops")
+
+    with pytest.raises(SettingsError, match="correct it, or set"):
+        started()
+
+
+def test_whoever_is_asked_for_trust_sees_what_hooks_do(tmp_path: Path) -> None:
+    (tmp_path / "guard.sh").touch()
+    (tmp_path / ".claude").mkdir()
+    hook = {"command": "./guard.sh --token sk-ant-api03-abcdefghijklmnop"}
+    groups = {"PreToolUse": [{"matcher": "Bash", "hooks": [hook]}]}
+    (tmp_path / ".claude" / "settings.json").write_text(json.dumps({"hooks": groups}))
+
+    files = {file.path.name: file.effects for file in what_would_act(tmp_path)}
+
+    assert files["guard.sh"] == ("is a file that a hook runs",)
+    [effect] = files["settings.json"]
+    assert effect.startswith("runs ./guard.sh --token ")
+    assert effect.endswith("(hook, PreToolUse Bash)")
+    assert "abcdefghijklmnop" not in effect
+
+
+def test_settings_of_claude_code_without_hooks_do_not_act(tmp_path: Path) -> None:
+    """Nobody is asked about files that change nothing."""
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / ".claude" / "settings.json").write_text('{"model": "x"}')
+
+    assert what_would_act(tmp_path) == ()
+
+
+@pytest.mark.parametrize(
+    ("rule", "command", "expected"),
+    [
+        ("Bash(git *)", "git push", True),
+        ("Bash(git:*)", "cd x && git push", True),
+        ("Bash(git *)", "ls", False),
+        ("Bash", "ls", True),
+        ("Edit(*.py)", "ls", False),
+        ("Bash(git *)", 'eval "$X"', True),
+        ("not a rule (", "ls", True),
+    ],
+)
+def test_an_if_is_a_permission_rule_that_covers_in_doubt(
+    rule: str,
+    command: str,
+    expected: bool,
+) -> None:
+    call = ToolCall("t1", "bash", {"command": command})
+
+    assert covers(call, rule, place(started())) is expected
+
+
+def test_an_if_about_files_means_paths() -> None:
+    call = ToolCall("t1", "write", {"path": "src/a.py", "content": ""})
+
+    here = place(started())
+    assert covers(call, "Write(*.py)", here)
+    assert not covers(call, "Write(*.md)", here)
+
+
+def test_a_hook_of_the_user_runs_no_file_of_a_workspace_nobody_trusts(tmp_path: Path) -> None:
+    (tmp_path / "guard.sh").touch()
+    user_settings('[[hooks.PreToolUse]]\nhooks = [{ command = "./guard.sh" }]\n')
+
+    [untrusted], _ = defined_hooks(started())
+    [trusted], _ = defined_hooks(started("--trust"))
+
+    assert "not trusted" in untrusted.fault
+    assert trusted.fault == ""
