@@ -290,3 +290,10 @@ def check_input(tool: Tool, given: Json) -> Any:  # Any: what Tool.parameters pr
     if faults:
         raise ToolError(f"Invalid input for {tool.name}: {'; '.join(faults)}.{CALL_AGAIN}")
     return given
+
+
+def require_unique_names(tools: Sequence[Tool]) -> None:
+    """Raise `AgentCliError` where two of *tools* have one name, with where each is defined."""
+    at = {x.name: [each.execute.__module__ for each in tools if each.name == x.name] for x in tools}
+    if twice := [f"{name} ({', '.join(each)})" for name, each in at.items() if len(each) > 1]:
+        raise AgentCliError(f"more than one tool is named {', '.join(twice)}: rename or remove one")

@@ -62,17 +62,17 @@ class AgentQueues:
         self._follow_ups.take_back()
 
     def _steering_beside(self, own: TakeMessages | None) -> TakeMessages:
-        return _beside(self._steering, own)
+        return beside(self._steering, own)
 
     def _follow_ups_beside(self, own: TakeMessages | None) -> TakeMessages:
-        return _beside(self._follow_ups, own)
+        return beside(self._follow_ups, own)
 
     def _steering_arrives(self, config: LoopConfig) -> Callable[[], Awaitable[None]]:
         own = config.wait_for_steering
         return (lambda: first_of(self._steering.wait(), own())) if own else self._steering.wait
 
 
-def _beside(queue: MessageQueue, own: TakeMessages | None) -> TakeMessages:
+def beside(queue: MessageQueue, own: TakeMessages | None) -> TakeMessages:
     """Return what takes from *queue* and from a caller's *own* source."""
 
     async def take() -> Sequence[UserMessage]:

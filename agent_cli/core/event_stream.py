@@ -8,24 +8,28 @@ print(stream.result().final_message.text)
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ConversationError, NothingToContinue
-from agent_cli.contracts.events import Event
+from agent_cli.contracts.events import Event, MessageStart
 from agent_cli.contracts.messages import (
     AssistantMessage,
     CustomMessage,
     Incoming,
     Message,
+    UserMessage,
 )
 from agent_cli.contracts.tooling import Allow, Deny, Tool
+from agent_cli.core.agent_queues import beside
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.history_repair import conversation_of
 from agent_cli.core.joined_options import joined
 from agent_cli.core.loop import Run
 from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.message_queue import MessageQueue
 from agent_cli.core.model_call import stream_fn_of
 from agent_cli.core.run_result import RunResult
 from agent_cli.system.logger import for_session
@@ -55,6 +59,8 @@ class EventStream:
     """The events of one run, once; leaving the iteration early stops the run.
 
     `cancel` is the run's token: `stream.cancel.cancel()` aborts it, and its last events arrive.
+    `undelivered` is what the run took from your `get_steering_messages` or
+    `get_follow_up_messages` and ended before it could deliver: say it again with the next run.
     """
 
     _conversation: Conversation
@@ -62,13 +68,20 @@ class EventStream:
     _prompts: Sequence[Incoming]
     cancel: CancelToken = field(default_factory=CancelToken)
     _result: RunResult | None = None
+    _lent: MessageQueue = field(default_factory=lambda: MessageQueue("all"))
+
+    @property
+    def undelivered(self) -> tuple[UserMessage, ...]:
+        """Messages that a limit, an abort or a failure kept from the conversation."""
+        return self._lent.undelivered
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         if self._result:
             raise ConversationError("the run is over, and its events can be read only once")
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
         self._conversation.publish = queue.put_nowait
-        run = Run(self._conversation, lambda: self._config, queue.put_nowait, self.cancel)
+        lending = self._lending()
+        run = Run(self._conversation, lambda: lending, partial(self._emit, queue), self.cancel)
         # Not a TaskGroup: this generator yields, and a group around a yield would deliver its
         # cancellation to whoever happens to iterate (PEP 789). The generator owns the task.
         with for_session(self._config.session_id):  # the task copies the context it is made in
@@ -82,6 +95,18 @@ class EventStream:
             if not task.done():
                 self.cancel.cancel()
                 await task
+
+    def _emit(self, queue: asyncio.Queue[Event | None], event: Event) -> None:
+        if isinstance(event, MessageStart):
+            self._lent.delivered(event.message)
+        queue.put_nowait(event)
+
+    def _lending(self) -> LoopConfig:
+        return replace(
+            self._config,
+            get_steering_messages=beside(self._lent, self._config.get_steering_messages),
+            get_follow_up_messages=beside(self._lent, self._config.get_follow_up_messages),
+        )
 
     def result(self) -> RunResult:
         """Return what the run came to.

@@ -14,7 +14,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import Message
 from agent_cli.contracts.provider import Model, ProviderRegistry, StreamFn, ThinkingLevel
 from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.tooling import Tool, ToolResult, Verdict
+from agent_cli.contracts.tooling import Tool, ToolResult, Verdict, require_unique_names
 from agent_cli.core.hook_values import Maybe, TakeMessages
 
 if TYPE_CHECKING:
@@ -94,5 +94,6 @@ class LoopConfig:
     def __post_init__(self) -> None:
         # Of its own: a caller's list may change while a run goes on.
         object.__setattr__(self, "tools", tuple(self.tools))
+        require_unique_names(self.tools)
         object.__setattr__(self, "prepare", tuple(self.prepare))
         object.__setattr__(self, "thinking_budgets", dict(self.thinking_budgets))

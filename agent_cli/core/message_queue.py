@@ -39,6 +39,11 @@ class MessageQueue:
         """Treat *messages*, which came from elsewhere, as if they had been taken from here."""
         self._taken += messages
 
+    @property
+    def undelivered(self) -> tuple[UserMessage, ...]:
+        """What was taken, or lent, and is not part of the conversation yet."""
+        return tuple(self._taken)
+
     def delivered(self, message: Message) -> None:
         """Forget *message* if it was taken from here: it is part of the conversation now.
 

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Sequence
 from copy import deepcopy
 
 from agent_cli.contracts.errors import (
-    AgentCliError,
     ContextOverflow,
     ConversationError,
     ModelError,
@@ -42,7 +41,7 @@ from agent_cli.contracts.provider import (
     StreamFn,
 )
 from agent_cli.contracts.timeline import text_of
-from agent_cli.contracts.tooling import Tool, ToolSpec
+from agent_cli.contracts.tooling import Tool, ToolSpec, require_unique_names
 from agent_cli.core.hook_values import settled
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.phase import Phase
@@ -142,10 +141,7 @@ async def _request(turn: Turn) -> ModelRequest:
 
 
 def _specs(tools: Sequence[Tool]) -> tuple[ToolSpec, ...]:
-    names = [tool.name for tool in tools]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise AgentCliError(f"more than one tool is named {', '.join(twice)}: rename or remove one")
+    require_unique_names(tools)
     return tuple(tool.spec for tool in tools)
 
 

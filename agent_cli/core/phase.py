@@ -9,6 +9,7 @@ Approvals are not a state here: a run that waits for one is over (its prompt wai
 
 from collections.abc import Callable
 from enum import StrEnum
+from typing import Final
 
 from agent_cli.contracts.errors import ConversationError
 
@@ -37,6 +38,10 @@ TRANSITIONS: dict[Phase, frozenset[Phase]] = {
     Phase.DONE: frozenset({Phase.IDLE}),
     Phase.ERROR: frozenset({Phase.IDLE}),
 }
+
+# In the names of the document, for front ends: they know a phase from `StateChanged`.
+THINKING_SHOWN: Final = frozenset({Phase.THINKING, Phase.PLANNING_TOOLS})
+CONTENT_STREAMED: Final = frozenset({Phase.RESPONDING})
 
 
 class ChatStateMachine:
@@ -76,7 +81,7 @@ class ChatStateMachine:
     @property
     def can_stream_content(self) -> bool:
         """The answer may be shown (sequential mode; live mode shows it while thinking too)."""
-        return self.phase is Phase.RESPONDING
+        return self.phase in CONTENT_STREAMED
 
     @property
     def can_execute_tools(self) -> bool:
@@ -86,4 +91,4 @@ class ChatStateMachine:
     @property
     def can_show_thinking(self) -> bool:
         """Thinking may be shown."""
-        return self.phase in (Phase.THINKING, Phase.PLANNING_TOOLS)
+        return self.phase in THINKING_SHOWN

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
+from typing import assert_never
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.events import EventSink, Retry
@@ -121,6 +122,8 @@ def _lines(messages: Sequence[Message]) -> Iterator[str]:
                 yield f"{outcome} of {message.tool_name}: {shown}"
             case CustomMessage():
                 continue
+            case _:
+                assert_never(message)
 
 
 def _content(content: Sequence[Block]) -> str:

@@ -5,6 +5,7 @@ Pure: no clock, no terminal, no network. Hidden prompts are left out; control ch
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from typing import assert_never
 
 from agent_cli.contracts.timeline import (
     Block,
@@ -17,6 +18,7 @@ from agent_cli.contracts.timeline import (
     Output,
     Pending,
     Prompt,
+    Success,
     TextOutput,
     ThinkingOutput,
     ToolOutput,
@@ -49,8 +51,10 @@ def result_line(call: ToolOutput) -> str:
             outcome = "has not run"
         case Error():
             outcome = "error"
-        case _:
+        case Success():
             outcome = "done"
+        case never:
+            assert_never(never)
     return f"{call.decision}, {outcome}" if call.decision else outcome
 
 

@@ -45,6 +45,14 @@ def asked(*ids: str) -> Conversation:
     return conversation
 
 
+def test_a_conversation_keeps_the_id_it_is_given_and_makes_one_of_its_own() -> None:
+    """A session is found by it again."""
+    own = Conversation()
+
+    assert (Conversation(id="mine").id, len(own.id)) == ("mine", 12)
+    assert own.id != Conversation().id
+
+
 def test_a_prompt_says_who_asked_whom_for_what() -> None:
     """S2-01: every field of the record; a state that is none is refused."""
     conversation = Conversation(user_id="ada")

@@ -199,6 +199,33 @@ async def test_a_token_stops_the_run_and_its_last_events_arrive() -> None:
     assert (stream.result().stop_reason, model.closed) == ("aborted", 1)
 
 
+@pytest.mark.parametrize("ending", ["limit", "abort", "end"])
+async def test_steering_that_a_run_took_and_did_not_deliver_is_handed_back(ending: str) -> None:
+    """S0-22, S0-51: the caller's source is empty by then; only the stream still has the message."""
+    source = [UserMessage.of("delivered"), UserMessage.of("too late")]
+    late = source[1]
+
+    def take() -> list[UserMessage]:
+        taken = source.pop(0)
+        if taken is late and ending == "abort":
+            stream.cancel.cancel()
+        return [taken]
+
+    model = ScriptedModel(*(calls(tool_use("look", id=id)) for id in ("t1", "t2")), says("ok"))
+    options = replace(
+        config(model),
+        max_rounds=2 if ending == "limit" else 100,
+        get_steering_messages=lambda: take() if source else [],
+    )
+    stream = agent_loop([UserMessage.of("go")], AgentContext(tools=[LOOK]), options)
+
+    await events_of(stream)
+
+    assert source == []
+    assert stream.undelivered == (() if ending == "end" else (late,))
+    assert users(model.requests[1].messages) == ["go", "delivered"]
+
+
 async def test_leaving_the_iteration_stops_the_run() -> None:
     """S0-07: nobody reads on, so nothing goes on."""
     held = Held()

@@ -10,6 +10,7 @@ import pytest
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import (
+    AgentCliError,
     ContextOverflow,
     LimitReached,
     ModelError,
@@ -610,12 +611,21 @@ async def test_a_call_that_was_cut_off_runs_when_it_fits_and_the_run_goes_on() -
         calls(tool_use("look", {}, f"t{n}"), stop_reason=stop_reason)
         for n, stop_reason in enumerate(["max_tokens", "tool_use"] * 2)
     ]
-    agent, model, _ = scripted_agent(*script, says("ok"), tools=[LOOK])
+    ran: list[str] = []
+
+    async def look(context: ToolContext) -> str:
+        ran.append(context.tool_call_id)
+        return "a tree"
+
+    agent, model, _ = scripted_agent(*script, says("ok"), tools=[tool("look", does(look))])
 
     result = await agent.prompt("go")
 
     assert (result.stop_reason, len(model.requests)) == ("end_turn", 5)
-    assert [texts(result.messages)[id] for id in ("t1", "t3")] == ["a tree"] * 2
+    assert ran == ["t1", "t3"]
+    read = texts(result.messages)
+    assert [read[id] for id in ("t1", "t3")] == ["a tree"] * 2
+    assert all("max_tokens" in read[id] for id in ("t0", "t2"))
 
 
 async def test_each_full_window_is_tried_once_more() -> None:
@@ -891,17 +901,24 @@ async def test_a_key_that_is_looked_up_wins_over_the_fixed_one(
 
 
 async def test_two_tools_of_one_name_are_refused_before_anything_is_sent() -> None:
-    """S1-15: a call could mean either; the error says which name."""
+    """S1-15: a call could mean either; the error says which name, and where each is from."""
     other = tool("other", returns("x"))
-    agent, model, events = scripted_agent(says("ok"), tools=[LOOK, other, LOOK])
+    twice = "more than one tool is named look (tests.fakes, tests.fakes): rename or remove one"
 
+    with pytest.raises(AgentCliError) as at_start:
+        scripted_agent(says("ok"), tools=[LOOK, other, LOOK])
+    agent, model, events = scripted_agent(
+        says("ok"),
+        tools=[LOOK, other],
+        options=LoopConfig(prepare=[lambda turn: turn.tools.append(LOOK)]),
+    )
+    with pytest.raises(AgentCliError) as later:
+        agent.set_tools([LOOK, LOOK])
     result = await agent.prompt("go")
 
     check_run(events)
     assert (result.stop_reason, model.requests) == ("error", [])
-    assert "look" in str(result.error) and "other" not in str(result.error)
-    agent.set_tools([LOOK, other])
-    assert (await agent.continue_()).stop_reason == "end_turn"
+    assert str(at_start.value) == str(later.value) == result.error == twice
 
 
 async def test_contributors_prepare_every_call_from_scratch() -> None:

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from agent_cli.contracts.events import Event, Notice, ToolExecutionEnd
+from agent_cli.contracts.events import Event, Notice, ToolCall, ToolExecutionEnd
 from agent_cli.contracts.messages import ToolResultMessage
 from agent_cli.contracts.timeline import FileOutput
-from agent_cli.contracts.tooling import ToolContext, ToolResult
+from agent_cli.contracts.tooling import Allow, Ask, Tool, ToolContext, ToolResult, Verdict
 from agent_cli.core.loop_config import LoopConfig
 from tests.fakes import (
     LIMIT_S,
@@ -88,7 +88,8 @@ async def test_a_tool_that_swallows_its_cancellation_does_not_beat_the_limit(
     answer = texts(result.messages)["t1"]
     assert answer.startswith("stubborn took longer than 0.01 s and was stopped.")
     assert answer.endswith(" It did not end when it was told to and may still be running.")
-    assert notices(events) == ["stubborn did not end when it was told to; it may still be running"]
+    left = "stubborn did not end when it was told to; it may still be running"
+    assert [event for event in events if isinstance(event, Notice)] == [Notice("warning", left)]
     check_run(events)
     told, outputs = len(events), len(agent.conversation.prompts[0].output)
     stubborn.gate.open()
@@ -98,6 +99,29 @@ async def test_a_tool_that_swallows_its_cancellation_does_not_beat_the_limit(
         "tool update after its end",
         "tool output after its end",
     ]
+
+
+async def test_a_tool_knows_whether_a_person_approved_its_call() -> None:
+    """S2-33: a sandbox may ask for less after a person's yes, and never without one."""
+    known: list[tuple[str, bool]] = []
+
+    async def note(context: ToolContext) -> str:
+        known.append((context.tool_call_id, context.is_approved))
+        return "noted"
+
+    def ask_about_second(call: ToolCall, _tool: Tool, _params: object) -> Verdict:
+        return Ask("a yes is needed") if call.id == "t2" else Allow()
+
+    agent, _, _ = scripted_agent(
+        calls(tool_use("note", {}, "t1"), tool_use("note", {}, "t2")),
+        says("ok"),
+        tools=[tool("note", does(note))],
+        options=LoopConfig(authorize_tool=ask_about_second),
+    )
+    await agent.prompt("go")
+    await agent.approve("t2")
+
+    assert known == [("t1", False), ("t2", True)]
 
 
 async def test_a_tool_that_swallows_its_cancellation_does_not_hold_an_abort() -> None:

@@ -207,6 +207,8 @@ async def test_tools_that_write_state_do_so_in_call_order() -> None:
     async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
         group.create_task(run.prompt())
         await gates["t1"].reached.wait()
+        for _ in range(20):  # a second one that waits for nothing would have begun by now
+            await asyncio.sleep(0)
         assert not gates["t2"].reached.is_set()
         gates["t1"].open()
 

@@ -133,8 +133,9 @@ async def test_facts_of_the_middle_are_known_after_it_is_gone() -> None:
     policy = Compaction(Summarizer(model), threshold_tokens=60, protected_tail_messages=2)
     await policy(turn_of(conversation))
 
-    assert facts in str(model.sent())
-    assert facts in llm(conversation.context())[1].text
+    assert f"User: Remember: {facts}" in str(model.sent())
+    [told] = [message.text for message in llm(conversation.context()) if facts in message.text]
+    assert told == f"[Summary of the conversation up to here]\n- {facts}"
 
 
 @pytest.mark.parametrize("strategy", [None, FixedStrategy("mine")])

@@ -37,16 +37,22 @@ def tells(text: str) -> Callable[[PluginContext], None]:
 
 async def test_a_change_of_tools_is_told_once_with_its_price() -> None:
     """C10: everything behind the tools is read anew; 40,000 characters are 10,000 tokens."""
-    look = tool("look", returns(""))
-    run = Contributing([in_turn(nothing, offers(look))], says("one"), says("two"), says("three"))
+    look, grep = (tool(name, returns("")) for name in ("look", "grep"))
+    run = Contributing(
+        [in_turn(nothing, offers(look, grep), offers(look, grep), offers(grep))],
+        *map(says, ("one", "two", "three", "four")),
+    )
     await run.prompt(LONG)
     assert run.notices() == []
     await run.prompt()
     await run.prompt()
+    assert len(run.notices()) == 1
+    await run.prompt()
 
-    [notice] = run.notices()
-    assert notice.startswith("the tools changed (+look): about 10,0")
-    assert notice.endswith(" tokens not read from the cache ($0.0251)")
+    assert run.notices() == [
+        "the tools changed (+grep, +look): about 10,025 tokens not read from the cache ($0.0251)",
+        "the tools changed (-look): about 10,018 tokens not read from the cache ($0.0251)",
+    ]
 
 
 async def test_a_tool_whose_definition_changed_is_a_change_too() -> None:
@@ -57,9 +63,10 @@ async def test_a_tool_whose_definition_changed_is_a_change_too() -> None:
     await run.prompt()
     await run.prompt()
 
-    [notice] = run.notices()
-    assert notice.startswith("the tools changed (their order or definitions): about 10,0")
-    assert notice.endswith("($0.0401)")
+    assert run.notices() == [
+        "the tools changed (their order or definitions): about 10,013 tokens not read from the"
+        " cache ($0.0401)"
+    ]
 
 
 async def test_changed_context_costs_what_comes_behind_it() -> None:
@@ -74,8 +81,9 @@ async def test_changed_context_costs_what_comes_behind_it() -> None:
     await run.prompt()
     await run.prompt()
 
-    [notice] = run.notices()
-    assert notice.startswith("the context of plugins changed: about 1,0")
+    assert run.notices() == [
+        "the context of plugins changed: about 1,001 tokens not read from the cache ($0.0025)"
+    ]
 
 
 async def test_a_contributor_that_touches_the_stable_prompt_is_told() -> None:
@@ -85,9 +93,9 @@ async def test_a_contributor_that_touches_the_stable_prompt_is_told() -> None:
     run.agent.set_system_prompt(LONG)
     await run.prompt()
 
-    [notice] = run.notices()
-    assert notice.startswith("the system prompt changed: about 10,0")
-    assert notice.endswith("($0.0400)")
+    assert run.notices() == [
+        "the system prompt changed: about 10,001 tokens not read from the cache ($0.0400)"
+    ]
 
 
 async def test_without_a_price_there_are_tokens_only() -> None:
@@ -97,8 +105,9 @@ async def test_without_a_price_there_are_tokens_only() -> None:
     await run.prompt()
     await run.prompt()
 
-    [notice] = run.notices()
-    assert notice.endswith("not read from the cache")
+    assert run.notices() == [
+        "the context of plugins changed: about 1 tokens not read from the cache"
+    ]
 
 
 async def test_another_conversation_or_model_has_no_cached_prefix_to_break() -> None:
@@ -136,5 +145,6 @@ async def test_an_image_costs_what_images_cost() -> None:
     await run.prompt("what is this?", [picture])
     await run.prompt()
 
-    [notice] = run.notices()
-    assert notice.startswith("the tools changed (+look): about 1,6")
+    assert run.notices() == [
+        "the tools changed (+look): about 1,618 tokens not read from the cache ($0.0041)"
+    ]

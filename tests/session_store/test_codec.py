@@ -93,7 +93,9 @@ async def test_a_registered_kind_goes_through_a_run_and_a_restart(tmp_path: Path
     again, read = SessionStore(tmp_path, kinds=[ProgressOutput]).resume(session.id)
     again.close()
 
-    assert isinstance(unread.prompts[0].output[1], UnknownOutput)
+    entry = unread.prompts[0].output[1]
+    assert isinstance(entry, UnknownOutput)
+    assert output_to_json(entry) == output_to_json(progress)
     assert faults(unread) == []
     assert read.prompts == conversation.prompts
     assert read.prompts[0].output[1] == progress

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
-from agent_cli.contracts.events import Event, MessageUpdate
+from agent_cli.contracts.events import Event, MessageUpdate, ToolExecutionUpdate
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 
 HELD_CHARS_MAX: Final = 1_000_000
@@ -30,7 +30,8 @@ class Backlog:
     """Nothing leaves before what came earlier, and nothing is lost.
 
     Text leaves at `chars_per_second`, 0 meaning at once. Paused, nothing leaves; but more than
-    `chars_max` characters never wait: then the oldest go on. A run is never held up by this.
+    `chars_max` characters never wait, what running tools show included: then the oldest go on. A
+    run is never held up by this.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Backlog:
         self._chars_max = chars_max
         self._items: deque[Item] = deque()
         self._chars = 0
+        self._size = 0  # of all that waits; text is a part of it
         self._paid_until_s = 0.0
 
     @property
@@ -67,17 +69,22 @@ class Backlog:
             self._paid_until_s = max(self._paid_until_s, self._clock())
         self._items.append(item)
         self._chars += len(text_of(item))
+        self._size += _size_of(item)
 
     def take(self) -> Iterator[Item]:
         """Yield what may be shown now; a text may come in pieces."""
         allowed = self._allowance()
         while self._items:
+            too_much = self._size - self._chars_max
+            if self.paused and too_much <= 0:
+                return
             size = len(text_of(self._items[0]))
             if not size:
-                if self.paused and self._chars <= self._chars_max:
-                    return
+                self._size -= _size_of(self._items[0])
                 yield self._items.popleft()
                 continue
+            if self.paused:
+                allowed = too_much
             if allowed <= 0:
                 return
             item = self._cut(min(size, allowed))
@@ -92,7 +99,7 @@ class Backlog:
         too_many = self._chars - self._chars_max
         if self.paused:
             self._paid_until_s = self._clock()
-            return max(too_many, 0)
+            return 0
         if not self.chars_per_second:
             return self._chars
         earned = (self._clock() - self._paid_until_s) * self.chars_per_second
@@ -103,6 +110,7 @@ class Backlog:
     def _cut(self, size: int) -> Item:
         item = self._items[0]
         self._chars -= size
+        self._size -= size
         if size == len(text_of(item)):
             return self._items.popleft()
         first, self._items[0] = _split(item, size)
@@ -116,6 +124,18 @@ def text_of(item: Item) -> str:
             return text
         case _:
             return ""
+
+
+def _size_of(item: Item) -> int:
+    """Return how many characters an item keeps in memory; each counts for one at least."""
+    match item:
+        case Rows(rows=rows):
+            size = sum(map(len, rows))
+        case ToolExecutionUpdate(partial_result=partial):
+            size = len(partial.text)
+        case _:
+            size = len(text_of(item))
+    return max(size, 1)
 
 
 def _split(item: Item, size: int) -> tuple[Item, Item]:

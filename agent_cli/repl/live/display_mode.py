@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from agent_cli.contracts.events import Event, MessageEnd, MessageUpdate, StateChanged, TurnEnd
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import TextDelta
-from agent_cli.core.phase import Phase
+from agent_cli.core.phase import CONTENT_STREAMED, Phase
 from agent_cli.repl.look import Streaming
 from agent_cli.terminal.narration import words
 
@@ -29,7 +29,7 @@ class Sequence:
                 pass
             case MessageEnd(message=AssistantMessage()) if not self._live:
                 self._answer = event
-            case StateChanged(after=Phase.RESPONDING):
+            case StateChanged(after=after) if after in CONTENT_STREAMED:
                 yield event
                 yield from self._tell(in_words=True)
             case StateChanged(before=Phase.THINKING) | TurnEnd():

@@ -7,7 +7,7 @@ from typing import Final
 from agent_cli.contracts import events
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
-from agent_cli.core.phase import Phase
+from agent_cli.core.phase import THINKING_SHOWN, Phase
 from agent_cli.repl.live.activity import ActivityLine
 from agent_cli.repl.live.backlog import Item, Rows
 from agent_cli.repl.live.paint import Paint, rows_of
@@ -131,7 +131,7 @@ class SessionView:
 
     def _add_thought(self, delta: str) -> None:
         """Thinking has rows of its own; S4 lets it be shown in two phases only."""
-        assert self._phase in (Phase.THINKING, Phase.PLANNING_TOOLS), self._phase
+        assert self._phase in THINKING_SHOWN, self._phase
         *lines, last = (self._thought + self._filter.feed(delta)).split("\n")
         rows = [row for line in lines for row in sentence_rows(line, self._columns())]
         *broken, self._thought = sentence_rows(last, self._columns())

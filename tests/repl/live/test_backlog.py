@@ -2,9 +2,10 @@
 
 import pytest
 
-from agent_cli.contracts.events import MessageUpdate, Notice
+from agent_cli.contracts.events import MessageUpdate, Notice, ToolExecutionUpdate
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import TextDelta
+from agent_cli.contracts.tooling import ToolResult
 from agent_cli.repl.live.backlog import Backlog, Rows, text_of
 
 
@@ -104,14 +105,43 @@ def test_what_a_pause_holds_is_bounded_and_nothing_of_it_is_lost() -> None:
     waiting, _ = backlog(chars_max=100)
     waiting.paused = True
     out = ""
-    for number in range(1_000):
+    for number in range(1, 1_001):
         waiting.put(delta(f"{number:04}"))
         out += shown(waiting)
-        assert waiting.waiting_chars <= 100
+        held = min(4 * number, 100)
+        assert (waiting.waiting_chars, len(out)) == (held, 4 * number - held)
     waiting.paused = False
     out += shown(waiting)
 
-    assert out == "".join(f"{number:04}" for number in range(1_000))
+    assert out == "".join(f"{number:04}" for number in range(1, 1_001))
+
+
+def test_a_pause_holds_no_more_of_a_tools_output_than_of_text() -> None:
+    """S4-29: a tool may show a page ten times a second; what waits for it goes on in order."""
+    waiting, _ = backlog(chars_max=100)
+    waiting.paused = True
+    waiting.put(delta("before "))
+    updates = [
+        ToolExecutionUpdate("t1", "bash", ToolResult.of(f"{number:030}")) for number in range(10)
+    ]
+    gone: list[object] = []
+    for update in updates:
+        waiting.put(update)
+        gone += waiting.take()
+        assert waiting.waiting_items <= 4
+    waiting.put(Rows(("x" * 60,)))
+    waiting.put(delta("after"))
+    gone += waiting.take()
+    assert waiting.waiting_items == 3
+    waiting.paused = False
+    gone += waiting.take()
+
+    texts = [text_of(each) for each in gone if isinstance(each, MessageUpdate)]
+    assert "".join(texts) == "before after"
+    assert [each for each in gone if not isinstance(each, MessageUpdate)] == [
+        *updates,
+        Rows(("x" * 60,)),
+    ]
 
 
 def test_whoever_must_decide_does_not_wait_for_the_speed() -> None:

@@ -46,7 +46,10 @@ def test_stdout_holds_only_answers() -> None:
         "The whole answer.\n",
     )
     assert "\x1b" not in err
-    assert re.sub(r"\d\.\d s", "n s", err).splitlines()[3:] == [
+    assert re.sub(r"\d\.\d s", "n s", err).splitlines() == [
+        "tools: bash, note",
+        "MCP servers: docs",
+        "logs: agent.log",
         "* Note good",
         "  done in n s: Note good",
         "the connection broke; retry 1 of 5 in 10 s; the reply above is void and starts again",
