@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from agent_cli_tools.matching.lines import LooseLines
 from agent_cli_tools.matching.places import Edit, EditPlaces, NoMatch, locate
-from agent_cli_tools.matching.source import Source, Span
+from agent_cli_tools.matching.source import Source
 
 __all__ = ["Edit", "Edited", "NoMatch", "apply_edits"]
 
@@ -28,37 +27,36 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> Edited:
     Raises:
         NoMatch: One of them has no place of its own; then none is made.
     """
-    loose = LooseLines()
+    source = Source(text)
     try:
-        return _one_by_one(text, edits, loose)
+        return _one_by_one(source, edits)
     except NoMatch:
         # Written with the file of before in mind: an earlier edit may have added a copy of what
         # a later one looks for.
         if len(edits) > 1:
             try:
-                return _at_once(text, edits, loose)
+                return _at_once(source, edits)
             except NoMatch:
                 pass
         raise
 
 
-def _one_by_one(text: str, edits: Sequence[Edit], loose: LooseLines) -> Edited:
+def _one_by_one(source: Source, edits: Sequence[Edit]) -> Edited:
     repairs = []
     for number, edit in enumerate(edits, 1):
-        found = _locate_numbered(Source(text, loose), edit, number, len(edits))
-        text = _replaced(text, found.spans)
+        found = _locate_numbered(source, edit, number, len(edits))
+        source = source.replaced(found.spans)
         repairs.append(found.repairs)
-    return Edited(text, tuple(repairs))
+    return Edited(source.original, tuple(repairs))
 
 
-def _at_once(text: str, edits: Sequence[Edit], loose: LooseLines) -> Edited:
-    source = Source(text, loose)
+def _at_once(source: Source, edits: Sequence[Edit]) -> Edited:
     found = [_locate_numbered(source, edit, i, len(edits)) for i, edit in enumerate(edits, 1)]
     spans = sorted((span for one in found for span in one.spans), key=lambda span: span.start)
     for span, following in pairwise(spans):
         if following.start < span.end:
             raise NoMatch("Two edits change the same text. Make one edit of them.")
-    return Edited(_replaced(text, spans), tuple(one.repairs for one in found))
+    return Edited(source.replaced(spans).original, tuple(one.repairs for one in found))
 
 
 def _locate_numbered(source: Source, edit: Edit, number: int, count: int) -> EditPlaces:
@@ -68,11 +66,3 @@ def _locate_numbered(source: Source, edit: Edit, number: int, count: int) -> Edi
         if count == 1:
             raise
         raise NoMatch(f"Edit {number} of {count}: {error}\nNone of the edits was made.") from error
-
-
-def _replaced(text: str, spans: Sequence[Span]) -> str:
-    pieces, position = [], 0
-    for span in spans:
-        pieces += [text[position : span.start], span.new]
-        position = span.end
-    return "".join([*pieces, text[position:]])

@@ -4,6 +4,7 @@ Only CRLF and LF are endings; a lone CR is a character like any other.
 """
 
 from bisect import bisect_left
+from functools import cached_property
 from itertools import accumulate
 
 from agent_cli_tools.matching.alignment import align
@@ -19,20 +20,27 @@ class FlatText:
 
     def __init__(self, original: str) -> None:
         self.original = original
-        self.text = original
-        self._ends: list[int] = []
         # One character is found many times faster than two.
         self.has_crlf = "\r" in original and "\r\n" in original
-        if not self.has_crlf:
-            return
-        self.text = flatten(original)
-        # Where in the flat text the LF of each CRLF stands: what follows is one further right in
-        # the original for each of them.
-        lengths = (len(part) for part in original.split("\r\n"))
-        self._ends = [end + i for i, end in enumerate(accumulate(lengths))][:-1]
+        self.text = flatten(original) if self.has_crlf else original
+
+    @cached_property
+    def _is_all_crlf(self) -> bool:
+        return len(self.original) - len(self.text) == self.text.count("\n")
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """Where in the flat text the LF of each CRLF stands.
+
+        What follows is one further right in the original for each of them.
+        """
+        lengths = (len(part) for part in self.original.split("\r\n"))
+        return [end + i for i, end in enumerate(accumulate(lengths))][:-1]
 
     def original_offset(self, offset: int) -> int:
         """Return where the character at *offset* of the flat text stands in the original."""
+        if self._is_all_crlf:
+            return offset + self.text.count("\n", 0, offset)
         return offset + bisect_left(self._ends, offset)
 
     def flat_offset(self, offset: int) -> int:

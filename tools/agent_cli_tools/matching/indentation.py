@@ -14,10 +14,12 @@ from itertools import pairwise
 from agent_cli_tools.matching.frames import Pairs, Quoted
 from agent_cli_tools.matching.lines import Line, Unclear
 
+UNIT_LINES_MAX = 5_000
+"""Lines that tell how a file is indented."""
+
 _TAB_WIDTHS = range(1, 9)
 _SCALES = (2, 4)
 _STEPS_MIN = 2
-_UNIT_LINES_MAX = 5_000
 _SAME = Fraction(1)
 
 
@@ -78,7 +80,7 @@ def shifted(
 
 def unit_of(lines: Sequence[str]) -> str | None:
     """Return the step by which *lines* are usually indented, None if they do not tell."""
-    texts = [line for line in lines[:_UNIT_LINES_MAX] if line.strip()]
+    texts = [line for line in lines[:UNIT_LINES_MAX] if line.strip()]
     indents = [line[: len(line) - len(line.lstrip())] for line in texts]
     steps = Counter(
         deeper.removeprefix(indent)

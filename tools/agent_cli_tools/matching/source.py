@@ -1,14 +1,17 @@
 """The text of a file in the forms in which edits are looked for, each made when first needed."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from agent_cli_tools.matching.endings import FlatText, with_endings_of
-from agent_cli_tools.matching.indentation import unit_of
+from agent_cli_tools.matching.endings import FlatText, flatten, with_endings_of
+from agent_cli_tools.matching.indentation import UNIT_LINES_MAX, unit_of
 from agent_cli_tools.matching.lines import LooseLines, split_line
 from agent_cli_tools.matching.repair import FileContext
 
 _LACKING_MAX = 3
+_BLANKS_ALONE = re.compile(r"^[^\S\n]+$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +23,30 @@ class Span:
     new: str
 
 
+class Habits:
+    """How a file is written, computed once from its text before the first edit."""
+
+    def __init__(self, text: str) -> None:
+        self.loose_lines = LooseLines()
+        self._text = text
+
+    @cached_property
+    def unit(self) -> str | None:
+        """One step of indentation."""
+        return unit_of(flatten(self._text).split("\n", UNIT_LINES_MAX))
+
+    @cached_property
+    def has_blanks_alone(self) -> bool:
+        """Whether some line holds blanks and nothing else."""
+        return _BLANKS_ALONE.search(flatten(self._text)) is not None
+
+
 class Source:
     """A text, its lines without endings, and the loose form of each."""
 
-    def __init__(self, text: str, loose_lines: LooseLines) -> None:
+    def __init__(self, text: str, habits: Habits | None = None) -> None:
         self.original = text
-        self._loose_lines = loose_lines
+        self._habits = habits or Habits(text)
 
     @cached_property
     def flat(self) -> FlatText:
@@ -42,15 +63,34 @@ class Source:
         """The lines without endings; what follows the last ending is one more."""
         return self.text.split("\n")
 
-    @cached_property
+    @property
     def unit(self) -> str | None:
         """One step of indentation."""
-        return unit_of(self.lines)
+        return self._habits.unit
 
-    @cached_property
-    def has_blanks_alone(self) -> bool:
-        """Whether some line holds blanks and nothing else."""
-        return any(line.isspace() for line in self.lines)
+    def replaced(self, spans: Sequence[Span]) -> "Source":
+        """Return the source with *spans*, which are in order and apart, replaced."""
+        pieces, position = [], 0
+        for span in spans:
+            pieces += [self.original[position : span.start], span.new]
+            position = span.end
+        following = Source("".join([*pieces, self.original[position:]]), self._habits)
+        if len(spans) == 1 and "lines" in self.__dict__:
+            self._hand_on_lines(spans[0], following)
+        return following
+
+    def _hand_on_lines(self, span: Span, following: "Source") -> None:
+        """Give *following* the lines, so that a large text is not split for every edit."""
+        text = self.original
+        start, end = text.rfind("\n", 0, span.start) + 1, text.find("\n", span.end)
+        piece = text[start : span.start] + span.new + text[span.end : end + 1 if end >= 0 else None]
+        first = text.count("\n", 0, start)
+        after = first + text.count("\n", start, span.end) + 1
+        lines = flatten(piece).split("\n")[: -1 if end >= 0 else None]
+        following.lines = [*self.lines[:first], *lines, *self.lines[after:]]
+        if "_loose" in self.__dict__:
+            loose = map(self._habits.loose_lines.__getitem__, lines)
+            following._loose = [*self._loose[:first], *loose, *self._loose[after:]]
 
     def span(self, start: int, end: int, new: str) -> Span:
         """Return the span of the original text for one of the flat text, endings included."""
@@ -70,7 +110,7 @@ class Source:
 
     def find_loosely(self, old_lines: list[str], places_max: int) -> list[int]:
         """Return the first lines of places that are loosely *old_lines*, *places_max* at most."""
-        loose = self._loose_lines
+        loose = self._habits.loose_lines
         wanted = "\n".join(["", *(loose[line] for line in old_lines), ""])
         places: list[int] = []
         position = self._loose_text.find(wanted)
@@ -107,7 +147,7 @@ class Source:
         return FileContext(
             self.text,
             lambda: self.unit,
-            lambda: self.has_blanks_alone,
+            lambda: self._habits.has_blanks_alone,
             (
                 None if before is None else split_line(before),
                 None if after is None else split_line(after),
@@ -115,5 +155,9 @@ class Source:
         )
 
     @cached_property
+    def _loose(self) -> list[str]:
+        return list(map(self._habits.loose_lines.__getitem__, self.lines))
+
+    @cached_property
     def _loose_text(self) -> str:
-        return "\n".join(["", *map(self._loose_lines.__getitem__, self.lines), ""])
+        return "\n".join(["", *self._loose, ""])

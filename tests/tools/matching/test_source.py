@@ -1,0 +1,26 @@
+"""A text after an edit is known as if it had been read anew."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_cli_tools.matching.source import Source, Span
+
+texts = st.lists(st.sampled_from(["a ", "“", "\r", "\n", "\r\n"]), max_size=12).map("".join)
+
+
+@given(texts, texts, st.integers(0, 20), st.integers(0, 20))
+def test_lines_that_are_handed_on_are_those_of_the_text(
+    text: str, new: str, start: int, length: int
+) -> None:
+    """The half of a CRLF that an edit makes or leaves counts, too."""
+    source = Source(text)
+    source.find_loosely(["x"], 1)
+
+    following = source.replaced([Span(start, start + length, new)])
+
+    afresh = Source(text[:start] + new + text[start + length :])
+    assert "lines" in vars(following)
+    assert following.lines == afresh.lines
+    assert following.original == afresh.original
+    for line in afresh.lines:
+        assert following.find_loosely([line], 99) == afresh.find_loosely([line], 99)
