@@ -106,6 +106,25 @@ def test_marks_around_both_texts_are_taken_off(form: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # A blank line on the other side of the statement: two lines of old were swapped.
+        ("\ny = 2\n\n\n\n", "\n\ny = 3\n\n\n"),
+        ("\ny = 2\n\n\n\n", "\n\ny = 3\n\n\n\n"),
+        ("\ny = 2\n\n\n\n", "\ny = 3\n\n\n"),
+        ("\ny = 2\n\n\n\n", "\n\n"),
+        ("\n\n\n\ny = 2\n", "\n\n\ny = 3\n\n"),
+    ],
+)
+def test_no_blank_line_is_moved(old: str, new: str) -> None:
+    """Where old and new differ in the blank lines at their ends, which are in the file is open."""
+    text = "x = 1\n\n\ny = 2\n\n\nz = 3\n"
+
+    with pytest.raises(NoMatch):
+        edited(text, old, new)
+
+
+@pytest.mark.parametrize(
     ("text", "old", "new", "expected"),
     [
         ("if a < b & c:\n", "if a &lt; b &amp; c:", "if a &gt; b:", "if a > b:\n"),

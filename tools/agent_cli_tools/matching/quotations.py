@@ -151,11 +151,25 @@ def _escaped(given: Quotation) -> Iterator[Quotation]:
 
 
 def _surrounded(given: Quotation) -> Iterator[Quotation]:
-    """Take off a blank line around both; more would hide that a line is missing."""
+    """Take off a blank line around both; more would hide that a line is missing.
+
+    Where blank lines at an end differ in number, it is open which of them are those around it.
+    """
     texts = (given.old, given.new)
-    if all(len(text) > 1 and text[0] == text[-1] == "\n" for text in texts):
-        old, new = (text[1:-1] for text in texts)
+    if not all(len(text) > 1 and text[0] == text[-1] == "\n" for text in texts):
+        return
+    old, new = (text[1:-1] for text in texts)
+    if given.new.strip():
+        is_certain = _line_ends_around(given.old) == _line_ends_around(given.new)
+    else:
+        is_certain = not new and old[0] != "\n" and not old.endswith("\n\n")
+    if is_certain:
         yield _without(given, "blank lines around it", old, new, in_lines=True)
+
+
+def _line_ends_around(text: str) -> tuple[int, int]:
+    """Return with how many line ends *text* starts, and with how many it ends."""
+    return len(text) - len(text.lstrip("\n")), len(text) - len(text.rstrip("\n"))
 
 
 def _without(
