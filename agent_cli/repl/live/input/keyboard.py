@@ -19,12 +19,18 @@ _TYPED: Final = frozenset({Keys.ControlM, Keys.ControlJ, Keys.ControlI})
 
 
 class Keyboard(Vt100Input):
-    """Hands on keys as they come, but many lines at once as one paste."""
+    """Hands on keys as they come, but many lines at once as one paste.
+
+    The first read takes lines as they are: they waited for the prompt, and came one by one.
+    """
+
+    _has_read = False
 
     def read_keys(self) -> list[KeyPress]:
         """Return what was typed since the last call."""
         keys = super().read_keys()
-        if not _are_lines(keys):
+        is_burst, self._has_read = self._has_read, True
+        if not is_burst or not _are_lines(keys):
             return keys
         chars = len(keys)
         while chars < _CHARS_MAX and select.select([self.fileno()], [], [], _QUIET_S)[0]:

@@ -23,15 +23,19 @@ LINES = "".join(f"line {number} of it\r" for number in range(250))
 
 
 @contextmanager
-def typed(text: str) -> Iterator[Keyboard]:
-    """Yield a keyboard on which *text* was typed already."""
+def typed(text: str, ahead: str = "a") -> Iterator[Keyboard]:
+    """Yield a keyboard on which *text* was typed after it read *ahead*, if there is any."""
     master, slave = os.openpty()
     tty.setraw(slave)
     try:
         with os.fdopen(slave, encoding="utf-8") as stdin:
-            os.write(master, text.encode())
-            _wait_for(slave, min(len(text.encode()), _READABLE_BYTES_MAX))
-            yield Keyboard(stdin)
+            keyboard = Keyboard(stdin)
+            for part in filter(None, (ahead, text)):
+                os.write(master, part.encode())
+                _wait_for(slave, min(len(part.encode()), _READABLE_BYTES_MAX))
+                if part is ahead:
+                    keyboard.read_keys()
+            yield keyboard
     finally:
         os.close(master)
 
@@ -70,6 +74,13 @@ def test_what_somebody_types_ahead_stays_keys() -> None:
 def test_three_lines_at_once_are_a_paste(text: str) -> None:
     """Each of them was sent, and each cost a request."""
     assert read(text) == [KeyPress(Keys.BracketedPaste, text)]
+
+
+def test_lines_that_waited_for_the_prompt_are_lines() -> None:
+    """The program was slow to start; all that was typed meanwhile became one message."""
+    text = "one\rtwo\rthree\rfour"
+    with typed(text, ahead="") as keyboard:
+        assert [key.data for key in keyboard.read_keys()] == [*text]
 
 
 def test_keys_that_are_no_text_end_a_paste() -> None:
