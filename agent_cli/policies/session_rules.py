@@ -54,5 +54,5 @@ def facts_about(
             facts.append(f"runs: {', '.join(started)}")
         leaves = given.get("unsandboxed", False) is not False
         outside = "none: runs with all your rights and the network"
-        facts.append(f"sandbox: {outside if leaves or not report else report.sentence}")
+        facts.append(f"sandbox: {outside if leaves or not report else report.summary}")
     return tuple(facts)

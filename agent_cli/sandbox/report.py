@@ -51,14 +51,21 @@ class Report:
 
     @property
     def sentence(self) -> str:
-        """For the status line and `doctor`."""
+        """For `doctor`, which names the program too."""
+        return self._sentence(f" ({self.program})" if self.program else "")
+
+    @property
+    def summary(self) -> str:
+        """For the person who is asked about a command."""
+        return self._sentence("")
+
+    def _sentence(self, program: str) -> str:
         if self.state == "off":
             return "off (sandbox.mode): commands run with all your rights"
         if self.state == "none":
             return f"none available: every command that may change something asks{self._why()}"
         network = "network allowed" if self.network else "no network"
         limits = "" if self.state != "landlock" else ", .env files in the workspace readable"
-        program = f" ({self.program})" if self.program else ""
         return f"{_NAMES[self.state]}{program}, {network}{limits}{self._why()}"
 
     def _why(self) -> str:

@@ -122,7 +122,7 @@ class Sandbox:
                 if probing.cancelled() or probing.exception() is not None:
                     return
                 if (report := probing.result()).state == "none":
-                    warn(f"sandbox: {report.sentence}; `agent-cli doctor` says more")
+                    warn(f"sandbox: {report.summary}; `agent-cli doctor` says more")
 
             self._probing.add_done_callback(found)
 

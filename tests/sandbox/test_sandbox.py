@@ -93,6 +93,7 @@ async def test_off_tries_nothing(tmp_path: Path) -> None:
 def test_sentences_name_the_sandbox_and_its_limits() -> None:
     assert Report("bwrap").sentence == "bubblewrap, no network"
     assert Report("bwrap", program=Path("/x")).sentence == "bubblewrap (/x), no network"
+    assert Report("bwrap", program=Path("/x")).summary == "bubblewrap, no network"
     assert Report("bwrap", network=True).sentence == "bubblewrap, network allowed"
     assert "Landlock, no network, .env files" in Report("landlock", reason="no bwrap").sentence
     assert Report("landlock", reason="no bwrap").sentence.endswith("(no bwrap)")
