@@ -61,12 +61,7 @@ class App:
     """
 
     def __init__(self, startup: StartupContext, *, one_shot: bool) -> None:
-        """Build.
-
-        Args:
-            startup: Where we are and what holds here.
-            one_shot: One prompt and out, with nobody there to ask.
-        """
+        """Build for where *startup* says we are; *one_shot* is one prompt with nobody to ask."""
         settings = startup.loaded.settings
         self._startup = startup
         self._settings = settings
@@ -83,6 +78,7 @@ class App:
         )
         self._command_files = command_files(startup)
         self.why_kept_back = parts.why_kept_back(startup)
+        self.note_attached = self._workspace.seen.all_of
         self._sandbox = parts.sandbox(startup)
         self._builtin_tools = parts.tools(startup, self._workspace, self._sandbox)
         reach = None if one_shot else self._workspace  # with a person there, who may grant more
@@ -90,7 +86,8 @@ class App:
         host = HookHost(lambda: self.agent, lambda: self.sessions, self._announce)
         self.hooks = SessionHooks(startup, self.permissions, host, one_shot=one_shot)
         self._compaction = parts.compaction(startup, self._provider.stream, self.hooks)
-        opens = (self._workspace.open_dir, self.permissions.open_dir)
+        opens = [self._workspace.open_dir, self._sandbox.open_dir, self._servers.tell_roots]
+        opens.append(self.permissions.open_dir)  # last: the others know what it allows
         extra_dirs = startup.arguments.add_dirs
         self.directories = WorkspaceDirectories(self._workspace.root, extra_dirs, opens=opens)
         self.agent = Agent(self.hooks.around(self._config(), parts.place(startup)))
@@ -134,6 +131,7 @@ class App:
             budget=self._budget,
             agent=lambda: self.agent,
             sessions=lambda: self.sessions,
+            directories=lambda: self.directories.all,
             publish=self._announce,
         )
         return Servers(self._startup, host, publish=self._announce, one_shot=one_shot)
@@ -229,7 +227,7 @@ class App:
         return [
             f"{self._model_now().id} · {self._startup.workspace}",
             f"tools: {', '.join(tool.name for tool in self._own_tools())}",
-            *([f"sandbox: {sandbox.sentence}"] if sandbox else []),  # else the status line tells
+            *([f"sandbox: {sandbox.summary}"] if sandbox else []),  # else the status line tells
             *([f"MCP servers: {servers}"] if servers else []),
             "? or /help shows commands and keys",
         ]

@@ -3,6 +3,7 @@
 import asyncio
 import html
 from collections.abc import Mapping, MutableMapping, Sequence
+from pathlib import Path
 
 from agent_cli.app.mcp_config import configured_servers, inherited_environment
 from agent_cli.app.mcp_host import ServerHost
@@ -93,6 +94,10 @@ class Servers:
         """Put what servers ask to *dialogs* from now on, and show what holds already."""
         self._host.dialogs = dialogs
         dialogs.servers_changed()
+
+    def tell_roots(self, _added: Path) -> None:
+        """Tell the servers that there is one more directory to work in."""
+        self.all.tell_roots()
 
     def note_run(self, event: Event) -> None:
         """Listen for the beginning of a run."""

@@ -3,7 +3,7 @@
 Knows both sides and neither's inside: a front end shows plain forms, a server gets plain answers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agent_cli.app.mcp_config import switches
@@ -39,6 +39,7 @@ class ServerHost:
         budget: Budget,
         agent: Callable[[], Agent],
         sessions: Callable[[], Sessions],
+        directories: Callable[[], Sequence[Path]],
         publish: EventSink,
     ) -> None:
         """Answer nobody yet.
@@ -49,6 +50,7 @@ class ServerHost:
             model: Which one, whatever the server would prefer.
             budget: What may be spent.
             agent: In whose conversation the cost counts; made later than this.
+            directories: Where the tools may work now; made later than this.
             sessions: Next to which the files of results are kept; made later than this.
             publish: Gets what was spent.
         """
@@ -59,6 +61,7 @@ class ServerHost:
         self._budget = budget
         self._agent = agent
         self._sessions = sessions
+        self._directories = directories
         self._publish = publish
 
     def as_host(self, *, one_shot: bool) -> Host:
@@ -70,12 +73,11 @@ class ServerHost:
             check_budget=self._check_budget,
             spent=self._spent,
         )
-        directories = (self._startup.workspace, *self._startup.arguments.add_dirs)
         return Host(
             elicit=self._elicit,
             # Offered from the start, because a connection says once what we can do.
             sample=None if one_shot else sample,
-            roots=lambda: directories,
+            roots=self._directories,
             files_dir=self._files_dir,
             remember_switch=self._remember_switch,
         )

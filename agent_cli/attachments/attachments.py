@@ -42,6 +42,7 @@ class Attachments:
         *,
         refusal: Callable[[Path], str] = lambda _path: "",
         tell: Callable[[str], None] = lambda _sentence: None,
+        note: Callable[[Path, bytes], None] = lambda _path, _content: None,
     ) -> None:
         """Attach nothing yet.
 
@@ -49,10 +50,12 @@ class Attachments:
             folder: Where relative paths begin.
             refusal: Says why the model may not read a file, or "".
             tell: Gets a sentence about each file that is named: what goes with the message.
+            note: Gets the real path and the content of each file that is attached whole.
         """
         self._folder = folder
         self._refusal = refusal
         self._tell = tell
+        self._note = note
         self._fitting = ThreadPoolExecutor(1, "fit image")
         self._blocks: dict[str, Future[Block]] = {}
 
@@ -136,6 +139,8 @@ class Attachments:
                 continue
             attached = await asyncio.to_thread(attach, file, self._refusal)
             self._tell(attached.sentence)
+            if attached.whole:
+                self._note(*attached.whole)
             if attached.block:
                 chars_left -= len(text_of((attached.block,)))
                 yield attached.block
@@ -148,6 +153,7 @@ async def with_attachments(
     data: str = "",
     refusal: Callable[[Path], str] = lambda _path: "",
     tell: Callable[[str], None] = lambda _sentence: None,
+    note: Callable[[Path, bytes], None] = lambda _path, _content: None,
 ) -> UserMessage:
     """Return the message of *text* with the files and images it names.
 
@@ -155,12 +161,12 @@ async def with_attachments(
         text: The prompt.
         folder: Where relative paths begin.
         data: The part of *text* that was piped in: names in it are not looked for.
-        refusal, tell: As `Attachments` takes them.
+        refusal, tell, note: As `Attachments` takes them.
 
     Raises:
         UsageError: An image cannot be read or sent.
     """
-    attachments = Attachments(folder, refusal=refusal, tell=tell)
+    attachments = Attachments(folder, refusal=refusal, tell=tell, note=note)
     if data and data not in text:  # a command has taken it apart
         return UserMessage.of(text)
     before, _, after = text.rpartition(data) if data else (text, "", "")

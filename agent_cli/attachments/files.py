@@ -22,10 +22,15 @@ _NAME_CHARS_MAX: Final = 200
 
 
 class Attached(NamedTuple):
-    """A named file: what the model reads of it, None for nothing, and a sentence about that."""
+    """A named file: what the model reads of it, None for nothing, and a sentence about that.
+
+    Attributes:
+        whole: The content of a file that the model reads to its end, and its real path.
+    """
 
     block: Block | None
     sentence: str
+    whole: tuple[Path, bytes] | None = None
 
 
 class NamedFile(NamedTuple):
@@ -108,18 +113,19 @@ def _file(name: str, path: Path) -> Attached:
         # A character has at most four bytes.
         data = file.read(4 * FILE_CHARS_MAX + 4)
         size_bytes = os.fstat(descriptor).st_size
-    is_whole = size_bytes <= len(data)
+    is_whole, whole = size_bytes <= len(data), None
     text = _decoded(data, is_whole=is_whole)
     if text is None:
         return Attached(None, f"@{name} not attached: it is not text; sent as its name")
     if is_whole and len(text) <= FILE_CHARS_MAX:
+        whole = path, data
         lines = len(text.splitlines())
         measure = f"{lines:,} line{'' if lines == 1 else 's'}"
     else:
         text = text[:FILE_CHARS_MAX]
         measure = f"the first {len(text):,} characters of {size_bytes:,} bytes"
     block = text_block(f"[The user attached the file {name}: {measure}]\n{text.rstrip()}\n")
-    return Attached(block, f"attached @{name}: {measure}")
+    return Attached(block, f"attached @{name}: {measure}", whole)
 
 
 def _decoded(data: bytes, *, is_whole: bool) -> str | None:

@@ -4,10 +4,10 @@ import select
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, Protocol, TextIO, TypeAlias
+from typing import Final, Literal, NamedTuple, TextIO, TypeAlias
 
 from agent_cli.attachments.attachments import with_attachments
 from agent_cli.contracts.cancel import CancelToken
@@ -17,6 +17,7 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import FileOutput, Json, Usage, WidgetOutput
 from agent_cli.core.agent import Agent
 from agent_cli.core.run_result import RunResult
+from agent_cli.headless.ports import Application
 from agent_cli.headless.stream_json import to_json, to_line
 from agent_cli.system import stop_signals
 from agent_cli.system.logger import logger
@@ -35,33 +36,6 @@ _NOBODY: Final = (
     "This call needs a person's approval and nobody can be asked in this run. Go on without it,"
     " and say at the end what was left out."
 )
-
-
-class Application(AbstractAsyncContextManager["Application"], Protocol):
-    """What a headless run needs of the program; entered and left by the same task."""
-
-    @property
-    def agent(self) -> Agent:
-        """Who is asked."""
-        ...
-
-    @property
-    def session_id(self) -> str | None:
-        """The session the run is recorded in, if any."""
-        ...
-
-    @property
-    def why_kept_back(self) -> Callable[[Path], str]:
-        """Says why the model may not read a file, or ""."""
-        ...
-
-    async def written_out(self, prompt: str) -> str:
-        """Return what *prompt* says: a command's text where it begins with one of the user's.
-
-        Raises:
-            UsageError: The command cannot be used.
-        """
-        ...
 
 
 @dataclass(slots=True)
@@ -193,6 +167,7 @@ class _HeadlessRun:
                         Path.cwd(),
                         data=given.piped,
                         refusal=app.why_kept_back,
+                        note=app.note_attached,
                         tell=lambda text: self._tell(Notice("info", text)),
                     )
             # From here on nothing is awaited but runs: a signal in between would stop nothing.

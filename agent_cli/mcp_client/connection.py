@@ -9,6 +9,7 @@ import mcp_types
 from mcp import Client
 from mcp.client import Transport
 from mcp_types import Implementation
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.servers import ServerPhase, ServerState
@@ -32,6 +33,7 @@ from agent_cli.mcp_client.transports import Link, quiet_sdk
 from agent_cli.mcp_client.upkeep import Upkeep
 from agent_cli.version import __version__
 
+_ROOTS_LIMIT_S = 5
 _NOTE_MAX = 300
 """A tool's name, or what is wrong with its schema, may be a megabyte."""
 
@@ -241,6 +243,15 @@ class ServerConnection:
         if self._restarts:
             reason = f"{reason}; it was restarted {self._restarts} times and is now left alone"
         self._show(ServerPhase.FAILED, reason)
+
+    async def tell_roots(self) -> None:
+        """Tell the server that the roots changed; protocols without a handshake ask each time."""
+        client = self._client
+        if client is None or client.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
+            return
+        with contextlib.suppress(TimeoutError, *CONNECTION_ERRORS):
+            async with asyncio.timeout(_ROOTS_LIMIT_S):
+                await client.session.send_roots_list_changed()  # pyright: ignore[reportDeprecated]
 
     def _show(self, phase: ServerPhase, reason: str = "") -> None:
         self._state = ServerState(

@@ -218,6 +218,11 @@ class McpServers(Offers):
         connection.stop()
         await asyncio.wait([self._tasks[connection.config.name]])
 
+    def tell_roots(self) -> None:
+        """Tell each connected server that `Host.roots` names other directories than before."""
+        for connection in self._connections.values():
+            self._group.create_task(connection.tell_roots())
+
     async def wait_started(self, timeout_s: float) -> bool:
         """Wait until no server is on its way up; return False when the time was not enough."""
         with contextlib.suppress(TimeoutError):

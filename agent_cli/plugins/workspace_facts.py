@@ -18,6 +18,9 @@ class WorkspaceDirectories:
 
     One that the user adds during a session is told by a message at the end: what was sent before
     stays as it is.
+
+    Attributes:
+        all: The workspace, then the others.
     """
 
     def __init__(
@@ -32,7 +35,8 @@ class WorkspaceDirectories:
         lines += [f"The tools may also use: {folder}" for folder in extra_dirs]
         self._text = "\n".join(lines)
         self._root = root
-        self._known = {root, *(Path(os.path.realpath(folder)) for folder in extra_dirs)}
+        extra = (Path(os.path.realpath(folder)) for folder in extra_dirs)
+        self.all: tuple[Path, ...] = tuple(dict.fromkeys((root, *extra)))
         self._opens = opens
         self._untold: list[Path] = []
 
@@ -49,11 +53,11 @@ class WorkspaceDirectories:
             is_dir = False
         if not is_dir:
             raise UsageError(f"{one_line(given)} is not a directory")
-        if any(folder.is_relative_to(known) for known in self._known):
+        if any(folder.is_relative_to(known) for known in self.all):
             raise UsageError(f"the tools may use {folder} already")
+        self.all = (*self.all, folder)
         for open_dir in self._opens:
             open_dir(folder)
-        self._known.add(folder)
         self._untold.append(folder)
         return folder
 

@@ -33,6 +33,7 @@ class LineWork:
         self.attachments = Attachments(
             app.workspace,
             refusal=app.why_kept_back,
+            note=app.note_attached,
             tell=lambda text: lines.aside(text, "dim"),
         )
         self._app = app

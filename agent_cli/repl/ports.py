@@ -155,6 +155,11 @@ class Application(AbstractAsyncContextManager["Application"], Protocol):
         ...
 
     @property
+    def note_attached(self) -> Callable[[Path, bytes], None]:
+        """Gets a file the model reads whole with a prompt: it may be edited without a look."""
+        ...
+
+    @property
     def directories(self) -> DirectoriesPort:
         """Where the tools may work."""
         ...

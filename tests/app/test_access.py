@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.app.added_dirs import add_dir
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Ask, check_input
 from agent_cli.core.loop_config import LoopConfig
+from agent_cli.plugins.workspace_facts import WorkspaceDirectories
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell import Place
 from agent_cli.sandbox import Policy, Sandbox
@@ -63,21 +63,21 @@ async def test_a_directory_that_is_added_is_open_to_tools_commands_and_policy(
     policy = Policy([root], home=tmp_path / "home", own=(), is_secret=is_secret)
     sandbox = Sandbox(policy, mode="auto", state_dir=tmp_path / "state")
 
-    def add(given: str) -> Path:
-        return add_dir(given, workspace=workspace, permissions=permissions, sandbox=sandbox)
-
+    opens = (workspace.open_dir, sandbox.open_dir, permissions.open_dir)
+    directories = WorkspaceDirectories(workspace.root, opens=opens)
     [write] = [tool for tool in builtin_tools(workspace) if tool.name == "write"]
     call = ToolCall("t1", "write", {"path": "../other/x", "content": "x"})
     params = check_input(write, call.input)
 
     with pytest.raises(UsageError, match="nothing is not a directory"):
-        add("nothing")
+        directories.add("nothing")
     before = permissions.decide(call, write, params).verdict
-    added = add("../other")
+    added = directories.add("../other")
     after = permissions.decide(call, write, params).verdict
     sandbox.close()
 
     assert added == other
+    assert directories.all == (root, other)
     assert (type(before), type(after)) == (Ask, Allow)
     rules = policy.rules()
     assert other in rules.writable

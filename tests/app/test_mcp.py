@@ -128,6 +128,7 @@ async def program(
         budget=budget,
         agent=lambda: agent,
         sessions=lambda: sessions,
+        directories=lambda: (begun.workspace,),
         publish=events.append,
     )
     ours = Servers(begun, host, publish=events.append, one_shot=person is None)

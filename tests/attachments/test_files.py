@@ -131,3 +131,15 @@ async def test_a_text_that_was_pasted_attaches_nothing() -> None:
     long = await sent("@1.md " + "x" * 20_000)
 
     assert (many[1], long[1]) == ([], [])
+
+
+async def test_what_is_attached_whole_counts_as_read() -> None:
+    """The edit tool asked to read a file that the user had just attached."""
+    noted: list[tuple[Path, bytes]] = []
+    Path("whole.txt").write_text("all of it\n")
+    Path("long.txt").write_text("x" * (FILE_CHARS_MAX + 1))
+    text = "compare @whole.txt with @long.txt"
+
+    await with_attachments(text, Path.cwd(), note=lambda *each: noted.append(each))
+
+    assert noted == [(Path("whole.txt").resolve(), b"all of it\n")]

@@ -98,5 +98,5 @@ def test_a_directory_is_added_during_a_session() -> None:
 
         results = [str(api.requests[at].body["messages"][-1]) for at in (1, 3)]
 
-    assert f"the file tools may use {other} in this session" in ended.stderr
+    assert f"tools and commands may use {other} in this session" in ended.stderr
     assert ["found it" in result for result in results] == [False, True]

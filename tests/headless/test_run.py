@@ -226,6 +226,9 @@ class Program:
     def why_kept_back(self, path: Path) -> str:
         return ""
 
+    def note_attached(self, path: Path, content: bytes) -> None:
+        pass
+
     async def written_out(self, prompt: str) -> str:
         return prompt
 

@@ -4,7 +4,7 @@ import base64
 import sys
 
 from mcp.server.mcpserver import Context, MCPServer
-from mcp_types import AudioContent, Completion, SamplingMessage, TextContent
+from mcp_types import AudioContent, Completion, NotificationParams, SamplingMessage, TextContent
 from pydantic import BaseModel, Field
 
 server = MCPServer("full", instructions="Be\u200b kind.")
@@ -40,6 +40,23 @@ async def think(ctx: Context) -> str:
 async def where(ctx: Context) -> str:
     roots = (await ctx.session.list_roots()).roots
     return " ".join(str(root.uri) for root in roots)
+
+
+changed_roots: list[str] = []
+
+
+@server.tool(structured_output=False)
+async def heard() -> str:
+    return " ".join(changed_roots)
+
+
+async def _note_roots(_context: object, _params: object) -> None:
+    changed_roots.append("changed")
+
+
+server._lowlevel_server.add_notification_handler(
+    "notifications/roots/list_changed", NotificationParams, _note_roots
+)
 
 
 @server.tool(structured_output=False)

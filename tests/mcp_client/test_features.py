@@ -163,6 +163,23 @@ async def test_servers_learn_where_we_work(running: Running, call: "Call", tmp_p
     assert asked.text == f"{tmp_path.as_uri()} {(tmp_path / 'more').as_uri()}"
 
 
+async def test_servers_are_told_that_there_is_one_more_directory(
+    running: Running, call: "Call", tmp_path: Path
+) -> None:
+    """After /add-dir: a server that confines itself to the roots asks for them again."""
+    folders = [tmp_path]
+    async with running(Host(roots=lambda: folders)) as servers:
+        await call(servers, "mcp__full__where")
+        folders.append(tmp_path / "added")
+        servers.tell_roots()
+        async with asyncio.timeout(LIMIT_S):
+            while (await call(servers, "mcp__full__heard")).text != "changed":
+                pass
+        asked = await call(servers, "mcp__full__where")
+
+    assert asked.text.endswith((tmp_path / "added").as_uri())
+
+
 async def test_new_tools_of_a_running_server_are_offered(
     running: Running, call: "Call", until: Until
 ) -> None:

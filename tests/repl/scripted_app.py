@@ -278,6 +278,9 @@ class Application:
     def why_kept_back(self, path: Path) -> str:
         return "it may hold secrets" if path.name == ".env" else ""
 
+    def note_attached(self, path: Path, content: bytes) -> None:
+        pass
+
     def context_tokens(self) -> int:
         return sum(self.context_parts().values())
 

@@ -92,10 +92,7 @@ def _add_dir(context: Context, given: str) -> None:
     if not given:
         raise UsageError("/add-dir needs a directory, such as ../other-project")
     folder = context.app.directories.add(given)
-    context.writer.aside(
-        f"the file tools may use {folder} in this session. Sandboxed commands can read it but not"
-        f" write there; start with --add-dir {folder} for that"
-    )
+    context.writer.aside(f"tools and commands may use {folder} in this session")
 
 
 async def _init(context: Context, wish: str) -> None:
@@ -125,9 +122,10 @@ FILE_COMMANDS: Final = (
     ),
     Command(
         "add-dir",
-        "let the file tools use one more directory",
+        "let tools and commands use one more directory",
         _add_dir,
         "DIR",
+        completes_directories=True,
         more="Until the session ends; --add-dir does it at the start. Secrets stay out of reach.",
     ),
     Command(

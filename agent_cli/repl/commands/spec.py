@@ -103,6 +103,7 @@ class Command:
     Attributes:
         choices: What can stand behind the name, and what each of it is, for who completes it;
             asked at each key.
+        completes_directories: Whether a directory stands behind the name.
         source: Where it comes from; "" for one that is built in.
         more: What `/help NAME` says besides, line by line.
     """
@@ -115,6 +116,7 @@ class Command:
     beside_a_run: bool = False
     asks_the_model: bool = False
     choices: Callable[[Application], Mapping[str, str]] = lambda _app: {}
+    completes_directories: bool = False
     source: str = ""
     more: str = ""
 

@@ -13,6 +13,7 @@ from agent_cli.repl.commands.spec import Command
 from agent_cli.repl.live.input.certain import Certain
 from agent_cli.repl.live.input.file_completion import (
     FileChoices,
+    directories_at,
     outside_choices,
     workspace_paths,
 )
@@ -97,6 +98,8 @@ def argument_choices(app: Application) -> Source:
             return
         for command in commands_of(app):
             if command.name == name[1:]:
+                if command.completes_directories:
+                    yield from directories_at(typed)
                 for choice, what in command.choices(app).items():
                     if choice.startswith(typed) and choice != typed:
                         yield Certain(choice, -len(typed), display_meta=what)

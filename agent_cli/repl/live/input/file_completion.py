@@ -117,17 +117,29 @@ def outside_choices(before: str) -> Iterator[Completion]:
     if reference is None or not reference.path.startswith(_OUTSIDE):
         return
     folder, _, typed = reference.path.rpartition("/")
+    for name in islice(_fitting(_entries(f"{folder}/"), typed), FOUND_MAX):
+        yield _choice(f"{folder}/{name}", reference)
+
+
+def directories_at(path: str) -> Iterator[Completion]:
+    """Yield the directories whose names begin as *path* does: `../oth`, `~/src/`, `lib`."""
+    folder, slash, typed = path.rpartition("/")
+    names = (name for name in _entries(folder + slash or "./") if name.endswith("/"))
+    for name in islice(_fitting(names, typed), FOUND_MAX):
+        shown = one_line(reveal(name), _SHOWN_CHARS_MAX)
+        yield Certain(name, -len(typed), shown)
+
+
+def _entries(folder: str) -> list[str]:
+    """Return the names in *folder*, sorted, a slash behind each directory's; none if it fails."""
     try:
-        place = Path(f"{folder}/").expanduser()
-        with os.scandir(place) as found:
-            entries = [
+        with os.scandir(Path(folder).expanduser()) as found:
+            return sorted(
                 f"{each.name}/" if each.is_dir() else each.name
                 for each in islice(found, _ENTRIES_MAX)
-            ]
+            )
     except (OSError, RuntimeError, ValueError):  # no such folder, no such user, a NUL in it
-        return
-    for name in islice(_fitting(sorted(entries), typed), FOUND_MAX):
-        yield _choice(f"{folder}/{name}", reference)
+        return []
 
 
 def _fitting(names: Iterable[str], typed: str) -> Iterator[str]:

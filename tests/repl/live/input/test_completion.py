@@ -1,5 +1,7 @@
 """What could stand at the cursor."""
 
+from pathlib import Path
+
 from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
@@ -48,3 +50,11 @@ def test_each_source_adds_its_choices_below_those_before_it() -> None:
     found = completer.get_completions(Document("one", 3), CompleteEvent())
 
     assert [choice.text for choice in found] == ["one", "2"]
+
+
+def test_a_command_that_takes_a_directory_completes_its_name() -> None:
+    Path("library").mkdir()
+    choices = argument_choices(Application())
+
+    assert [each.text for each in choices("/add-dir lib")] == ["library/"]
+    assert [*choices("/diff lib")] == []

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.repl.live.input import file_completion
-from agent_cli.repl.live.input.file_completion import FileChoices, workspace_paths
+from agent_cli.repl.live.input.file_completion import FileChoices, directories_at, workspace_paths
 
 
 class Folder:
@@ -143,3 +143,16 @@ def test_of_a_folder_without_end_only_the_first_files_are_listed(
     monkeypatch.setattr(file_completion, "_PATHS_MAX", 3)
 
     assert workspace_paths() == {"0.txt", "1.txt", "2.txt"}
+
+
+def test_directories_are_offered_one_level_at_a_time() -> None:
+    """For /add-dir, which takes nothing else."""
+    for folder in ("library/tests", "lists", ".hidden"):
+        Path(folder).mkdir(parents=True)
+    Path("lines.txt").touch()
+
+    assert [each.text for each in directories_at("")] == ["library/", "lists/"]
+    assert [each.text for each in directories_at("LI")] == ["library/", "lists/"]
+    assert [each.text for each in directories_at("library/t")] == ["tests/"]
+    assert [each.text for each in directories_at("./.h")] == [".hidden/"]
+    assert [*directories_at("nothing/here/")] == []
