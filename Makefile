@@ -23,7 +23,7 @@ INSTALL := $(BIN)/python -m pip install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test format soak mutants bench pictures docs constraints clean
+.PHONY: help demo test format soak mutants bench bench-all pictures docs constraints clean
 
 help:
 	@echo 'make demo         set up, then play a scripted session, offline and without a key'
@@ -31,7 +31,8 @@ help:
 	@echo 'make format       format and fix what ruff can fix'
 	@echo 'make soak         the slow tests; SEED=n repeats a run'
 	@echo 'make mutants      change the source in small ways and count what the tests notice; SEED=n'
-	@echo 'make bench        the benchmarks'
+	@echo 'make bench        speed and memory against their targets, in two minutes'
+	@echo 'make bench-all    every benchmark'
 	@echo 'make pictures     draw the pictures in docs/images anew, from a real session'
 	@echo 'make docs         build the documentation as a site in build/site'
 	@echo 'make constraints  renew constraints.txt from the newest versions allowed'
@@ -69,6 +70,9 @@ mutants: .venv/installed-test
 	@$(BIN)/python -m tests.mutants --seed $(SEED) --workers $(WORKERS)
 
 bench: .venv/installed-test
+	@$(BIN)/python -m benchmarks.bars
+
+bench-all: .venv/installed-test
 	@for benchmark in benchmarks/[!_]*.py; do \
 	    echo "==> $$benchmark"; \
 	    $(BIN)/python -m "benchmarks.$$(basename "$$benchmark" .py)" || exit 1; \

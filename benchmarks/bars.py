@@ -1,0 +1,187 @@
+"""The bars that `make bench` holds: one table, and exit code 1 where one is missed by 20 %.
+
+Ratios to a bare Python measured alternately in the same run, medians; what has a target in seconds
+or megabytes is measured alone. `make bench-all` runs the benchmarks that look closer.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from agent_cli.sandbox.bwrap import installed
+from benchmarks._program import COMMAND, empty_home, run
+from benchmarks.one_shot import first_byte, importing
+from benchmarks.startup import Start, start, until_exit
+from tests.messages_api import FakeMessagesApi, Gate, Reply, reply, serve_in_thread, tool_use
+from tests.repl.terminal import Terminal
+
+ROUNDS: Final = 9
+TURNS: Final = 40
+OVER: Final = 1.2
+PACED_CHARS: Final = 200_000
+PACED_S: Final = 20
+DELTA_CHARS: Final = 20
+END: Final = "Theend."
+TEXT: Final = "Some *text* with `code` in it, and a bit more.\n\n- one\n- two **bold**\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One bar: what was measured, in the unit of its target."""
+
+    name: str
+    value: float
+    target: float
+    unit: str
+
+    @property
+    def verdict(self) -> str:
+        """`met`, `near` up to 20 % above the target, `MISSED` beyond."""
+        if self.value <= self.target:
+            return "met"
+        return "near" if self.value <= self.target * OVER else "MISSED"
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name:<44} {self.value:8.2f} {self.unit:<2}"
+            f" {self.target:8.2f} {self.unit:<2}  {self.verdict}"
+        )
+
+
+def starts(environment: dict[str, str]) -> Iterator[Row]:
+    """Measure `you> ` and the first key that the editor echoes, in units of a bare Python."""
+    bare, found = [], []
+    start(environment)
+    for _ in range(ROUNDS):
+        bare.append(until_exit([sys.executable, "-c", "pass"], environment))
+        found.append(start(environment))
+    bare_s = statistics.median(bare)
+    yield Row("`you> ` visible / python -c pass", _median(found, _visible) / bare_s, 3, "x")
+    yield Row("key echoed by the editor / python -c pass", _median(found, _echoed) / bare_s, 9, "x")
+
+
+def one_shot(environment: dict[str, str]) -> Iterator[Row]:
+    """Measure `-p` from exec to its request, in units of the import of the HTTP library."""
+    importing(environment), first_byte(environment)
+    pairs = [(importing(environment), first_byte(environment)) for _ in range(ROUNDS)]
+    bare_s = statistics.median(bare for bare, _ in pairs)
+    first_s = statistics.median(first_s for _, (first_s, _) in pairs)
+    peak_mb = statistics.median(done.peak_mb for _, (_, done) in pairs)
+    yield Row("-p: exec to first byte / import httpx2", first_s / bare_s, 3, "x")
+    yield Row("-p: peak memory", peak_mb, 65, "MB")
+
+
+def turns(environment: dict[str, str]) -> Iterator[Row]:
+    """Measure what a read and a command cost from one request to the next."""
+    Path(environment["HOME"], "a.txt").write_text("one line\n")
+    bare_s = statistics.median(
+        until_exit([sys.executable, "-c", "pass"], environment) for _ in range(ROUNDS)
+    )
+    read_s = _turn_s(environment, lambda: reply(tool_use("read", {"path": "a.txt"})))
+    bash_s = _turn_s(environment, lambda: reply(tool_use("bash", {"command": "true"})))
+    yield Row("read turn and its server / python -c pass", read_s / bare_s, 0.5, "x")
+    beside_s = read_s + _sandboxed_true_s(environment) + 0.005
+    yield Row("bash turn / (read turn + bwrap true + 5 ms)", bash_s / beside_s, 1, "x")
+    naps = [tool_use("bash", {"command": "sleep 0.5"}) for _ in range(4)]
+    warm = [reply(tool_use("bash", {"command": "true"})) for _ in range(3)]
+    requests = _session(environment, *warm, reply(*naps), reply("done")).requests
+    yield Row("four `sleep 0.5` in one reply", requests[-1].at_s - requests[-2].at_s, 0.56, "s")
+
+
+def paced(environment: dict[str, str]) -> Iterator[Row]:
+    """Stream 200 kB in 20 s to a terminal, as a model would."""
+    gate = Gate()
+    answer = (TEXT * (PACED_CHARS // len(TEXT) + 1))[:PACED_CHARS] + f"\n\n{END}"
+    with serve_in_thread(reply(answer, chunk_chars=DELTA_CHARS, gate=gate)) as api:
+        more = environment | {"ANTHROPIC_BASE_URL": api.base_url}
+        with Terminal(COMMAND, **more) as terminal:
+            terminal.until("? or /help")
+            terminal.until_prompt()
+            before_s, before = _cpu_s(terminal.child.pid), len(terminal.bytes)
+            terminal.send("go\r")
+            threading.Thread(target=_open, args=(gate,), daemon=True).start()
+            terminal.until(lambda: END.encode() in terminal.bytes[-4_000:])
+            used_s = _cpu_s(terminal.child.pid) - before_s
+            written_mb = (len(terminal.bytes) - before) / 1e6
+    yield Row("200 kB in 20 s: CPU", used_s, 1.5, "s")
+    yield Row("200 kB in 20 s: written to the terminal", written_mb, 0.5, "MB")
+
+
+def main() -> int:
+    """Print a row as soon as it is measured; return 1 where one is missed."""
+    missed = 0
+    print(f"{'row':<44} {'measured':>11} {'target':>11}  verdict")
+    for measure in (starts, one_shot, turns, paced):
+        with empty_home() as environment:
+            environment["TERM"] = "xterm-256color"
+            for row in measure(environment):
+                print(row, flush=True)
+                missed += row.verdict == "MISSED"
+    return 1 if missed else 0
+
+
+def _median(found: list[Start], time_of: Callable[[Start], float]) -> float:
+    return statistics.median(map(time_of, found))
+
+
+def _visible(found: Start) -> float:
+    return found.visible_s
+
+
+def _echoed(found: Start) -> float:
+    return found.echoed_s
+
+
+def _session(environment: dict[str, str], *script: Reply) -> FakeMessagesApi:
+    with serve_in_thread(*script) as api:
+        more = environment | {"ANTHROPIC_BASE_URL": api.base_url}
+        run(["-p", "go", "--permission-mode", "yolo"], more, environment["HOME"])
+        return api
+
+
+def _turn_s(environment: dict[str, str], turn: Callable[[], Reply]) -> float:
+    """Return the median time between two requests, after the first ten."""
+    script = [turn() for _ in range(TURNS + 10)]
+    at_s = [each.at_s for each in _session(environment, *script, reply("done")).requests[10:]]
+    return statistics.median(b - a for a, b in pairwise(at_s))
+
+
+def _sandboxed_true_s(environment: dict[str, str]) -> float:
+    """Return the time of `/bin/true` in a bare bubblewrap; without one where none works."""
+    state_dir = Path(environment["HOME"], "state")
+    command = ["/bin/true"]
+    for found in installed([], state_dir):
+        wrapped = [str(found.program), "--ro-bind", "/", "/", "/bin/true"]
+        done = subprocess.run(wrapped, env=environment, capture_output=True, check=False)
+        if done.returncode == 0:
+            command = wrapped
+            break
+    return statistics.median(until_exit(command, environment) for _ in range(ROUNDS))
+
+
+def _open(gate: Gate) -> None:
+    deltas = PACED_CHARS // DELTA_CHARS + 100
+    begun_s, opened = time.monotonic(), 0
+    while opened < deltas:
+        due = min(deltas, int((time.monotonic() - begun_s) / PACED_S * deltas) + 1)
+        gate.open(due - opened)
+        opened = due
+        time.sleep(0.002)
+
+
+def _cpu_s(pid: int) -> float:
+    """Return the processor time the process has used, in all its threads; Linux."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
