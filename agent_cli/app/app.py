@@ -73,9 +73,8 @@ class App:
         self._budget = Budget(max_cost_usd=settings.max_cost_usd)
         self._servers = self._new_servers(one_shot=one_shot)
         self._person = ModelsPerson(lambda: self.permissions)
-        self._plugins = plugins(
-            startup, warn=self._announce.warn, one_shot=one_shot, person=self._person
-        )
+        warn, person = self._announce.warn, self._person
+        self._plugins = plugins(startup, warn=warn, one_shot=one_shot, person=person)
         self._command_files = command_files(startup)
         self.why_kept_back = parts.why_kept_back(startup)
         self.note_attached = self._workspace.seen.all_of
@@ -91,9 +90,8 @@ class App:
         extra_dirs = startup.arguments.add_dirs
         self.directories = WorkspaceDirectories(self._workspace.root, extra_dirs, opens=opens)
         self.agent = Agent(self.hooks.around(self._config(), parts.place(startup)))
-        self.sessions = Sessions(
-            startup, self.agent, self._announce, on_copy=self.file_changes.copy
-        )
+        on_copy = self.file_changes.copy
+        self.sessions = Sessions(startup, self.agent, self._announce, on_copy=on_copy)
         for listener in (logs.record, self.file_changes, self._servers.note_run, self.hooks.listen):
             self.agent.subscribe(listener)
 
