@@ -16,6 +16,7 @@ Shift: TypeAlias = Callable[[str], str | None]
 
 _TAB_WIDTHS = range(1, 9)
 _SCALES = (2, 4)
+_LACKING_MAX = 3
 
 
 def readings(name: str, text: str, old: str, new: str) -> set[str]:
@@ -97,6 +98,20 @@ def _surrounded(text: str, old: str, new: str) -> Iterator[str]:
     told = [there if was == is_ else is_ for there, was, is_ in sides]
     for before, after in (changed, told):
         yield text[:start] + "\n" * before + new.strip("\n") + "\n" * after + text[stop:]
+    yield from _with_missing_lines(text, old, new)
+
+
+def _with_missing_lines(text: str, old: str, new: str) -> Iterator[str]:
+    """Take the blank lines at the ends for those of the file, with a few lines before missing."""
+    quoted, ends = re.escape(old.strip("\n")), ("\n" * _head(old), "\n" * _tail(old))
+    lacking = rf"(?:[^\n]+\n){{1,{_LACKING_MAX}}}"
+    for pattern in (
+        rf"{ends[0]}{quoted}{ends[1][1:]}{lacking}\n",
+        rf"\n{lacking}{ends[0][1:]}{quoted}{ends[1]}",
+    ):
+        found = re.search(pattern, text) if min(map(len, ends)) else None
+        if found:
+            yield text[: found.start()] + new + text[found.end() :]
 
 
 def _head(text: str) -> int:

@@ -125,6 +125,15 @@ def test_no_blank_line_is_moved(old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("old", "new"), [("\nb\nc\n\n", "\nB\nC\nD\n\n"), ("\n  c\n  d\n\n", "\n  B\n  C\n  D\n\n")]
+)
+def test_a_line_missing_before_a_blank_one_is_not_hidden(old: str, new: str) -> None:
+    """The blank lines can be those of the file, so a line is perhaps missing beside one."""
+    with pytest.raises(NoMatch):
+        edited("a\n\nb\nc\nd\n\ne\n", old, new)
+
+
+@pytest.mark.parametrize(
     ("text", "old", "new", "expected"),
     [
         ("if a < b & c:\n", "if a &lt; b &amp; c:", "if a &gt; b:", "if a > b:\n"),

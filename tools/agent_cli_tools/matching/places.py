@@ -21,13 +21,14 @@ from agent_cli_tools.matching.mismatches import (
     repaired_everywhere,
     unclear,
 )
-from agent_cli_tools.matching.quotations import Quotation, quotations
+from agent_cli_tools.matching.quotations import AROUND, Quotation, quotations
 from agent_cli_tools.matching.repair import Repaired, repaired
 from agent_cli_tools.matching.source import Source, Span
 
 _CANDIDATES_MAX = 64
 _INDENT = re.compile(r"[ \t]*")
 _MISSING = "old lacks a line that is there, and would fit another place if it were repaired"
+_MISSING_AT_END = "old has a blank line around it that is there, but after more lines"
 _LINE_END_KEPT = "the line end that new lacks"
 
 
@@ -96,6 +97,12 @@ def _read(source: Source, quotation: Quotation, *, everywhere: bool) -> EditPlac
     given = Edit(quotation.old, quotation.new, everywhere)
     found = None if quotation.in_lines else _exact(source, given)
     found = found or _by_lines(source, given)
+    if found and AROUND in quotation.without:
+        span = found.spans[0]
+        if source.may_lack_line(span):
+            first = source.original.count("\n", 0, span.start)
+            count = quotation.old.count("\n") + 1
+            raise _NotThere(unclear(source.lines, first, count, _MISSING_AT_END))
     return found and replace(found, repairs=(*quotation.without, *found.repairs))
 
 

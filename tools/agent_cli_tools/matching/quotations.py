@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+AROUND = "blank lines around it"
+
 _NUMBER = re.compile(r"[ \t]*(\d+)( ?)([:|→\t])")
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})[^\n`]*\n(?:(.*)\n)?[ \t]*\1[ \t]*\n?", re.DOTALL)
 _ENTITY = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|\w+);")
@@ -164,7 +166,7 @@ def _surrounded(given: Quotation) -> Iterator[Quotation]:
     else:
         is_certain = not new and old[0] != "\n" and not old.endswith("\n\n")
     if is_certain:
-        yield _without(given, "blank lines around it", old, new, in_lines=True)
+        yield _without(given, AROUND, old, new, in_lines=True)
 
 
 def _line_ends_around(text: str) -> tuple[int, int]:
