@@ -145,6 +145,7 @@ _COMMANDS = {
     "sessions approve": _Command("ID [CALL]", 1, 2),
     "sessions reject": _Command("ID [CALL] [REASON]", 1, 3),
     "permissions explain": _Command("TOOL INPUT [--json]", 2, 2, switches=("json",)),
+    "hooks": _Command("list|test EVENT [--input FILE]|import", 1, 10_000),
     "mcp": _Command("add|list|remove|test|import|exercise|approve|login|logout ...", 1, 10_000),
     "replay": _Command("FILE", 1, 1),
 }
@@ -171,7 +172,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
             break
         if word == "-" or not word.startswith("-"):
             operands.append(word)
-            if operands == ["mcp"]:
+            if operands in (["mcp"], ["hooks"]):
                 # Its commands have options of their own, which it reads itself.
                 operands += words
                 break

@@ -128,6 +128,7 @@ def _local(startup: StartupContext, model: Model) -> Iterator[Check]:
             yield Check(tool, None, "its secrets are set")
     yield from _plugins(startup)
     yield from _commands(startup)
+    yield from _hooks(startup)
 
 
 def _terminal() -> Check:
@@ -195,6 +196,18 @@ def _plugins(startup: StartupContext) -> Iterator[Check]:
         yield Check(f"plugin {name}", None, text)
     for problem in problems:
         yield Check("plugins", False, problem)
+
+
+def _hooks(startup: StartupContext) -> Iterator[Check]:
+    if not startup.loaded.hooks:
+        return
+    from agent_cli.app.hooks import hook_problems, overview  # noqa: PLC0415 - most define none
+
+    found = list(hook_problems(startup))
+    yield Check("hooks", None, overview([hook for hook, _ in found]).removeprefix("hooks: "))
+    for hook, problem in found:
+        if problem:
+            yield Check("hook", False, f"{hook.event} {hook.shown}: {problem}")
 
 
 def _credentials(startup: StartupContext) -> Check:

@@ -1,7 +1,7 @@
 """The lifecycle hooks of this program: read, switched on, and told about. None costs nothing."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -184,6 +184,15 @@ def defined_hooks(startup: StartupContext) -> "tuple[list[Hook], list[str]]":
     groups = [HookGroup(each.event, each.group, each.origin, each.from_project) for each in written]
     hooks, problems = parse_hooks(groups)
     return [_allowed(hook, startup) for hook in hooks], problems
+
+
+def hook_problems(startup: StartupContext) -> "Iterator[tuple[Hook, str]]":
+    """Yield each hook with why it cannot run as far as can be told, or ""."""
+    from agent_cli.hooks.run import HookEnvironment, problem_of  # noqa: PLC0415 - as above
+
+    around = HookEnvironment(startup.workspace, environment_of_hooks(startup))
+    for hook in defined_hooks(startup)[0]:
+        yield hook, problem_of(hook, around)
 
 
 def _allowed(hook: "Hook", startup: StartupContext) -> "Hook":

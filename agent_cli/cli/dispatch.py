@@ -219,6 +219,12 @@ def _mcp(arguments: Arguments) -> int:
         sinks.close()
 
 
+def _hooks(arguments: Arguments) -> int:
+    from agent_cli.cli.hooks import run  # noqa: PLC0415
+
+    return run(arguments.operands, start(arguments, may_ask=False))
+
+
 def _explain(arguments: Arguments) -> int:
     from agent_cli.cli.permissions import explain  # noqa: PLC0415
 
@@ -249,5 +255,6 @@ COMMANDS: dict[str, Callable[[Arguments], int]] = {
     "sessions reject": _decide,
     "replay": _sessions,
     "permissions explain": _explain,
+    "hooks": _hooks,
     "mcp": _mcp,
 }

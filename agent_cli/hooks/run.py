@@ -71,6 +71,19 @@ async def run_hook(hook: Hook, payload: Mapping[str, Json], around: HookEnvironm
     return HookOutcome(ran.code, ran.stdout, ran.stderr, ran.fault, time.monotonic() - started_s)
 
 
+def problem_of(hook: Hook, around: HookEnvironment) -> str:
+    """Return why *hook* cannot run as far as can be told without running it, or ""."""
+    if hook.fault or hook.url:
+        return hook.fault
+    program = _program(hook, around)
+    path = around.environment.get("PATH", os.defpath)
+    if "/" in program:
+        usable = os.access(program, os.X_OK) and Path(program).is_file()
+    else:  # what a shell makes of a bare word is known to the shell
+        usable = hook.args is None or shutil.which(program, path=path) is not None
+    return "" if usable else _why_not_started(hook, 127, "", around)
+
+
 async def _start(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
     # A file, not a pipe: the supervisor takes the end of a pipe for the end of its work, and a
     # hook that never reads would block whoever writes.

@@ -99,6 +99,14 @@ class DirectoriesPort(Protocol):
         ...
 
 
+class HooksPort(Protocol):
+    """The lifecycle hooks."""
+
+    def report(self) -> Sequence[str]:
+        """Return lines about what is defined and what ran last."""
+        ...
+
+
 class Application(AbstractAsyncContextManager["Application"], Protocol):
     """A program that is ready to be asked.
 
@@ -115,6 +123,11 @@ class Application(AbstractAsyncContextManager["Application"], Protocol):
     @property
     def permissions(self) -> PermissionsPort:
         """Who remembers "always this session"."""
+        ...
+
+    @property
+    def hooks(self) -> HooksPort:
+        """The lifecycle hooks."""
         ...
 
     @property

@@ -251,6 +251,13 @@ class Application:
     def todos(self) -> Sequence[Todo]:
         return todo_list(self.agent.conversation)
 
+    @property
+    def hooks(self) -> "Application":
+        return self
+
+    def report(self) -> Sequence[str]:
+        return ("PreToolUse Bash: guard.py (guard, settings.json)",)
+
     def overview(self) -> Sequence[str]:
         return ("tools: bash, note", "MCP servers: docs", "logs: agent.log")
 

@@ -17,6 +17,7 @@ from agent_cli.repl.recall import last_answer
 from agent_cli.repl.todos import unfolded
 from agent_cli.system.clipboard import copy_text, way_to_copy
 from agent_cli.terminal.narration import one_line, share
+from agent_cli.terminal.sanitize import reveal
 
 if TYPE_CHECKING:
     from agent_cli.terminal.views.bars import Bars
@@ -31,6 +32,10 @@ def _tools(context: Context, _argument: str) -> None:
 
     rows = [(tool.name, _first_sentence(tool.description)) for tool in context.app.tools]
     show(context, Table([Column("tool"), Column("purpose")], rows, empty="no tools"))
+
+
+def _hooks(context: Context, _argument: str) -> None:
+    context.writer.aside("\n".join(reveal(line) for line in context.app.hooks.report()))
 
 
 def _first_sentence(description: str) -> str:
@@ -188,6 +193,7 @@ def describe_usage(usage: Usage) -> str:
 INFORMATION_COMMANDS: Final = (
     Command("tools", "list the tools the model has", _tools),
     MCP_COMMAND,
+    Command("hooks", "list the lifecycle hooks and what they did last", _hooks),
     Command("todo", "show the model's todo list", _todo),
     Command("usage", "show the tokens used so far and their cost", _usage),
     Command("context", "show what fills the context window", _context),

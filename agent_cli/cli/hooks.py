@@ -1,0 +1,151 @@
+"""`agent-cli hooks`: list lifecycle hooks, try them with an input, print those of Claude Code."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from agent_cli.app.hooks import defined_hooks, environment_of_hooks, listed
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.errors import SettingsError, UsageError
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.timeline import Json
+from agent_cli.hooks.claude_names import our_tool_name, to_claude
+from agent_cli.hooks.definition import EVENTS
+from agent_cli.hooks.payloads import Payloads
+from agent_cli.hooks.run import HookEnvironment
+from agent_cli.hooks.runs import HookRuns
+from agent_cli.settings.hook_files import claude_hooks
+from agent_cli.settings.sources import CLAUDE_FILES
+from agent_cli.terminal.sanitize import reveal
+
+_USAGE = "write agent-cli hooks list, test EVENT [--input FILE], or import"
+_COMMAND = ToolCall("toolu_test", "bash", {"command": "ls"})
+# What the events that are about no call say of themselves.
+_CANNED: Mapping[str, dict[str, Json]] = {
+    "UserPromptSubmit": {"prompt": "hello"},
+    "SessionStart": {"source": "startup"},
+    "SessionEnd": {"reason": "other"},
+    "Stop": {"stop_hook_active": False, "last_assistant_message": "Done."},
+    "PreCompact": {"trigger": "manual", "custom_instructions": ""},
+    "PostCompact": {"trigger": "manual"},
+    "Notification": {"message": "a test", "notification_type": "permission_prompt"},
+}
+# The field of a payload that the matcher of such an event is about.
+_MATCHED = {
+    "SessionStart": "source",
+    "SessionEnd": "reason",
+    "PreCompact": "trigger",
+    "PostCompact": "trigger",
+    "Notification": "notification_type",
+}
+
+
+def run(words: Sequence[str], startup: StartupContext) -> int:
+    """Do what *words* say; return 1 when a hook cannot be used.
+
+    Raises:
+        UsageError: They cannot be understood.
+    """
+    match words:
+        case ["list"]:
+            return _list(startup)
+        case ["import"]:
+            return _import(startup)
+        case ["test", event]:
+            return _test(startup, event, None)
+        case ["test", event, "--input", file] | ["test", "--input", file, event]:
+            return _test(startup, event, Path(file))
+        case _:
+            raise UsageError(_USAGE)
+
+
+def _list(startup: StartupContext) -> int:
+    hooks, faults = defined_hooks(startup)
+    for line in listed(hooks) or ["no hooks are defined"]:
+        print(reveal(line))
+    for text in (*startup.notices, *faults):
+        print(f"agent-cli: {reveal(text)}", file=sys.stderr)
+    return 1 if faults else 0
+
+
+def _test(startup: StartupContext, event: str, file: Path | None) -> int:
+    if event not in EVENTS:
+        raise UsageError(f"there is no event {event}; there are {', '.join(EVENTS)}")
+    payload = _payload(startup, event) | (_read(file) if file else {})
+    name = str(payload.get("tool_name", ""))
+    names: tuple[str, ...] = (str(payload.get(_MATCHED.get(event, ""), "")),)
+    if name:
+        given = payload.get("tool_input")
+        names = (name, *to_claude(our_tool_name(name), given, startup.workspace).names)
+    around = HookEnvironment(startup.workspace, environment_of_hooks(startup))
+    runs = HookRuns(defined_hooks(startup)[0], around)
+    wanted = runs.wanted(event, names)
+    if not wanted:
+        print(f"no hook is asked about {event} {names[0]}".rstrip())
+        return 0
+    answer = asyncio.run(runs.run(wanted, payload))
+    for ran in runs.done:
+        said = ran.answer.reason or ran.answer.fault
+        print(reveal(f"{ran}: {said}" if said else str(ran)))
+    print(f"together: {answer.decision or 'no decision'}")
+    if answer.updated is not None:
+        print(f"input: {json.dumps(answer.updated, ensure_ascii=False)}")
+    return 1 if answer.fault else 0
+
+
+def _payload(startup: StartupContext, event: str) -> dict[str, Json]:
+    mode = startup.loaded.settings.permissions.mode
+    payloads = Payloads(startup.workspace, lambda: "test", lambda: "", lambda: mode)
+    if event in _CANNED:
+        return payloads.payload(event, **_CANNED[event])
+    return payloads.about_call(event, _COMMAND)[1]
+
+
+def _read(file: Path) -> dict[str, Json]:
+    try:
+        given = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--input: {file} cannot be read as JSON: {error}") from error
+    if not isinstance(given, dict):
+        raise UsageError(f"--input: {file} must hold one JSON object")
+    return given
+
+
+def _import(startup: StartupContext) -> int:
+    """Print the hooks in files of Claude Code as they would stand in our settings."""
+    files = [Path.home() / CLAUDE_FILES[0]]
+    files += [startup.workspace / name for name in CLAUDE_FILES]
+    found = 0
+    for path in dict.fromkeys(files):
+        try:
+            written = list(claude_hooks(path, from_project=True)) if path.is_file() else []
+        except SettingsError as error:
+            raise UsageError(str(error)) from error
+        if written:
+            print(f"# from {ascii(str(path))[1:-1]}")
+        for group in written:
+            fields = group.group if isinstance(group.group, Mapping) else {}
+            print(f"[[hooks.{_key(group.event)}]]")
+            for name, value in fields.items():
+                print(f"{_key(name)} = {_toml(value)}")
+            print()
+            found += 1
+    told = "put them into appsettings.toml" if found else "there are no hooks in files of Claude"
+    print(f"agent-cli: {told}", file=sys.stderr)
+    return 0
+
+
+def _key(name: str) -> str:
+    return name if name.isascii() and name.isidentifier() else json.dumps(name, ensure_ascii=False)
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, Mapping):
+        kept = {name: part for name, part in value.items() if part is not None}
+        pairs = (f"{_key(str(name))} = {_toml(part)}" for name, part in kept.items())
+        return "{ " + ", ".join(pairs) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml(part) for part in value if part is not None) + "]"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

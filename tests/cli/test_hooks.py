@@ -1,0 +1,74 @@
+"""`agent-cli hooks`: what is defined, what it says to an input, and that of Claude Code as TOML."""
+
+import json
+import tomllib
+from pathlib import Path
+
+from agent_cli.contracts.timeline import Json
+from tests.e2e.program import agent_cli
+
+
+def claude_settings(**events: Json) -> None:
+    path = Path.home() / ".claude" / "settings.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"hooks": events}))
+
+
+def guard(command: str, **more: Json) -> list[Json]:
+    return [{"matcher": "Bash", "hooks": [{"type": "command", "command": command, **more}]}]
+
+
+def test_hooks_are_listed_with_their_kind_and_place() -> None:
+    claude_settings(PreToolUse=guard("check.sh"), FileChanged=[])
+
+    run = agent_cli("hooks", "list")
+
+    assert run.stdout.startswith("PreToolUse Bash: check.sh (guard, ")
+
+
+def test_a_hook_is_tried_with_an_input(tmp_path: Path) -> None:
+    claude_settings(PreToolUse=guard("grep -q 'rm -rf' && { echo no >&2; exit 2; } || true"))
+    given = tmp_path / "input.json"
+    given.write_text(json.dumps({"tool_name": "Bash", "tool_input": {"command": "rm -rf /"}}))
+
+    harmless = agent_cli("hooks", "test", "PreToolUse")
+    harmful = agent_cli("hooks", "test", "PreToolUse", "--input", str(given))
+
+    assert "together: no decision" in harmless.stdout
+    assert "together: deny" in harmful.stdout
+    assert (harmless.code, harmful.code) == (0, 0)
+
+
+def test_a_guard_that_cannot_run_fails_its_test() -> None:
+    claude_settings(PreToolUse=guard("./gone.sh"))
+
+    run = agent_cli("hooks", "test", "PreToolUse")
+
+    assert run.code == 1
+    assert "there is no" in run.stdout
+
+
+def test_hooks_of_claude_code_are_printed_for_our_settings() -> None:
+    groups = guard('echo "a" | b', timeout=5)
+    claude_settings(PreToolUse=groups)
+
+    run = agent_cli("hooks", "import")
+
+    assert tomllib.loads(run.stdout) == {"hooks": {"PreToolUse": groups}}
+
+
+def test_doctor_names_a_program_that_cannot_run() -> None:
+    claude_settings(PreToolUse=guard("./gone.sh"))
+
+    run = agent_cli("doctor")
+
+    assert "1 active, 1 of them guards" in run.stdout
+    assert "PreToolUse ./gone.sh: there is no" in run.stdout
+
+
+def test_an_unknown_event_or_command_is_one_sentence() -> None:
+    unknown, wrong = agent_cli("hooks", "test", "Nothing"), agent_cli("hooks", "fly")
+
+    assert (unknown.code, wrong.code) == (2, 2)
+    assert "there is no event Nothing" in unknown.stderr
+    assert "hooks list" in wrong.stderr
