@@ -4,8 +4,9 @@ from pathlib import Path
 
 from agent_cli.session_store import SessionStore
 from agent_cli.system.paths import sessions_dir
-from tests.e2e.program import agent_cli, said_by_user
+from tests.e2e.program import AGENT_CLI, agent_cli, environment, said_by_user
 from tests.messages_api import reply, serve_in_thread, text, tool_use
+from tests.repl.terminal import Terminal
 
 
 def test_what_runs_changed_is_shown_taken_back_and_told_to_the_model() -> None:
@@ -83,3 +84,38 @@ def test_a_copy_up_to_an_entry_goes_on_from_there() -> None:
     assert len(api.requests[-1].body["messages"]) == 3  # the half answer, its result and the prompt
     assert api.refusals == []
     assert len(SessionStore(sessions_dir()).list()) == 4
+
+
+def test_rewind_restores_files_and_conversation_in_one_step() -> None:
+    """Real snapshots: both prompts are gone from the next request, and so are their changes."""
+    Path("a.txt").write_text("one\n")
+    edit = tool_use("edit", {"path": "a.txt", "edits": [{"old": "one", "new": "two"}]})
+    make = tool_use("write", {"path": "new.txt", "content": "new\n"})
+    ended = reply(text("Done."))
+    with (
+        serve_in_thread(reply(edit), ended, reply(make), ended, reply("Here.")) as api,
+        Terminal(AGENT_CLI, "--permission-mode", "auto-edit", **environment(api, {})) as terminal,
+    ):
+        terminal.until_prompt()
+        for done, prompt in enumerate(("change it", "make one"), 1):
+            terminal.send(f"{prompt}\r")
+            terminal.until(lambda done=done: terminal.text.count("Done.") == done)  # type: ignore[misc]
+            terminal.until_prompt()
+        changed = Path("a.txt").read_text(), Path("new.txt").exists()
+        terminal.send("/rewind\r")
+        terminal.until("to before which?")
+        terminal.send("\x1b[B\r")
+        terminal.until("restore what?")
+        terminal.send("\r")
+        terminal.until("back to before: change it")
+        terminal.until(lambda: terminal.last_row == "you> change it")
+        terminal.send("\x15instead\r")
+        terminal.until("Here.")
+
+        said = said_by_user(api.requests[-1].body)
+
+    assert changed == ("two\n", True)
+    assert Path("a.txt").read_text() == "one\n"
+    assert not Path("new.txt").exists()
+    assert "instead" in str(said)
+    assert "make one" not in str(said)
