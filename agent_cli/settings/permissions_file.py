@@ -88,7 +88,7 @@ def _listed(
             f" or below [[{_PROJECTS}]]"
         )
     if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
-        raise SettingsError(f"{path}: {kind} must be a list of texts")
+        raise SettingsError(f"{path}: {kind} must be a list of strings")
     for rule in rules:
         yield project, kind, rule
 

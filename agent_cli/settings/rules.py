@@ -124,14 +124,14 @@ def text(allowed: str = "text") -> SettingRule:
 
 
 def texts(*, append: bool = False, user_only: bool = False) -> SettingRule:
-    """Accept a list of texts; in a variable, a JSON array or one text alone."""
+    """Accept a list of strings; in a variable, a JSON array or one text alone."""
 
     def parse(value: object) -> object:
         if isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
             return tuple(value)
         raise ValueError
 
-    return SettingRule(parse, "a list of texts", read=_list, append=append, user_only=user_only)
+    return SettingRule(parse, "a list of strings", read=_list, append=append, user_only=user_only)
 
 
 def text_map(*, secret: bool = False) -> SettingRule:

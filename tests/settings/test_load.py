@@ -218,7 +218,7 @@ def test_a_wrong_value_is_an_error_that_says_what_is_allowed(line: str, complain
         ("retry = 5", ":1: retry must be a table, [retry]"),
         ("model = ", " is not valid TOML: Invalid value (at end of document)"),
         ('model = ""', ':1: model must be a model id or an alias from [models], not ""'),
-        ('mcp.config = "x"', ':1: mcp.config must be a list of texts, not "x"'),
+        ('mcp.config = "x"', ':1: mcp.config must be a list of strings, not "x"'),
         ("mcp.enabled = 1", ":1: mcp.enabled must be true or false, not 1"),
         ("mcp.servers = 1", ":1: mcp.servers must be a list of tables, not 1"),
         ("[[mcp.servers]]\nurl = 'x'", ":1: every entry of mcp.servers must have a name"),

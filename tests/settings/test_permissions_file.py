@@ -71,8 +71,8 @@ def test_nothing_is_added_to_a_file_that_cannot_be_read_again(tmp_path: Path) ->
     ("text", "complaint"),
     [
         ("alow = []", "unknown key alow; rules go under allow, ask, deny"),
-        ("allow = 'x'", "allow must be a list of texts"),
-        ("deny = [1]", "deny must be a list of texts"),
+        ("allow = 'x'", "allow must be a list of strings"),
+        ("deny = [1]", "deny must be a list of strings"),
         ("[[projects]]\nallow = []", r"each \[\[projects\]\] must have a path"),
         ("projects = 1", r"each \[\[projects\]\] must have a path"),
         ("[[projects]]\npath = '/'\nmode = []", "unknown key mode"),
