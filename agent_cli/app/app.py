@@ -3,7 +3,7 @@
 Start (arguments, settings, environment)
   → provider, tools, MCP servers
   → prepare: facts, plugins, MCP servers, plan mode,               before every model call
-             what was taken back, budget, compaction, trimming; what a changed prefix costs
+             undone changes, ended jobs, budget, compaction, trimming, prefix watch
   → authorize_tool: permissions    finish_result: truncation       around every tool call
   → lifecycle hooks around both, before prompts and at the end      where any are defined
   → Agent; the front end subscribes to it
@@ -19,8 +19,10 @@ from types import TracebackType
 from agent_cli.app import logs, parts
 from agent_cli.app.announcements import Announcements
 from agent_cli.app.hooks import HookHost, SessionHooks
+from agent_cli.app.job_news import JobNews
 from agent_cli.app.mcp import Servers
 from agent_cli.app.mcp_host import ServerHost
+from agent_cli.app.overview import overview_lines
 from agent_cli.app.person import ModelsPerson
 from agent_cli.app.plugins import command_files, plugins
 from agent_cli.app.sessions import Sessions
@@ -97,6 +99,7 @@ class App:
 
     def _config(self) -> LoopConfig:
         startup, settings = self._startup, self._settings
+        news = JobNews(self._workspace.jobs.take_news, lambda: self.agent.conversation)
         return replace(
             parts.run_options(startup),
             model=self._model(),
@@ -110,12 +113,14 @@ class App:
                 self._servers,
                 plan_mode(lambda: self.permissions.mode == "plan"),
                 self.file_changes.tell_model,
+                news,
                 self._budget,
                 self._compaction,
                 Trimming(max_messages=settings.history.max_conversation_messages),
                 PrefixWatch(cost_microdollars),
             ),
             authorize_tool=self.permissions,
+            get_follow_up_messages=news.follow_ups,
             finish_result=Truncation(
                 self._announce, limit_chars=settings.history.max_tool_result_chars
             ),
@@ -220,15 +225,9 @@ class App:
 
     def overview(self) -> Sequence[str]:
         """Return lines for the start: model, tools, sandbox, MCP servers."""
-        servers = ", ".join(state.name for state in self.servers.states())
-        sandbox = self._sandbox.report
-        return [
-            f"{self._model_now().id} · {self._startup.workspace}",
-            f"tools: {', '.join(tool.name for tool in self._own_tools())}",
-            *([f"sandbox: {sandbox.summary}"] if sandbox else []),  # else the status line tells
-            *([f"MCP servers: {servers}"] if servers else []),
-            "? or /help shows commands and keys",
-        ]
+        tools, servers = self._own_tools(), self.servers.states()
+        head = f"{self._model_now().id} · {self._startup.workspace}"
+        return [head, *overview_lines(tools, servers, self._sandbox.report)]
 
     @property
     def servers(self) -> McpServers:

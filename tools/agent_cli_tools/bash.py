@@ -16,6 +16,7 @@ from agent_cli.system.programs import find_program
 from agent_cli_tools.command_answers import TIMEOUT_MAX_S, Ended, finished, started
 from agent_cli_tools.command_line import CommandLine
 from agent_cli_tools.environment import command_environment
+from agent_cli_tools.jobs import Job
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.processes import RunningCommand, start
 from agent_cli_tools.workspace import Workspace
@@ -86,11 +87,13 @@ class _Run:
         self._sandbox = None if params.unsandboxed else sandbox
         self._params = params
         self._output = output
+        self._call_id = on_update.tool_call_id
         self._updates = _Updates(lambda: on_update(self._output.last_lines()))
 
     async def result(self) -> ToolResult:
         """Run the command and say what came of it."""
         if command := self._to_be_ended():
+            self._workspace.jobs.forget(command)
             await command.stop()
             return ToolResult.of(f"Process group {command.group} and all in it has ended.")
         return await self._command_result()
@@ -130,6 +133,9 @@ class _Run:
         else:
             self._workspace.keep(command)
         if code is None and params.background:
+            assert self._output.spill_path
+            job = Job(self._call_id, params.command, command, self._output.spill_path)
+            self._workspace.jobs.add(job)
             return started(command.group, self._output)
         notes = list(command.put_back)
         if confinement is not None and code and self._sandbox is not None:

@@ -51,6 +51,11 @@ class RunningCommand:
         self.ended_with_it: Sequence[str] = ()
         output.on_flood = self.kill
 
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code as a shell counts it; None while it runs, or when it was stopped."""
+        return self._exit_code
+
     async def wait(self) -> int:
         """Return the exit code as a shell counts it (128 + N after signal N).
 

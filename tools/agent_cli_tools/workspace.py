@@ -18,6 +18,7 @@ from agent_cli.sandbox.protected import why_protected
 from agent_cli.sandbox.token_files import holds_token
 from agent_cli.system.launching import Launcher
 from agent_cli_tools.atomic_write import write_atomic
+from agent_cli_tools.jobs import Jobs
 from agent_cli_tools.secret_files import is_linked_secret, is_secret
 from agent_cli_tools.seen import SeenFiles
 from agent_cli_tools.stoppable import Claim
@@ -85,6 +86,7 @@ class Workspace:
         self.seen = SeenFiles()
         self._running: list[LeftRunning] = []
         self.launcher = Launcher()
+        self.jobs = Jobs()
         self._on_close: list[Callable[[], None]] = []
 
     def resolve(self, given: str, *, to_write: bool = False) -> Path:

@@ -1,0 +1,20 @@
+"""The lines that greet a person: which tools, sandbox and MCP servers there are."""
+
+from collections.abc import Sequence
+
+from agent_cli.contracts.servers import ServerState
+from agent_cli.contracts.tooling import Tool
+from agent_cli.sandbox import Report
+
+
+def overview_lines(
+    tools: Sequence[Tool], servers: Sequence[ServerState], sandbox: Report | None
+) -> list[str]:
+    """Return what is there; without a sandbox's report the status line tells of it later."""
+    names = ", ".join(state.name for state in servers)
+    return [
+        f"tools: {', '.join(tool.name for tool in tools)}",
+        *([f"sandbox: {sandbox.summary}"] if sandbox else []),
+        *([f"MCP servers: {names}"] if names else []),
+        "? or /help shows commands and keys",
+    ]
