@@ -55,10 +55,22 @@ class RuleSet:
 
     def hides(self, path: PurePath, root: Path, *, kinds: Sequence[RuleKind] = ("deny",)) -> bool:
         """Return whether a rule keeps the tools from reading *path*; commands should not either."""
-        return any(
-            rule.names("read") and rule.text is not None and touches_path(rule, str(path), root)
-            for kind in kinds
-            for rule in self.of(kind)
+        return self.rule_hiding(path, root, kinds=kinds) is not None
+
+    def rule_hiding(
+        self, path: PurePath, root: Path, *, kinds: Sequence[RuleKind] = ("deny",)
+    ) -> Rule | None:
+        """Return the rule that keeps the tools from reading *path*, None when none does."""
+        return next(
+            (
+                rule
+                for kind in kinds
+                for rule in self.of(kind)
+                if rule.names("read")
+                and rule.text is not None
+                and touches_path(rule, str(path), root)
+            ),
+            None,
         )
 
     def locks(self, path: PurePath, root: Path) -> bool:

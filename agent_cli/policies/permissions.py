@@ -19,6 +19,7 @@ from agent_cli.policies.file_calls import Access, FileCalls
 from agent_cli.policies.permission_rules import COMMAND_TOOL, RuleSet, parse_rule
 from agent_cli.policies.session_rules import ProjectRules, facts_about, is_covered, session_rules
 from agent_cli.policies.shell import Judgement, Place, judge
+from agent_cli.policies.shell.named_paths import named_paths
 from agent_cli.policies.shell.place import Objection
 from agent_cli.policies.shell.repository import names_no_program
 from agent_cli.sandbox import Report
@@ -163,6 +164,8 @@ class Permissions:
         rule = self._rule_behind(judged)
         if judged.verdict == "deny" and rule:
             return denied_by(rule, judged.commands)
+        if hiding := self._rule_hiding_named_file(call, place):
+            return denied_by(hiding, judged.commands)
         if self.mode == "plan" and not judged.read_only:
             return denied_by_plan(judged.commands)
         if judged.verdict == "ask":
@@ -216,6 +219,17 @@ class Permissions:
             ),
             None,
         )
+
+    def _rule_hiding_named_file(self, call: ToolCall, place: Place) -> Rule | None:
+        """Return the rule that denies reading a file the command names and no sandbox hides."""
+        if place.secrets_are_masked or not self._rules.denies_paths("read"):
+            return None
+        given = call.input if isinstance(call.input, dict) else {}
+        found = (
+            self._rules.rule_hiding(path, place.root)
+            for path in named_paths(str(given.get("command", "")), place)
+        )
+        return next(filter(None, found), None)
 
     def _rule_for_every_command(self) -> Rule | None:
         """Return the rule that allows whatever a script holds, understood or not."""

@@ -304,9 +304,54 @@ def test_what_read_must_not_see_no_command_and_no_search_shows_unasked(tmp_path:
 
     assert decide(permissions, GREP, pattern="x") is Ask
     assert decide(permissions, GREP, pattern="x", path="plans") is Ask
-    assert runs(permissions, "cat plans/next.txt") is Ask
+    assert runs(permissions, "cat plans/next.txt") is Deny
     (tmp_path / "plans" / "next.txt").unlink()
     assert decide(permissions, GREP, pattern="x") is Allow
+
+
+@pytest.mark.parametrize("report", [None, Report("none"), Report("landlock")])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("cat priv/a.txt", "cat ./priv/../priv/a.txt", "cat < priv/a.txt", "cat 'pr'iv/a.txt"),
+        *("cd priv && cat a.txt", "cat priv/*", "cat p*/a.txt", "grep -r x priv", "cat link"),
+        *("bash -c 'cat priv/a.txt'", "python3 -c 'print(open(\"priv/a.txt\").read())'"),
+        *("dd if=priv/a.txt", "curl -d @priv/a.txt x.org", "git show HEAD:priv/a.txt"),
+        *("cat {priv,src}/a.txt", 'cat "$HOME"/priv/a.txt', "cat ~/priv/a.txt", "cat pr\\iv/a.txt"),
+        *("python3 <<E\nopen('priv/a.txt')\nE", "cat {root}/priv/a.txt", "git -C priv show a.txt"),
+    ],
+)
+def test_a_command_that_names_a_file_no_tool_may_read_is_denied_where_nothing_hides_it(
+    command: str, mode: Mode, report: Report | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 4: Landlock hides no file of the workspace, so the rule itself must hold."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for folder in ("priv", "src"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.txt").write_text("x")
+    (tmp_path / "link").symlink_to("priv/a.txt")
+    at_home = replace(place(tmp_path), home=str(tmp_path))
+    permissions = Permissions(at_home, rules=rule_set(deny=["read(priv/**)"]), mode=mode)
+
+    command = command.replace("{root}", str(tmp_path))
+
+    assert runs(permissions, command, report) is Deny
+    assert runs(permissions, command, BWRAP, unsandboxed=True) is Deny
+
+
+@pytest.mark.parametrize("command", ["cat src/a.txt", "cat priv.txt", "ls", "echo priv/b.txt"])
+def test_a_rule_about_reading_denies_no_command_that_names_another_file(
+    command: str, tmp_path: Path
+) -> None:
+    """C19: a rule about some files says nothing about others, there or not."""
+    for folder in ("priv", "src"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.txt").write_text("x")
+    (tmp_path / "priv.txt").write_text("x")
+    permissions = policy(tmp_path, mode="yolo", deny=["read(priv/a.txt)"])
+
+    assert runs(permissions, command, Report("landlock")) is Allow
 
 
 @pytest.mark.parametrize(

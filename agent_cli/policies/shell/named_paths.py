@@ -1,0 +1,83 @@
+"""Files that the text of a script names, for the rules that forbid reading them.
+
+Like `readings`, this looks everywhere and refuses nothing: also into quoted scripts of other
+languages, here-documents and patterns. What is not on the disk is not named.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import PurePath
+
+from agent_cli.policies.shell.place import Objection, Place
+from agent_cli.policies.shell.readings import readings
+from agent_cli.policies.shell.words import NotLiteral, Word, literal_words
+
+_QUOTES = re.compile(r"\\\n|[\\'\"]")
+_WORD_ENDS = re.compile(r"[\s;&|<>()`]+")
+_PATH_ENDS = re.compile(r"[\s;&|<>()`{}'\"\\$=,@:]+")
+_HOME = re.compile(r"\$(?:HOME\b|\{HOME\})")
+_GLOB = re.compile(r"[*?\[]")
+_FOLDERS_MAX = 20
+# Stands for any file: a rule about all that is in a folder means the folder too. No rule about
+# some files means this name, which is of private use.
+_ANY_FILE = "\ue000"
+
+
+def named_paths(script: str, place: Place) -> Iterator[PurePath]:
+    """Yield the absolute paths that *script* names, by their names and by where they lead.
+
+    A folder comes with a file in it that stands for any. A path counts from every folder that
+    the script names, since any of them may be where it is used.
+    """
+    words = list(dict.fromkeys(_words(script, place)))
+    folders = dict.fromkeys([str(place.root)])
+    for word in words:
+        path = os.path.normpath(place.root / word)
+        if len(folders) < _FOLDERS_MAX and os.path.isdir(path):  # noqa: PTH112 - many words
+            folders[path] = None
+    for folder in folders:
+        for word in words:
+            for name in _expanded(word, folder, place):
+                yield from _as_found(os.path.normpath(os.path.join(folder, name)))  # noqa: PTH118
+
+
+def _words(script: str, place: Place) -> Iterator[str]:
+    """Yield every piece of *script* that may be a path."""
+    text = _HOME.sub(lambda _found: place.home, script)
+    for each in (text, _QUOTES.sub("", text)):
+        for word in _WORD_ENDS.split(each):
+            yield from _unbraced(word)
+        yield from (_at_home(word, place) for word in _PATH_ENDS.split(each) if word)
+    for reading in readings(text):
+        yield from (_at_home(word, place) for word in reading if word)
+
+
+def _at_home(word: str, place: Place) -> str:
+    return place.home + word[1:] if word == "~" or word.startswith("~/") else word
+
+
+def _unbraced(word: str) -> Iterator[str]:
+    if "{" in word:
+        try:
+            yield from (each.text for each in literal_words(word))
+        except NotLiteral:
+            return
+
+
+def _expanded(word: str, folder: str, place: Place) -> Iterator[str]:
+    yield word
+    if _GLOB.search(word):
+        try:
+            yield from place.expand(Word(word, glob=True), folder)
+        except Objection:
+            return
+
+
+def _as_found(path: str) -> Iterator[PurePath]:
+    if not os.path.lexists(path):
+        return
+    for each in dict.fromkeys((path, os.path.realpath(path))):
+        yield PurePath(each)
+        if os.path.isdir(each):  # noqa: PTH112 - many words
+            yield PurePath(each, _ANY_FILE)
