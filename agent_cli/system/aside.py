@@ -1,10 +1,13 @@
 """Moves a file out of the way without losing it, also while somebody swaps the folders above it."""
 
+import contextlib
 import errno
 import os
 import shutil
 import time
 from pathlib import Path
+
+_KEPT_S = 30 * 24 * 3600.0
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC if hasattr(os, "O_PATH") else 0
 
@@ -25,6 +28,18 @@ def move_aside(path: Path, folder: Path) -> Path:
         target.parent.rmdir()
         raise
     return target
+
+
+def forget_old(folder: Path) -> None:
+    """Delete what has stood in *folder* for more than a month, e.g. what was moved there.
+
+    A folder that is still used says so by its time of change.
+    """
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            is_old = time.time() - entry.stat(follow_symlinks=False).st_mtime > _KEPT_S
+            if is_old and entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def _move_in(path: Path, target: Path) -> None:

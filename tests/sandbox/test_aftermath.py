@@ -1,13 +1,15 @@
 """What a command made that would make programs act later is moved away when it has ended."""
 
 import contextlib
+import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from agent_cli.sandbox.git_config import harmless
-from agent_cli.system.aside import move_aside
+from agent_cli.system.aside import forget_old, move_aside
 from tests.sandbox.world import git, world
 
 EVIL = "[core]\n\tfsmonitor = touch ran; false\n"
@@ -132,3 +134,23 @@ def test_nothing_is_moved_through_a_link_that_came_in_between(tmp_path: Path) ->
 
     assert (tmp_path / "home" / ".vscode").is_dir()
     assert list((tmp_path / "aside").iterdir()) == []
+
+
+def test_what_was_moved_aside_is_forgotten_after_a_month(tmp_path: Path) -> None:
+    """Nobody empties that folder by hand, and what is used is no rubbish."""
+    old, new = tmp_path / "moved" / "old", tmp_path / "moved" / "new"
+    outside = tmp_path / "outside"
+    for folder in (old, new, outside):
+        folder.mkdir(parents=True)
+        (folder / "config").write_text("x")
+    (old / "link").symlink_to(outside)
+    long_ago = time.time() - 31 * 24 * 3600
+    for path in (old, outside):
+        os.utime(path, (long_ago, long_ago))
+    (tmp_path / "moved" / "link").symlink_to(outside)
+
+    forget_old(tmp_path / "moved")
+    forget_old(tmp_path / "nothing")
+
+    assert {path.name for path in (tmp_path / "moved").iterdir()} == {"new", "link"}
+    assert (outside / "config").exists()

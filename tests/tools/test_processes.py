@@ -5,15 +5,21 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.tooling import ToolContext, ToolResult, check_input
+from agent_cli.sandbox import Confinement
+from agent_cli.system.launching import Launcher
 from agent_cli_tools import Workspace, process_groups
 from agent_cli_tools.bash import bash_tool
+from agent_cli_tools.command_line import CommandLine
+from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.process_groups import Member, group_members, threads_of_user
+from agent_cli_tools.processes import start
 from tests.tools.calling import is_alive, until
 
 # One in the foreground, one that ignores every polite signal, one left by an earlier call, one
@@ -136,3 +142,27 @@ async def test_a_daemon_ends_with_its_command_and_a_job_does_not(tmp_path: Path)
     assert not is_alive(daemon)
     workspace.close()
     await until(lambda: not is_alive(job))
+
+
+async def test_what_a_command_changed_is_looked_at_beside_the_event_loop(tmp_path: Path) -> None:
+    """In a large workspace that takes long enough for a stream of answers to stand still."""
+    threads: list[threading.Thread] = []
+
+    def release(_moved: Sequence[tuple[str, str]]) -> Sequence[str]:
+        threads.append(threading.current_thread())
+        return ["put back"]
+
+    line = CommandLine(
+        "true", Path("/bin/bash"), tmp_path, dict(os.environ), Confinement(release=release)
+    )
+    launcher = Launcher()
+    command = await start(launcher, line, OutputBuffer(Workspace(tmp_path).open_spill))
+    assert await command.wait() == 0
+
+    await command.finish()
+    await command.finish()
+    command.close()
+    launcher.close()
+
+    assert command.put_back == ["put back"]
+    assert [each is threading.main_thread() for each in threads] == [False]

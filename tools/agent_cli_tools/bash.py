@@ -129,7 +129,7 @@ class _Run:
             self._updates.stop()
         left = command.others()
         if command.has_ended():
-            command.close()
+            await command.finish()
         else:
             self._workspace.keep(command)
         if code is None and params.background:

@@ -106,17 +106,25 @@ class RunningCommand:
 
     def close(self) -> None:
         """End what still runs, at once, and free everything. May be called again."""
-        if self._is_closed():
-            return
-        if not self._link.end(_END_LIMIT_S):
-            self.kill()
-        self._output.close()
-        moved = self._link.found("moved")
-        self.put_back = self._confinement.release(moved["moved"] if moved else ())
+        if not self._is_closed():
+            self._output.close()
+            self._free()
+
+    async def finish(self) -> None:
+        """Close a command that has ended, beside the event loop: looking at the disk takes time."""
+        if not self._is_closed():
+            self._output.close()
+            await asyncio.to_thread(self._free)
 
     def kill(self) -> None:
         """End the whole group at once; `wait` and `close` are still to be called."""
         self._signal(signal.SIGKILL)
+
+    def _free(self) -> None:
+        if not self._link.end(_END_LIMIT_S):
+            self.kill()
+        moved = self._link.found("moved")
+        self.put_back = self._confinement.release(moved["moved"] if moved else ())
 
     def _note_end(self) -> None:
         if status := self._link.found("status"):
