@@ -133,6 +133,12 @@ def test_a_line_missing_before_a_blank_one_is_not_hidden(old: str, new: str) -> 
         edited("a\n\nb\nc\nd\n\ne\n", old, new)
 
 
+def test_a_blank_line_around_both_is_taken_off_beside_one_that_is_there() -> None:
+    text = "x = 1\n\ny = 2\n\nz = 3\n" + "w\n" * 4
+
+    assert edited(text, "\ny = 2\n\n\n", "\ny = 4\n\n\n") == text.replace("2", "4")
+
+
 @pytest.mark.parametrize(
     ("text", "old", "new", "expected"),
     [

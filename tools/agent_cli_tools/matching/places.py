@@ -98,10 +98,9 @@ def _read(source: Source, quotation: Quotation, *, everywhere: bool) -> EditPlac
     found = None if quotation.in_lines else _exact(source, given)
     found = found or _by_lines(source, given)
     if found and AROUND in quotation.without:
-        span = found.spans[0]
-        if source.may_lack_line(span):
-            first = source.original.count("\n", 0, span.start)
-            count = quotation.old.count("\n") + 1
+        first = source.original.count("\n", 0, found.spans[0].start)
+        count = quotation.old.removesuffix("\n").count("\n") + 1
+        if source.may_lack_line(first, count):
             raise _NotThere(unclear(source.lines, first, count, _MISSING_AT_END))
     return found and replace(found, repairs=(*quotation.without, *found.repairs))
 

@@ -135,16 +135,15 @@ class Source:
                     return first
         return None
 
-    def may_lack_line(self, span: Span) -> bool:
-        """Whether lines between *span* and the next blank line can have been left out.
+    def may_lack_line(self, first: int, count: int) -> bool:
+        """Whether lines beside *count* lines from *first* on can have been left out.
 
         Asked of lines that were quoted with a blank line before and after them: where the file
         has one of the two, the other may be a blank line of the file, too.
         """
-        first = self.original.count("\n", 0, span.start)
-        after = first + self.original[span.start : span.end].removesuffix("\n").count("\n") + 1
+        after = first + count
         before = [not line.strip() for line in self.lines[max(0, first - 1 - _LACKING_MAX) : first]]
-        behind = [not line.strip() for line in self.lines[after : after + 1 + _LACKING_MAX]]
+        behind = [not line.strip() for line in self.lines[after:-1][: 1 + _LACKING_MAX]]
         is_before, is_behind = before[-1:] == [True], behind[:1] == [True]
         return (is_before and not is_behind and any(behind)) or (
             is_behind and not is_before and any(before)
