@@ -10,12 +10,13 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ConversationError, ToolError
 from agent_cli.contracts.events import AgentEnd, Event, PromptOutput
 from agent_cli.contracts.messages import now_ms
+from agent_cli.contracts.parameters import without_docstring
 from agent_cli.contracts.timeline import CustomOutput
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.core.agent import Agent
@@ -48,6 +49,8 @@ WAITING = PluginState("reminders", PendingReminders)
 
 class RemindInput(BaseModel):
     """What the tool takes: one of two ways to say when."""
+
+    model_config = ConfigDict(json_schema_extra=without_docstring)
 
     text: str = Field(min_length=1, max_length=_TEXT_CHARS_MAX)
     after_s: float | None = Field(None, ge=0, le=_AHEAD_S_MAX, description="Seconds from now")
