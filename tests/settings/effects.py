@@ -612,6 +612,14 @@ ROWS = (
         base=f"{server({'hang': True})}\n",
     ),
     Row(
+        "mcp.first_prompt_wait_s",
+        "mcp.first_prompt_wait_s = 0.5",
+        stderr_has("within 0.5 s", "within 1 s"),
+        "within 0.5 s",
+        other="mcp.first_prompt_wait_s = 1",
+        base=f"{server({'hang': True})}\n",
+    ),
+    Row(
         "mcp.call_timeout_s",
         "mcp.call_timeout_s = 1",
         lambda: "1 s" in text_of(result(HANGS)()),
