@@ -93,7 +93,7 @@ def test_a_block_after_a_tool_reaches_the_model() -> None:
 
 
 def test_the_strongest_decision_wins() -> None:
-    """C1: deny before ask before allow."""
+    """Deny before ask before allow."""
     allow, ask, deny = HookAnswer("allow"), HookAnswer("ask", "sure?"), HookAnswer("deny", "no")
 
     assert merged([allow, ask, deny]).decision == "deny"

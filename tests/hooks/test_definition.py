@@ -14,7 +14,7 @@ def hooks_of(*groups: HookGroup) -> list[Hook]:
 
 
 def test_a_hook_of_claude_code_is_read_with_all_its_fields() -> None:
-    """C1: files of other tools work unchanged."""
+    """Files of other tools work unchanged."""
     written = {
         "type": "command",
         "command": "guard.py",

@@ -59,7 +59,7 @@ async def test_the_exec_form_takes_words_as_they_are(tmp_path: Path) -> None:
     ],
 )
 async def test_what_cannot_run_says_why(tmp_path: Path, command: str, named: str) -> None:
-    """C1: one sentence that names the cause and the mend."""
+    """One sentence that names the cause and the mend."""
     script(tmp_path / "guard.sh", "#!/bin/sh\n", mode=0o644)
 
     assert named in (await ran(tmp_path, command)).fault

@@ -68,7 +68,7 @@ GUARD = """
 
 
 def test_a_blocking_guard(tmp_path: Path) -> None:
-    """C1: exit code 2; the model reads stderr, and the command never ran."""
+    """Exit code 2; the model reads stderr, and the command never ran."""
     hooks(PreToolUse=command(script("guard.py", GUARD), "Bash"))
 
     run, requests = printed(reply(bash("touch a")), reply(bash("ls")))
@@ -172,7 +172,7 @@ def test_context_for_a_prompt() -> None:
 
 
 def test_a_prompt_with_a_secret_is_never_sent() -> None:
-    """C1: blocked, and left out of what is sent."""
+    """Blocked, and left out of what is sent."""
     secrets = """
         #!/usr/bin/env python3
         import json, re, sys
@@ -203,7 +203,7 @@ def test_context_at_the_start_of_a_session() -> None:
 
 
 def test_a_stop_hook_sends_the_model_back(tmp_path: Path) -> None:
-    """C1: until what it wants is done; it knows from `stop_hook_active` that it did."""
+    """Until what it wants is done; it knows from `stop_hook_active` that it did."""
     stop = """
         #!/usr/bin/env python3
         import json, os, sys
@@ -223,7 +223,7 @@ def test_a_stop_hook_sends_the_model_back(tmp_path: Path) -> None:
 
 
 def test_a_stop_hook_that_is_never_content_is_heard_three_times() -> None:
-    """C1: no endless run."""
+    """No endless run."""
     hooks(Stop=command("echo never >&2; exit 2"))
 
     run, requests = printed(reply("Done."))
@@ -298,7 +298,7 @@ BROKEN: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_guard_blocks(name: str, tmp_path: Path) -> None:
-    """C1: fail closed, and say why; on request, open."""
+    """Fail closed, and say why; on request, open."""
     Path(script("plain.sh", "#!/bin/sh\n")).chmod(0o644)
     guard = {"type": "command", **BROKEN[name]}
     hooks(PreToolUse=[{"matcher": "Bash", "hooks": [guard]}])

@@ -208,7 +208,7 @@ async def test_an_event_that_says_nothing_does_not_repeat_the_prompt() -> None:
 
 
 def test_hooks_are_listed_with_what_they_did() -> None:
-    """C1: a guard that nobody can look at cannot be trusted."""
+    """A guard that nobody can look at cannot be trusted."""
     _, _, err = converse("/hooks\n")
 
     assert "PreToolUse Bash: guard.py (guard, settings.json)" in err

@@ -1,0 +1,47 @@
+"""However a run ends while a hook runs: nothing that the hook started is left."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.program import processes_with, started, until
+from tests.hooks.test_scripts import YOLO, bash, command, hooks
+from tests.messages_api import reply, serve_in_thread
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130)]
+)
+def test_no_end_leaves_a_hook_running(number: signal.Signals, code: int, tmp_path: Path) -> None:
+    """A guard that is being asked dies with the program, and its call never runs."""
+    mark = f"{tmp_path.name}-mark"
+    hooks(PreToolUse=command(f"touch begun; sh -c 'sleep 600; : {mark}' & wait"))
+
+    with serve_in_thread(reply(bash("touch ran")), reply("ok")) as api:
+        with started("-p", "go", *YOLO, api=api) as process:
+            until((tmp_path / "begun").exists, "the hook runs")
+            process.send_signal(number)
+            assert process.wait() == code
+        until(lambda: not processes_with(mark), "the hook has ended")
+
+    assert not (tmp_path / "ran").exists()
+
+
+def test_without_hooks_nothing_of_them_is_loaded() -> None:
+    """One-shot start-up is unchanged."""
+    code = (
+        "import sys; from agent_cli.app.app import App;"
+        "from agent_cli.app.arguments import parse_arguments;"
+        "from agent_cli.app.startup import start;"
+        "App(start(parse_arguments(('-p', 'x')), may_ask=False), one_shot=True);"
+        "print([name for name in sys.modules if name.startswith('agent_cli.hooks')])"
+    )
+
+    run = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert (run.stdout, run.stderr) == ("[]\n", "")
