@@ -18,6 +18,7 @@ from types import TracebackType
 
 from agent_cli.app import logs, parts
 from agent_cli.app.announcements import Announcements
+from agent_cli.app.checks import CheckReport
 from agent_cli.app.hooks import HookHost, SessionHooks
 from agent_cli.app.job_news import JobNews
 from agent_cli.app.mcp import Servers
@@ -239,8 +240,8 @@ class App:
         self._servers.answer(servers)
         self._person.dialogs = model
 
-    async def examine(self) -> str:
-        """Return what is ready and what is not, a line each; asks the model for one word."""
+    async def examine(self) -> CheckReport:
+        """Return a check for each part of the program; asks the model for one word."""
         from agent_cli.app.doctor import diagnosis  # noqa: PLC0415 - rare
 
         return await diagnosis(self._startup, self._model_now(), self.servers.states())

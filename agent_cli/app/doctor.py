@@ -10,10 +10,10 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent_cli.app import logs, parts
+from agent_cli.app.checks import Check, CheckReport
 from agent_cli.app.mcp_config import configured_servers, inherited_environment
 from agent_cli.app.plugins import command_files, plugins
 from agent_cli.app.startup import StartupContext
@@ -37,9 +37,7 @@ from agent_cli.settings import OPTIONAL_SECRETS, check_credentials
 from agent_cli.system import paths
 from agent_cli.system.programs import find_program
 from agent_cli.system.redaction import Redactor
-from agent_cli.terminal.sanitize import reveal
 from agent_cli.trust.store import acting_files
-from agent_cli.version import __version__
 
 _ENDPOINT_LIMIT_S = 20.0
 _TRIED_BYTES = 64 * 1024
@@ -49,51 +47,38 @@ _WAYS_OUT = {
     403: "; check what ANTHROPIC_API_KEY may do",
     404: "; check the model's name and ANTHROPIC_BASE_URL",
 }
-_MARKS = {True: "ok  ", False: "FAIL", None: "--  "}
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One line of the report; `ok` None is neither good nor bad."""
-
-    name: str
-    ok: bool | None
-    text: str
 
 
 async def examine(startup: StartupContext) -> int:
-    """Print one line for each thing that can be wrong; return 1 when something is."""
+    """Print a table, or on a pipe a line, of all checks; return 1 when one found a fault."""
+    from agent_cli.terminal.views.console import show  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.progress import working  # noqa: PLC0415
+
     sinks = logs.configure(startup.loaded.settings.logging, Redactor.of(startup.environment))
     try:
         model = model_by_id(startup.loaded.settings.model_id())
-        local = _local(startup, model)
-        findings = [*local, await _endpoint(startup, model), *await _servers(startup)]
+        with working("checking the endpoint and MCP servers", sys.stderr):
+            local = _local(startup, model)
+            checks = [*local, await _endpoint(startup, model), *await _servers(startup)]
     finally:
         sinks.close()
-    print(_report(findings))
-    return 1 if any(finding.ok is False for finding in findings) else 0
+    report = CheckReport(checks)
+    show(report, sys.stdout)
+    return 1 if report.has_failures else 0
 
 
-async def diagnosis(startup: StartupContext, model: Model, states: Sequence[ServerState]) -> str:
+async def diagnosis(
+    startup: StartupContext, model: Model, states: Sequence[ServerState]
+) -> CheckReport:
     """Return the report of a program that runs, asks *model* and has servers in *states*."""
     local = await asyncio.to_thread(lambda: [*_local(startup, model)])
     configured = await asyncio.to_thread(lambda: [*configured_servers(startup)])
-    findings = [
-        *local,
-        await _endpoint(startup, model),
-        *_problems(configured),
-        *map(_of_server, states),
-    ]
-    return _report(findings)
-
-
-def _report(findings: Sequence[Check]) -> str:
-    width = max(len(finding.name) for finding in findings)
-    return "\n".join(
+    return CheckReport(
         [
-            f"agent-cli {__version__}",
-            # Names of servers and plugins are strangers' words.
-            *(reveal(f"{_MARKS[e.ok]}  {e.name:<{width}}  {e.text}") for e in findings),
+            *local,
+            await _endpoint(startup, model),
+            *_problems(configured),
+            *map(_of_server, states),
         ]
     )
 

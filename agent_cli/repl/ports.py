@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.contracts.tooling import Tool
@@ -14,6 +14,9 @@ from agent_cli.repl.mcp.questions import ServerDialogs
 from agent_cli.repl.model_dialogs import ModelDialogs
 from agent_cli.repl.permissions import PermissionsPort
 from agent_cli.repl.todos import Todo
+
+if TYPE_CHECKING:
+    from agent_cli.terminal.views.console import View
 
 ExportFormat: TypeAlias = Literal["md", "html", "json"]
 
@@ -202,8 +205,8 @@ class Application(AbstractAsyncContextManager["Application"], Protocol):
         """Put questions of MCP servers and the model to these; before, they are declined."""
         ...
 
-    async def examine(self) -> str:
-        """Return what is ready and what is not, a line each, and what to do about it."""
+    async def examine(self) -> "View":
+        """Check each part of the program; return the results and how to mend the faults."""
         ...
 
     def badges(self) -> Sequence[str]:

@@ -95,7 +95,8 @@ async def test_a_program_that_runs_reports_the_servers_it_has(
     with serve_in_thread(reply("ok")) as api:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
         chosen = Model("somebody-elses", context_window=7)
-        report = await diagnosis(start(Arguments(), may_ask=False), chosen, states)
+        found = await diagnosis(start(Arguments(), may_ask=False), chosen, states)
+    report = "\n".join(found.lines())
 
     assert api.requests[0].body["model"] == "somebody-elses"
     assert "somebody-elses is not among the models known here" in report

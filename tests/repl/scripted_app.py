@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_cli.app import logs
+from agent_cli.app.checks import Check, CheckReport
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import (
     AgentCliError,
@@ -264,8 +265,8 @@ class Application:
     def answer(self, servers: ServerDialogs, model: ModelDialogs) -> None:
         self.dialogs, self.model_dialogs = servers, model
 
-    async def examine(self) -> str:
-        return "agent-cli 0\nok    key  found"
+    async def examine(self) -> CheckReport:
+        return CheckReport([Check("key", True, "found")])
 
     def badges(self) -> Sequence[str]:
         return ("ask", "MCP 1/1")

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -88,7 +89,11 @@ def check_servers(given: argparse.Namespace, context: CommandContext) -> int:
             context.say(each.reason)
             good = False
     usable = [each for each in configured if isinstance(each, ServerConfig)]
-    for state in asyncio.run(_states(usable, context)):
+    from agent_cli.terminal.views.progress import working  # noqa: PLC0415 - rich
+
+    with working("connecting", sys.stderr):
+        states = asyncio.run(_states(usable, context))
+    for state in states:
         if state.phase is ServerPhase.FAILED:
             explain(state, context.say)
         else:

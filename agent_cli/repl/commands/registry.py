@@ -15,6 +15,7 @@ from agent_cli.repl.commands.information import INFORMATION_COMMANDS
 from agent_cli.repl.commands.sessions import SESSION_COMMANDS
 from agent_cli.repl.commands.settings import SETTING_COMMANDS
 from agent_cli.repl.commands.spec import Command, Context
+from agent_cli.repl.commands.views import show
 from agent_cli.repl.mcp.prompts import server_commands
 from agent_cli.repl.ports import Application, PromptCommand
 from agent_cli.terminal.narration import one_line
@@ -146,8 +147,8 @@ def _all_commands(app: Application) -> Mapping[str, str]:
 
 
 async def _doctor(context: Context, _argument: str) -> None:
-    context.writer.aside("looking …", "dim")
-    context.writer.aside(await context.app.examine())
+    context.writer.aside("checking …", "dim")
+    show(context, await context.app.examine())
 
 
 def _exit(context: Context, _argument: str) -> None:

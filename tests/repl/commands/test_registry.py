@@ -10,6 +10,7 @@ from agent_cli.contracts.timeline import NO_USAGE, Usage
 from agent_cli.repl.commands.information import UsageView, describe_usage, window_bars
 from agent_cli.repl.commands.registry import COMMANDS, find_command
 from agent_cli.terminal.views.console import text_of
+from agent_cli.version import __version__
 from tests.repl.conversation import converse, said
 from tests.repl.scripted_app import Application
 
@@ -194,7 +195,7 @@ def test_a_person_runs_commands_themselves_and_the_model_hears_of_them() -> None
 
 def test_doctor_is_there_from_inside_too() -> None:
     """S1-27: the same report as `agent-cli doctor`."""
-    assert said("/doctor") == ["looking …", "agent-cli 0", "ok    key  found"]
+    assert said("/doctor") == ["checking …", f"agent-cli {__version__}", "ok    key  found"]
 
 
 def test_init_asks_the_model_for_instructions_to_keep() -> None:

@@ -12,7 +12,7 @@ from agent_cli.terminal.views.bars import Bars
 from agent_cli.terminal.views.console import View, show, text_of
 from agent_cli.terminal.views.facts import Fact, Facts
 from agent_cli.terminal.views.markdown import MarkdownPage
-from agent_cli.terminal.views.progress import tracked
+from agent_cli.terminal.views.progress import tracked, working
 from agent_cli.terminal.views.stack import Note, Stack
 from agent_cli.terminal.views.syntax import SourceText
 from agent_cli.terminal.views.table import Column, Table
@@ -123,4 +123,21 @@ def test_work_on_a_pipe_shows_no_progress(tmp_path: Path) -> None:
     with target.open("w") as stream:
         assert list(tracked(range(3), "checking", total=3, stream=stream)) == [0, 1, 2]
 
+    assert target.read_text() == ""
+
+
+def test_a_spinner_is_gone_when_its_work_is_done(tmp_path: Path) -> None:
+    """A pipe gets nothing of it; labels may hold names that strangers chose."""
+    main, side = pty.openpty()
+    with os.fdopen(side, "w") as stream, working(HOSTILE, stream):
+        pass
+    written = os.read(main, 65_536).decode()
+    os.close(main)
+    target = tmp_path / "err"
+    with target.open("w") as stream, working("checking", stream):
+        pass
+
+    assert "[bold]a[/bold]" in written
+    assert "title" not in written
+    assert written.endswith("\x1b[2K")
     assert target.read_text() == ""

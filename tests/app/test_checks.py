@@ -1,0 +1,35 @@
+"""The report of `doctor`: a table for a terminal, a line for each check on a pipe."""
+
+from agent_cli.app.checks import Check, CheckReport
+from agent_cli.terminal.views.console import text_of
+from agent_cli.version import __version__
+
+REPORT = CheckReport(
+    [
+        Check("key", True, "found"),
+        Check("sandbox", False, "bwrap is missing: install bubblewrap"),
+        Check("mcp a\x1b[2J", None, "disabled"),
+    ]
+)
+
+
+def test_a_pipe_gets_a_line_for_each_check() -> None:
+    """S1-27: scripts search the lines that begin with FAIL."""
+    assert REPORT.lines() == [
+        f"agent-cli {__version__}",
+        "ok    key           found",
+        "FAIL  sandbox       bwrap is missing: install bubblewrap",
+        "--    mcp a\\x1b[2J  disabled",
+    ]
+    assert REPORT.has_failures
+
+
+def test_a_terminal_gets_a_table_that_folds_long_results() -> None:
+    """S1-27: the way out of a fault stands under the fault, however narrow the screen."""
+    rows = text_of(REPORT, width=40).splitlines()
+
+    assert f"agent-cli {__version__}" in rows[0]
+    assert [row.split()[0] for row in rows[2:] if not row.startswith(" ")] == ["ok", "FAIL", "--"]
+    assert all(len(row) <= 40 for row in rows)
+    assert "bubblewrap" in rows[-2]
+    assert "\x1b" not in "".join(rows)
