@@ -248,8 +248,7 @@ class App:
 
     def badges(self) -> Sequence[str]:
         """Return words for the status line: the permission mode, sandbox, MCP servers."""
-        sandbox = self._sandbox.report
-        words = [sandbox.word] if sandbox else []
+        words = [report.word] if (report := self._sandbox.report) else []
         return [self.permissions.mode, *words, *self._servers.badges()]
 
     async def compact(self, focus: str) -> None:
@@ -258,10 +257,9 @@ class App:
         Raises:
             AgentCliError: There is nothing to compact, or it did not work.
         """
-        compacted = await self._compaction.compact_now(
+        if not await self._compaction.compact_now(
             self.agent.conversation, self._model_now(), emit=self._announce, focus=focus
-        )
-        if not compacted:
+        ):
             raise AgentCliError("there is nothing to compact yet")
 
     def uncompact(self) -> None:
@@ -275,10 +273,9 @@ class App:
 
     def context_parts(self) -> Mapping[str, int]:
         """Return the estimated tokens of the next request by what they are."""
-        offered = (*self._own_tools(), *self._servers.offered())
         return estimate_parts(
             [self.agent.state.system_prompt],
-            [tool.spec for tool in offered],
+            [tool.spec for tool in (*self._own_tools(), *self._servers.offered())],
             self.agent.conversation.context(),
         )
 
