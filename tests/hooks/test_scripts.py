@@ -99,7 +99,7 @@ def test_a_guard_of_protected_files(tmp_path: Path) -> None:
 
 
 def test_a_rewritten_input(tmp_path: Path) -> None:
-    """C1: `updatedInput` runs in place of the model's, and the model is told."""
+    """The `updatedInput` runs in place of the model's, and the model is told."""
     rewrite = """
         #!/usr/bin/env python3
         import json, sys
