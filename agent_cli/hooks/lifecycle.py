@@ -21,6 +21,7 @@ from agent_cli.contracts.events import (
 from agent_cli.contracts.messages import AssistantMessage, CustomMessage, UserMessage
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.projection import is_refused
 from agent_cli.core.turn import Turn
 from agent_cli.hooks.answers import HookAnswer
 from agent_cli.hooks.claude_names import tool_name
@@ -178,6 +179,12 @@ class Lifecycle:
             reason = answer.reason or answer.stops
             # What was refused is left out of the context, so that it is never sent.
             turn.conversation.discard_reply("", "refusal", error=reason)
+            if not is_refused(turn.conversation.prompts[-1]):
+                # Typed during a run that had replies already: those are not thrown away.
+                told = (
+                    "it was not sent yet, and the next prompt would send it; /rewind takes it back"
+                )
+                raise AgentCliError(f"a hook blocked this message ({told}): {reason}")
             raise AgentCliError(f"a hook blocked this prompt; it was not sent: {reason}")
         self._contexts += answer.contexts
 
