@@ -37,7 +37,7 @@ def test_a_server_asks_and_offers_at_the_prompt() -> None:
     ):
         terminal.until("MCP 1/1")
         terminal.send("/mcp\r")
-        terminal.until("full    ready      8")
+        terminal.until("full    ready      9")
         terminal.send("go\r")
         answer(terminal, "full: answer? (y/n)", "y\r")
         answer(terminal, "full: Colour [green]>", "\r")
