@@ -11,6 +11,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 
+import agent_cli.session_store.codec  # noqa: F401 - entries of a kind nobody registered
 from agent_cli.contracts.events import Event, MessageUpdate
 from agent_cli.contracts.provider import StreamEvent
 from agent_cli.contracts.timeline import Json, Usage
