@@ -5,6 +5,7 @@ the program and all it started are killed.
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -179,14 +180,23 @@ async def _text(stream: asyncio.StreamReader) -> str:
 
 async def _end(process: asyncio.subprocess.Process) -> None:
     """End the supervisor and with it the command; returns soon, whatever they do."""
-    if process.returncode is not None:
-        return
-    process.terminate()
-    try:
-        async with asyncio.timeout(GRACE_S * 4):
-            await process.wait()
-    except TimeoutError:
-        process.kill()
+    if process.returncode is None:
+        process.terminate()
+        try:
+            async with asyncio.timeout(GRACE_S * 4):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+    for stream in (process.stdout, process.stderr):
+        await _drain(stream)
+
+
+async def _drain(stream: asyncio.StreamReader | None) -> None:
+    """Read what is left of an ended process: an unread pipe stays open."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(GRACE_S):
+            while stream is not None and await stream.read(_BYTES_A_READ):
+                pass
 
 
 async def _ask(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
