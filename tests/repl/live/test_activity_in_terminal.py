@@ -18,7 +18,7 @@ def moves(terminal: Terminal, doing: str) -> None:
     terminal.until(f" {doing}")
     reads = len(terminal.read_at_s)
     terminal.until(lambda: len(terminal.read_at_s) >= reads + FRAMES)
-    assert "Ctrl-C stops" in terminal.text
+    terminal.until("Ctrl-C stops")
 
 
 def longest_gap_s(terminal: Terminal, since: int, until_s: float) -> float:
