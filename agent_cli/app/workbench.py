@@ -1,0 +1,184 @@
+"""One agent with everything it works with: everything that is switched on is switched on here.
+
+Start (arguments, settings, environment)
+  → provider, tools, MCP servers
+  → prepare: facts, plugins, MCP servers, plan mode,               before every model call
+             undone changes, ended jobs, budget, compaction, trimming, prefix watch
+  → authorize_tool: permissions    finish_result: truncation       around every tool call
+  → lifecycle hooks around both, before prompts and at the end      where any are defined
+  → Agent; whoever shows it subscribes to it
+
+It knows no front end. A process may have several, one for each session it serves.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from types import TracebackType
+
+from agent_cli.app import logs, parts
+from agent_cli.app.announcements import Announcements
+from agent_cli.app.context_window import ContextWindow
+from agent_cli.app.hooks import HookHost, SessionHooks
+from agent_cli.app.job_news import JobNews
+from agent_cli.app.mcp import Servers
+from agent_cli.app.mcp_host import ServerHost
+from agent_cli.app.person import ModelsPerson
+from agent_cli.app.plugins import plugins
+from agent_cli.app.sessions import Sessions
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.provider import Model
+from agent_cli.contracts.tooling import Tool
+from agent_cli.core.agent import Agent
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.plugins.session_facts import SessionFacts
+from agent_cli.plugins.workspace_facts import WorkspaceDirectories
+from agent_cli.policies.budget import Budget
+from agent_cli.policies.plan_mode import plan_mode
+from agent_cli.policies.prefix_watch import PrefixWatch
+from agent_cli.policies.trimming import Trimming
+from agent_cli.policies.truncation import Truncation
+from agent_cli.providers.anthropic_messages import AnthropicMessages
+from agent_cli.providers.models import cost_microdollars, model_by_id
+from agent_cli.terminal.background import in_background
+
+# Most are there at once; the first model call waits longer than the first prompt does.
+_PLUGINS_LIMIT_S = 1.0
+
+
+class Workbench:
+    """The agent of one session, built; `async with` starts, and in the end stops, what runs.
+
+    Building may take a second and may happen in any thread; entering is quick. Whoever enters it
+    configures the logs before.
+    """
+
+    def __init__(self, startup: StartupContext, *, one_shot: bool) -> None:
+        """Build for where *startup* says we are; *one_shot* is one prompt with nobody to ask."""
+        settings = startup.loaded.settings
+        self._startup = startup
+        self._settings = settings
+        self._stack = AsyncExitStack()
+        self.file_changes = parts.snapshots(startup)
+        self.workspace = parts.workspace(startup, self.file_changes)
+        self._provider = AnthropicMessages(parts.connection(startup), parts.retry_policy(startup))
+        self.announce = Announcements(lambda event: self.agent.publish(event))
+        self._budget = Budget(max_cost_usd=settings.max_cost_usd)
+        self.servers = self._new_servers(one_shot=one_shot)
+        self.person = ModelsPerson(lambda: self.permissions)
+        warn = self.announce.warn
+        self._plugins = plugins(startup, warn=warn, one_shot=one_shot, person=self.person)
+        self.sandbox = parts.sandbox(startup)
+        self._builtin_tools = parts.tools(startup, self.workspace, self.sandbox)
+        reach = None if one_shot else self.workspace  # with a person there, who may grant more
+        self.permissions = parts.permissions(startup, self.sandbox, reach)
+        host = HookHost(lambda: self.agent, lambda: self.sessions, self.announce)
+        self.hooks = SessionHooks(startup, self.permissions, host, one_shot=one_shot)
+        self._compaction = parts.compaction(startup, self._provider.stream, self.hooks)
+        opens = [self.workspace.open_dir, self.sandbox.open_dir, self.servers.tell_roots]
+        opens.append(self.permissions.open_dir)  # last: the others know what it allows
+        extra_dirs = startup.arguments.add_dirs
+        self.directories = WorkspaceDirectories(self.workspace.root, extra_dirs, opens=opens)
+        self.agent = Agent(self.hooks.around(self._config(), parts.place(startup)))
+        self.context = ContextWindow(
+            self.agent,
+            self._compaction,
+            model=lambda: self.model,
+            tools=lambda: (*self.own_tools(), *self.servers.offered()),
+            publish=self.announce,
+        )
+        on_copy = self.file_changes.copy
+        self.sessions = Sessions(startup, self.agent, self.announce, on_copy=on_copy)
+        for listener in (logs.record, self.file_changes, self.servers.note_run, self.hooks.listen):
+            self.agent.subscribe(listener)
+
+    def _config(self) -> LoopConfig:
+        startup, settings = self._startup, self._settings
+        news = JobNews(self.workspace.jobs.take_news, lambda: self.agent.conversation)
+        return replace(
+            parts.run_options(startup),
+            model=self.named_model(),
+            tools=self._builtin_tools,
+            stream_fn=self._provider.stream,
+            services={"workspace": self.workspace.root, "sandbox": self.sandbox},
+            prepare=(
+                self.directories,
+                SessionFacts(self.workspace.root, trusted=startup.trusted),
+                self._plugins,
+                self.servers,
+                plan_mode(lambda: self.permissions.mode == "plan"),
+                self.file_changes.tell_model,
+                news,
+                self._budget,
+                self._compaction,
+                Trimming(max_messages=settings.history.max_conversation_messages),
+                PrefixWatch(cost_microdollars),
+            ),
+            authorize_tool=self.permissions,
+            get_follow_up_messages=news.follow_ups,
+            finish_result=Truncation(
+                self.announce, limit_chars=settings.history.max_tool_result_chars
+            ),
+        )
+
+    def _new_servers(self, *, one_shot: bool) -> Servers:
+        host = ServerHost(
+            self._startup,
+            stream=self._provider.stream,
+            model=self.named_model("small"),
+            budget=self._budget,
+            agent=lambda: self.agent,
+            sessions=lambda: self.sessions,
+            directories=lambda: self.directories.all,
+            publish=self.announce,
+        )
+        return Servers(self._startup, host, publish=self.announce, one_shot=one_shot)
+
+    async def __aenter__(self) -> "Workbench":
+        async with AsyncExitStack() as stack:
+            await self.sessions.begin()
+            stack.callback(self.sessions.close)
+            stack.callback(self.sandbox.close)
+            stack.callback(self.workspace.close)
+            stack.push_async_callback(self._provider.aclose)
+            await stack.enter_async_context(self.servers)
+            await stack.enter_async_context(self._plugins)
+            await self._start()
+            await stack.enter_async_context(self.hooks)
+            self._stack = stack.pop_all()
+        # Whoever shows it subscribes as soon as it is in, before anything else gets its turn.
+        asyncio.get_running_loop().call_soon(self.announce.release)
+        return self
+
+    async def _start(self) -> None:
+        self._provider.preload()
+        self.sandbox.start(self.announce.warn)
+        # Early, so that the first command does not wait for it.
+        in_background(self.workspace.launcher.start)
+        for text in self._startup.notices:
+            self.announce.warn(text)
+        self.servers.start()
+        self._plugins.start(self.agent)
+        await self._plugins.wait_loaded(_PLUGINS_LIMIT_S)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._stack.__aexit__(kind, error, traceback)
+
+    def own_tools(self) -> Sequence[Tool]:
+        """Return the tools of this program and its plugins; those of MCP servers come on top."""
+        return (*self._builtin_tools, *self._plugins.tools())
+
+    @property
+    def model(self) -> Model:
+        """The model that is asked now."""
+        return self.agent.state.model or self.named_model()
+
+    def named_model(self, name: str | None = None) -> Model:
+        """Return the model *name*, an alias or an id; without one that of the settings."""
+        return model_by_id(self._settings.model_id(name))
