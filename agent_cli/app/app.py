@@ -11,13 +11,12 @@ from agent_cli.app.overview import overview_lines
 from agent_cli.app.plugins import command_files
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.workbench import Workbench
+from agent_cli.contracts.dialogs import ModelDialogs, ServerDialogs
 from agent_cli.contracts.tooling import Tool
 from agent_cli.mcp_client import McpServers
 from agent_cli.plugins.todo import todo_list
 from agent_cli.prompt_files.command_files import written_out
 from agent_cli.providers.models import doubt_about
-from agent_cli.repl.mcp.questions import ServerDialogs
-from agent_cli.repl.model_dialogs import ModelDialogs
 from agent_cli.repl.ports import PromptCommand
 from agent_cli.repl.todos import Todo
 from agent_cli.system.redaction import Redactor

@@ -8,6 +8,7 @@ from pathlib import Path
 from agent_cli.app.mcp_config import configured_servers, inherited_environment
 from agent_cli.app.mcp_host import ServerHost
 from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.dialogs import ServerDialogs
 from agent_cli.contracts.events import AgentStart, Event, EventSink, Notice
 from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.contracts.timeline import Json
@@ -15,7 +16,6 @@ from agent_cli.contracts.tooling import Tool
 from agent_cli.core.turn import Turn
 from agent_cli.mcp_client import McpServers, ServerConfig, ServerProblem
 from agent_cli.mcp_client.deferral import Deferral
-from agent_cli.repl.mcp.questions import ServerDialogs
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from agent_cli.app.mcp_config import switches
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.dialogs import Form, ServerDialogs
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import EventSink, Notice, UsageChanged
 from agent_cli.contracts.provider import Model, StreamFn
@@ -19,7 +20,6 @@ from agent_cli.mcp_client import Elicitation, ElicitationAnswer, Host
 from agent_cli.mcp_client.forms import form_fault, form_fields
 from agent_cli.mcp_client.sampling import sampling
 from agent_cli.policies.budget import Budget
-from agent_cli.repl.mcp.questions import Form, ServerDialogs
 from agent_cli.system import paths
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from agent_cli.contracts.dialogs import ModelDialogs, PlanApproved
 from agent_cli.contracts.errors import ToolError
 from agent_cli.plugins.ask_user import Question
 from agent_cli.policies.permissions import Permissions
-from agent_cli.repl.model_dialogs import ModelDialogs, PlanApproved
 
 _NOBODY: Final = (
     "Nobody can answer in this run. Choose the most sensible reading, say which, and go on."

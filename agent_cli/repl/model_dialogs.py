@@ -3,9 +3,15 @@
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final
 
+from agent_cli.contracts.dialogs import (
+    OptionPort,
+    PlanApproved,
+    PlanDecision,
+    PlanRefused,
+    UserQuestion,
+)
 from agent_cli.contracts.errors import UsageError
 from agent_cli.repl.approval.editing import Editor
 from agent_cli.repl.dialogue import Choice, Questions
@@ -21,54 +27,8 @@ _EDIT: Final = Choice("Edit the plan", ("e", "edit"))
 _NO: Final = Choice("No, stay in plan mode", ("n", "no"))
 
 
-class OptionPort(Protocol):
-    """An answer to pick; its texts are the model's."""
-
-    @property
-    def label(self) -> str:
-        """The answer."""
-        ...
-
-    @property
-    def description(self) -> str:
-        """What it means, or ""."""
-        ...
-
-
-class UserQuestion(Protocol):
-    """A question with answers to pick."""
-
-    @property
-    def question(self) -> str:
-        """The question; the model's words."""
-        ...
-
-    @property
-    def options(self) -> Sequence[OptionPort]:
-        """The answers."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class PlanApproved:
-    """The plan, as the person may have edited it, is to be carried out in *mode*."""
-
-    plan: str
-    mode: Literal["ask", "auto-edit"]
-
-
-@dataclass(frozen=True, slots=True)
-class PlanRefused:
-    """The plan is not to be carried out; *wish* says what to change, "" when nothing was said."""
-
-    wish: str = ""
-
-
-PlanDecision: TypeAlias = PlanApproved | PlanRefused
-
-
-class ModelDialogs:
-    """Puts what the model asks to a person, one dialog at a time."""
+class ModelQuestions:
+    """Puts what the model asks to a person; see `dialogs.ModelDialogs`."""
 
     def __init__(
         self,

@@ -5,13 +5,12 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
+from agent_cli.contracts.dialogs import ModelDialogs, ServerDialogs
 from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.repl.file_changes import FileChanges
 from agent_cli.repl.mcp.ports import ServersPort
-from agent_cli.repl.mcp.questions import ServerDialogs
-from agent_cli.repl.model_dialogs import ModelDialogs
 from agent_cli.repl.permissions import PermissionsPort
 from agent_cli.repl.todos import Todo
 

@@ -3,14 +3,14 @@
 The same for every front end that has a person in front of it.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from functools import partial
 
 from agent_cli.contracts.errors import Aborted, AgentBusy, AgentCliError
-from agent_cli.contracts.events import AgentStart, Event, ToolCall
+from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.agent import Agent
+from agent_cli.core.declining import decline_and_stop
 from agent_cli.core.run_result import RunResult
 from agent_cli.repl.approval.ask import Approvals, Approved
 from agent_cli.repl.approval.editing import Editor
@@ -127,7 +127,7 @@ class Runs:
                 if isinstance(decision, Approved):
                     result = await agent.approve(call.id, edited=decision.edited)
                 elif decision.stop:
-                    return await _stopped(agent, calls, decision.reason)
+                    return await decline_and_stop(agent, [call.id for call in calls])
                 else:
                     result = await agent.reject(call.id, decision.reason)
             return result
@@ -139,20 +139,3 @@ async def _prompt(agent: Agent, message: str | UserMessage) -> RunResult:
         await agent.wait_for_idle()
         with suppress(AgentBusy):
             return await agent.prompt(message)
-
-
-async def _stopped(agent: Agent, calls: Sequence[ToolCall], reason: str) -> RunResult:
-    """Answer every waiting call with no, and do not ask the model again."""
-    unsubscribe = agent.subscribe(partial(_stop_at_start, agent))
-    try:
-        for call in calls:
-            result = await agent.reject(call.id, reason)
-        return result
-    finally:
-        unsubscribe()
-
-
-def _stop_at_start(agent: Agent, event: Event) -> None:
-    """Abort the run that begins only to record a rejection."""
-    if isinstance(event, AgentStart):
-        agent.abort()

@@ -16,6 +16,7 @@ from agent_cli.app.mcp import Servers
 from agent_cli.app.mcp_host import ServerHost
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import start
+from agent_cli.contracts.dialogs import Action, Filled, Form
 from agent_cli.contracts.events import Event, Notice, UsageChanged
 from agent_cli.contracts.servers import SamplingRequest, ServerPhase
 from agent_cli.contracts.timeline import Json, Usage
@@ -24,7 +25,6 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.mcp_client.deferral import SEARCH_TOOL
 from agent_cli.policies.budget import Budget
 from agent_cli.policies.prefix_watch import PrefixWatch
-from agent_cli.repl.mcp.questions import Action, Filled, Form
 from agent_cli.system.paths import sessions_dir
 from tests.fakes import (
     LIMIT_S,

@@ -16,6 +16,7 @@ from pathlib import Path
 from agent_cli.app import logs
 from agent_cli.app.checks import Check, CheckReport
 from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.dialogs import ModelDialogs, ServerDialogs
 from agent_cli.contracts.errors import (
     AgentCliError,
     ModelError,
@@ -51,8 +52,6 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.plugins.todo import todo_list
 from agent_cli.repl.live import bell
-from agent_cli.repl.mcp.questions import ServerDialogs
-from agent_cli.repl.model_dialogs import ModelDialogs
 from agent_cli.repl.ports import PromptCommand
 from agent_cli.repl.todos import Todo
 from agent_cli.settings.schema import LoggingSettings, LogSink

@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from agent_cli.contracts.dialogs import PlanApproved, PlanRefused
 from agent_cli.contracts.errors import UsageError
 from agent_cli.plugins.ask_user import Option, Question
 from agent_cli.repl.dialogue import Choice, chosen
-from agent_cli.repl.model_dialogs import ModelDialogs, PlanApproved, PlanRefused
+from agent_cli.repl.model_dialogs import ModelQuestions
 
 DATABASE = Question(
     question="Which database?",
@@ -39,7 +40,7 @@ class Person:
 
 def asked(
     *answers: str | type[BaseException], saved: str | UsageError | None = None
-) -> tuple[ModelDialogs, Person]:
+) -> tuple[ModelQuestions, Person]:
     async def edit(_text: str, _ending: str) -> str:
         if isinstance(saved, UsageError):
             raise saved
@@ -47,7 +48,7 @@ def asked(
 
     person = Person([*answers])
     editor = None if saved is None else edit
-    return ModelDialogs(person, person, turn=asyncio.Lock(), editor=editor), person
+    return ModelQuestions(person, person, turn=asyncio.Lock(), editor=editor), person
 
 
 async def test_an_option_is_picked_by_its_number_its_label_or_not_at_all() -> None:
@@ -133,7 +134,7 @@ async def test_one_dialog_waits_for_the_other() -> None:
     """Two questions on one terminal would overlap."""
     turn = asyncio.Lock()
     person = Person(["1"])
-    dialogs = ModelDialogs(person, person, turn=turn)
+    dialogs = ModelQuestions(person, person, turn=turn)
     async with turn:
         asking = asyncio.create_task(dialogs.ask([DATABASE]))
         await asyncio.sleep(0)

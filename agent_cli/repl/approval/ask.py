@@ -11,10 +11,10 @@ from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
+from agent_cli.core.declining import STOPPED, UNWANTED, unwanted_because
 from agent_cli.repl.approval.changes import Row
 from agent_cli.repl.approval.editing import Editor, edited_input, edited_part
 from agent_cli.repl.approval.preview import folded, preview, write_rows
-from agent_cli.repl.approval.refusals import STOPPED, UNWANTED, unwanted_because
 from agent_cli.repl.dialogue import Choice, Questions
 from agent_cli.repl.permissions import PermissionsPort
 from agent_cli.terminal.sanitize import reveal

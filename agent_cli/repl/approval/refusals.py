@@ -1,22 +1,15 @@
-"""A person's no: the sentence the model reads about it, and what stands on the screen instead."""
+"""What stands on the screen in place of the sentence the model reads about a failed call."""
 
 from typing import Final
 
 from agent_cli.contracts.tooling import CALL_AGAIN
+from agent_cli.core.declining import SAYING, STOPPED, UNWANTED
 from agent_cli.terminal.narration import one_line, seconds
 
-UNWANTED: Final = "The user does not want this call to run. Do not try it again in another form."
-STOPPED: Final = "The user stopped here instead of answering."
 # What the executor says of a call that ran when the run was stopped or steered.
 _STOPPED_WHILE_RUNNING: Final = ("Stopped with the whole run.", "Stopped: the user sent")
-_SAYING: Final = "The user does not want this call to run and says: "
 # What is shown as "0.0 s" took no time worth a word, or never began.
 _SHOWN_S_MIN: Final = 0.05
-
-
-def unwanted_because(comment: str) -> str:
-    """Return what the model reads when somebody says *comment* instead of yes or no."""
-    return f"{_SAYING}{comment}"
 
 
 def failure(answer: str, elapsed_s: float) -> tuple[str, str]:
@@ -30,8 +23,8 @@ def failure(answer: str, elapsed_s: float) -> tuple[str, str]:
         return "not run", "you said no"
     if answer == STOPPED:
         return "not run", "you stopped here"
-    if answer.startswith(_SAYING):
-        return "not run", f"you said: {one_line(answer.removeprefix(_SAYING))}"
+    if answer.startswith(SAYING):
+        return "not run", f"you said: {one_line(answer.removeprefix(SAYING))}"
     if answer.startswith(_STOPPED_WHILE_RUNNING):
         return f"stopped after {seconds(elapsed_s)}", "may be half done"
     after = f" after {seconds(elapsed_s)}" if elapsed_s >= _SHOWN_S_MIN else ""

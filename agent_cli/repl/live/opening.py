@@ -19,7 +19,7 @@ from agent_cli.repl.live.view import SessionView
 from agent_cli.repl.live.widgets import Details
 from agent_cli.repl.look import Look
 from agent_cli.repl.mcp.dialogs import Dialogs
-from agent_cli.repl.model_dialogs import ModelDialogs
+from agent_cli.repl.model_dialogs import ModelQuestions
 from agent_cli.repl.ports import Application
 from agent_cli.repl.todos import TodoRow
 from agent_cli.terminal.links import shows_links
@@ -81,7 +81,7 @@ def open_dialogs(app: Application, screen: LiveScreen, display: Display, bell: B
         on_change=screen.refresh,
         turn=turn,
     )
-    model = ModelDialogs(
+    model = ModelQuestions(
         screen.asking,
         display,
         turn=turn,

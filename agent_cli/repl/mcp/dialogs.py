@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final, TypeVar
 
+from agent_cli.contracts.dialogs import Action, Filled, Form
 from agent_cli.contracts.events import EventSink, Notice
 from agent_cli.contracts.servers import SamplingRequest
 from agent_cli.repl.dialogue import Dialogue
 from agent_cli.repl.mcp.foreign_words import named, said, shown_text
 from agent_cli.repl.mcp.form_dialog import FormDialog, label
-from agent_cli.repl.mcp.questions import Action, Filled, Form
 from agent_cli.repl.mcp.web_pages import page_rows, web_host
 from agent_cli.terminal.browser import open_page
 from agent_cli.terminal.narration import one_line
@@ -23,7 +23,7 @@ AnswerT = TypeVar("AnswerT")
 
 
 class Dialogs:
-    """Puts servers' questions to a person one by one; see `questions.ServerDialogs`."""
+    """Puts servers' questions to a person one by one; see `dialogs.ServerDialogs`."""
 
     def __init__(
         self,

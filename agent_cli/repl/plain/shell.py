@@ -16,7 +16,7 @@ from agent_cli.repl.hidden_prompts import HiddenPrompts
 from agent_cli.repl.interrupts import Interrupts
 from agent_cli.repl.look import Streaming
 from agent_cli.repl.mcp.dialogs import Dialogs
-from agent_cli.repl.model_dialogs import ModelDialogs
+from agent_cli.repl.model_dialogs import ModelQuestions
 from agent_cli.repl.plain.render import Renderer
 from agent_cli.repl.ports import Application
 from agent_cli.repl.recall import recalled
@@ -110,7 +110,7 @@ class Shell:
             turn=turn,
         )
         asking = self._interrupts.asking
-        model = ModelDialogs(self._prompt, self._writer, turn=turn, begin=begin, asking=asking)
+        model = ModelQuestions(self._prompt, self._writer, turn=turn, begin=begin, asking=asking)
         self._app.answer(servers, model)
 
     async def handle(self, line: str) -> bool:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from agent_cli.repl.approval.refusals import STOPPED, UNWANTED, failure, unwanted_because
+from agent_cli.core.declining import STOPPED, UNWANTED, unwanted_because
+from agent_cli.repl.approval.refusals import failure
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ import asyncio
 from dataclasses import dataclass, field
 from functools import partial
 
+from agent_cli.contracts.dialogs import Filled, Form
 from agent_cli.contracts.events import Event, Notice
 from agent_cli.contracts.servers import SamplingRequest
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.mcp_client.forms import form_fault, form_fields
 from agent_cli.repl.mcp.dialogs import Dialogs
-from agent_cli.repl.mcp.questions import Filled, Form
 
 Answer = str | type[BaseException]
 

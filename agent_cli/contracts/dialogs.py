@@ -1,4 +1,4 @@
-"""What MCP servers ask of the person in front of the REPL, and who answers."""
+"""Questions that MCP servers and the model put to the person, and the front end that answers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,4 +57,67 @@ class ServerDialogs(Protocol):
 
     def servers_changed(self) -> None:
         """Show the servers as they are now; called in the event loop, must not raise."""
+        ...
+
+
+class OptionPort(Protocol):
+    """An answer to pick; its texts are the model's."""
+
+    @property
+    def label(self) -> str:
+        """The answer."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What it means, or ""."""
+        ...
+
+
+class UserQuestion(Protocol):
+    """A question with answers to pick."""
+
+    @property
+    def question(self) -> str:
+        """The question; the model's words."""
+        ...
+
+    @property
+    def options(self) -> Sequence[OptionPort]:
+        """The answers."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlanApproved:
+    """The plan, as the person may have edited it, is to be carried out in *mode*."""
+
+    plan: str
+    mode: Literal["ask", "auto-edit"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRefused:
+    """The plan is not to be carried out; *wish* says what to change, "" when nothing was said."""
+
+    wish: str = ""
+
+
+PlanDecision: TypeAlias = PlanApproved | PlanRefused
+
+
+class ModelDialogs(Protocol):
+    """How a front end answers the model, one dialog at a time."""
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether a person is there to answer."""
+        ...
+
+    async def ask(self, questions: Sequence[UserQuestion]) -> Sequence[str] | None:
+        """Return an answer to each question; None when the person closed one of them."""
+        ...
+
+    async def decide_plan(self, plan: str) -> PlanDecision:
+        """Show *plan* and return what the person decides about it."""
         ...

@@ -1,0 +1,36 @@
+"""A person's no to calls that wait for one: the sentences the model reads, and how a run ends."""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Final
+
+from agent_cli.contracts.events import AgentStart, Event
+from agent_cli.core.agent import Agent
+from agent_cli.core.run_result import RunResult
+
+UNWANTED: Final = "The user does not want this call to run. Do not try it again in another form."
+STOPPED: Final = "The user stopped here instead of answering."
+SAYING: Final = "The user does not want this call to run and says: "
+
+
+def unwanted_because(comment: str) -> str:
+    """Return what the model reads when somebody says *comment* instead of yes or no."""
+    return f"{SAYING}{comment}"
+
+
+async def decline_and_stop(agent: Agent, call_ids: Iterable[str]) -> RunResult:
+    """Answer every waiting call with no, and do not ask the model again."""
+    unsubscribe = agent.subscribe(partial(_stop_at_start, agent))
+    result = RunResult((), None, 0, "aborted")
+    try:
+        for call_id in call_ids:
+            result = await agent.reject(call_id, STOPPED)
+        return result
+    finally:
+        unsubscribe()
+
+
+def _stop_at_start(agent: Agent, event: Event) -> None:
+    """Abort the run that begins only to record a rejection."""
+    if isinstance(event, AgentStart):
+        agent.abort()
