@@ -12,6 +12,7 @@ from agent_cli.app.plugins import command_files
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.workbench import Workbench
 from agent_cli.contracts.dialogs import ModelDialogs, ServerDialogs
+from agent_cli.contracts.provider import Model
 from agent_cli.contracts.tooling import Tool
 from agent_cli.mcp_client import McpServers
 from agent_cli.plugins.todo import todo_list
@@ -98,12 +99,12 @@ class App:
         """Return what *prompt* says: a command's text where it begins with one somebody wrote."""
         return await written_out(prompt, self._command_files.commands())
 
-    def use_model(self, name: str) -> None:
-        """Ask the model *name*, an alias or an id, from the next call on; warn of an unknown id."""
+    def find_model(self, name: str) -> Model:
+        """Return the model *name*, an alias or an id; warn of an unknown id."""
         model = self._bench.named_model(name)
-        self.agent.set_model(model)
         if doubt := doubt_about(model.id):
             self._bench.announce.warn(doubt)
+        return model
 
     def todos(self) -> Sequence[Todo]:
         """Return the steps the model noted for its task."""

@@ -9,9 +9,12 @@ from agent_cli.app.arguments import CHOOSE_SESSION
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import AgentBusy, SessionError, UsageError
 from agent_cli.contracts.events import Event, EventSink, Notice, SessionOpened
+from agent_cli.contracts.provider import Model
 from agent_cli.contracts.sessions import SessionInfo
+from agent_cli.contracts.timeline import UNKNOWN_MODEL
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
+from agent_cli.providers.models import model_by_id
 from agent_cli.session_store import Session, SessionStore, export
 from agent_cli.session_store.export import Format
 from agent_cli.session_store.history import read_header
@@ -188,12 +191,23 @@ class Sessions:
             opening.add_done_callback(_close_unused)
             raise
         try:
-            self._agent.adopt(conversation)
+            self._agent.adopt(conversation, model=self._model_of(conversation))
         except AgentBusy:
             session.close()  # or nobody could open it any more
             raise
         self._keep(session, resumed=True)
         return session.header
+
+    def _model_of(self, conversation: Conversation) -> Model | None:
+        """Return the model that a waiting prompt was begun with, unless --model names another."""
+        chosen = any(each.key == "model" for each in self._startup.arguments.overrides)
+        if chosen or not conversation.waiting:
+            return None
+        usual, asked = self._agent.state.model, conversation.prompts[-1].model
+        if usual is None or asked in (usual.id, UNKNOWN_MODEL):
+            return None
+        self._publish(Notice("info", f"the prompt that waits goes on with {asked}"))
+        return model_by_id(asked)
 
     def _keep(self, session: Session, *, resumed: bool) -> None:
         self.close()

@@ -9,7 +9,7 @@ Entries are deeply immutable: whoever made or is shown one cannot change it any 
 import base64
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 from agent_cli.contracts.frozen import Frozen
 
@@ -246,12 +246,16 @@ class CustomOutput(Output):
     data: Json
 
 
+UNKNOWN_MODEL: Final = "normal"
+"""The model of a prompt that was begun without one."""
+
+
 @dataclass(slots=True)
 class Prompt:
     """One request of the user, or of a trigger (then `input` is None), and all that came of it.
 
-    Only `Conversation` writes to it. `model` is the id of who was asked first ("normal" where it
-    is not known); `visible` is False for prompts the transcript hides.
+    Only `Conversation` writes to it. `model` is the id of who was asked first, or `UNKNOWN_MODEL`;
+    `visible` is False for prompts the transcript hides.
     """
 
     id: str

@@ -124,7 +124,7 @@ class Agent(AgentQueues):
             message: Text, a user's message, or a message of a kind of your own, which the model
                 reads if `convert_to_llm` translates it.
             images: Image blocks (`image_block`) to go with the text.
-            model: Asked about this prompt instead of the agent's, until the next prompt begins.
+            model: Asked instead of the agent's, until the next prompt begins or `set_model` counts.
 
         Raises:
             AgentBusy: A run is going on.
@@ -214,8 +214,9 @@ class Agent(AgentQueues):
         self._config = replace(self._config, system_prompt=system_prompt)
 
     def set_model(self, model: Model) -> None:
-        """Set the model; this starts a new cache prefix."""
+        """Set the model, for the prompt at hand too; this starts a new cache prefix."""
         self._config = replace(self._config, model=model)
+        self._prompt_model = None
 
     def set_thinking_level(self, level: ThinkingLevel | None) -> None:
         """Set how much the model thinks; None leaves it to the model."""
@@ -225,10 +226,11 @@ class Agent(AgentQueues):
         """Set the tools; this starts a new cache prefix."""
         self._config = replace(self._config, tools=tuple(tools))
 
-    def adopt(self, conversation: Conversation) -> None:
-        """Go on with *conversation* in place of the one so far; raises `AgentBusy` in a run."""
+    def adopt(self, conversation: Conversation, *, model: Model | None = None) -> None:
+        """Go on with *conversation*, its last prompt with *model*; raises `AgentBusy` in a run."""
         self._require_idle()
         self.conversation = conversation
+        self._prompt_model = model
         conversation.publish = self.publish
         self._report_repairs()
 

@@ -17,6 +17,7 @@ from agent_cli.contracts.messages import (
 from agent_cli.contracts.provider import Model, Reply
 from agent_cli.contracts.timeline import (
     NO_USAGE,
+    UNKNOWN_MODEL,
     Block,
     BlockOutput,
     CallDecision,
@@ -85,7 +86,7 @@ class Conversation(ConversationView):
         self.complete()
         at_ms = self.now()
         entry = UserOutput(new_id(), at_ms, message.content) if message else None
-        asked = model.id if model else "normal"
+        asked = model.id if model else UNKNOWN_MODEL
         prompt = Prompt(new_id(), self.user_id, asked, at_ms, visible, input=entry)
         self._start(prompt)
         return prompt

@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from agent_cli.attachments.attachments import Attachments
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.provider import Model
 from agent_cli.repl.commands.registry import is_command, run_command
 from agent_cli.repl.commands.shell_escape import OwnCommands
-from agent_cli.repl.commands.spec import Context, Controls
+from agent_cli.repl.commands.spec import Context, Controls, Said
 from agent_cli.repl.dialogue import Dialogue
 from agent_cli.repl.message_builder import meant
 from agent_cli.repl.ports import Application
@@ -49,8 +50,10 @@ class LineWork:
         is_own = line.startswith("!") and self._questions.can_ask
         return not is_own and not is_command(line, self._app)
 
-    async def do(self, line: str, cancel: CancelToken) -> Sequence[UserMessage]:
-        """Do what *line* says and return what it says to the model.
+    async def do(
+        self, line: str, cancel: CancelToken
+    ) -> Sequence[tuple[UserMessage, Model | None]]:
+        """Do what *line* says and return what it says, and to which model (None: the usual one).
 
         The first message begins with what the person's own commands wrote since the last one.
 
@@ -62,17 +65,21 @@ class LineWork:
         if not is_prompt and line.startswith("!"):
             await self._own_commands.run(line, cancel)
             return ()
-        said: list[str | UserMessage] = []
+        said: list[Said] = []
         async with cancel.scope():
             if not is_prompt:
                 await run_command(line, self.context(said.append))
             elif line:
-                said.append(line)
+                said.append(Said(line))
             sent = [
-                await meant(each, self.attachments, self._app.servers, self._lines) for each in said
+                (
+                    await meant(each.message, self.attachments, self._app.servers, self._lines),
+                    each.model,
+                )
+                for each in said
             ]
-        return [self._own_commands.offered_with(message) for message in sent]
+        return [(self._own_commands.offered_with(message), model) for message, model in sent]
 
-    def context(self, say: Callable[[str | UserMessage], None]) -> Context:
+    def context(self, say: Callable[[Said], None]) -> Context:
         """Return what a command may touch; what it says goes to *say*."""
         return Context(self._app, self._lines, self._questions, self._leave, say, self._controls)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from agent_cli.contracts.dialogs import ModelDialogs, ServerDialogs
+from agent_cli.contracts.provider import Model
 from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
@@ -179,8 +180,8 @@ class Application(AbstractAsyncContextManager["Application"], Protocol):
         """Where the tools may work."""
         ...
 
-    def use_model(self, name: str) -> None:
-        """Ask the model *name*, an alias or an id, from the next call on.
+    def find_model(self, name: str) -> Model:
+        """Return the model *name*, an alias or an id; warn of an unknown id.
 
         Raises:
             UsageError: The name cannot be a model; the sentence says what can.

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from agent_cli.contracts.errors import Aborted, AgentBusy, AgentCliError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.provider import Model
 from agent_cli.core.agent import Agent
 from agent_cli.core.declining import decline_and_stop
 from agent_cli.core.run_result import RunResult
@@ -77,15 +78,15 @@ class Runs:
         self._before_asking = before_asking
         self._editor = editor
 
-    async def prompt(self, message: str | UserMessage) -> RunResult:
-        """Say *message* and return what the run came to."""
+    async def prompt(self, message: str | UserMessage, *, model: Model | None = None) -> RunResult:
+        """Say *message*, to *model* if one is given, and return what the run came to."""
         agent = self._app.agent
         with self._running():
             await agent.wait_for_idle()
         while agent.conversation.waiting:  # a prompt nobody typed left a question
             await self._decide(agent)
         with self._running():
-            result = await _prompt(agent, message)
+            result = await _prompt(agent, message, model)
         return await self._to_the_end(result)
 
     async def go_on(self) -> RunResult | None:
@@ -133,9 +134,9 @@ class Runs:
             return result
 
 
-async def _prompt(agent: Agent, message: str | UserMessage) -> RunResult:
+async def _prompt(agent: Agent, message: str | UserMessage, model: Model | None) -> RunResult:
     """Say *message* as soon as no other prompt runs: a reminder may have been faster."""
     while True:
         await agent.wait_for_idle()
         with suppress(AgentBusy):
-            return await agent.prompt(message)
+            return await agent.prompt(message, model=model)

@@ -13,7 +13,14 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.conversation import Conversation
 from agent_cli.session_store import SessionStore
 from agent_cli.system.paths import sessions_dir
-from tests.e2e.program import AGENT_CLI, Finished, agent_cli, environment, results_in
+from tests.e2e.program import (
+    AGENT_CLI,
+    Finished,
+    agent_cli,
+    environment,
+    results_in,
+    said_by_user,
+)
 from tests.fakes import calls
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
 from tests.repl.terminal import Terminal
@@ -37,11 +44,17 @@ def answer(terminal: Terminal, word: str) -> None:
     terminal.send(f"{word}\n")
 
 
-def asked_and_ended(api: FakeMessagesApi, how: signal.Signals, *, term: str = "dumb") -> str:
+def asked_and_ended(
+    api: FakeMessagesApi,
+    how: signal.Signals,
+    *,
+    term: str = "dumb",
+    prompt: str = "make a file",
+) -> str:
     """Bring a session to its question, end the program there, and return the session's id."""
     with Terminal(AGENT_CLI, **environment(api, {"TERM": term})) as terminal:
         terminal.until("? or /help")
-        terminal.send("make a file\r")
+        terminal.send(f"{prompt}\r")
         terminal.until("allow?")
         terminal.child.kill(how)
         terminal.exit_code()
@@ -87,6 +100,24 @@ def test_a_question_outlives_a_kill() -> None:
     assert shown(id) == expected[0]
     assert [request.body["messages"] for request in api.requests] == expected[1]
     assert api.refusals == []
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [((), "claude-opus-5"), (("--model", "claude-haiku-5-5"), "claude-haiku-5-5")],
+)
+def test_a_prompt_with_a_model_of_its_own_keeps_it_over_a_restart(
+    options: tuple[str, ...], asked: str
+) -> None:
+    """S2-31, S2-54: unless the person who resumes it names another one."""
+    with serve_in_thread(reply("I write.", WRITE), reply("It is made.")) as api:
+        id = asked_and_ended(api, signal.SIGKILL, prompt="/with claude-opus-5 make a file")
+        run = agent_cli(*options, "sessions", "approve", id, api=api)
+
+    assert (run.code, run.stdout) == (0, "It is made.\n"), run.stderr
+    assert [request.body["model"] for request in api.requests] == ["claude-opus-5", asked]
+    assert ("goes on with claude-opus-5" in run.stderr) is (not options)
+    assert said_by_user(api.requests[0].body) == ["make a file"]
 
 
 def test_the_repl_puts_the_question_as_soon_as_its_session_is_chosen() -> None:

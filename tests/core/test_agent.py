@@ -390,6 +390,34 @@ async def test_one_prompt_may_ask_another_model() -> None:
     assert agent.state.model == MODEL
 
 
+async def test_a_model_chosen_during_a_prompt_counts_more_than_the_prompts_own() -> None:
+    """S2-54, S3-12: else nobody could leave a model that fails before the prompt has ended."""
+    own, chosen = Model("own-model", api="scripted"), Model("chosen-model", api="scripted")
+    agent, model, _ = scripted_agent(calls(tool_use("look")), says("done"), tools=[LOOK])
+    agent.subscribe(
+        lambda event: agent.set_model(chosen) if event.type == "tool_execution_end" else None
+    )
+
+    await agent.prompt("go", model=own)
+
+    assert [request.model.id for request in model.requests] == ["own-model", "chosen-model"]
+
+
+async def test_an_adopted_prompt_goes_on_with_the_model_it_was_begun_with() -> None:
+    """S2-31, S2-54: a decision after a restart; the next prompt asks the usual one."""
+    danger = replace(tool("danger", returns("boom")), require_approval=Approval(required=True))
+    first, _, _ = scripted_agent(calls(tool_use("danger")), tools=[danger])
+    await first.prompt("go", model=(own := Model("own-model", api="scripted")))
+    agent, model, _ = scripted_agent(says("done"), says("ok"), tools=[danger])
+
+    agent.adopt(first.conversation, model=own)
+    await agent.approve("t1")
+    await agent.prompt("next")
+    agent.adopt(agent.conversation)
+
+    assert [request.model.id for request in model.requests] == ["own-model", "scripted-model"]
+
+
 async def test_a_prompt_may_bring_the_only_model() -> None:
     """S2-54: an agent without one is no reason to refuse it."""
     scripted = ScriptedModel(says("ok"))

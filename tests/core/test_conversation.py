@@ -70,6 +70,13 @@ def test_a_prompt_says_who_asked_whom_for_what() -> None:
     assert prompt.state == "running"
 
 
+def test_a_prompt_of_nobody_in_particular_is_local_and_names_no_model() -> None:
+    """S2-01: what other programs read in the record of a conversation without options."""
+    prompt = Conversation().begin(UserMessage.of("go"))
+
+    assert (prompt.user_id, prompt.model, prompt.visible) == ("local", "normal", True)
+
+
 def test_outputs_stand_in_the_order_in_which_they_happened() -> None:
     """S2-03: entries are only added; a side output goes behind its call, a result into it."""
     conversation = Conversation()
@@ -218,14 +225,16 @@ def test_side_outputs_stand_behind_their_call_in_the_order_they_came() -> None:
 
 
 def test_usage_adds_up() -> None:
-    """S2-41: over replies and prompts; replies that were discarded cost as well."""
+    """S2-41: over replies and prompts; discarded replies and summaries cost as well."""
     conversation = Conversation()
     conversation.begin(UserMessage.of("a"))
     conversation.add_reply(says("b", usage=Usage(1, 2, 3, 4, 5, 6)))
     conversation.begin(UserMessage.of("c"))
     conversation.discard_reply("d", "refusal", usage=Usage(10, 20, 30, 40, 50, 60))
+    conversation.add_usage(Usage(100, 200, 300, 400, 500, 600))
 
-    assert conversation.usage == Usage(11, 22, 33, 44, 55, 66)
+    assert conversation.usage == Usage(111, 222, 333, 444, 555, 666)
+    assert conversation.prompts[-1].usage == Usage(110, 220, 330, 440, 550, 660)
 
 
 def test_a_decision_counts_where_one_is_due() -> None:

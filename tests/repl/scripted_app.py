@@ -243,10 +243,10 @@ class Application:
     async def written_out(self, prompt: str) -> str:
         return prompt
 
-    def use_model(self, name: str) -> None:
+    def find_model(self, name: str) -> Model:
         if name not in self.models:
             raise UsageError(f"there is no model {name}; there are: {', '.join(self.models)}")
-        self.agent.set_model(Model(self.models[name]))
+        return Model(self.models[name])
 
     def todos(self) -> Sequence[Todo]:
         return todo_list(self.agent.conversation)

@@ -14,7 +14,7 @@ from agent_cli.repl.commands.help import about, every_line, overview
 from agent_cli.repl.commands.information import INFORMATION_COMMANDS
 from agent_cli.repl.commands.sessions import SESSION_COMMANDS
 from agent_cli.repl.commands.settings import SETTING_COMMANDS
-from agent_cli.repl.commands.spec import Command, Context
+from agent_cli.repl.commands.spec import Command, Context, Said
 from agent_cli.repl.commands.views import show
 from agent_cli.repl.mcp.prompts import server_commands
 from agent_cli.repl.ports import Application, PromptCommand
@@ -87,7 +87,7 @@ def _saying(prompt: PromptCommand) -> Command:
     async def run(context: Context, argument: str) -> None:
         if prompt.problem:
             raise UsageError(prompt.problem)
-        context.say(await prompt.text(argument))
+        context.say(Said(await prompt.text(argument)))
 
     return Command(
         prompt.name,

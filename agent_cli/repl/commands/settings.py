@@ -6,7 +6,7 @@ from typing import Final, get_args
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.permissions import Mode
 from agent_cli.contracts.provider import ThinkingLevel
-from agent_cli.repl.commands.spec import Command, Context, pick
+from agent_cli.repl.commands.spec import Command, Context, Said, pick
 from agent_cli.repl.commands.views import show
 from agent_cli.repl.look import ThemeName
 from agent_cli.terminal.narration import one_line
@@ -26,7 +26,7 @@ _LEVELS: Final[dict[str, ThinkingLevel | None]] = {
 def _model(context: Context, name: str) -> Awaitable[None] | None:
     named = {alias: f"{alias} = {id}" for alias, id in context.app.models.items()}
     if name:
-        context.app.use_model(name)
+        context.app.agent.set_model(context.app.find_model(name))
     current = context.app.agent.state.model
     lines = [f"model: {current.id if current else 'none'}"]
     if _may_choose(context, name):
@@ -35,6 +35,15 @@ def _model(context: Context, name: str) -> Awaitable[None] | None:
         lines += [f"  {row}" for row in named.values()]
     context.writer.aside("\n".join(lines))
     return None
+
+
+def _with(context: Context, argument: str) -> None:
+    words = argument.split(maxsplit=1)
+    if len(words) < 2:
+        raise UsageError("/with needs a model and a prompt, such as /with high Find the race")
+    model = context.app.find_model(words[0])
+    context.writer.aside(f"model for this prompt: {model.id}", "dim")
+    context.say(Said(words[1], model))
 
 
 def _effort(context: Context, name: str) -> Awaitable[None] | None:
@@ -117,6 +126,16 @@ SETTING_COMMANDS: Final = (
         "[name]",
         choices=lambda app: app.models,
         more="An alias, or any model's id. Takes effect with the next request, also during a run.",
+    ),
+    Command(
+        "with",
+        "ask another model this one prompt",
+        _with,
+        "model prompt",
+        during_a_run=False,
+        asks_the_model=True,
+        choices=lambda app: app.models,
+        more="All calls of this prompt ask that model; the next prompt asks the usual one again.",
     ),
     Command(
         "effort",

@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.provider import Model
 from agent_cli.core.conversation import Conversation
 from agent_cli.repl.dialogue import Dialogue
 from agent_cli.repl.ports import Application
@@ -75,6 +76,14 @@ class Controls(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Said:
+    """A prompt; *model* is asked about this one alone, None is the model of the session."""
+
+    message: str | UserMessage
+    model: Model | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
     """What a command may touch; `leave()` ends the session after the command.
 
@@ -87,7 +96,7 @@ class Context:
     writer: Lines
     questions: Dialogue
     leave: Callable[[], None]
-    say: Callable[[str | UserMessage], None]
+    say: Callable[[Said], None]
     controls: Controls | None = None
     may_wait: bool = True
 

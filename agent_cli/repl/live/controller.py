@@ -254,8 +254,8 @@ class LiveShell:
         finally:
             self._command = None
             self._status.refresh()
-        for message in said:
-            self._settle(await self._runs.prompt(message))
+        for message, model in said:
+            self._settle(await self._runs.prompt(message, model=model))
 
     def _settle(self, result: RunResult | None) -> None:
         """Give back what was queued for a run that was stopped or failed."""

@@ -125,8 +125,8 @@ class Shell:
         cancel = CancelToken()
         with self._interrupts.stopping(cancel.cancel):
             said = await self._work.do(line, cancel)
-        for message in said:
-            await self._runs.prompt(message)
+        for message, model in said:
+            await self._runs.prompt(message, model=model)
         if self._prompt.can_ask and self._app.agent.conversation.waiting:
             await self._runs.go_on()
 

@@ -97,6 +97,9 @@ def test_the_beginning_of_one_name_is_enough() -> None:
         ("/add-dir nowhere", "nowhere is not a directory"),
         ("/model nope", "there is no model nope; there are: normal, high"),
         ("/model high", "model: model-2"),
+        ("/with", "/with needs a model and a prompt, such as /with high Find the race"),
+        ("/with high", "/with needs a model and a prompt, such as /with high Find the race"),
+        ("/with nope hello", "there is no model nope; there are: normal, high"),
         ("/effort high", "effort: high"),
         ("/effort huge", f"unknown effort huge; there are: default, {LEVELS}"),
         ("/mode plan", "mode: plan, only looks around"),
@@ -123,6 +126,14 @@ def test_the_beginning_of_one_name_is_enough() -> None:
 def test_a_command_answers_in_one_line(line: str, shown: str) -> None:
     """Whatever begins with a slash is never sent to the model."""
     assert said(line) == [shown]
+
+
+def test_with_asks_another_model_one_prompt() -> None:
+    """S2-54: the prompt is sent as it was typed, and the next one asks the usual model again."""
+    out, shown = converse("/with high  two\nlines ", "hello", "/model")
+
+    assert out == "You said 'two\\nlines' to model-2.\nYou said 'hello' to model-1.\n"
+    assert shown[:2] == ["model for this prompt: model-2", "model: model-1"]
 
 
 def test_model_without_a_name_shows_the_choice_and_with_one_changes_it() -> None:
