@@ -67,7 +67,7 @@ class Permissions:
 
     def __init__(self) -> None:
         self.mode: Mode = "ask"
-        self.remembered: set[str] = set()
+        self.remembered: set[str] = {RULE} if "APPROVED" in os.environ else set()
 
     def rules(self) -> Sequence[tuple[str, Rule]]:
         return [("deny", Rule("read", ".env", "appsettings.toml:3"))]

@@ -58,7 +58,8 @@ class Terminal:
     @property
     def text(self) -> str:
         """All rows, those that scrolled away included, without trailing blanks."""
-        top = ["".join(row[x].data for x in range(COLUMNS)) for row in self._screen.history.top]
+        columns = range(self._screen.columns)
+        top = ["".join(row[x].data for x in columns) for row in self._screen.history.top]
         return "\n".join(row.rstrip() for row in [*top, *self._screen.display]).rstrip("\n")
 
     @property
@@ -76,6 +77,11 @@ class Terminal:
     def send(self, keys: str) -> None:
         """Type *keys*; Enter is a carriage return."""
         os.write(self._ours, keys.encode())
+
+    def resize(self, columns: int) -> None:
+        """Change the width; like xterm, the emulator cuts rows and wraps none anew."""
+        self._screen.resize(ROWS, columns)
+        fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
 
     def until(self, seen: "str | Callable[[], bool]") -> None:
         """Read until *seen* is somewhere in `text`, or returns True."""

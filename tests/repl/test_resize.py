@@ -1,5 +1,6 @@
-"""Resizing, in the one terminal emulator at hand that wraps old rows anew: tmux."""
+"""Resizing, in a terminal that wraps old rows anew (tmux) and in one that cuts them."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -12,9 +13,9 @@ import pytest
 from agent_cli.repl.markdown import THEMES, MarkdownStream
 from tests.repl.markdown.documents import mixed
 from tests.repl.markdown.painter import text_of
-from tests.repl.terminal import LIMIT_S, SCRIPTED
+from tests.repl.terminal import LIMIT_S, SCRIPTED, Terminal
 
-pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="needs tmux")
+LIVE_PARTS = ("Bash sleep 600", "Bash sleep 601", "Ctrl-C", "you> a draft", "model-1 minimal")
 SIZES = ((60, 20), (100, 30), (40, 15), (120, 35), (80, 24))
 
 
@@ -23,7 +24,7 @@ class Tmux:
 
     def __init__(self, socket: Path) -> None:
         self._command = ["tmux", "-u", "-S", str(socket), "-f", "/dev/null"]
-        program = f"{sys.executable} {SCRIPTED} repl"
+        program = f"env APPROVED=1 {sys.executable} {SCRIPTED} repl"
         keep = ["set-option", "-g", "history-limit", "50000", ";"]
         self(*keep, "new-session", "-d", "-x", "80", "-y", "24", program)
 
@@ -34,6 +35,10 @@ class Tmux:
     def rows(self) -> list[str]:
         """Return the scrollback and the screen, wrapped rows joined."""
         return self("capture-pane", "-p", "-J", "-S", "-").rstrip().split("\n")
+
+    def screen(self) -> list[str]:
+        """Return the rows on the screen, as they are wrapped."""
+        return self("capture-pane", "-p").split("\n")
 
     def resize(self, columns: int, rows: int) -> None:
         self("resize-window", "-x", str(columns), "-y", str(rows))
@@ -49,6 +54,8 @@ class Tmux:
 @pytest.fixture
 def tmux(tmp_path: Path) -> Iterator[Tmux]:
     """Yield a window, and end its server."""
+    if not shutil.which("tmux"):
+        pytest.skip("needs tmux")
     window = Tmux(tmp_path / "socket")
     try:
         yield window
@@ -80,6 +87,52 @@ def test_resizes_lose_nothing_and_leave_one_prompt(tmux: Tmux) -> None:
 
     assert [row for row in rows if row.startswith("piece")] == [f"piece {n}" for n in range(40)]
     assert sum("model-1 minimal" in row for row in rows) == 1
+
+
+@pytest.mark.parametrize(
+    "sizes", [((70, 24), (45, 20), (35, 20)), ((60, 24), (40, 24), (50, 24), (30, 20))]
+)
+def test_shrinking_again_while_commands_run_leaves_no_stale_rows(
+    tmux: Tmux, sizes: tuple[tuple[int, int], ...]
+) -> None:
+    """On a half empty screen: what is painted over stands once, in the scrollback too."""
+    tmux.resize(100, 24)
+    tmux.until(lambda rows: any("model-1" in row for row in rows))
+    tmux("send-keys", f"bash sleep 600 ;; sleep 601 #{' long' * 15}", "Enter")
+    tmux.until(lambda rows: any("running 2 tools" in row for row in rows))
+    tmux("send-keys", "a draft that is long enough to wrap in a narrow window")
+    tmux.until(lambda rows: prompts(rows) == 1)
+
+    for columns, rows in sizes:
+        tmux.resize(columns, rows)
+        tmux.until(lambda _rows, columns=columns: is_cut(tmux.screen(), columns))  # type: ignore[misc]
+
+    counts = [sum(part in row for row in tmux.rows()) for part in LIVE_PARTS]
+    assert counts == [1] * len(LIVE_PARTS), "\n".join(tmux.rows())
+
+
+def test_a_terminal_that_cuts_rows_is_repainted_where_it_is() -> None:
+    """Plain xterm: nothing above the live region is erased, and nothing of it stays behind."""
+    with Terminal(APPROVED="1", XTERM_VERSION="XTerm(390)") as terminal:
+        terminal.until_prompt()
+        terminal.send(f"bash sleep 600 ;; sleep 601 #{' long' * 15}\r")
+        terminal.until("running 2 tools")
+        terminal.send("a draft that is long enough to wrap in a narrow window")
+        for columns in (70, 45, 35):
+            terminal.resize(columns)
+            terminal.until(lambda columns=columns: is_cut(terminal.text.split("\n"), columns))  # type: ignore[misc]
+
+        rows = terminal.text.split("\n")
+        assert [sum(part in row for row in rows) for part in LIVE_PARTS] == [1] * len(LIVE_PARTS)
+        assert rows[0].startswith("tools: bash, note")
+
+
+def is_cut(screen: list[str], columns: int) -> bool:
+    """Return whether the row of the long command was cut for a screen of this width."""
+    return any(
+        columns - 8 < len(row) <= columns and re.search(r"Bash sleep 601.*… \d+ s$", row)
+        for row in screen
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,9 @@ from agent_cli.terminal.writer import READER_GONE
 # A terminal that knows it shows nothing half done; the others ignore it.
 _BEGIN_FRAME: Final = "\x1b[?2026h"
 _END_FRAME: Final = "\x1b[?2026l"
+# In two steps, because tmux moves the whole screen into the scrollback when it is erased from its
+# first cell. In the last row the cursor does not go down, and the row is erased twice.
+_ERASE_DOWN: Final = "\x1b7\x1b[K\x1b[B\x1b[J\x1b8"
 # No paste marks, cursor shown, lines wrap, no frame open, no colour.
 _AS_FOUND: Final = "\x1b[?2004l\x1b[?25h\x1b[?7h\x1b[?2026l\x1b[m"
 
@@ -51,6 +54,10 @@ class FrameOutput(Vt100_Output):
             if self._buffer:
                 self._buffer = [_BEGIN_FRAME, *self._buffer, _END_FRAME]
                 self.flush()
+
+    def erase_down(self) -> None:
+        """Erase from the cursor, which is in the first column, to the end of the screen."""
+        self.write_raw(_ERASE_DOWN)
 
     def flush(self) -> None:
         """Write what was held back, unless a frame is still being made."""

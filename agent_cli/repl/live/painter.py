@@ -12,8 +12,9 @@ from agent_cli.repl.live.output import FrameOutput
 from agent_cli.repl.live.toolkit_app import LiveApplication, wraps_again
 
 _TAIL_ROWS_MAX: Final = 12
+# The gap is made for one more change of the width to this much of it.
+_NARROWER_BY: Final = 0.6
 _ERASE_ROW: Final = "\x1b[2K"
-_ERASE_BELOW: Final = "\x1b[J"
 _NO_WRAP: Final = "\x1b[?7l"
 _WRAP: Final = "\x1b[?7h"
 
@@ -32,6 +33,8 @@ class Painter:
         self._wanted: tuple[str, ...] = ()
         self._finished: list[str] = []
         self._columns = 0
+        self._headroom = 0  # finished rows on the screen, at least
+        self._gap = 0  # blank rows at the top of the tail
         self._has_ended = False
         app.on_resize = self.repaint
 
@@ -48,7 +51,9 @@ class Painter:
             self._write_out()
         if not self._app.can_draw:
             return
-        shown = self._fitting(self._wanted)
+        fitting = self._fitting(self._wanted)
+        self._fill_gap(fitting)
+        shown = (*[""] * self._gap, *fitting)
         if not self._finished and len(shown) == len(self._tail):
             self._rewrite(shown)
         elif self._finished or shown != self._tail:
@@ -65,6 +70,7 @@ class Painter:
 
     def drop_tail(self) -> None:
         """Take the tail away: another program gets the screen, or the session ends."""
+        self._gap = 0
         self.show((), ())
 
     def end(self) -> None:
@@ -81,17 +87,48 @@ class Painter:
     def repaint(self) -> None:
         """Draw tail and prompt again where they are; the terminal may have moved them."""
         output, app = self._output, self._app
-        columns = output.get_size().columns
+        columns, cursor = output.get_size().columns, app.cursor_place
         # What was cut at the old width is no longer than that.
-        widths = [min(row_width(row), self._columns) if wraps_again() else 0 for row in self._tail]
-        above = app.rows_above_cursor() + sum(rows_taken(width, columns) for width in widths)
+        widths = [min(row_width(row), self._columns) for row in self._tail] + app.row_widths()
+        above = len(self._tail) + cursor.y
+        if wraps_again():
+            self._keep_away_from_top(widths, columns)
+            above += _rows_added(widths[:above], columns) + cursor.x // max(columns, 1)
         with output.frame():
             self._go_up(above)
-            output.write_raw(_ERASE_BELOW)
-            self._tail = ()
+            output.erase_down()
+            self._tail, self._columns = (), columns
             app.forget()
             app.draw()
         self.show((), self._wanted)
+
+    def _keep_away_from_top(self, widths: Sequence[int], columns: int) -> None:
+        """Leave a gap above the tail if the next change of the width could reach the tail.
+
+        Each row that wraps moves the first row of the screen into the scrollback, even where the
+        screen is half empty, and a live row could not be erased there.
+        """
+        added = _rows_added(widths, columns)
+        if columns > self._columns > 0:  # finished rows that had been wrapped are one row again
+            self._headroom = self._headroom * self._columns // columns
+        self._headroom = max(self._headroom - added, 0)
+        self._gap += added
+        self._narrow_gap(widths, columns)
+
+    def _fill_gap(self, tail: Sequence[str]) -> None:
+        """Make the gap smaller by the finished rows, and where *tail* needs less of it."""
+        size = self._output.get_size()
+        rows = sum(rows_taken(row_width(row), size.columns) for row in self._finished)
+        self._headroom += rows
+        room = size.rows - self._app.height - len(tail) - 2
+        self._gap = max(min(self._gap - rows, room), 0)
+        if self._gap:
+            self._narrow_gap([*map(row_width, tail), *self._app.row_widths()], size.columns)
+
+    def _narrow_gap(self, widths: Sequence[int], columns: int) -> None:
+        widths = [min(width, columns) for width in widths]
+        wanted = _rows_added(widths, int(columns * _NARROWER_BY)) - self._headroom
+        self._gap = min(self._gap, max(wanted, 0))
 
     def _fitting(self, rows: tuple[str, ...]) -> tuple[str, ...]:
         """Return the last of *rows*, none wider than the screen.
@@ -104,18 +141,20 @@ class Painter:
 
     def _replace(self, tail: tuple[str, ...]) -> None:
         output, app = self._output, self._app
-        columns = output.get_size().columns
+        size = output.get_size()
         with output.frame():
             self._go_up(app.cursor_place.y + len(self._tail))
             for row in self._finished:
                 # A row that wraps would be written over what stands in the rows below it.
-                output.write_raw(_ERASE_BELOW if row_width(row) > columns else _ERASE_ROW)
-                output.write_raw(f"{row}\r\n")
+                if row_width(row) > size.columns:
+                    output.erase_down()
+                output.write_raw(f"{_ERASE_ROW}{row}\r\n")
             for row in tail:
                 output.write_raw(f"{_ERASE_ROW}{_NO_WRAP}{row}{_WRAP}\r\n")
-            self._finished, self._tail, self._columns = [], tail, columns
+            self._finished, self._tail, self._columns = [], tail, size.columns
             app.forget()
             app.draw()
+        self._headroom = min(self._headroom, max(size.rows - len(tail) - app.height, 0))
 
     def _rewrite(self, tail: tuple[str, ...]) -> None:
         """Write the rows of the tail that changed; the prompt is not touched."""
@@ -138,3 +177,8 @@ class Painter:
     def _go_up(self, rows: int) -> None:
         self._output.write_raw("\r")
         self._output.cursor_up(rows)
+
+
+def _rows_added(widths: Sequence[int], columns: int) -> int:
+    """Return how many rows more there are once the terminal has wrapped rows of these *widths*."""
+    return sum(rows_taken(width, columns) - 1 for width in widths)

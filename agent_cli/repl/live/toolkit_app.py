@@ -17,7 +17,6 @@ from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout.screen import Screen
 
-from agent_cli.repl.live.cells import rows_taken
 from agent_cli.repl.live.output import FrameOutput
 
 # A window that is dragged reports dozens of sizes; painting between two of them leaves ghosts.
@@ -94,14 +93,10 @@ class LiveApplication(Application[None]):
         screen = self.renderer._last_screen
         return screen.height if screen else 0
 
-    def rows_above_cursor(self) -> int:
-        """Return how many rows are above the cursor after the terminal wrapped them anew."""
-        columns = self.output.get_size().columns
-        cursor, screen = self.renderer._cursor_pos, self.renderer._last_screen
-        if screen is None or not wraps_again():
-            return cursor.y
-        above = sum(rows_taken(_width(screen, y), columns) for y in range(cursor.y))
-        return above + cursor.x // max(columns, 1)
+    def row_widths(self) -> list[int]:
+        """Return the cells each row of the region takes."""
+        screen = self.renderer._last_screen
+        return [_width(screen, y) for y in range(screen.height)] if screen else []
 
     def forget(self) -> None:
         """Take the cursor's place for the top of the region and draw all of it next time.
