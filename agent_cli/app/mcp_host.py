@@ -19,7 +19,6 @@ from agent_cli.core.agent import Agent
 from agent_cli.mcp_client import Elicitation, ElicitationAnswer, Host
 from agent_cli.mcp_client.forms import form_fault, form_fields
 from agent_cli.mcp_client.sampling import sampling
-from agent_cli.policies.budget import Budget
 from agent_cli.system import paths
 
 
@@ -36,7 +35,7 @@ class ServerHost:
         *,
         stream: StreamFn,
         model: Model,
-        budget: Budget,
+        check_budget: Callable[[], None],
         agent: Callable[[], Agent],
         sessions: Callable[[], Sessions],
         directories: Callable[[], Sequence[Path]],
@@ -48,7 +47,7 @@ class ServerHost:
             startup: Where we are.
             stream: Asks a model for a server.
             model: Which one, whatever the server would prefer.
-            budget: What may be spent.
+            check_budget: Raises `LimitReached` when nothing may be spent any more.
             agent: In whose conversation the cost counts; made later than this.
             directories: Where the tools may work now; made later than this.
             sessions: Next to which the files of results are kept; made later than this.
@@ -58,7 +57,7 @@ class ServerHost:
         self._startup = startup
         self._stream = stream
         self._model = model
-        self._budget = budget
+        self._check_limit = check_budget
         self._agent = agent
         self._sessions = sessions
         self._directories = directories
@@ -109,7 +108,7 @@ class ServerHost:
         if not self._agent().conversation.prompts:
             # What a model costs is counted in the prompt for which it was asked.
             raise ToolError("no model is asked for a server before the user has asked for anything")
-        self._budget.check()
+        self._check_limit()
 
     def _spent(self, _model: str, usage: Usage) -> None:
         conversation = self._agent().conversation

@@ -34,7 +34,8 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.plugins.session_facts import SessionFacts
 from agent_cli.plugins.workspace_facts import WorkspaceDirectories
-from agent_cli.policies.budget import Budget
+from agent_cli.policies.accounts import MICRODOLLARS, Account
+from agent_cli.policies.ledger import Ledger
 from agent_cli.policies.plan_mode import plan_mode
 from agent_cli.policies.prefix_watch import PrefixWatch
 from agent_cli.policies.trimming import Trimming
@@ -64,7 +65,12 @@ class Workbench:
         self.workspace = parts.workspace(startup, self.file_changes)
         self._provider = AnthropicMessages(parts.connection(startup), parts.retry_policy(startup))
         self.announce = Announcements(lambda event: self.agent.publish(event))
-        self._budget = Budget(max_cost_usd=settings.max_cost_usd)
+        self.ledger = Ledger(
+            self._provider.stream,
+            lambda: self.agent.conversation,
+            price=cost_microdollars,
+            account=Account(round(settings.max_cost_usd * MICRODOLLARS)),
+        )
         self.servers = self._new_servers(one_shot=one_shot)
         self.person = ModelsPerson(lambda: self.permissions)
         warn = self.announce.warn
@@ -75,7 +81,7 @@ class Workbench:
         self.permissions = parts.permissions(startup, self.sandbox, reach)
         host = HookHost(lambda: self.agent, lambda: self.sessions, self.announce)
         self.hooks = SessionHooks(startup, self.permissions, host, one_shot=one_shot)
-        self._compaction = parts.compaction(startup, self._provider.stream, self.hooks)
+        self._compaction = parts.compaction(startup, self.ledger.stream, self.hooks)
         opens = [self.workspace.open_dir, self.sandbox.open_dir, self.servers.tell_roots]
         opens.append(self.permissions.open_dir)  # last: the others know what it allows
         extra_dirs = startup.arguments.add_dirs
@@ -90,7 +96,8 @@ class Workbench:
         )
         on_copy = self.file_changes.copy
         self.sessions = Sessions(startup, self.agent, self.announce, on_copy=on_copy)
-        for listener in (logs.record, self.file_changes, self.servers.note_run, self.hooks.listen):
+        told = (self.ledger.listen, self.file_changes, self.servers.note_run, self.hooks.listen)
+        for listener in (logs.record, *told):
             self.agent.subscribe(listener)
 
     def _config(self) -> LoopConfig:
@@ -100,7 +107,7 @@ class Workbench:
             parts.run_options(startup),
             model=self.named_model(),
             tools=self._builtin_tools,
-            stream_fn=self._provider.stream,
+            stream_fn=self.ledger.stream,
             services={"workspace": self.workspace.root, "sandbox": self.sandbox},
             prepare=(
                 self.directories,
@@ -110,7 +117,7 @@ class Workbench:
                 plan_mode(lambda: self.permissions.mode == "plan"),
                 self.file_changes.tell_model,
                 news,
-                self._budget,
+                self.ledger,
                 self._compaction,
                 Trimming(max_messages=settings.history.max_conversation_messages),
                 PrefixWatch(cost_microdollars),
@@ -125,9 +132,9 @@ class Workbench:
     def _new_servers(self, *, one_shot: bool) -> Servers:
         host = ServerHost(
             self._startup,
-            stream=self._provider.stream,
+            stream=self.ledger.stream,
             model=self.named_model("small"),
-            budget=self._budget,
+            check_budget=self.ledger.check,
             agent=lambda: self.agent,
             sessions=lambda: self.sessions,
             directories=lambda: self.directories.all,

@@ -72,6 +72,7 @@ class ModelError(AgentCliError):
         status: HTTP status, or None when no response arrived.
         request_id: The server's id of the request, or None.
         kind: The API's own error type ("overloaded_error", ...), or None.
+        may_have_cost: The server may have begun to answer, and counts that.
     """
 
     def __init__(
@@ -81,11 +82,13 @@ class ModelError(AgentCliError):
         status: int | None = None,
         request_id: str | None = None,
         kind: str | None = None,
+        may_have_cost: bool = False,
     ) -> None:
         super().__init__(f"{message} (request {request_id})" if request_id else message)
         self.status = status
         self.request_id = request_id
         self.kind = kind
+        self.may_have_cost = may_have_cost
 
 
 class ContextOverflow(ModelError):

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
+from agent_cli.contracts.cost_events import UsageHeld
 from agent_cli.contracts.messages import AssistantMessage, Message, ToolResultMessage
 from agent_cli.contracts.provider import StreamEvent
 from agent_cli.contracts.timeline import Json, Output, Pending, Prompt, ToolOutput, Usage
@@ -284,6 +285,7 @@ AppEvent: TypeAlias = (
     | Retry
     | Compacted
     | UsageChanged
+    | UsageHeld
     | Notice
     | ErrorShown
 )

@@ -143,6 +143,7 @@ class Retrying:
     """The call failed and is made again after *wait_s* seconds.
 
     `restarted` is True when a part of the reply had been streamed: all of it is void.
+    `may_have_cost` is True when the server may have begun to answer, and counts that.
     """
 
     type: ClassVar[Literal["retrying"]] = "retrying"
@@ -151,6 +152,7 @@ class Retrying:
     wait_s: float
     reason: str
     restarted: bool = False
+    may_have_cost: bool = False
 
 
 StreamEvent: TypeAlias = (

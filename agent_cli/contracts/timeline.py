@@ -27,6 +27,8 @@ class Usage:
 
     `input_tokens` counts only what was neither read from nor written to the cache; the prompt's
     size is `prompt_tokens`. `cost_microdollars` is None when any part has no known price.
+    `held_microdollars` is what calls may cost whose usage is not known: they broke off or go on.
+    It is counted only where a limit of cost is set.
     """
 
     input_tokens: int = 0
@@ -35,6 +37,7 @@ class Usage:
     cache_write_5m_tokens: int = 0
     cache_write_1h_tokens: int = 0
     cost_microdollars: int | None = 0
+    held_microdollars: int = 0
 
     @property
     def prompt_tokens(self) -> int:
@@ -51,6 +54,7 @@ class Usage:
             self.cache_write_5m_tokens + other.cache_write_5m_tokens,
             self.cache_write_1h_tokens + other.cache_write_1h_tokens,
             (self.cost_microdollars or 0) + (other.cost_microdollars or 0) if known else None,
+            self.held_microdollars + other.held_microdollars,
         )
 
 

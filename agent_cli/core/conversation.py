@@ -7,6 +7,7 @@ has it on disk before anything else happens. Nothing here does I/O.
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from agent_cli.contracts.cost_events import UsageHeld
 from agent_cli.contracts.events import Notice
 from agent_cli.contracts.messages import (
     AssistantMessage,
@@ -155,6 +156,12 @@ class Conversation(ConversationView):
         """Count what was used beside the replies, such as the call that wrote a summary."""
         prompt = self._prompts[-1]
         prompt.usage = prompt.usage + usage
+
+    def hold(self, microdollars: int, prompt_id: str) -> None:
+        """Count what a call for a prompt may cost, until its usage is added; negative releases."""
+        prompt = next(prompt for prompt in reversed(self._prompts) if prompt.id == prompt_id)
+        prompt.usage = prompt.usage + Usage(held_microdollars=microdollars)
+        self.publish(UsageHeld(prompt_id, prompt.usage.held_microdollars))
 
     def start_call(self, tool_call_id: str) -> None:
         """Record that a tool is about to run: from here on its effect may have happened."""

@@ -52,7 +52,7 @@ class RunReport:
     def to_json(self) -> dict[str, Json]:
         """Return the `app.result` object."""
         tokens: dict[str, Json] = asdict(self.usage)
-        del tokens["cost_microdollars"]
+        del tokens["cost_microdollars"], tokens["held_microdollars"]
         cost = self.usage.cost_microdollars
         return {
             "type": "app.result",

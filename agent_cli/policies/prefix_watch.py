@@ -4,18 +4,15 @@ Servers cache a request's beginning: tools, then system prompt, then messages. A
 the model read, and somebody pay for, all that follows.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
 
 from agent_cli.contracts.events import Notice
 from agent_cli.contracts.timeline import Usage
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.turn import Turn
-from agent_cli.policies.budget import MICRODOLLARS
+from agent_cli.policies.accounts import MICRODOLLARS
 from agent_cli.policies.estimate import estimate_fixed, estimate_tokens
-
-Price: TypeAlias = Callable[[str, Usage], int | None]
-"""(model id, usage) -> micro-dollars, None when no price is known."""
+from agent_cli.policies.worst_case import Price
 
 
 class PrefixWatch:

@@ -68,6 +68,7 @@ def refused(refusal: Refusal, *, asked_delay_s: float | None = None) -> CallFail
         status=refusal.status,
         request_id=refusal.request_id,
         kind=refusal.kind,
+        may_have_cost=refusal.status == 200,
     )
     return CallFailed(
         error,
@@ -78,9 +79,14 @@ def refused(refusal: Refusal, *, asked_delay_s: float | None = None) -> CallFail
     )
 
 
-def broken_off(what: str, request_id: str | None = None) -> CallFailed:
-    """Return the failure of a reply or a connection that broke; *what* says how."""
-    error = ModelError(f"{what}; check the network and ask again", request_id=request_id)
+def broken_off(what: str, request_id: str | None = None, *, is_sent: bool = True) -> CallFailed:
+    """Return the failure of a reply or a connection that broke; *what* says how.
+
+    *is_sent* is False where the server cannot have the request.
+    """
+    error = ModelError(
+        f"{what}; check the network and ask again", request_id=request_id, may_have_cost=is_sent
+    )
     return CallFailed(error, reason=what, retryable=True, kind="connection")
 
 

@@ -43,7 +43,14 @@ async def with_retries(
             if failure is not None:
                 wait_s = state.upcoming_sleep
                 retry = state.attempt_number - 1
-                yield Retrying(retry, policy.max, wait_s, failure.reason, restarted=begun)
+                yield Retrying(
+                    retry,
+                    policy.max,
+                    wait_s,
+                    failure.reason,
+                    restarted=begun,
+                    may_have_cost=failure.error.may_have_cost,
+                )
                 await sleep(wait_s)
             failure, begun = None, False
             try:

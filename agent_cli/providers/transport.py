@@ -123,8 +123,9 @@ def connection_failure(error: BaseException | None, base_url: str) -> CallFailed
         )
         sentence = f"the base URL {base_url!r} {fault}; check ANTHROPIC_BASE_URL"
         return CallFailed(ModelError(sentence), retryable=False)
+    is_sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
     if isinstance(error, httpx2.TimeoutException):
-        return broken_off(f"no answer from {base_url} in time")
+        return broken_off(f"no answer from {base_url} in time", is_sent=is_sent)
     why = _reason(error)
     if isinstance(why, ssl.SSLCertVerificationError):
         sentence = (
@@ -134,8 +135,9 @@ def connection_failure(error: BaseException | None, base_url: str) -> CallFailed
         return CallFailed(ModelError(sentence), retryable=False)
     if isinstance(why, ssl.SSLError):
         fault = (why.reason or str(why)).replace("_", " ").lower()
-        return broken_off(f"no TLS connection to {base_url} ({fault})")
-    return broken_off(f"cannot reach {base_url} ({str(why) or type(why).__name__})")
+        return broken_off(f"no TLS connection to {base_url} ({fault})", is_sent=is_sent)
+    said = str(why) or type(why).__name__
+    return broken_off(f"cannot reach {base_url} ({said})", is_sent=is_sent)
 
 
 def _reason(error: BaseException | None) -> BaseException | None:

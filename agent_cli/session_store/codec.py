@@ -116,8 +116,11 @@ def usage_from_json(data: JsonObject) -> Usage:
 
 
 def usage_to_json(usage: Usage) -> JsonObject:
-    """Return *usage* as an object of JSON."""
-    return _named(usage)
+    """Return *usage* as an object of JSON; versions that know no limit read it as well."""
+    named = _named(usage)
+    if not usage.held_microdollars:
+        del named["held_microdollars"]
+    return named
 
 
 def _named(value: Output | ToolState | Usage) -> JsonObject:
@@ -129,7 +132,7 @@ def _to_json(value: object) -> object:
         case Pending() | Success() | Error():
             return {"state": value.state, **_named(value)}
         case Usage():
-            return _named(value)
+            return usage_to_json(value)
         case _:
             return value
 

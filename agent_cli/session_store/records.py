@@ -4,6 +4,7 @@
     prompt     a prompt started
     output     an entry was put at an index of a prompt; with `replaced`, in place of its namesake
     state      a prompt waits, runs again or is completed
+    held       what calls of unknown usage may cost changed; `usage` has it
     dropped    entries that never counted were taken out (repair.py)
     rewound    everything from a prompt on was taken back
 
@@ -13,6 +14,7 @@ Each has `at`, Unix ms. Where `usage` stands it is the prompt's total from then 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from agent_cli.contracts.cost_events import UsageHeld
 from agent_cli.contracts.errors import SessionError
 from agent_cli.contracts.events import (
     Event,
@@ -100,6 +102,8 @@ def record_of(event: Event) -> tuple[JsonObject, bool] | None:
             return _state(event.prompt_id, event.state), True
         case PromptCompleted():
             return _state(event.prompt_id, "completed"), True
+        case UsageHeld():
+            return {"kind": "held", "prompt": event.prompt_id}, False
         case _:
             return None
 

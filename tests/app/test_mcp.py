@@ -23,7 +23,8 @@ from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.mcp_client.deferral import SEARCH_TOOL
-from agent_cli.policies.budget import Budget
+from agent_cli.policies.accounts import MICRODOLLARS, Account
+from agent_cli.policies.ledger import Ledger
 from agent_cli.policies.prefix_watch import PrefixWatch
 from agent_cli.system.paths import sessions_dir
 from tests.fakes import (
@@ -120,12 +121,18 @@ async def program(
     words = ("--mcp-config", "servers.json", "--settings", "more.toml")
     begun = start(parse_arguments(words), may_ask=False)
     events: list[Event] = []
-    model, budget = ScriptedModel(*script), Budget(max_cost_usd=max_cost_usd)
+    model = ScriptedModel(*script)
+    ledger = Ledger(
+        model,
+        lambda: agent.conversation,
+        price=lambda _model, usage: usage.cost_microdollars,
+        account=Account(round(max_cost_usd * MICRODOLLARS)),
+    )
     host = ServerHost(
         begun,
-        stream=model,
+        stream=ledger.stream,
         model=MODEL,
-        budget=budget,
+        check_budget=ledger.check,
         agent=lambda: agent,
         sessions=lambda: sessions,
         directories=lambda: (begun.workspace,),
@@ -133,11 +140,13 @@ async def program(
     )
     ours = Servers(begun, host, publish=events.append, one_shot=person is None)
     watch = PrefixWatch(lambda _model, _usage: None)
-    prepare = (ours, budget, watch)
-    agent = Agent(LoopConfig(model=MODEL, stream_fn=model, system_prompt="S", prepare=prepare))
+    prepare = (ours, ledger, watch)
+    options = LoopConfig(model=MODEL, stream_fn=ledger.stream, system_prompt="S", prepare=prepare)
+    agent = Agent(options)
     sessions = Sessions(begun, agent, agent.publish)
     agent.subscribe(events.append)
     agent.subscribe(ours.note_run)
+    agent.subscribe(ledger.listen)
     await sessions.begin()
     async with ours:
         ours.start()

@@ -28,6 +28,7 @@ USAGE = {
     "cache_write_5m_tokens": 0,
     "cache_write_1h_tokens": 0,
     "cost_microdollars": 0,
+    "held_microdollars": 0,
 }
 SHOWN_REPLY = {
     "role": "assistant",

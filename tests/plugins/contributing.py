@@ -13,7 +13,8 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.plugins.api import Plugin
 from agent_cli.plugins.contributor import Plugins
 from agent_cli.plugins.discovery import DiscoveredPlugins
-from agent_cli.policies.prefix_watch import PrefixWatch, Price
+from agent_cli.policies.prefix_watch import PrefixWatch
+from agent_cli.policies.worst_case import Price
 from tests.fakes import LIMIT_S, MODEL, ScriptedModel, Step, listening
 
 PATIENCE_S = 10 * LIMIT_S

@@ -1,0 +1,260 @@
+"""One limit of cost for everything that is done for a prompt: no call begins that could exceed it.
+
+Before each model call its worst case is reserved; the usage that the API reports replaces that, a
+refusal by the server frees it. What broke off without a usage stays reserved: it may have cost all
+of it. The record of the conversation has what is reserved, so that a resumed prompt goes on right.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Final
+
+from agent_cli.contracts.errors import LimitReached, ModelError
+from agent_cli.contracts.events import Event, UsageChanged
+from agent_cli.contracts.provider import (
+    ModelRequest,
+    Reply,
+    ReplyEnd,
+    Retrying,
+    StreamEvent,
+    StreamFn,
+)
+from agent_cli.contracts.timeline import Usage
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.turn import Turn
+from agent_cli.policies.accounts import MICRODOLLARS, Account
+from agent_cli.policies.worst_case import Price, PromptBound, most_tokens, with_reply
+
+# A shorter reply than this is not worth its prompt; models that think need as much for that alone.
+LEAST_REPLY_TOKENS: Final = 2_048
+# With room for so long a reply nobody waits for calls that are under way.
+EASY_REPLY_TOKENS: Final = 8_192
+
+
+class Ledger:
+    """An agent's part of the ledger; its children's parts are below it.
+
+    It is a `prepare` contributor, the first one, and `stream` stands between every model call made
+    for the agent and the provider. Subscribe `listen` to the agent's events.
+
+    Attributes:
+        account: What is spent, and the limit.
+    """
+
+    def __init__(
+        self,
+        stream: StreamFn,
+        conversation: Callable[[], Conversation],
+        *,
+        price: Price,
+        account: Account,
+        parent: "Ledger | None" = None,
+    ) -> None:
+        """Reserve nothing yet.
+
+        Args:
+            stream: Asks the model.
+            conversation: Returns the agent's; in its record stands what is reserved.
+            price: Prices tokens.
+            account: Whose limit holds.
+            parent: The part of whoever this agent works for.
+        """
+        self.account = account
+        self._parent = parent
+        self._ask = stream
+        self._conversation = conversation
+        self._price = price
+        self._bound = PromptBound()
+        self._prompt_id = ""
+        self._settled: list[tuple[Conversation, str, int]] = []
+
+    def child(self, conversation: Callable[[], Conversation], *, limit_usd: float = 0) -> "Ledger":
+        """Return the part of an agent that works for this one; *limit_usd* is its own limit."""
+        account = Account(round(limit_usd * MICRODOLLARS), self.account)
+        return Ledger(self._ask, conversation, price=self._price, account=account, parent=self)
+
+    def __call__(self, turn: Turn) -> None:
+        """Check that something is left before others prepare the call.
+
+        Raises:
+            LimitReached: Nothing is.
+        """
+        if not turn.conversation.open_calls():
+            self.check()
+
+    def check(self) -> None:
+        """Check that something is left.
+
+        Raises:
+            LimitReached: Nothing is, or nobody knows what was spent.
+        """
+        self._open_prompt()
+        self.account.check()
+
+    def listen(self, event: Event) -> None:
+        """Take note of *event*: usage that is in the record is no longer reserved there."""
+        if isinstance(event, UsageChanged):
+            settled, self._settled = self._settled, []
+            for conversation, prompt_id, cost in settled:
+                conversation.hold(-cost, prompt_id)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
+        """Ask for one reply; see `provider.Provider`.
+
+        Its `max_tokens` is lowered where what is left does not pay for as many.
+
+        Raises:
+            LimitReached: What is left pays for no useful reply, or no price is known.
+            ModelError: No reply could be had.
+        """
+        self.check()
+        reserved = await self._reserve(request)
+        try:
+            async with aclosing(_closable(self._ask(reserved.request))) as events:
+                async for event in events:
+                    if isinstance(event, ReplyEnd):
+                        reserved.settle(self._cost(request, event.reply.usage))
+                        self._note(reserved, event.reply)
+                    yield event
+                    if isinstance(event, Retrying) and event.may_have_cost:
+                        reserved.lose()
+                        reserved = await self._reserve_again(reserved)
+        except ModelError as error:
+            if not error.may_have_cost:
+                reserved.free()
+            raise
+        finally:
+            reserved.lose()
+
+    async def _reserve(self, request: ModelRequest) -> "_Reservation":
+        """Reserve the worst case of *request*, shortened to what is left once nothing else runs."""
+        account = self.account
+        if not account.is_limited:
+            return _Reservation(account, request, 0)
+        prompt = self._bound.usage(request)
+        wanted = min(request.max_tokens, request.model.max_output_tokens)
+
+        def cost(reply_tokens: int) -> int:
+            return self._priced(request.model.id, with_reply(prompt, reply_tokens))
+
+        easy, least = min(wanted, EASY_REPLY_TOKENS), min(wanted, LEAST_REPLY_TOKENS)
+        while (tokens := most_tokens(cost, account.left(), wanted)) < easy:
+            if most_tokens(cost, account.left(at_best=True), wanted) <= tokens:
+                if tokens < least:
+                    raise account.too_little(cost(least))
+                break
+            # Who holds a reservation waits for no other, and each model call has its own limits.
+            await account.changed()
+        shortened = request if tokens == wanted else replace(request, max_tokens=tokens)
+        return _Reservation(account, shortened, cost(tokens), self._conversation())
+
+    async def _reserve_again(self, earlier: "_Reservation") -> "_Reservation":
+        """Reserve for another attempt of the same call."""
+        account, cost = self.account, earlier.cost
+        while account.is_limited and account.left() < cost:
+            if account.left(at_best=True) < cost:
+                raise account.too_little(cost)
+            await account.changed()
+        return _Reservation(account, earlier.request, cost, earlier.conversation)
+
+    def _priced(self, model_id: str, usage: Usage) -> int:
+        priced = self._price(model_id, usage)
+        if priced is None:
+            raise LimitReached(
+                f"no price is known for {model_id}, so max_cost cannot be held: choose another"
+                " model, or set no limit",
+                limit="max_cost",
+            )
+        return priced
+
+    def _cost(self, request: ModelRequest, usage: Usage) -> int | None:
+        """Return what *usage* cost; a server may name a model that has no price of its own."""
+        cost = usage.cost_microdollars
+        return self._price(request.model.id, usage) if cost is None else cost
+
+    def _note(self, reserved: "_Reservation", reply: Reply) -> None:
+        """Remember what the API counted, and what the record has to be rid of."""
+        if reserved.prompt_id and reserved.conversation:
+            self._bound.note(reserved.request, reply.usage.prompt_tokens)
+            self._settled.append((reserved.conversation, reserved.prompt_id, reserved.cost))
+
+    def _open_prompt(self) -> None:
+        """Begin anew with a new prompt of the person; one that goes on counts what it has cost."""
+        if self._parent:
+            self._parent._open_prompt()
+            return
+        account, prompts = self.account, self._conversation().prompts
+        if not (account.limit and prompts) or prompts[-1].id == self._prompt_id:
+            return
+        usage = prompts[-1].usage
+        if usage.cost_microdollars is None:
+            raise LimitReached(
+                "no price is known for what this prompt has used, so max_cost cannot be held:"
+                " send a new message, or set no limit",
+                limit="max_cost",
+            )
+        self._prompt_id = prompts[-1].id
+        account.spent, account.lost = usage.cost_microdollars, usage.held_microdollars
+
+
+class _Reservation:
+    """What one call may cost: held until it is settled, freed or lost.
+
+    Attributes:
+        cost: What is held; once settled, what the call cost.
+        prompt_id: In whose record that stands; "" in none.
+    """
+
+    def __init__(
+        self,
+        account: Account,
+        request: ModelRequest,
+        cost: int,
+        conversation: Conversation | None = None,
+    ) -> None:
+        self.request = request
+        self.cost = cost
+        self.conversation = conversation
+        prompts = conversation.prompts if conversation else ()
+        self.prompt_id = prompts[-1].id if prompts else ""
+        self._account = account
+        self._is_open = True
+        account.add(held=cost)
+        self._record(cost)
+
+    def settle(self, cost: int | None) -> None:
+        """Put what the call cost in the place of what it might have cost; None is not known."""
+        held, self.cost = self.cost, self.cost if cost is None else cost
+        self._is_open = False
+        self._account.add(spent=self.cost, held=-held)
+        # The record counts it twice until the usage is in it, and never not at all.
+        self._record(self.cost - held)
+
+    def free(self) -> None:
+        """Give everything back: the call cost nothing."""
+        if self._is_open:
+            self._is_open = False
+            self._account.add(held=-self.cost)
+            self._record(-self.cost)
+
+    def lose(self) -> None:
+        """Keep everything, if nothing is known of what the call cost."""
+        if self._is_open:
+            self._is_open = False
+            self._account.add(held=-self.cost, lost=self.cost)
+
+    def _record(self, change: int) -> None:
+        if self.conversation and self.prompt_id and change:
+            self.conversation.hold(change, self.prompt_id)
+
+
+async def _closable(events: AsyncIterator[StreamEvent]) -> AsyncGenerator[StreamEvent, None]:
+    """Yield *events*, and close them when this is closed, if they can be."""
+    try:
+        async for event in events:
+            yield event
+    finally:
+        close = getattr(events, "aclose", None)
+        if close is not None:
+            await close()

@@ -1,0 +1,99 @@
+"""The most a model call can cost: as many prompt tokens as it can have, the whole reply allowed.
+
+A token stands for at least one byte of what is sent. So bytes bound the tokens of a prompt from
+above, except where the API counted the same beginning before: then only what was added is bounded
+by its bytes. What is cached costs less when it is read and more when it is written, and any call
+may have to write all of it.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from agent_cli.contracts.messages import CustomMessage, LlmMessage, Message
+from agent_cli.contracts.provider import ModelRequest
+from agent_cli.contracts.timeline import Usage
+
+Price: TypeAlias = Callable[[str, Usage], int | None]
+"""Returns what a model's tokens cost in micro-dollars, or None when no price is known."""
+
+# What the server adds by itself: the instructions for calling tools, marks around messages.
+OVERHEAD_TOKENS: Final = 1_000
+# The largest image costs that a server does not scale down.
+IMAGE_TOKENS: Final = 5_000
+
+
+class PromptBound:
+    """Bounds the prompts of one conversation, each by what the API counted of the one before."""
+
+    def __init__(self) -> None:
+        self._counted: tuple[ModelRequest, int] | None = None
+
+    def note(self, request: ModelRequest, tokens: int) -> None:
+        """Remember that the API counted *tokens* in the prompt of *request*."""
+        self._counted = (request, tokens) if tokens else None
+
+    def usage(self, request: ModelRequest) -> Usage:
+        """Return the most expensive prompt that *request* can be, without a reply."""
+        fixed, added = _fixed_bytes(request), request.messages
+        tokens = fixed + OVERHEAD_TOKENS
+        if self._counted and _begins_with(request, self._counted[0]):
+            counted, tokens = self._counted
+            added = request.messages[len(counted.messages) :]
+        tokens += _tokens_at_most(added)
+        # Tools and system are cached for an hour, the rest for five minutes.
+        for_an_hour = min(fixed, tokens)
+        return Usage(cache_write_1h_tokens=for_an_hour, cache_write_5m_tokens=tokens - for_an_hour)
+
+
+def most_tokens(price: Callable[[int], int], affordable: int, limit: int) -> int:
+    """Return the longest reply up to *limit* tokens whose call costs at most *affordable*.
+
+    Args:
+        price: Returns the cost of the call with a reply of so many tokens; more cost more.
+    """
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if price(middle) <= affordable else (low, middle - 1)
+    return low
+
+
+def with_reply(prompt: Usage, tokens: int) -> Usage:
+    """Return what a call uses whose reply has *tokens*."""
+    return replace(prompt, output_tokens=tokens)
+
+
+def _begins_with(request: ModelRequest, earlier: ModelRequest) -> bool:
+    """Return whether *request* is *earlier* with more messages."""
+    return (
+        request.model.id == earlier.model.id
+        and request.system == earlier.system
+        and request.tools == earlier.tools
+        and request.messages[: len(earlier.messages)] == earlier.messages
+    )
+
+
+def _fixed_bytes(request: ModelRequest) -> int:
+    tools = [[tool.name, tool.description, tool.input_schema] for tool in request.tools]
+    return sum(map(_bytes, (*request.system, *tools)))
+
+
+def _tokens_at_most(messages: Sequence[Message | LlmMessage]) -> int:
+    contents = [each.content for each in messages if not isinstance(each, CustomMessage)]
+    blocks = [block for content in contents for block in content]
+    return sum(map(_block_tokens, blocks))
+
+
+def _block_tokens(block: object) -> int:
+    return IMAGE_TOKENS if _is_image(block) else _bytes(block)
+
+
+def _is_image(block: object) -> bool:
+    return isinstance(block, dict) and block.get("type") == "image"
+
+
+def _bytes(value: object) -> int:
+    written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return len(written.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,372 @@
+"""The limit of cost: what is reserved before a call, what becomes of it, and whose limit counts."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_cli.contracts.errors import LimitReached, ModelError
+from agent_cli.contracts.events import Event, UsageChanged
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.provider import (
+    Model,
+    ModelRequest,
+    Reply,
+    ReplyEnd,
+    Retrying,
+    StreamEvent,
+    TextDelta,
+)
+from agent_cli.contracts.timeline import Block, Usage, text_block
+from agent_cli.contracts.tooling import Approval, ToolSpec
+from agent_cli.core.agent import Agent
+from agent_cli.core.api_messages import problems, to_api
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.policies.accounts import MICRODOLLARS, Account, dollars
+from agent_cli.policies.ledger import Ledger
+from agent_cli.policies.worst_case import IMAGE_TOKENS, OVERHEAD_TOKENS, PromptBound
+from tests.fakes import MODEL, Gate, ScriptedModel, pieces, returns, tool, tool_use
+from tests.policies.histories import llm
+
+REQUEST = ModelRequest(model=MODEL, messages=(UserMessage.of("hello"),), max_tokens=10_000)
+# One micro-dollar for a token read or written: sums stay easy to follow.
+PROMPT_COST = len(b'{"type": "text", "text": "hello"}') + OVERHEAD_TOKENS
+WORST_CASE = PROMPT_COST + 10_000
+
+
+def one_each(model_id: str, usage: Usage) -> int | None:
+    """Return a micro-dollar for each token; what a script says that it cost wins."""
+    if model_id != MODEL.id:
+        return None
+    return usage.cost_microdollars or usage.prompt_tokens + usage.output_tokens
+
+
+def priced(microdollars: int | None, *, call: str | None = None) -> Reply:
+    """Return a reply that cost so much, and asks for a tool if *call* is its id."""
+    content = (text_block("so"), *([tool_use("look", id=call)] if call else []))
+    usage = Usage(cost_microdollars=microdollars)  # nothing that bounds the next prompt
+    return Reply("msg", MODEL.id, content, "tool_use" if call else "end_turn", usage)
+
+
+class Book:
+    """An account with a conversation of its own, and a model that plays a script."""
+
+    def __init__(self, *script: object, limit: int = 100_000) -> None:
+        self.conversation = Conversation()
+        self.conversation.begin(UserMessage.of("go"))
+        self.held: list[int] = []
+        self.conversation.publish = self._note
+        self.model = ScriptedModel(*script)  # type: ignore[arg-type]  # steps
+        self.ledger = Ledger(
+            self.model, lambda: self.conversation, price=one_each, account=Account(limit)
+        )
+
+    def _note(self, _event: Event) -> None:
+        self.held.append(self.conversation.prompts[-1].usage.held_microdollars)
+
+    async def ask(self, request: ModelRequest = REQUEST) -> Reply | None:
+        return await ask(self.ledger, request)
+
+    def figures(self) -> tuple[int, int, int]:
+        account = self.ledger.account
+        return account.spent, account.held, account.lost
+
+
+async def ask(ledger: Ledger, request: ModelRequest = REQUEST) -> Reply | None:
+    """Ask as a run does: the usage is in the record when the reply is."""
+    reply = None
+    async for event in ledger.stream(request):
+        if isinstance(event, ReplyEnd):
+            reply = event.reply
+    if reply:
+        ledger.listen(UsageChanged(reply.usage, reply.usage))
+    return reply
+
+
+async def test_the_worst_case_is_held_until_the_usage_is_known() -> None:
+    """The record counts it too, and never for a moment less than was spent."""
+    gate = Gate()
+    book = Book([gate, *pieces(priced(300))])
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(book.ask())
+        await gate.reached.wait()
+        assert book.figures() == (0, WORST_CASE, 0)
+        assert book.conversation.usage.held_microdollars == WORST_CASE
+        gate.open()
+
+    assert book.figures() == (300, 0, 0)
+    assert book.held == [WORST_CASE, 300, 0]
+
+
+async def test_calls_beside_each_other_cannot_exceed_the_limit_together() -> None:
+    """Of two that may cost more than there is the second waits, and gets what is left."""
+    gate = Gate()
+    book = Book([gate, *pieces(priced(9_000))], priced(5), limit=WORST_CASE + 5_000)
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(book.ask())
+        await gate.reached.wait()
+        second = tasks.create_task(book.ask())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(book.model.requests) == 1
+        gate.open()
+        await second
+
+    assert book.figures() == (9_005, 0, 0)
+    assert [each.max_tokens for each in book.model.requests] == [10_000, 6_000]
+
+
+async def test_a_call_is_refused_that_pays_for_no_useful_reply() -> None:
+    """S0-26: with a sentence that says what it may cost, before anything is sent."""
+    book = Book(priced(8_500), limit=WORST_CASE)
+    await book.ask()
+
+    with pytest.raises(
+        LimitReached, match=r"the next call may cost \$0.0031, and \$0.0025 of"
+    ) as no:
+        await book.ask()
+
+    assert no.value.stop_reason == "max_cost"
+    assert len(book.model.requests) == 1
+    assert book.figures() == (8_500, 0, 0)
+
+
+async def test_what_the_server_refuses_costs_nothing() -> None:
+    book = Book(ModelError("overloaded", status=529))
+
+    with pytest.raises(ModelError):
+        await book.ask()
+
+    assert book.figures() == (0, 0, 0)
+    assert book.held == [WORST_CASE, 0]
+
+
+async def test_what_breaks_off_may_have_cost_all_of_it() -> None:
+    """It counts as spent, and the sentence at the limit says so."""
+    broken = ModelError("the connection broke", may_have_cost=True)
+    book = Book(broken, limit=WORST_CASE + 1_000)
+
+    with pytest.raises(ModelError):
+        await book.ask()
+    with pytest.raises(LimitReached, match=r"\$0.011\d* of it for replies that broke off"):
+        await book.ask()
+
+    assert book.figures() == (0, 0, WORST_CASE)
+    assert book.conversation.usage.held_microdollars == WORST_CASE
+
+
+async def test_a_call_that_is_cancelled_may_have_cost_all_of_it() -> None:
+    gate = Gate()
+    book = Book([gate])
+
+    asking = asyncio.create_task(book.ask())
+    await gate.reached.wait()
+    asking.cancel()
+    await asyncio.wait([asking])
+
+    assert book.figures() == (0, 0, WORST_CASE)
+
+
+@pytest.mark.parametrize(("may_have_cost", "lost"), [(False, 0), (True, WORST_CASE)])
+async def test_each_attempt_of_a_call_is_paid_for(may_have_cost: bool, lost: int) -> None:
+    """An attempt that was refused hands its reservation on."""
+    again = Retrying(1, 5, 0.0, "busy", may_have_cost=may_have_cost)
+    book = Book([again, *pieces(priced(7))])
+
+    await book.ask()
+
+    assert book.figures() == (7, 0, lost)
+
+
+async def test_there_is_no_attempt_that_the_limit_does_not_pay_for() -> None:
+    again = Retrying(1, 5, 0.0, "cut", restarted=True, may_have_cost=True)
+    book = Book([TextDelta(0, "so"), again, *pieces(priced(7))], limit=2 * WORST_CASE - 1)
+
+    with pytest.raises(LimitReached):
+        await book.ask()
+
+    assert book.figures() == (0, 0, WORST_CASE)
+    assert book.model.closed == 1
+
+
+async def test_a_model_without_a_known_price_is_not_asked() -> None:
+    """A limit that silently does not hold is worse than none."""
+    book = Book(priced(7))
+    stranger = replace(REQUEST, model=Model("stranger"))
+
+    with pytest.raises(LimitReached, match="no price is known for stranger"):
+        await book.ask(stranger)
+
+    assert book.model.requests == []
+
+
+async def test_without_a_limit_nothing_is_reserved() -> None:
+    book = Book(priced(7), priced(None), limit=0)
+
+    await book.ask()
+    await book.ask()
+
+    assert book.figures() == (7, 0, 0)
+    assert book.held == []
+
+
+async def test_a_share_is_a_part_of_the_limit_above() -> None:
+    """What a child spends counts at once for those above it."""
+    book = Book(priced(4_000), priced(4_000), priced(4_000), limit=100_000)
+    own = Conversation()
+    own.begin(UserMessage.of("task"))
+    child = book.ledger.child(lambda: own, limit_usd=0.011)
+
+    await ask(child)
+    await ask(child)
+    with pytest.raises(LimitReached, match=r"of \$0\.011 is left .* this agent's share"):
+        await ask(child)
+    await book.ask()
+
+    assert (child.account.spent, book.ledger.account.spent) == (8_000, 12_000)
+    assert book.model.requests[1].max_tokens == 11_000 - 4_000 - PROMPT_COST
+    assert own.usage.held_microdollars == 0
+
+
+async def test_a_child_cannot_spend_what_its_parent_does_not_have() -> None:
+    """However large its own share: the sentence names the limit that is in the way."""
+    book = Book(priced(8_500), limit=WORST_CASE)
+    child = book.ledger.child(Conversation, limit_usd=5)
+    await ask(child)
+
+    with pytest.raises(LimitReached, match=r"of \$0.011 is left|send a message to continue"):
+        await ask(child)
+
+    assert (child.account.spent, book.ledger.account.spent) == (8_500, 8_500)
+
+
+async def test_a_prompt_that_goes_on_counts_what_it_has_cost() -> None:
+    """After a decision, or in another process: the record says what was spent and what is held."""
+    book = Book()
+    book.conversation.add_usage(Usage(cost_microdollars=4_000))
+    book.conversation.hold(1_000, book.conversation.prompts[-1].id)
+
+    book.ledger.check()
+    assert book.figures() == (4_000, 0, 1_000)
+
+    book.conversation.begin(UserMessage.of("the next one"))
+    book.ledger.check()
+    assert book.figures() == (0, 0, 0)
+
+
+async def test_a_prompt_of_unknown_cost_does_not_go_on() -> None:
+    book = Book()
+    book.conversation.add_usage(Usage(cost_microdollars=None))
+
+    with pytest.raises(LimitReached, match="no price is known for what this prompt has used"):
+        book.ledger.check()
+
+
+def agent_with_limit(*script: Reply, approval: bool = False) -> tuple[Agent, ScriptedModel]:
+    """Return an agent that may spend a dollar, and its model."""
+    look = replace(tool("look", returns("a tree")), require_approval=Approval(required=approval))
+    model = ScriptedModel(*script)
+    account = Account(1 * MICRODOLLARS)
+    ledger = Ledger(model, lambda: agent.conversation, price=one_each, account=account)
+    agent = Agent(LoopConfig(model=MODEL, tools=[look], stream_fn=ledger.stream, prepare=[ledger]))
+    agent.subscribe(ledger.listen)
+    return agent, model
+
+
+async def test_a_run_ends_with_its_own_stop_reason_at_the_limit() -> None:
+    """S0-26: as with the limit of rounds, a call more than allowed is not made; history valid."""
+    script = (priced(400_000, call="t1"), priced(600_000, call="t2"), priced(1))
+    agent, model = agent_with_limit(*script)
+
+    result = await agent.prompt("go")
+
+    assert (result.stop_reason, result.iterations) == ("max_cost", 2)
+    assert result.error == "cost limit reached: $1 of $1 (max_cost); send a message to continue"
+    assert len(model.requests) == 2
+    assert problems(to_api(llm(agent.conversation.context()))) == []
+    assert agent.conversation.usage.held_microdollars == 0
+
+
+async def test_an_approval_gives_no_new_limit() -> None:
+    """The prompt is the same, however many decisions it takes; the next one has its own."""
+    script = (priced(900_000, call="t1"), priced(100_000, call="t2"), priced(1))
+    agent, model = agent_with_limit(*script, approval=True)
+    await agent.prompt("go")
+    await agent.approve("t1")
+
+    result = await agent.approve("t2")
+
+    assert (result.stop_reason, len(model.requests)) == ("max_cost", 2)
+    assert (await agent.prompt("another")).stop_reason == "end_turn"
+
+
+blocks = st.one_of(
+    st.text(max_size=50).map(text_block),
+    st.builds(lambda data: {"type": "image", "source": data}, st.text(max_size=50)),
+)
+
+
+@settings(deadline=None, derandomize=True, max_examples=100)
+@given(st.lists(st.lists(blocks, max_size=3), max_size=5), st.integers(0, 4))
+def test_a_prompt_is_never_larger_than_its_bound(
+    contents: Sequence[Sequence[Block]], counted: int
+) -> None:
+    """However dense the text: a token is at least a byte, and what was counted is known."""
+    messages = tuple(UserMessage(tuple(content)) for content in contents)
+    tools = (ToolSpec("look", "Look ✓", {"type": "object"}),)
+    request = ModelRequest(model=MODEL, messages=messages, system=("Ünï",), tools=tools)
+
+    def most(held: ModelRequest) -> int:
+        texts = [*held.system, *(f"{each.name}{each.description}" for each in held.tools)]
+        given = [block for message in held.messages for block in message.content]
+        texts += [str(block.get("text", "")) for block in given]
+        images = sum(block["type"] == "image" for block in given)
+        return sum(len(text.encode("utf-8", "replace")) for text in texts) + IMAGE_TOKENS * images
+
+    bound = PromptBound()
+    assert bound.usage(request).prompt_tokens >= most(request)
+
+    earlier = replace(request, messages=messages[:counted])
+    bound.note(earlier, 7)
+    assert (
+        bound.usage(request).prompt_tokens
+        == 7
+        + PromptBound().usage(request).prompt_tokens
+        - PromptBound().usage(earlier).prompt_tokens
+    )
+    for other in (
+        replace(request, system=("Other",)),
+        replace(request, tools=()),
+        replace(request, model=Model("other")),
+    ):
+        assert bound.usage(other).prompt_tokens >= most(other)
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"),
+    [(1_000_000, "$1"), (1_500_000, "$1.50"), (12_345, "$0.0123"), (0, "$0"), (250_000, "$0.25")],
+)
+def test_amounts_are_short(amount: int, shown: str) -> None:
+    assert dollars(amount) == shown
+
+
+async def stream_nothing(_request: ModelRequest) -> AsyncIterator[StreamEvent]:
+    return
+    yield
+
+
+async def test_a_stream_that_ends_without_a_reply_may_have_cost_all_of_it() -> None:
+    book = Book()
+    ledger = Ledger(
+        stream_nothing, lambda: book.conversation, price=one_each, account=Account(100_000)
+    )
+
+    assert await ask(ledger) is None
+
+    assert (ledger.account.held, ledger.account.lost) == (0, WORST_CASE)
