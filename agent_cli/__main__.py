@@ -6,7 +6,7 @@ import sys
 def main() -> int:
     """Run the program and return its exit code."""
     # Here, because sys.path has to be safe before anything of ours is imported.
-    from agent_cli.system import stop_signals  # noqa: PLC0415
+    from agent_cli.system import ending, stop_signals  # noqa: PLC0415
     from agent_cli.terminal.first_prompt import FIRST_PROMPT  # noqa: PLC0415
 
     try:
@@ -22,7 +22,7 @@ def main() -> int:
     finally:
         FIRST_PROMPT.take_away()
     stop_signals.end_with(exit_code)
-    return exit_code
+    return ending.end(exit_code)
 
 
 def _forget_working_directory() -> None:

@@ -1,6 +1,5 @@
 """What each command does. Imported when one is run: `--version` and `--help` need none of it."""
 
-import asyncio
 import os
 import sys
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 from agent_cli.app.arguments import CHOOSE_SESSION, Arguments
 from agent_cli.app.startup import StartupContext, start
 from agent_cli.contracts.errors import NoCredentials, UsageError
+from agent_cli.system.event_loop import run_loop
 from agent_cli.terminal.abilities import may_color
 from agent_cli.terminal.first_prompt import FIRST_PROMPT
 
@@ -51,7 +51,7 @@ def _repl(arguments: Arguments) -> int:
     first_lines = [*(["/resume"] if chooses else []), *filter(None, [arguments.prompt])]
     with _script(arguments.prompts_from) as script:
         options = repl.ReplOptions(paths.history_file(), look, first_lines, script=script)
-        return asyncio.run(repl.run(options, _builder(startup, one_shot=False)))
+        return run_loop(repl.run(options, _builder(startup, one_shot=False)))
 
 
 def _wants_demo(error: NoCredentials) -> bool:
@@ -91,7 +91,7 @@ def _print(arguments: Arguments, *, piped: bool = False) -> int:
         output_format=cast("headless.OutputFormat", arguments.output_format),  # parsed as one
         color=may_color(os.environ),
     )
-    return asyncio.run(running)
+    return run_loop(running)
 
 
 def _ready(arguments: Arguments, *, may_ask: bool) -> StartupContext:
@@ -116,13 +116,13 @@ def _builder(startup: StartupContext, *, one_shot: bool) -> "Callable[[], App]":
 def _demo(_arguments: Arguments) -> int:
     from agent_cli.cli.demo import run_demo  # noqa: PLC0415
 
-    return asyncio.run(run_demo())
+    return run_loop(run_demo())
 
 
 def _doctor(arguments: Arguments) -> int:
     from agent_cli.app.doctor import examine  # noqa: PLC0415
 
-    return asyncio.run(examine(start(arguments, may_ask=False)))
+    return run_loop(examine(start(arguments, may_ask=False)))
 
 
 def _config_show(arguments: Arguments) -> int:
@@ -187,7 +187,7 @@ def _decide(arguments: Arguments) -> int:
     require_workspace(session_id, startup.workspace)
     decision = CallDecision("approve" if arguments.command.endswith("approve") else "reject", *rest)
     running = headless.run(decision, _builder(startup, one_shot=True), color=may_color(os.environ))
-    return asyncio.run(running)
+    return run_loop(running)
 
 
 def _mcp(arguments: Arguments) -> int:

@@ -1,6 +1,5 @@
 """`agent-cli hooks`: list lifecycle hooks, try them with an input, print those of Claude Code."""
 
-import asyncio
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from agent_cli.hooks.run import HookEnvironment
 from agent_cli.hooks.runs import HookRuns
 from agent_cli.settings.hook_files import claude_hooks
 from agent_cli.settings.sources import CLAUDE_FILES
+from agent_cli.system.event_loop import run_loop
 from agent_cli.terminal.sanitize import reveal
 
 _USAGE = "write agent-cli hooks list, test EVENT [--input FILE], or import"
@@ -85,7 +85,7 @@ def _test(startup: StartupContext, event: str, file: Path | None) -> int:
     if not wanted:
         print(f"no hook is asked about {event} {names[0]}".rstrip())
         return 0
-    answer = asyncio.run(runs.run(wanted, payload))
+    answer = run_loop(runs.run(wanted, payload))
     for ran in runs.done:
         said = ran.answer.reason or ran.answer.fault
         print(reveal(f"{ran}: {said}" if said else str(ran)))

@@ -23,6 +23,7 @@ from agent_cli.mcp_client.entries import read_key
 from agent_cli.mcp_client.host import Host, Visit
 from agent_cli.mcp_client.pool import McpServers
 from agent_cli.mcp_client.restarts import NO_RESTARTS
+from agent_cli.system.event_loop import run_loop
 
 
 class _Parser(argparse.ArgumentParser):
@@ -96,7 +97,7 @@ def _exercise(given: argparse.Namespace, context: CommandContext) -> int:
         timeout_s=given.timeout,
     )
     agree = _always if given.yes else _asking(context.say)
-    return asyncio.run(_exercised(config, wanted, host, context, agree))
+    return run_loop(_exercised(config, wanted, host, context, agree))
 
 
 async def _exercised(

@@ -1,7 +1,6 @@
 """`agent-cli mcp add|list|remove|test|import`: which servers there are, and whether they work."""
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from agent_cli.mcp_client.context import CommandContext, connected, explain
 from agent_cli.mcp_client.entries import server_config
 from agent_cli.mcp_client.foreign import PROGRAMS, foreign_files, read_foreign
 from agent_cli.mcp_client.user_servers import UserServers, user_file
+from agent_cli.system.event_loop import run_loop
 from agent_cli.system.redaction import Redactor
 
 Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
@@ -92,7 +92,7 @@ def check_servers(given: argparse.Namespace, context: CommandContext) -> int:
     from agent_cli.terminal.views.progress import working  # noqa: PLC0415 - rich
 
     with working("connecting", sys.stderr):
-        states = asyncio.run(_states(usable, context))
+        states = run_loop(_states(usable, context))
     for state in states:
         if state.phase is ServerPhase.FAILED:
             explain(state, context.say)

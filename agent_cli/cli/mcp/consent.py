@@ -1,7 +1,6 @@
 """`agent-cli mcp approve|login|logout`: what only the user can decide about a server."""
 
 import argparse
-import asyncio
 import sys
 from dataclasses import replace
 from typing import TypeVar
@@ -12,6 +11,7 @@ from agent_cli.mcp_client.browsers import pasting_browser
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.context import CommandContext, connected, explain
 from agent_cli.mcp_client.host import Host
+from agent_cli.system.event_loop import run_loop
 from agent_cli.terminal.sanitize import reveal
 
 Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
@@ -20,7 +20,7 @@ Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
 def approve_server(given: argparse.Namespace, context: CommandContext) -> int:
     """Show how a server's tools changed since they were approved, and approve them as they are."""
     config = replace(context.server(given.name), enabled=True)
-    return asyncio.run(_approve(config, context, dry_run=given.dry_run))
+    return run_loop(_approve(config, context, dry_run=given.dry_run))
 
 
 async def _approve(config: ServerConfig, context: CommandContext, *, dry_run: bool) -> int:
@@ -46,7 +46,7 @@ async def _approve(config: ServerConfig, context: CommandContext, *, dry_run: bo
 def sign_in(given: argparse.Namespace, context: CommandContext) -> int:
     """Sign in to a server of the web; it is kept for all later starts."""
     config = replace(context.server(given.name), enabled=True)
-    return asyncio.run(_sign_in(config, context))
+    return run_loop(_sign_in(config, context))
 
 
 async def _sign_in(config: ServerConfig, context: CommandContext) -> int:

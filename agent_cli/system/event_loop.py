@@ -1,0 +1,52 @@
+"""The program's event loop, which ends in bounded time whatever a plugin's tool left behind."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+from agent_cli.system import ending
+
+T = TypeVar("T")
+
+_END_LIMIT_S: Final = 2.0
+_THREADS: Final = "run_loop"
+
+
+def run_loop(main: Coroutine[Any, Any, T]) -> T:
+    """Run *main* in a new event loop and return its result.
+
+    Not `asyncio.run`: that waits without a limit for tasks that swallow their cancellation, and for
+    threads that block. Those are held here, and `ending.end` ends the process without them.
+    """
+    runner = asyncio.Runner()
+    loop = runner.get_loop()
+    threads = ThreadPoolExecutor(thread_name_prefix=_THREADS)
+    loop.set_default_executor(threads)
+    try:
+        return runner.run(main)
+    finally:
+        if left := [*loop.run_until_complete(_end_tasks()), *_end_threads(threads)]:
+            ending.hold((runner, *left))
+        else:
+            runner.close()
+
+
+async def _end_tasks() -> set[asyncio.Task[Any]]:
+    """Cancel the tasks that still run, and return those that go on all the same."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    return (await asyncio.wait(tasks, timeout=_END_LIMIT_S))[1] if tasks else set()
+
+
+def _end_threads(threads: ThreadPoolExecutor) -> list[threading.Thread]:
+    """Let idle threads end, and return those that are busy."""
+    threads.shutdown(wait=False, cancel_futures=True)
+    until_s = time.monotonic() + _END_LIMIT_S
+    ours = [each for each in threading.enumerate() if each.name.startswith(_THREADS)]
+    for each in ours:
+        each.join(max(0.0, until_s - time.monotonic()))
+    return [each for each in ours if each.is_alive()]

@@ -1,0 +1,57 @@
+"""Tools of a plugin that do not end when they are told to: the program ends all the same."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.program import new_agent_cli, results_in, text_of
+from tests.messages_api import reply, serve_in_thread, tool_use
+
+PLUGIN = """
+import asyncio, time
+from agent_cli import Tool
+
+async def swallowing(tool_call_id, params, cancel, context):
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
+
+async def blocking(tool_call_id, params, cancel, context):
+    await asyncio.to_thread(time.sleep, 600)
+
+def tools(_workspace):
+    return [
+        Tool(
+            name=run.__name__, label=run.__name__, description="Waits.", execute=run,
+            parameters={"type": "object", "properties": {}}, timeout_s=0.1,
+        )
+        for run in (swallowing, blocking)
+    ]
+"""
+
+
+@pytest.fixture
+def installed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder with the plugin, as an installer leaves it."""
+    folder = tmp_path_factory.mktemp("installed")
+    (folder / "stubborn.py").write_text(PLUGIN)
+    about = folder / "stubborn-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: stubborn\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[agent_cli.tools]\nstubborn = stubborn:tools\n")
+    return str(folder)
+
+
+@pytest.mark.parametrize("tool", ["swallowing", "blocking"])
+def test_a_tool_that_does_not_end_does_not_hold_the_programs_end(
+    tool: str, installed: str, tmp_path: Path
+) -> None:
+    """S0-18: the run goes on, the answer is printed, and the exit code is that of the run."""
+    with serve_in_thread(reply(tool_use(tool, {}, id="t1")), reply("Done.")) as api:
+        run = new_agent_cli("-p", "go", "--permission-mode", "yolo", api=api, PYTHONPATH=installed)
+
+    [result] = results_in(api.requests[1].body)
+    assert (run.code, run.stdout) == (0, "Done.\n"), run.stderr
+    assert "took longer than 0.1 s and was stopped" in text_of(result)

@@ -1,0 +1,106 @@
+"""The event loop of the program, and its end, in real processes."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from agent_cli.system.event_loop import run_loop
+
+LIMIT_S = 30
+ROOT = Path(__file__).parents[2]
+LEFT_BEHIND = {
+    "nothing": "await asyncio.to_thread(str)",
+    "a task that swallows its cancellation": "tasks.append(asyncio.ensure_future(swallow()))",
+    "a thread that blocks": "tasks.append(asyncio.ensure_future(block())); await begun.wait()",
+}
+SCRIPT = """
+import asyncio, threading
+from agent_cli.system import ending
+from agent_cli.system.event_loop import run_loop
+
+tasks = []
+begun = asyncio.Event()
+
+async def swallow():
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
+
+async def block():
+    loop = asyncio.get_running_loop()
+    def wait():
+        loop.call_soon_threadsafe(begun.set)
+        threading.Event().wait()
+    await asyncio.to_thread(wait)
+
+async def main():
+    {left}
+    await asyncio.sleep(0)
+    return 3
+
+code = run_loop(main())
+print("printed", end="", flush=True)
+raise SystemExit(ending.end(code))
+"""
+
+
+@pytest.mark.parametrize("left", LEFT_BEHIND)
+def test_the_process_ends_with_its_exit_code_whatever_is_left_behind(left: str) -> None:
+    """S0-18: what was printed is all there, and nothing complains."""
+    ended = subprocess.run(
+        [sys.executable, "-c", SCRIPT.format(left=LEFT_BEHIND[left])],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (3, "printed", "")
+
+
+def test_what_still_runs_is_cancelled_and_may_clean_up() -> None:
+    """As with `asyncio.run`; no thread and no task stays where all of them end."""
+    cleaned: list[str] = []
+    tasks: list[asyncio.Task[None]] = []
+
+    async def tidy() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.to_thread(str)
+            cleaned.append("in a thread too")
+
+    async def main() -> str:
+        tasks.append(asyncio.ensure_future(tidy()))
+        await asyncio.sleep(0)
+        return await asyncio.to_thread(lambda: "done")
+
+    before = threading.active_count()
+
+    assert run_loop(main()) == "done"
+    assert cleaned == ["in a thread too"]
+    assert tasks[0].cancelled()
+    assert threading.active_count() == before
+
+
+def test_an_error_comes_out_as_it_is() -> None:
+    async def main() -> None:
+        raise LookupError("as it is")
+
+    with pytest.raises(LookupError, match="as it is"):
+        run_loop(main())
+
+
+def test_no_other_loop_is_run() -> None:
+    """Else a command of its own would wait for ever again."""
+    sources = (ROOT / "agent_cli").rglob("*.py")
+
+    assert [path.name for path in sources if "asyncio.run(" in path.read_text()] == []
