@@ -10,7 +10,6 @@ import contextlib
 import json
 import re
 import signal
-import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,14 +21,10 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 
 from agent_cli.mcp_client.surrogates import mend_surrogates
-from agent_cli.system.left_behind import kill_left
 from agent_cli.system.supervisor import supervised
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
-
-MARK = "AGENT_CLI_MCP_RUN"
-"""A variable in the environment of each server, by which its processes are found."""
 
 LINE_BYTES_MAX = 32 * 1024 * 1024
 _BYTES_A_READ = 65_536
@@ -64,7 +59,6 @@ class StdioProcess:
     fault: str = ""
     _code: int | None = field(default=None, init=False)
     _is_silent: bool = field(default=False, init=False)
-    _mark: str = field(default_factory=lambda: uuid.uuid4().hex, init=False)
 
     @property
     def ended(self) -> str:
@@ -91,7 +85,7 @@ class StdioProcess:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=self.stderr,
-            env={**self.environment, MARK: self._mark},
+            env=self.environment,
             cwd=self.folder,
             start_new_session=True,
         )
@@ -158,12 +152,10 @@ class StdioProcess:
         await _ended_within(process, _TERMINATE_S)
 
     def _kill(self, process: asyncio.subprocess.Process) -> None:
-        """End at once what is left; nothing is, unless the supervisor itself was killed."""
+        """End at once what is left."""
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
-        if process.returncode is None or process.returncode < 0:
-            kill_left(process.pid, f"{MARK}={self._mark}")
 
 
 def _parsed(line: bytes) -> Item:

@@ -8,6 +8,13 @@ and the end of standard input, from which the command has a moment to end by its
 them it kills what is left. It copies no data: the command inherits standard input, output and error
 as they are. The exit status is the command's, or 128 + N after signal N.
 
+It is two processes, of which each clears up after the other, because whoever asked for the command
+may have to kill the one they know (asyncio does, when a loop closes):
+
+    who asked ─ outer    passes on requests to end; clears up after the inner one
+                └─ inner     asks the command to end, then kills; clears up in the end
+                   └─ command     leads a process group of its own
+
 The file is run by its path and imports the standard library only; the rest of the program imports
 nothing but `supervised`. Needs POSIX; Linux adds what is only best effort elsewhere:
 being told of the parent's end at once, and catching processes which left the command's group.
@@ -19,8 +26,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Iterator, Sequence
 
 GRACE_S = 0.5
 """From the request to end until SIGKILL; a parent must allow more before it kills us."""
@@ -30,7 +36,7 @@ _SWEEP_S = 1.0
 _POLL_MS = 200
 _NEVER = float("inf")
 _STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGHUP, signal.SIGINT})
-_STDIN = 0
+_STDIN, _STDOUT = 0, 1
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -46,14 +52,35 @@ def supervised(command: Sequence[str]) -> list[str]:
 def main(arguments: Sequence[str]) -> int:
     """Run the command in *arguments* (after our parent's id) and return the exit status."""
     parent, command = int(arguments[0]), list(arguments[1:])
+    outer = os.getpid()
+
+    def inner() -> int:
+        return _supervise(outer, lambda: _become(command), GRACE_S, releases=(_STDOUT,))
+
+    # The inner one needs the end of input for itself: both would ask for the same end twice.
+    return _supervise(parent, inner, GRACE_S + 2 * _SWEEP_S, releases=(_STDIN, _STDOUT))
+
+
+def _supervise(
+    parent: int, main: Callable[[], int], grace_s: float, *, releases: Sequence[int]
+) -> int:
+    """Run *main* in a child until it, or *parent*, ends; return its exit status.
+
+    Args:
+        parent: The process that started us; the child is asked to end when it is gone.
+        main: Returns the child's exit status.
+        grace_s: Seconds from the request to end until the child is killed.
+        releases: Streams the child has for itself.
+    """
     signals = _signal_pipe()
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     if os.getppid() != parent:
         return 128 + signal.SIGKILL
-    child = _start(command)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else our copy would hide that it is closed
+    child = _start(main)
+    for stream in releases:  # else our copy would hide that it is closed
+        os.dup2(os.open(os.devnull, os.O_RDWR), stream)
     try:
-        status = _wait(child, parent, signals)
+        status = _wait(child, parent, signals, grace_s)
     finally:
         _kill_rest(child)
     return _shell_code(status)
@@ -77,35 +104,38 @@ def _signal_pipe() -> int:
     return reading
 
 
-def _start(command: list[str]) -> int:
-    """Start *command* in a process group of its own and return its process id."""
+def _start(main: Callable[[], int]) -> int:
+    """Run *main* in a child with a process group of its own and return its process id."""
     child = os.fork()
     if child == 0:
-        _become(command)
+        status = 127
+        try:
+            with contextlib.suppress(OSError):
+                os.setpgid(0, 0)
+            status = main()
+        finally:
+            os._exit(status)
     # Both sides set it, so that it is set whichever runs first.
     with contextlib.suppress(OSError):
         os.setpgid(child, child)
     return child
 
 
-def _become(command: list[str]) -> NoReturn:
-    """Become *command* in a new process group; say on stderr why that fails."""
+def _become(command: list[str]) -> int:
+    """Become *command*; where that fails say why on stderr."""
+    # If the supervisor itself is killed, at least the command goes with it.
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    # Python ignores these two, and what is ignored stays ignored across exec.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
     try:
-        with contextlib.suppress(OSError):
-            os.setpgid(0, 0)
-        # If the supervisor itself is killed, at least the command goes with it.
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        # Python ignores these two, and what is ignored stays ignored across exec.
-        for number in (signal.SIGPIPE, signal.SIGXFSZ):
-            signal.signal(number, signal.SIG_DFL)
         os.execvp(command[0], command)
-    except BaseException as error:
+    except OSError as error:
         os.write(2, f"cannot start {command[0]}: {error}\n".encode(errors="replace"))
-    finally:
-        os._exit(127)
+    return 127
 
 
-def _wait(child: int, parent: int, signals: int) -> int:
+def _wait(child: int, parent: int, signals: int, grace_s: float) -> int:
     """Wait for *child*, passing on requests to end; return its wait status."""
     ends, idle_ms = _ends(parent, signals)
     ask_at = kill_at = _NEVER
@@ -120,7 +150,7 @@ def _wait(child: int, parent: int, signals: int) -> int:
         for number in wanted:
             _signal_group(child, number)
         if wanted:
-            kill_at = min(kill_at, now + GRACE_S)
+            kill_at = min(kill_at, now + grace_s)
         if now >= kill_at:
             _signal_group(child, signal.SIGKILL)
             os.kill(child, signal.SIGKILL)

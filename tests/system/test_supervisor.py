@@ -28,10 +28,10 @@ time.sleep(600 if len(sys.argv) == 3 else 0)
 # Runs the supervisor; its command, `cat GATE`, ends right after a look that found it running.
 ENDS_BETWEEN_LOOK_AND_WAIT = """
 import os, runpy, sys
-gate, look = sys.argv[-1], os.waitpid
+gate, look, outer = sys.argv[-1], os.waitpid, os.getpid()
 def let_it_end(pid, options):
     found = look(pid, options)
-    if os.path.exists(gate):
+    if os.getpid() != outer and os.path.exists(gate):
         os.close(os.open(gate, os.O_WRONLY))
         os.unlink(gate)
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
@@ -210,6 +210,23 @@ def test_nothing_survives_the_kill_of_the_parent(
         parent.kill()
 
         wait_until(lambda: not any(map(is_alive, read_pids(pids))), limit_s=2)
+
+
+@pytest.mark.parametrize("is_inner", [False, True])
+def test_nothing_survives_the_kill_of_the_supervisor(
+    is_inner: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of its two processes each clears up after the other; asyncio kills the outer one."""
+    monkeypatch.setenv("FAMILY", FAMILY)
+    pids = tmp_path / "pids"
+    with subprocess.Popen(supervised(family(pids)), start_new_session=True) as process:
+        wait_until(lambda: len(read_pids(pids)) == 3)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+
+        os.kill(int(children) if is_inner else process.pid, signal.SIGKILL)
+
+        wait_until(lambda: not any(map(is_alive, read_pids(pids))))
+        assert process.wait(20) == (128 + signal.SIGKILL if is_inner else -signal.SIGKILL)
 
 
 def test_a_supervisor_that_is_already_an_orphan_starts_nothing() -> None:
