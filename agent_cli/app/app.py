@@ -39,6 +39,7 @@ class App:
         self.sessions = bench.sessions
         self.permissions = bench.permissions
         self.hooks = bench.hooks
+        self.jobs = bench.jobs
         self.file_changes = bench.file_changes
         self.directories = bench.directories
         self.note_attached = bench.workspace.seen.all_of
@@ -125,6 +126,7 @@ class App:
         """Put questions of MCP servers and the model to these; before, they are declined."""
         self._bench.servers.answer(servers)
         self._bench.person.dialogs = model
+        self.jobs.is_attended = lambda: model.can_ask
 
     async def examine(self) -> CheckReport:
         """Return a check for each part of the program; asks the model for one word."""
@@ -133,9 +135,9 @@ class App:
         return await diagnosis(self._startup, self._bench.model, self.servers.states())
 
     def badges(self) -> Sequence[str]:
-        """Return words for the status line: the permission mode, sandbox, MCP servers."""
+        """Return words for the status line: the permission mode, sandbox, MCP servers, jobs."""
         words = [report.word] if (report := self._bench.sandbox.report) else []
-        return [self.permissions.mode, *words, *self._bench.servers.badges()]
+        return [self.permissions.mode, *words, *self._bench.servers.badges(), *self.jobs.badges()]
 
     def clear(self) -> None:
         """Begin a new conversation, and a new session with it."""

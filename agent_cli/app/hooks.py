@@ -112,7 +112,7 @@ class SessionHooks:
             prepare=(self._lifecycle, *config.prepare),
             authorize_tool=calls.authorize,
             finish_result=calls.finish,
-            get_follow_up_messages=self._lifecycle.follow_ups,
+            get_follow_up_messages=self._lifecycle.follow_ups_beside(config.get_follow_up_messages),
         )
 
     async def __aenter__(self) -> "SessionHooks":

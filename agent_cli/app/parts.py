@@ -25,6 +25,7 @@ from agent_cli.system import paths
 from agent_cli.system.programs import users_path
 from agent_cli.system.redaction import Redactor
 from agent_cli_tools import builtin_tools
+from agent_cli_tools.jobs import Jobs
 from agent_cli_tools.secret_files import is_secret
 from agent_cli_tools.snapshots import Snapshots
 from agent_cli_tools.workspace import Keeper, Workspace
@@ -103,13 +104,17 @@ def system_prompt(startup: StartupContext) -> str:
     return prompt.strip()
 
 
-def workspace(startup: StartupContext, keeper: Keeper | None = None) -> Workspace:
+def workspace(
+    startup: StartupContext, keeper: Keeper | None = None, *, one_shot: bool = False
+) -> Workspace:
     """Return what the tools share; *keeper* hears of the files they change."""
+    limits = startup.loaded.settings.jobs
     return Workspace(
         startup.workspace,
         extra_dirs=startup.arguments.add_dirs,
         own_dirs=_own_dirs(),
         keeper=keeper,
+        jobs=Jobs(jobs_max=limits.max, timeout_s=limits.timeout_s, end_with_run=one_shot),
     )
 
 

@@ -3,7 +3,7 @@
 Start (arguments, settings, environment)
   → provider, tools, MCP servers
   → prepare: facts, plugins, MCP servers, plan mode,               before every model call
-             undone changes, ended jobs, budget, compaction, trimming, prefix watch
+             undone changes, jobs, budget, compaction, trimming, prefix watch
   → authorize_tool: permissions    finish_result: truncation       around every tool call
   → lifecycle hooks around both, before prompts and at the end      where any are defined
   → Agent; whoever shows it subscribes to it
@@ -21,7 +21,7 @@ from agent_cli.app import logs, parts
 from agent_cli.app.announcements import Announcements
 from agent_cli.app.context_window import ContextWindow
 from agent_cli.app.hooks import HookHost, SessionHooks
-from agent_cli.app.job_news import JobNews
+from agent_cli.app.jobs import JobHost
 from agent_cli.app.mcp import Servers
 from agent_cli.app.mcp_host import ServerHost
 from agent_cli.app.person import ModelsPerson
@@ -62,7 +62,7 @@ class Workbench:
         self._settings = settings
         self._stack = AsyncExitStack()
         self.file_changes = parts.snapshots(startup)
-        self.workspace = parts.workspace(startup, self.file_changes)
+        self.workspace = parts.workspace(startup, self.file_changes, one_shot=one_shot)
         self._provider = AnthropicMessages(parts.connection(startup), parts.retry_policy(startup))
         self.announce = Announcements(lambda event: self.agent.publish(event))
         self.ledger = Ledger(
@@ -74,6 +74,7 @@ class Workbench:
         self.servers = self._new_servers(one_shot=one_shot)
         self.person = ModelsPerson(lambda: self.permissions)
         warn = self.announce.warn
+        self.jobs = JobHost(self.workspace, self.announce, lambda: self.agent)
         self._plugins = plugins(startup, warn=warn, one_shot=one_shot, person=self.person)
         self.sandbox = parts.sandbox(startup)
         self._builtin_tools = parts.tools(startup, self.workspace, self.sandbox)
@@ -102,7 +103,6 @@ class Workbench:
 
     def _config(self) -> LoopConfig:
         startup, settings = self._startup, self._settings
-        news = JobNews(self.workspace.jobs.take_news, lambda: self.agent.conversation)
         return replace(
             parts.run_options(startup),
             model=self.named_model(),
@@ -116,14 +116,14 @@ class Workbench:
                 self.servers,
                 plan_mode(lambda: self.permissions.mode == "plan"),
                 self.file_changes.tell_model,
-                news,
+                self.jobs,
                 self.ledger,
                 self._compaction,
                 Trimming(max_messages=settings.history.max_conversation_messages),
                 PrefixWatch(cost_microdollars),
             ),
             authorize_tool=self.permissions,
-            get_follow_up_messages=news.follow_ups,
+            get_follow_up_messages=self.jobs.follow_ups,
             finish_result=Truncation(
                 self.announce, limit_chars=settings.history.max_tool_result_chars
             ),
@@ -153,6 +153,7 @@ class Workbench:
             await stack.enter_async_context(self._plugins)
             await self._start()
             await stack.enter_async_context(self.hooks)
+            await stack.enter_async_context(self.jobs)
             self._stack = stack.pop_all()
         # Whoever shows it subscribes as soon as it is in, before anything else gets its turn.
         asyncio.get_running_loop().call_soon(self.announce.release)
@@ -179,7 +180,7 @@ class Workbench:
 
     def own_tools(self) -> Sequence[Tool]:
         """Return the tools of this program and its plugins; those of MCP servers come on top."""
-        return (*self._builtin_tools, *self._plugins.tools())
+        return (*self._builtin_tools, *self._plugins.tools(), *self.jobs.tools())
 
     @property
     def model(self) -> Model:

@@ -21,6 +21,7 @@ from agent_cli.contracts.events import (
 from agent_cli.contracts.messages import AssistantMessage, CustomMessage, UserMessage
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.hook_values import TakeMessages, queued
 from agent_cli.core.projection import is_refused
 from agent_cli.core.turn import Turn
 from agent_cli.hooks.answers import HookAnswer
@@ -142,6 +143,14 @@ class Lifecycle:
         contexts, self._contexts = self._contexts, []
         for text in contexts:
             turn.tell_model(f"[A hook of the user's says: {text}]")
+
+    def follow_ups_beside(self, own: TakeMessages | None) -> TakeMessages:
+        """Return a source that asks Stop hooks only where the program's *own* lets the run end."""
+
+        async def take() -> Sequence[UserMessage]:
+            return await queued(own) or await self.follow_ups()
+
+        return take
 
     async def follow_ups(self) -> Sequence[UserMessage]:
         """Return what Stop hooks send the model back with; nothing lets the run end."""

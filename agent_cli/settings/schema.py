@@ -115,6 +115,13 @@ class ToolSettings(NamedTuple):
     concurrency: Annotated[int, whole(1, 64, "calls")] = 8
 
 
+class JobSettings(NamedTuple):
+    """Limits of commands in the background: how many run at once, and how long each may."""
+
+    max: Annotated[int, whole(0, 64, "commands")] = 8
+    timeout_s: Annotated[float, number(1, 86_400, "seconds")] = 7_200
+
+
 class McpServer(NamedTuple):
     """One MCP server: `command` and `args` for stdio, `url` and `headers` for http and sse.
 
@@ -244,6 +251,7 @@ class Settings(NamedTuple):
     permissions: PermissionSettings = PermissionSettings()
     sandbox: SandboxSettings = SandboxSettings()
     tools: ToolSettings = ToolSettings()
+    jobs: JobSettings = JobSettings()
     mcp: McpSettings = McpSettings()
     plugins: PluginSettings = PluginSettings()
     hooks: HookSettings = HookSettings()

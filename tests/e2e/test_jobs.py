@@ -1,40 +1,59 @@
-"""Background commands in the program itself: their end is told to the model, once."""
+"""Background commands in the program itself: what the model is told of them, and where they end."""
 
 import json
-from pathlib import Path
+import os
+import signal
 from typing import Any
 
-from tests.e2e.program import Finished, agent_cli, said_by_user
-from tests.messages_api import FakeMessagesApi, Reply, reply, serve_in_thread, tool_use
+from tests.e2e.program import (
+    Finished,
+    agent_cli,
+    finished,
+    processes_with,
+    results_in,
+    said_by_user,
+    started,
+    text_of,
+    until,
+)
+from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
 
 WAITS_FOR_GO = "until test -e go; do sleep 0.05; done; touch gone; exit 3"
 JOB = tool_use("bash", {"command": WAITS_FOR_GO, "background": True})
-END = tool_use("bash", {"command": "touch go; until test -e gone; do sleep 0.05; done"})
-# The job ends right after `gone` is there; what is not known by then is told with the next prompt.
-WAIT = tool_use("bash", {"command": "sleep 0.3"})
+GO = tool_use("bash", {"command": "touch go"})
+# Found again in any process's command line.
+SLEEP = f"sleep 1001.{os.getpid()}"
+SERVER = tool_use("bash", {"command": SLEEP, "background": True})
+YOLO = ("--permission-mode", "yolo")
 
 
 def typed(api: FakeMessagesApi, *lines: str) -> Finished:
     """Return a session in which *lines* were typed."""
     script = "".join(f"{line}\n" for line in lines)
-    return agent_cli("--permission-mode", "yolo", "--prompts-from", "-", api=api, script=script)
+    return agent_cli(*YOLO, "--prompts-from", "-", api=api, script=script)
 
 
 def news(api: FakeMessagesApi) -> list[str]:
-    """Return what the last request says about background commands."""
+    """Return what the last request says about jobs."""
     texts = said_by_user(api.requests[-1].body)
-    return [text for text in texts if "background command" in text]
+    return [text for text in texts if text.startswith("[agent-cli: ") and "job" in text]
 
 
-def test_the_model_is_told_once_that_a_background_command_has_ended() -> None:
+def waits() -> Any:  # Any: JSON
+    """Return a call that waits for the end of the first job."""
+    return tool_use("job_output", {"id": 1, "wait": 20})
+
+
+def test_the_model_is_told_once_that_a_job_has_ended() -> None:
     """It need not look again and again."""
-    replies = ["Waiting.", "Seen.", "Again."]
-    with serve_in_thread(reply(JOB), reply(END), reply(WAIT), *map(reply, replies)) as api:
+    with serve_in_thread(
+        reply(JOB), reply(GO), reply(waits()), *map(reply, ["Seen.", "Again."])
+    ) as api:
         run = typed(api, "go", "and now")
 
     assert run.code == 0
     [told] = news(api)
-    assert told.startswith("[agent-cli: the background command `until test -e go;")
+    assert told.startswith("[agent-cli: the background command job 1 (`until test -e go;")
     assert "ended with exit 3. Its output is in " in told
     assert api.refusals == []
 
@@ -42,24 +61,63 @@ def test_the_model_is_told_once_that_a_background_command_has_ended() -> None:
 def test_another_conversation_is_not_told() -> None:
     """Nothing of a job gets into a conversation that did not start it."""
     with serve_in_thread(
-        reply(JOB), reply("Started."), reply(END), reply(WAIT), reply("New.")
+        reply(JOB), reply("Started."), reply(GO), reply(waits()), reply("New.")
     ) as api:
         typed(api, "go", "/clear", "new")
 
     assert news(api) == []
-    assert Path("gone").exists()
+    [refused] = results_in(api.requests[-1].body)
+    assert "job_output" in text_of(refused), "a tool that is not offered cannot be called"
 
 
-def test_a_command_that_the_model_ended_is_no_news() -> None:
+def test_a_job_that_the_model_ended_is_no_news() -> None:
     """The answer to its `kill` says so already."""
-
-    def end(request: Any) -> Reply:  # Any: as in MakeAnswer
-        text = json.dumps(request.body["messages"])
-        group = text.rpartition("Started as process group ")[2].split(";")[0]
-        return reply(tool_use("bash", {"command": f"kill -- -{group}"}))
-
+    end = reply(tool_use("bash", {"command": "kill %1"}))
     with serve_in_thread(reply(JOB), end, reply("Ended."), reply("Yes.")) as api:
         typed(api, "go", "well")
 
-    assert "and all in it has ended" in json.dumps(api.requests[2].body["messages"])
+    assert "and all it started has ended" in json.dumps(api.requests[2].body["messages"])
     assert news(api) == []
+
+
+def test_the_tool_that_reads_output_comes_with_the_first_job() -> None:
+    """Its definition costs tokens in every request."""
+    with serve_in_thread(reply(SERVER), reply("Up.")) as api:
+        agent_cli("-p", "go", *YOLO, api=api)
+
+    offered = [
+        {tool["name"] for tool in request.body["tools"]} & {"job_output"}
+        for request in api.requests
+    ]
+    assert offered == [set(), {"job_output"}]
+
+
+def test_without_a_person_a_job_ends_with_the_run_and_is_named() -> None:
+    """The model was told that it does, and how to wait."""
+    with serve_in_thread(reply(SERVER), reply("Up.")) as api:
+        run = agent_cli("-p", "go", *YOLO, api=api)
+
+    assert f"job 1 (`{SLEEP}`) still ran; it ends with this run" in run.stderr
+    assert "to wait for it, call job_output with wait" in text_of(
+        results_in(api.requests[1].body)[0]
+    )
+    assert processes_with(SLEEP) == []
+
+
+def test_a_job_of_a_killed_program_is_gone_and_the_next_one_says_so() -> None:
+    """S1-42: kill -9; the conversation goes on without what it believes to run."""
+    with serve_in_thread(reply(SERVER), reply(waits()), reply(SERVER), reply("Again.")) as api:
+        with started("-p", "go", *YOLO, api=api) as program:
+            until(lambda: len(api.requests) == 2, "the job is there")
+            until(lambda: processes_with(SLEEP), "it runs")
+            program.send_signal(signal.SIGKILL)
+            finished(program)
+        until(lambda: not processes_with(SLEEP), "it ended with the program")
+        run = agent_cli("-p", "and now", "--continue", *YOLO, api=api)
+
+    assert run.code == 0
+    told = news(api)
+    assert told[0] == (f"[agent-cli: these jobs ended with the program that ran them: 1 `{SLEEP}`]")
+    assert len([each for each in told if "ended with the program" in each]) == 1
+    started_again = text_of(results_in(api.requests[-1].body)[0])
+    assert started_again.startswith("Started as job 2. "), "kill %1 must not mean this one"

@@ -182,7 +182,7 @@ async def test_what_ends_with_its_command_is_told(bash: Bash) -> None:
 
 async def test_background_runs_until_the_workspace_closes(bash: Bash) -> None:
     result = await bash("echo up; exec sleep 64.5", background=True)
-    assert result.text.startswith("Started as process group ")
+    assert result.text.startswith("Started as job 1. ")
     await until(lambda: processes_named("64.5"))
 
     bash.workspace.close()
@@ -195,15 +195,15 @@ async def test_a_background_command_is_watched_and_ended_by_later_calls(bash: Ba
     """Each sandbox has processes of its own: a number of one means nothing in another."""
     result = await bash("echo up; setsid sleep 66.5 & sleep 66.5", background=True)
     assert isinstance(result.details, dict)
-    group, log = result.details["group"], Path(str(result.details["spill"]))
+    log = Path(str(result.details["spill"]))
     await until(lambda: log.read_text() == "up\n")
 
-    assert (await bash(f"true; kill -- -{group}")).text.count("No such process") == 1
+    assert (await bash("true; kill %1")).text.count("no such job") == 1
     assert processes_named("66.5")
-    assert (await bash(f"kill -- -{group}")).text.endswith("has ended.")
+    assert (await bash("kill %1")).text.endswith("has ended.")
 
     await until(lambda: not processes_named("66.5"))
-    assert "No such process" in (await bash("kill -- -999999")).text
+    assert "no such job" in (await bash("kill %1")).text
 
 
 async def test_a_hog_of_memory_is_killed_first(bash: Bash) -> None:

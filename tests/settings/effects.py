@@ -53,6 +53,7 @@ WAITS = "retry.base_s = 0.01\nretry.other_base_s = 0.001\n"
 BUSY = error(529, "overloaded_error", "busy")
 LIMITED = error(429, "rate_limit_error", "slow")
 LONG = "word " * 1_200
+READ_JOB = tool_use("job_output", {"id": 1, "wait": 3})
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,6 +383,21 @@ def called_by() -> list[str]:
     return [str(each) for each in seen]
 
 
+def in_background(*calls: Payload) -> Callable[[], str]:
+    """Return what tells the last result of *calls*, made while a command runs in the background."""
+    start = tool_use("bash", {"command": "sleep 60", "background": True})
+
+    def see() -> str:
+        run, requests = printed(*(reply(call) for call in (start, *calls)))
+        assert run.code == 0
+        text = text_of(results_in(requests[-1])[0])
+        return next(
+            word for word in ("jobs.max", "jobs.timeout_s", "running", "job") if word in text
+        )
+
+    return see
+
+
 def stopped_tool() -> str:
     """See what becomes of a tool that does not end and has no limit of its own."""
 
@@ -586,6 +602,8 @@ ROWS = (
     Row("sandbox.auto_allow", 'sandbox.auto_allow = "always"', exit_code(ASKS), 0),
     Row("tools.timeout_s", "tools.timeout_s = 1", stopped_tool, "1 s", other="tools.timeout_s = 2"),
     Row("tools.concurrency", "tools.concurrency = 1", side_by_side, False),
+    Row("jobs.max", "jobs.max = 0", in_background(), "jobs.max"),
+    Row("jobs.timeout_s", "jobs.timeout_s = 1", in_background(READ_JOB), "jobs.timeout_s"),
     Row("mcp.enabled", "mcp.enabled = false", tools_offered(), set(), base=f"{server()}\n"),
     Row(
         "mcp.config",

@@ -10,13 +10,14 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, check_input
 from agent_cli_tools import Workspace, builtin_tools
+from agent_cli_tools.job_output import job_output_tool
 
 WAIT_S = 20.0
 
 
 @dataclass
 class Tools:
-    """The six tools in one workspace, and every streaming update they sent."""
+    """The built-in tools in one workspace, and every streaming update they sent."""
 
     workspace: Workspace
     updates: list[str] = field(default_factory=list)
@@ -28,7 +29,8 @@ class Tools:
 
     def named(self, name: str) -> Tool:
         tools = builtin_tools(self.workspace, None, permissions="allow")
-        return next(tool for tool in tools if tool.name == name)
+        there = (*tools, job_output_tool(self.workspace))
+        return next(tool for tool in there if tool.name == name)
 
     async def __call__(self, name: str, **given: Json) -> ToolResult:
         tool = self.named(name)

@@ -12,8 +12,7 @@ import pytest
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted
 from agent_cli.system.programs import find_program
-from agent_cli_tools import Workspace, bash
-from agent_cli_tools.process_groups import group_members
+from agent_cli_tools import Workspace, command_run
 from tests.tools.calling import Tools, is_alive, until
 
 OUTCOME = re.compile(r"\[exit (\d+)(?: \((\w+)\))? · (\d+\.\d) s(.*)\]$")
@@ -226,17 +225,6 @@ async def test_a_background_process_ends_with_the_workspace(tools: Tools) -> Non
     await until(lambda: not is_alive(pid))
 
 
-async def test_background_returns_at_once_with_id_and_log(tools: Tools) -> None:
-    result = await tools("bash", command="echo up; exec sleep 60", background=True)
-
-    assert isinstance(result.details, dict)
-    group, log = int(str(result.details["group"])), Path(str(result.details["spill"]))
-    assert f"process group {group}" in result.text
-    await until(lambda: log.read_text() == "up\n")
-    assert "has ended" in await tools.text("bash", command=f" kill -- -{group}\n")
-    assert "sleep" not in _names_in(group)
-
-
 async def test_without_a_log_there_is_no_background(tools: Tools) -> None:
     """Its output would be lost, and nobody would know."""
     tools.workspace = Workspace(tools.root, spill_dir=tools.file("out", "").parent / "out")
@@ -247,7 +235,7 @@ async def test_without_a_log_there_is_no_background(tools: Tools) -> None:
 async def test_what_fails_at_once_is_no_background_process(
     tools: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bash, "_SETTLE_S", 20.0)  # "At once" on a busy machine.
+    monkeypatch.setattr(command_run, "_SETTLE_S", 20.0)  # "At once" on a busy machine.
 
     text = await tools.text("bash", command="echo no; exit 4", background=True)
 
@@ -338,10 +326,6 @@ async def test_without_bash_the_model_is_told(
 
 def _open_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
-
-
-def _names_in(group: int) -> list[str]:
-    return [member.name for member in group_members(group)]
 
 
 def _resident_kb() -> int:

@@ -17,7 +17,7 @@ PARAMETERS = {
     "read": ["path", "offset", "limit"],
     "edit": ["path", "edits"],
     "write": ["path", "content"],
-    "bash": ["command", "timeout", "background", "unsandboxed"],
+    "bash": ["command", "timeout", "background", "notify", "unsandboxed"],
     "grep": ["pattern", "path", "glob", "mode", "context", "ignore_case", "limit"],
     "glob": ["pattern", "path", "limit"],
 }

@@ -8,6 +8,7 @@ from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.terminal.sanitize import reveal
 from agent_cli_tools.command_line import OUTPUT_BYTES_MAX
+from agent_cli_tools.job import Job
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.process_groups import Member
 
@@ -35,17 +36,36 @@ class Ended:
     ended_with_it: Sequence[str] = ()
 
 
-def started(group: int, output: OutputBuffer) -> ToolResult:
-    """Return the answer for a command that goes on in the background, as process group *group*."""
+def started(job: Job, *, ends_with_run: bool) -> ToolResult:
+    """Return the answer for a command that is a job from the start."""
+    return _handed_on(job, "Started as", "", ends_with_run=ends_with_run)
+
+
+def moved(job: Job, elapsed_s: float, *, ends_with_run: bool) -> ToolResult:
+    """Return the answer for a command that the user moved to the background."""
+    begin = f"After {elapsed_s:.1f} s the user moved this command to the background, where it is"
+    text = job.output.text()
+    return _handed_on(
+        job, begin, f" Its output until then:\n{text}" if text else "", ends_with_run=ends_with_run
+    )
+
+
+def _handed_on(job: Job, begin: str, end: str, *, ends_with_run: bool) -> ToolResult:
+    watched = " or a line matches notify" if job.pattern else ""
+    told = (
+        "This run ends with your last reply, and the job with it: to wait for it, call job_output"
+        " with wait."
+        if ends_with_run
+        else f"You are told when it ends{watched}, so there is no need to wait."
+    )
     return ToolResult.of(
-        f"Started as process group {group}; its output (64 MB of it) goes to"
-        f" {output.spill_path} (use read). The command `kill -- -{group}`, alone, ends it; at the"
-        " latest it ends with this program.",
+        f"{begin} job {job.id}. Its output goes to {job.log} (64 MB of it); job_output reads what"
+        f" is new. {told} The command `kill %{job.id}`, alone, ends it.{end}",
         {
             "kind": "command",
             "exit_code": None,
-            "group": group,
-            "spill": str(output.spill_path),
+            "job": job.id,
+            "spill": str(job.log),
         },
     )
 

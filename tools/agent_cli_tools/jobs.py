@@ -1,53 +1,173 @@
-"""Background commands the model has not yet been told the end of."""
+"""Background commands: how many there may be and for how long, and what the model is told of them.
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+Whoever runs the event loop has `look_after` run beside it. Without that, jobs are looked at when
+somebody asks for news.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
-from agent_cli.terminal.narration import one_line
+from agent_cli.contracts.errors import ToolError
+from agent_cli_tools.job import Job, StoppedBy
+from agent_cli_tools.line_patterns import LinePattern
+from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.processes import RunningCommand
 
-_SHOWN_CHARS_MAX: Final = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A command that goes on after the call that started it, and the file its output is in."""
-
-    tool_call_id: str
-    command_line: str
-    command: RunningCommand
-    log: Path
-
-    def news(self) -> str:
-        """Return what the model reads once the command has ended."""
-        code = self.command.exit_code
-        how = "was stopped" if code is None else f"ended with exit {code}"
-        return (
-            f"[agent-cli: the background command `{one_line(self.command_line, _SHOWN_CHARS_MAX)}`"
-            f" (process group {self.command.group}) {how}. Its output is in {self.log}.]"
-        )
+JOBS_MAX: Final = 8
+TIMEOUT_S: Final = 7_200.0
+LOOK_EVERY_S: Final = 0.25
+_ENDED_MAX: Final = 50
 
 
 class Jobs:
-    """Each job is told once, and only in a conversation that started it."""
+    """The background commands of one program, and the commands that could become one."""
 
-    def __init__(self) -> None:
-        self._untold: list[Job] = []
+    def __init__(
+        self,
+        *,
+        jobs_max: int = JOBS_MAX,
+        timeout_s: float = TIMEOUT_S,
+        end_with_run: bool = False,
+    ) -> None:
+        """Run nothing yet.
 
-    def add(self, job: Job) -> None:
-        """Tell the end of *job* later."""
-        self._untold.append(job)
+        Args:
+            jobs_max: How many may run at once.
+            timeout_s: How long each may run.
+            end_with_run: The program ends with its one run, and jobs with it.
+        """
+        self.end_with_run = end_with_run
+        self._jobs_max = jobs_max
+        self._timeout_s = timeout_s
+        self._jobs: list[Job] = []
+        self._next_id = 1
+        self._foreground: list[asyncio.Event] = []
+        self._looking = asyncio.Lock()
+        self._started = asyncio.Event()
 
-    def forget(self, command: RunningCommand) -> None:
-        """Tell nothing about *command*: the model itself ended it."""
-        self._untold = [job for job in self._untold if job.command is not command]
+    @property
+    def all(self) -> Sequence[Job]:
+        """The jobs in the order they were started, those that ended long ago left out."""
+        return tuple(self._jobs)
 
-    def take_news(self, is_known: Callable[[str], bool]) -> list[str]:
-        """Return a sentence about each job that has ended, and whose call *is_known*."""
-        ended = [
-            job for job in self._untold if is_known(job.tool_call_id) and job.command.has_ended()
-        ]
-        self._untold = [job for job in self._untold if job not in ended]
-        return [job.news() for job in ended]
+    @property
+    def running(self) -> Sequence[Job]:
+        """The jobs that run."""
+        return [job for job in self._jobs if job.is_running]
+
+    def get(self, id: int) -> Job | None:
+        """Return the job *id*."""
+        return next((job for job in self._jobs if job.id == id), None)
+
+    def objection(self) -> str:
+        """Return why no further job may be started now, or ""."""
+        running = self.running
+        if len(running) < self._jobs_max:
+            return ""
+        listed = "; ".join(f"{job.id} `{job.shown}`" for job in running)
+        return f"{len(running)} background commands run already, the limit jobs.max: {listed}"
+
+    def start(
+        self,
+        tool_call_id: str,
+        command_line: str,
+        command: RunningCommand,
+        output: OutputBuffer,
+        pattern: LinePattern | None = None,
+    ) -> Job:
+        """Take over *command*, whose output is kept in a file; it ends at the limit of time."""
+        assert output.spill_path
+        job = Job(
+            id=self._next_id,
+            tool_call_id=tool_call_id,
+            command_line=command_line,
+            command=command,
+            output=output,
+            log=output.spill_path,
+            pattern=pattern,
+        )
+        self._next_id += 1
+        ended = [each for each in self._jobs if not each.is_running]
+        forgotten = ended[: max(0, len(ended) - _ENDED_MAX)]
+        self._jobs = [*(each for each in self._jobs if each not in forgotten), job]
+        job.limit(self._timeout_s)
+        self._started.set()
+        return job
+
+    def use_ids_above(self, id: int) -> None:
+        """Give no job an *id* that an earlier program gave in the same conversation."""
+        self._next_id = max(self._next_id, id + 1)
+
+    async def stop(self, job: Job, by: StoppedBy) -> None:
+        """End *job* and all it started."""
+        job.stopped_by = job.stopped_by or by
+        await job.command.stop()
+        job.note_end()
+
+    @contextmanager
+    def foreground(self) -> Iterator[asyncio.Event]:
+        """Hold a command that a call waits for; the event says that it should go on as a job."""
+        moved = asyncio.Event()
+        self._foreground.append(moved)
+        try:
+            yield moved
+        finally:
+            self._foreground.remove(moved)
+
+    @property
+    def has_foreground(self) -> bool:
+        """Whether a call waits for a command that can go on as a job."""
+        return any(not moved.is_set() for moved in self._foreground)
+
+    def move_to_background(self) -> None:
+        """Let the calls that wait for commands return; the commands go on as jobs.
+
+        Raises:
+            ToolError: None runs, or there are too many jobs already.
+        """
+        if not self.has_foreground:
+            raise ToolError("no command runs that could go on in the background")
+        if fault := self.objection():
+            raise ToolError(fault)
+        for moved in self._foreground:
+            moved.set()
+
+    async def look_after(self, on_look: Callable[[], None] = lambda: None) -> None:
+        """Notice matches and ends soon after they happen, until cancelled.
+
+        Args:
+            on_look: Called after each look.
+        """
+        while True:
+            await self._started.wait()
+            await self.look()
+            on_look()
+            if self.running:
+                await asyncio.sleep(LOOK_EVERY_S)
+            else:
+                self._started.clear()
+
+    async def look(self) -> None:
+        """Note what became of all jobs."""
+        async with self._looking:
+            for job in self.all:
+                await job.look()
+
+    def take_urgent(self, jobs: Sequence[Job]) -> bool:
+        """Return, once for each match and end in *jobs*, whether it is worth a run."""
+        taken = [job.take_urgency() for job in jobs]  # of all of them
+        return any(taken)
+
+    async def take_news(self, is_known: Callable[[str], bool]) -> list[str]:
+        """Return a sentence about each match and end in jobs whose call *is_known*, once."""
+        if not self._jobs:
+            return []
+        await self.look()
+        told = []
+        for job in self._jobs:
+            if is_known(job.tool_call_id):
+                told += job.news()
+                job.note_told()
+        return told

@@ -87,7 +87,7 @@ class RunningCommand:
         if self._is_closed():
             return
         try:
-            self._ask_to_end()
+            self.terminate()
             if not await self._ends_within(GRACE_S):
                 self.kill()
             await self.drain()
@@ -134,8 +134,10 @@ class RunningCommand:
             # The keeper was killed, and what it kept with it.
             self._exit_code = 128 + signal.SIGKILL
 
-    def _ask_to_end(self) -> None:
+    def terminate(self) -> None:
         """Send SIGTERM to the command and all it started, but not to what holds its namespace."""
+        if self._is_closed():
+            return
         if not self._confinement.nested:
             self._signal(signal.SIGTERM)
             return

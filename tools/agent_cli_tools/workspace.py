@@ -1,4 +1,4 @@
-"""The directories the tools may touch, what the model has seen there, and where output spills to.
+"""The directories the tools may touch, what was seen there, and where output spills to.
 
 The one thing the tools share. It knows paths, not contents: nothing here decodes or edits a file.
 """
@@ -65,6 +65,7 @@ class Workspace:
         keeper: Told of every file that is written, and of commands.
         spill_dir: Where full outputs go, readable by the user only; None makes a private
             temporary directory that goes when the program ends.
+        jobs: Its background commands, with their limits.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Workspace:
         own_dirs: Sequence[Path] = (),
         keeper: Keeper | None = None,
         spill_dir: Path | None = None,
+        jobs: Jobs | None = None,
     ) -> None:
         self.root = Path(os.path.realpath(root.expanduser()))
         self._dirs = (self.root, *(Path(os.path.realpath(d.expanduser())) for d in extra_dirs))
@@ -86,7 +88,7 @@ class Workspace:
         self.seen = SeenFiles()
         self._running: list[LeftRunning] = []
         self.launcher = Launcher()
-        self.jobs = Jobs()
+        self.jobs = jobs or Jobs()
         self._on_close: list[Callable[[], None]] = []
 
     def resolve(self, given: str, *, to_write: bool = False) -> Path:
@@ -224,10 +226,6 @@ class Workspace:
             other.close()
             self._running.remove(other)
         self._running.append(running)
-
-    def left_running(self) -> Sequence[LeftRunning]:
-        """Return what is held, ended or not."""
-        return tuple(self._running)
 
     def on_close(self, callback: Callable[[], None]) -> None:
         """Call *callback* when the workspace closes, after what was left running has ended."""

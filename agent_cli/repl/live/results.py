@@ -120,8 +120,8 @@ def outcome_of(details: Json) -> str:
             return f"+{added} −{removed}"
         case {"kind": "command", "exit_code": int(code)} if code:
             return f"exit {code}"
-        case {"kind": "command", "exit_code": None, "group": int()}:
-            return "goes on in the background"
+        case {"kind": "command", "exit_code": None, "job": int(id)}:
+            return f"job {id}, in the background"
         case {"kind": "read", "lines": int(lines), "total": int(total)}:
             return f"{lines} lines" if lines == total else f"{lines} of {total} lines"
         case {"kind": "search", "matches": int(matches)}:

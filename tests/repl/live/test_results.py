@@ -83,7 +83,7 @@ def test_what_the_model_reads_of_a_file_is_not_printed() -> None:
         ({"kind": "diff", "diff": "", "added": 2, "removed": 1}, "+2 −1"),
         ({"kind": "command", "exit_code": 3}, "exit 3"),
         ({"kind": "command", "exit_code": 0}, ""),
-        ({"kind": "command", "exit_code": None, "group": 7}, "goes on in the background"),
+        ({"kind": "command", "exit_code": None, "job": 7}, "job 7, in the background"),
         ({"kind": "read", "lines": 3, "total": 9}, "3 of 9 lines"),
         ({"kind": "search", "matches": 1}, "1 match"),
         ({"kind": "directory", "entries": 0}, "0 entries"),

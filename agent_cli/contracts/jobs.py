@@ -1,0 +1,18 @@
+"""Values about background commands."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class JobInfo:
+    """A background command in a list.
+
+    `command` is one line, cut; `state` says in a few words how long it runs or how it ended.
+    """
+
+    id: int
+    command: str
+    state: str
+    is_running: bool
+    log: Path

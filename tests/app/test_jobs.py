@@ -1,0 +1,179 @@
+"""Background commands in the program, built: who hears of them, and when that begins a run."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import cast
+
+import pytest
+
+from agent_cli.app.app import App
+from agent_cli.app.arguments import parse_arguments
+from agent_cli.app.startup import start
+from agent_cli.contracts.dialogs import ServerDialogs
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.events import AgentStart, Event
+from tests.e2e.program import said_by_user
+from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
+from tests.messages_api.script import Answer
+from tests.repl.test_model_dialogs import asked
+from tests.tools.calling import until
+
+YOLO = ("--no-mcp", "--permission-mode", "yolo", "--no-session")
+JOB = tool_use(
+    "bash", {"command": "until [ -e go ]; do sleep 0.02; done; exit 3", "background": True}
+)
+
+
+class Here:
+    """An app with a person in front of it, its server, and how many runs began."""
+
+    def __init__(self, app: App, api: FakeMessagesApi) -> None:
+        self.app = app
+        self.api = api
+        self.runs = 0
+        app.agent.subscribe(self._count)
+
+    def _count(self, event: Event) -> None:
+        self.runs += isinstance(event, AgentStart)
+
+    def go(self) -> None:
+        """Let the job end."""
+        (self.app.workspace / "go").touch()
+
+    async def ended(self) -> None:
+        """Wait until the program knows that the job has ended."""
+        await until(lambda: not any(job.is_running for job in self.app.jobs.all()))
+
+    async def until_run(self, number: int) -> None:
+        """Wait until the run *number* has ended."""
+        await until(lambda: self.runs >= number)
+        await self.app.agent.wait_for_idle()
+
+    def told(self) -> str:
+        """Return what was said to the model in its last request."""
+        return "\n".join(said_by_user(self.api.requests[-1].body))
+
+
+class NoServers:
+    """Nobody asks for an MCP server."""
+
+    def servers_changed(self) -> None:
+        """Show nothing."""
+
+
+@asynccontextmanager
+async def here(
+    monkeypatch: pytest.MonkeyPatch, *script: Answer, attended: bool = True
+) -> AsyncIterator[Here]:
+    with serve_in_thread(*script) as api:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+        app = App(start(parse_arguments(YOLO), may_ask=False), one_shot=False)
+        async with app:
+            if attended:
+                app.answer(cast("ServerDialogs", NoServers()), asked()[0])
+            yield Here(app, api)
+
+
+async def test_an_end_begins_a_run_while_nothing_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once: what was told is told."""
+    async with here(monkeypatch, reply(JOB), reply("Up."), reply("Seen.")) as now:
+        await now.app.agent.prompt("go")
+        now.go()
+        await now.until_run(2)
+
+        assert "ended with exit 3" in now.told()
+        await now.ended()
+        await asyncio.sleep(0)
+        assert now.runs == 2
+        assert len(now.api.requests) == 3
+
+
+async def test_without_a_person_no_run_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script that types the next line must get its answer, and nobody watches the costs."""
+    script = (reply(JOB), reply("Up."), reply("Seen."))
+    async with here(monkeypatch, *script, attended=False) as now:
+        await now.app.agent.prompt("go")
+        now.go()
+        await now.ended()
+
+        assert now.runs == 1
+        await now.app.agent.prompt("and now")
+        assert "ended with exit 3" in now.told()
+
+
+async def test_after_a_stopped_run_no_run_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The person said stop; the model hears of the end with their next prompt."""
+    hangs = reply(tool_use("bash", {"command": "sleep 60"}))
+    async with here(monkeypatch, reply(JOB), hangs, reply("Seen.")) as now:
+        async with asyncio.TaskGroup() as tasks:
+            run = tasks.create_task(now.app.agent.prompt("go"))
+            await until(lambda: now.app.jobs.can_move)
+            now.app.agent.abort()
+        assert run.result().stop_reason == "aborted"
+        now.go()
+        await now.ended()
+
+        assert now.runs == 1
+        await now.app.agent.prompt("and now")
+        assert "ended with exit 3" in now.told()
+
+
+async def test_what_the_person_stopped_begins_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with here(monkeypatch, reply(JOB), reply("Up."), reply("Seen.")) as now:
+        await now.app.agent.prompt("go")
+
+        info = await now.app.jobs.stop(1)
+
+        assert info.state.startswith("stopped by you after ")
+        assert now.app.jobs.badges() == []
+        assert now.runs == 1
+        await now.app.agent.prompt("and now")
+        assert "was stopped by the user" in now.told()
+
+
+async def test_what_ends_during_the_last_reply_keeps_the_run_going(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With `-p` nobody would ask again."""
+    async with here(monkeypatch, reply(JOB), reply("Up."), attended=False) as now:
+        await now.app.agent.prompt("go")
+        assert await now.app.jobs.follow_ups() == []
+        now.go()
+        await now.ended()
+
+        [message] = await now.app.jobs.follow_ups()
+
+        assert "ended with exit 3" in message.text
+        assert await now.app.jobs.follow_ups() == []
+
+
+async def test_another_conversation_neither_hears_nor_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing of a job survives into another session; the person still sees what runs."""
+    async with here(monkeypatch, reply(JOB), reply("Up."), reply("New.")) as now:
+        await now.app.agent.prompt("go")
+        assert [tool.name for tool in now.app.jobs.tools()] == ["job_output"]
+
+        now.app.clear()
+        assert now.app.jobs.tools() == []
+        assert now.app.jobs.badges() == ["1 job"]
+        now.go()
+        await now.ended()
+        await now.app.agent.prompt("new")
+
+        assert now.runs == 2
+        assert "job" not in now.told()
+
+
+async def test_jobs_are_named_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with here(monkeypatch, reply(JOB), reply("Up.")) as now:
+        await now.app.agent.prompt("go")
+
+        assert now.app.jobs.tail(1, 100) == ""
+        with pytest.raises(UsageError, match="there is no job 2; /jobs lists them"):
+            now.app.jobs.tail(2, 100)
+        with pytest.raises(UsageError, match="no command runs"):
+            now.app.jobs.move_to_background()

@@ -1,0 +1,133 @@
+"""Reading what a background command printed."""
+
+import asyncio
+
+from tests.tools.calling import Tools, until
+
+UNTIL_GO = "until [ -e go ]; do sleep 0.02; done"
+
+
+async def started(tools: Tools, command: str) -> None:
+    """Start *command* as a job."""
+    assert not (await tools("bash", command=command, background=True)).is_error
+
+
+async def prints(tools: Tools, text: str) -> None:
+    """Wait until the job has printed *text*."""
+    await until(lambda: text in tools.workspace.jobs.all[0].log.read_text())
+
+
+def status(text: str) -> list[str]:
+    """Return the facts in the last line, without how long it runs."""
+    return text.splitlines()[-1].strip("[]").split(" · ")
+
+
+async def test_each_call_shows_what_is_new(tools: Tools) -> None:
+    await started(tools, f"echo one; echo two; {UNTIL_GO}; echo three; sleep 60")
+    await prints(tools, "two\n")
+
+    first = await tools.text("job_output", id=1)
+    nothing = await tools.text("job_output", id=1)
+    tools.file("go", "")
+    await prints(tools, "three\n")
+    more = await tools.text("job_output", id=1)
+
+    assert first.splitlines()[:2] == ["one", "two"]
+    assert status(first)[0] == "job 1"
+    assert status(first)[1].startswith("running for ")
+    assert status(first)[2] == "lines 1 to 2"
+    assert status(nothing)[2] == "nothing new"
+    assert more.splitlines()[0] == "three"
+    assert status(more)[2] == "lines 3 to 3"
+
+
+async def test_an_incomplete_line_is_shown_again_with_the_rest(tools: Tools) -> None:
+    await started(tools, f"printf 'Is it'; {UNTIL_GO}; echo ' right?'; sleep 60")
+    await prints(tools, "Is it")
+
+    assert (await tools.text("job_output", id=1)).startswith("Is it\n[job 1")
+    tools.file("go", "")
+    await prints(tools, "right?\n")
+
+    assert (await tools.text("job_output", id=1)).startswith("Is it right?\n[job 1")
+
+
+async def test_since_goes_back_and_a_filter_leaves_out(tools: Tools) -> None:
+    await started(tools, r"printf 'ok 1\n\033[31mERROR\033[0m 2\nok 3\nERROR 4\n'; sleep 60")
+    await prints(tools, "4\n")
+    await tools.text("job_output", id=1)
+
+    text = await tools.text("job_output", id=1, since=1, filter="^ERROR [0-9]")
+
+    assert text.splitlines()[:-1] == ["ERROR 2", "ERROR 4"]
+    assert status(text)[2:] == ["lines 1 to 4", "2 of them match"]
+    assert status(await tools.text("job_output", id=1, since=3))[2] == "lines 3 to 4"
+
+
+async def test_a_filter_that_is_none_says_so(tools: Tools) -> None:
+    await started(tools, "sleep 60")
+
+    assert "no regular expression" in await tools.error("job_output", id=1, filter="(")
+
+
+async def test_a_wait_ends_with_the_job(tools: Tools) -> None:
+    """A run without a person ends with its last reply, and so do its jobs: the model can wait."""
+    await started(tools, f"{UNTIL_GO}; echo done; exit 5")
+    async with asyncio.TaskGroup() as tasks:
+        call = tasks.create_task(tools.text("job_output", id=1, wait=60))
+        await asyncio.sleep(0)
+        tools.file("go", "")
+
+    assert call.result().startswith("done\n")
+    assert status(call.result())[1].startswith("exit 5 after ")
+
+
+async def test_a_wait_with_a_filter_ends_with_its_first_line(tools: Tools) -> None:
+    await started(tools, f"{UNTIL_GO}; echo ready; sleep 60")
+    async with asyncio.TaskGroup() as tasks:
+        call = tasks.create_task(tools.text("job_output", id=1, wait=60, filter="ready"))
+        await asyncio.sleep(0)
+        tools.file("go", "")
+
+    assert call.result().startswith("ready\n")
+
+
+async def test_a_wait_has_a_limit(tools: Tools) -> None:
+    await started(tools, "sleep 60")
+
+    assert status(await tools.text("job_output", id=1, wait=0.05))[2] == "nothing new"
+
+
+async def test_of_much_output_the_end_is_shown(tools: Tools) -> None:
+    await started(tools, "seq 100000; sleep 60")
+    await prints(tools, "100000\n")
+
+    text = await tools.text("job_output", id=1)
+
+    assert len(text) < 40_000
+    assert text.splitlines()[-2] == "100000"
+    log = tools.workspace.jobs.all[0].log
+    assert status(text)[-1] == f"the last 2000 shown, all in {log}"
+
+
+async def test_a_job_that_is_not_there_is_named_with_those_that_are(tools: Tools) -> None:
+    """After a resume the model may still know the jobs of the program before."""
+    assert await tools.error("job_output", id=3) == (
+        "There is no job 3; those of an earlier program ended with it."
+    )
+    await started(tools, "sleep 60")
+    assert (await tools.error("job_output", id=3)).endswith(" There are: 1.")
+
+
+async def test_a_log_that_is_gone_is_told(tools: Tools) -> None:
+    await started(tools, "sleep 60")
+    tools.workspace.jobs.all[0].log.unlink()
+
+    assert "cannot be read" in await tools.error("job_output", id=1)
+
+
+async def test_binary_output_is_not_shown(tools: Tools) -> None:
+    await started(tools, "head -c 4000 /dev/zero; echo; sleep 60")
+    await prints(tools, "\n")
+
+    assert (await tools.text("job_output", id=1)).startswith("[binary output, not shown]\n")

@@ -1,0 +1,251 @@
+"""Background commands as jobs: started, moved, limited, ended, told about once."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from agent_cli.contracts.errors import ToolError
+from agent_cli_tools import Workspace
+from agent_cli_tools.jobs import Jobs
+from tests.tools.calling import Tools, is_alive, until
+
+UNTIL_GO = "until [ -e go ]; do sleep 0.02; done"
+
+
+def known(_call_id: str) -> bool:
+    return True
+
+
+@asynccontextmanager
+async def limited(folder: Path, jobs: Jobs) -> AsyncIterator[Tools]:
+    """Tools whose jobs are *jobs*, looked after."""
+    (folder / "root").mkdir()
+    workspace = Workspace(folder / "root", spill_dir=folder / "logs", jobs=jobs)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            looking = tasks.create_task(jobs.look_after())
+            yield Tools(workspace)
+            looking.cancel()
+    finally:
+        workspace.close()
+
+
+async def test_a_job_is_named_and_its_output_kept(tools: Tools) -> None:
+    result = await tools("bash", command="echo up; exec sleep 60", background=True)
+
+    assert isinstance(result.details, dict)
+    log = Path(str(result.details["spill"]))
+    assert result.text.startswith(f"Started as job 1. Its output goes to {log} ")
+    assert "You are told when it ends" in result.text
+    await until(lambda: log.read_text() == "up\n")
+
+
+async def test_kill_with_its_number_ends_a_job_and_all_it_started(tools: Tools) -> None:
+    """As in a shell; a number that no job has is left to bash, which knows none."""
+    await tools.text("bash", command="echo $$; sleep 60 & sleep 60", background=True)
+    log = tools.workspace.jobs.all[0].log
+    await until(log.read_text)
+    pid = int(log.read_text())
+
+    assert await tools.text("bash", command=" kill %1\n") == ("Job 1 and all it started has ended.")
+
+    assert not is_alive(pid)
+    assert "no such job" in (await tools("bash", command="kill %1")).text
+    assert await tools.workspace.jobs.take_news(known) == []
+
+
+async def test_the_end_is_told_once_and_only_where_the_job_is_known(tools: Tools) -> None:
+    """Nothing of a job gets into a conversation that did not start it."""
+    await tools.text("bash", command=f"{UNTIL_GO}; exit 3", background=True)
+    jobs = tools.workspace.jobs
+    assert await jobs.take_news(known) == []
+
+    tools.file("go", "")
+    await until(lambda: jobs.all[0].command.has_ended())
+
+    assert await jobs.take_news(lambda _id: False) == []
+    [told] = await jobs.take_news(known)
+    assert "the background command job 1 (`until [ -e go ]" in told
+    assert "ended with exit 3. Its output is in " in told
+    assert await jobs.take_news(known) == []
+
+
+async def test_the_first_line_that_matches_is_told_once(tools: Tools) -> None:
+    r"""Colours in between do not hide it; a later match says nothing new."""
+    script = rf"echo no; {UNTIL_GO}; printf 'Lo\033[1mcal: 5173\nLocal: 2\n'; sleep 60"
+    answer = await tools.text("bash", command=script, background=True, notify=r"Local: \d+")
+    assert "or a line matches notify" in answer
+    jobs = tools.workspace.jobs
+    assert await jobs.take_news(known) == []
+
+    tools.file("go", "")
+    await until(lambda: "2\n" in jobs.all[0].log.read_text())
+
+    [told] = await jobs.take_news(known)
+    assert told.endswith("printed a line that matches notify: Local: 5173]")
+    assert await jobs.take_news(known) == []
+
+
+async def test_a_question_without_an_end_of_line_matches(tools: Tools) -> None:
+    """The program waits behind it."""
+    script = "printf 'Overwrite? '; sleep 60"
+    await tools.text("bash", command=script, background=True, notify=r"\? $")
+    jobs = tools.workspace.jobs
+    await until(lambda: jobs.all[0].output.total_bytes)
+
+    [told] = await jobs.take_news(known)
+
+    assert told.endswith("notify: Overwrite?]")
+
+
+async def test_what_matched_right_before_the_end_is_told_before_it(tools: Tools) -> None:
+    await tools.text("bash", command=f"{UNTIL_GO}; echo ready", background=True, notify="ready")
+    jobs = tools.workspace.jobs
+    tools.file("go", "")
+    await until(lambda: jobs.all[0].command.has_ended())
+
+    match, end = await jobs.take_news(known)
+
+    assert "matches notify: ready" in match
+    assert "ended with exit 0" in end
+
+
+async def test_a_pattern_that_is_none_starts_nothing(tools: Tools) -> None:
+    told = await tools.error("bash", command="touch ran", background=True, notify="(")
+
+    assert "no regular expression" in told
+    assert not (tools.root / "ran").exists()
+
+
+async def test_no_more_jobs_run_than_allowed(tmp_path: Path) -> None:
+    async with limited(tmp_path, Jobs(jobs_max=1)) as tools:
+        await tools.text("bash", command="sleep 60", background=True)
+
+        told = await tools.error("bash", command="touch ran", background=True)
+
+        assert told == (
+            "1 background commands run already, the limit jobs.max: 1 `sleep 60`."
+            " End one with `kill %ID`, alone, or wait for one to end."
+        )
+        await tools.text("bash", command="kill %1")
+        await tools.text("bash", command="sleep 61", background=True)
+        assert [job.id for job in tools.workspace.jobs.running] == [2]
+
+
+@pytest.mark.parametrize("ignores", ["", "trap '' TERM; "])
+async def test_a_job_ends_at_its_limit(ignores: str, tmp_path: Path) -> None:
+    """What does not end when it is asked to is killed."""
+    jobs = Jobs(timeout_s=0.6)
+    async with limited(tmp_path, jobs) as tools:
+        await tools.text("bash", command=f"{ignores}while :; do sleep 60; done", background=True)
+
+        await until(lambda: not jobs.running)
+
+        assert "stopped at the limit jobs.timeout_s" in jobs.all[0].state()
+        [told] = await jobs.take_news(known)
+        assert "ran too long and was stopped" in told
+
+
+async def test_what_a_person_stops_is_told_and_not_urgent(tools: Tools) -> None:
+    """Who stopped it does not want a run for that; the model must know all the same."""
+    await tools.text("bash", command="sleep 60", background=True)
+    jobs = tools.workspace.jobs
+
+    await jobs.stop(jobs.all[0], by="user")
+
+    assert jobs.take_urgent(jobs.all) is False
+    [told] = await jobs.take_news(known)
+    assert "was stopped by the user" in told
+
+
+async def test_each_end_is_urgent_once(tools: Tools) -> None:
+    """A run that could not tell it is not begun again and again."""
+    await tools.text("bash", command=UNTIL_GO, background=True)
+    jobs = tools.workspace.jobs
+    tools.file("go", "")
+    await until(lambda: jobs.all[0].command.has_ended())
+    await jobs.look()
+
+    assert [jobs.take_urgent(jobs.all) for _ in range(2)] == [True, False]
+
+
+async def test_a_running_command_goes_on_as_a_job(tools: Tools) -> None:
+    """Its output is kept from the first byte, its call is answered at once."""
+    jobs = tools.workspace.jobs
+    command = f"echo before; {UNTIL_GO}; echo after; exit 4"
+    async with asyncio.TaskGroup() as tasks:
+        call = tasks.create_task(tools("bash", command=command, timeout=60))
+        await until(lambda: jobs.has_foreground and tools.updates)
+        jobs.move_to_background()
+
+    result = call.result()
+
+    assert not result.is_error
+    assert "the user moved this command to the background, where it is job 1." in result.text
+    assert result.text.endswith("Its output until then:\nbefore\n")
+    tools.file("go", "")
+    await until(lambda: jobs.all[0].command.has_ended())
+    assert jobs.all[0].log.read_text() == "before\nafter\n"
+    [told] = await jobs.take_news(known)
+    assert "ended with exit 4" in told
+
+
+async def test_only_a_running_command_can_be_moved(tools: Tools) -> None:
+    jobs = tools.workspace.jobs
+    await tools.text("bash", command="true")
+
+    assert not jobs.has_foreground
+    with pytest.raises(ToolError, match="no command runs"):
+        jobs.move_to_background()
+
+
+async def test_a_moved_command_needs_room(tmp_path: Path) -> None:
+    jobs = Jobs(jobs_max=0)
+    async with limited(tmp_path, jobs) as tools, asyncio.TaskGroup() as tasks:
+        call = tasks.create_task(tools("bash", command=UNTIL_GO, timeout=60))
+        await until(lambda: jobs.has_foreground)
+
+        with pytest.raises(ToolError, match=r"jobs\.max"):
+            jobs.move_to_background()
+
+        tools.file("go", "")
+        assert "exit 0" in (await call).text
+
+
+async def test_without_a_disk_a_moved_command_stays(tmp_path: Path) -> None:
+    """Its output would be lost."""
+    workspace = Workspace(tmp_path, spill_dir=tmp_path / "no")
+    (tmp_path / "no").write_text("no folder")
+    tools, jobs = Tools(workspace), workspace.jobs
+    async with asyncio.TaskGroup() as tasks:
+        call = tasks.create_task(tools("bash", command=UNTIL_GO, timeout=60))
+        await until(lambda: jobs.has_foreground)
+        jobs.move_to_background()
+        await until(lambda: not jobs.has_foreground)
+        tools.file("go", "")
+
+    assert "exit 0" in call.result().text
+    assert jobs.all == ()
+    workspace.close()
+
+
+async def test_numbers_go_on_above_those_of_an_earlier_program(tools: Tools) -> None:
+    """`kill %1` of a resumed conversation must not end a job of this program."""
+    tools.workspace.jobs.use_ids_above(6)
+
+    assert "job 7." in await tools.text("bash", command="sleep 60", background=True)
+
+
+async def test_jobs_that_ended_long_ago_are_forgotten(
+    tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_cli_tools.jobs._ENDED_MAX", 1)
+    for number in range(1, 4):
+        await tools.text("bash", command="sleep 60", background=True)
+        await tools.text("bash", command=f"kill %{number}")
+    await tools.text("bash", command="sleep 60", background=True)
+
+    assert [job.id for job in tools.workspace.jobs.all] == [3, 4]

@@ -1,0 +1,228 @@
+"""One command of the model: run to its end, or handed on as a background job."""
+
+import asyncio
+import re
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.tooling import ToolContext, ToolResult
+from agent_cli.core.batches import first_of
+from agent_cli.sandbox import Confinement, Sandbox, SandboxMissing
+from agent_cli.system.programs import find_program
+from agent_cli_tools.command_answers import Ended, finished, moved, started
+from agent_cli_tools.command_line import CommandLine
+from agent_cli_tools.environment import command_environment
+from agent_cli_tools.job import Job
+from agent_cli_tools.line_patterns import LinePattern
+from agent_cli_tools.output import OutputBuffer
+from agent_cli_tools.processes import RunningCommand, start
+from agent_cli_tools.searches import searcher
+from agent_cli_tools.workspace import Workspace
+
+_UPDATE_EVERY_S = 0.2
+_SETTLE_S = 0.3
+# In a sandbox of its own no command reaches another, so what ends a job is done by us. As a shell
+# writes it: one that does not know the job, after a resume say, answers that there is none.
+_ENDS_JOB = re.compile(r"kill (?:-\w+ )?%(?P<id>[1-9]\d*)")
+
+
+@dataclass(frozen=True, slots=True)
+class WantedCommand:
+    """What is to be run.
+
+    Attributes:
+        text: For bash.
+        timeout_s: How long it is waited for.
+        notify: As a job, the model is told its first line that matches this regex; "" for none.
+        in_background: It is a job from the start.
+    """
+
+    text: str
+    timeout_s: float
+    notify: str = ""
+    in_background: bool = False
+
+
+class CommandRun:
+    """One call of the tool."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        sandbox: Sandbox | None,
+        wanted: WantedCommand,
+        output: OutputBuffer,
+        on_update: ToolContext,
+    ) -> None:
+        """Run nothing yet; without *sandbox* the command has all of the user's rights."""
+        self._workspace = workspace
+        self._jobs = workspace.jobs
+        self._sandbox = sandbox
+        self._wanted = wanted
+        self._output = output
+        self._call_id = on_update.tool_call_id
+        self._updates = _Updates(lambda: on_update(self._output.last_lines()))
+
+    async def result(self) -> ToolResult:
+        """Run the command and say what came of it."""
+        if job := self._job_to_end():
+            await self._jobs.stop(job, by="model")
+            return ToolResult.of(f"Job {job.id} and all it started has ended.")
+        pattern = await self._pattern()
+        if self._wanted.in_background:
+            self._require_room()
+        confinement = await self._confinement()
+        command = await self._start(confinement or Confinement())
+        return await self._result_of(command, confinement, pattern)
+
+    async def _result_of(
+        self,
+        command: RunningCommand,
+        confinement: Confinement | None,
+        pattern: LinePattern | None,
+    ) -> ToolResult:
+        began = time.monotonic()
+        try:
+            code, goes_on = await self._waited_for(command)
+        except BaseException:
+            await command.stop()
+            raise
+        finally:
+            self._updates.stop()
+        left = command.others()
+        if command.has_ended():
+            await command.finish()
+        else:
+            self._workspace.keep(command)
+        if goes_on:
+            job = self._jobs.start(self._call_id, self._wanted.text, command, self._output, pattern)
+            return self._handed_on(job, time.monotonic() - began)
+        notes = list(command.put_back)
+        if confinement is not None and code and self._sandbox is not None:
+            notes += filter(None, [self._sandbox.denial(self._output.text())])
+        limit_s = self._wanted.timeout_s
+        ended = Ended(code, time.monotonic() - began, limit_s, left, notes, command.ended_with_it)
+        return finished(self._output, ended)
+
+    def _job_to_end(self) -> Job | None:
+        """Return the running job that this command is to end, if that is all it does."""
+        ending = _ENDS_JOB.fullmatch(self._wanted.text.strip())
+        job = self._jobs.get(int(ending["id"])) if ending else None
+        return job if job and job.is_running else None
+
+    async def _pattern(self) -> LinePattern | None:
+        if not self._wanted.notify:
+            return None
+        pattern = LinePattern(self._wanted.notify, searcher(self._workspace))
+        await pattern.check()
+        return pattern
+
+    def _require_room(self) -> None:
+        if fault := self._jobs.objection():
+            raise ToolError(f"{fault}. End one with `kill %ID`, alone, or wait for one to end.")
+        if not self._has_log():
+            raise ToolError("No log file could be made: is the disk full? Free some space.")
+
+    def _has_log(self) -> bool:
+        """Return whether all output is kept in a file, from now on at the latest."""
+        if self._output.spill_path is None:
+            self._output.start_spill()
+        return self._output.spill_path is not None
+
+    async def _waited_for(self, command: RunningCommand) -> tuple[int | None, bool]:
+        """Return the exit code, None without one, and whether the command goes on as a job."""
+        if self._wanted.in_background:
+            # What is meant to go on may still fail at once; then its output is the answer.
+            await _end_of(command, _SETTLE_S)
+        elif await self._was_moved(command):
+            return None, True
+        code = command.exit_code
+        if code is not None:
+            await command.drain()
+        elif self._wanted.in_background:
+            return None, True
+        else:
+            await command.stop()
+        return code, False
+
+    async def _was_moved(self, command: RunningCommand) -> bool:
+        """Wait for the end or the limit; return whether the user moved it to the background."""
+        until_s = time.monotonic() + self._wanted.timeout_s
+        with self._jobs.foreground() as moved:
+            await first_of(_end_of(command, self._wanted.timeout_s), _set(moved))
+        if command.exit_code is not None or not moved.is_set():
+            return False
+        if self._has_log():
+            return True
+        await _end_of(command, until_s - time.monotonic())  # the disk is full
+        return False
+
+    def _handed_on(self, job: Job, elapsed_s: float) -> ToolResult:
+        ends_with_run = self._jobs.end_with_run
+        if self._wanted.in_background:
+            return started(job, ends_with_run=ends_with_run)
+        return moved(job, elapsed_s, ends_with_run=ends_with_run)
+
+    async def _confinement(self) -> Confinement | None:
+        try:
+            return await self._sandbox.confine(self._workspace.root) if self._sandbox else None
+        except SandboxMissing as error:
+            raise ToolError(f"No command can run: {error}. Tell the user.") from error
+        except OSError as error:
+            raise ToolError(
+                f"The sandbox could not be made: {error}. Is the disk full? Tell the user."
+            ) from error
+
+    async def _start(self, confinement: Confinement) -> RunningCommand:
+        bash = find_program("bash", outside=self._workspace.root)
+        if bash is None:
+            confinement.release(())
+            raise ToolError("bash is not installed here, so no command can run. Tell the user.")
+        line = CommandLine(
+            self._wanted.text, bash, self._workspace.root, command_environment(), confinement
+        )
+        try:
+            return await start(self._workspace.launcher, line, self._output, self._updates.due)
+        except (OSError, ValueError) as error:
+            raise ToolError(
+                f"The command could not be started: {error}."
+                " If it is very long, write it to a file and run that."
+            ) from error
+
+
+async def _end_of(command: RunningCommand, limit_s: float) -> None:
+    """Wait for the command's end, but not longer than *limit_s*."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(limit_s):
+            await command.wait()
+
+
+async def _set(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+class _Updates:
+    """Calls *show* soon after the first of several changes, at most five times a second."""
+
+    def __init__(self, show: Callable[[], None]) -> None:
+        self._show = show
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopped = False
+
+    def due(self) -> None:
+        """There is something new to show."""
+        if self._timer is None and not self._stopped:
+            self._timer = asyncio.get_running_loop().call_later(_UPDATE_EVERY_S, self._fire)
+
+    def stop(self) -> None:
+        """Show nothing more; what a background process prints later has no call to belong to."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _fire(self) -> None:
+        self._timer = None
+        self._show()

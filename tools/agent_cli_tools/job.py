@@ -1,0 +1,145 @@
+"""One background command: how it is, and what the model has not been told of it."""
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from agent_cli.contracts.jobs import JobInfo
+from agent_cli.terminal.narration import one_line, whole_seconds
+from agent_cli_tools.line_patterns import LinePattern
+from agent_cli_tools.output import OutputBuffer
+from agent_cli_tools.processes import GRACE_S, RunningCommand
+
+_SHOWN_CHARS_MAX: Final = 100
+_LINE_CHARS_MAX: Final = 300
+
+StoppedBy: TypeAlias = Literal["", "model", "user", "limit"]
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Job:
+    """A command that goes on after the call that started it.
+
+    Attributes:
+        id: Counts from 1; a program never gives one twice.
+        log: The file that holds its output, its first 64 MB.
+        pattern: The model is told the first line that it matches; None for no line.
+        matched: That line, once there is one.
+        stopped_by: Who ended it; "" when it ended by itself, or runs.
+        ended_s: When it ended; None while it runs.
+        read_lines: Lines of the log that `job_output` has shown.
+    """
+
+    id: int
+    tool_call_id: str
+    command_line: str
+    command: RunningCommand
+    output: OutputBuffer
+    log: Path
+    pattern: LinePattern | None
+    started_s: float = field(default_factory=time.monotonic)
+    matched: str = ""
+    stopped_by: StoppedBy = ""
+    ended_s: float | None = None
+    read_lines: int = 0
+    _looked_bytes: int = 0
+    _untold: set[Literal["match", "end"]] = field(default_factory=set)
+    _is_urgent: bool = False
+    _limit: asyncio.TimerHandle | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it, or something it started, still runs."""
+        return self.ended_s is None
+
+    @property
+    def shown(self) -> str:
+        """Its command on one line, cut."""
+        return one_line(self.command_line, _SHOWN_CHARS_MAX)
+
+    def state(self) -> str:
+        """Return how it is: `running for 12 s`, `exit 0 after 3 s`, `stopped by you after 9 s`."""
+        end_s = time.monotonic() if self.ended_s is None else self.ended_s
+        elapsed = whole_seconds(int(end_s - self.started_s))
+        if self.is_running:
+            return f"running for {elapsed}"
+        how = {
+            "": f"exit {self.command.exit_code}",
+            "model": "stopped by the model",
+            "user": "stopped by you",
+            "limit": "stopped at the limit jobs.timeout_s",
+        }
+        return f"{how[self.stopped_by]} after {elapsed}"
+
+    def info(self) -> JobInfo:
+        """Return what a person is shown of it."""
+        return JobInfo(self.id, self.shown, self.state(), self.is_running, self.log)
+
+    async def look(self) -> None:
+        """Note whether its output matches by now, and whether it has ended."""
+        await self._look_at_output()
+        if self.is_running and self.command.has_ended():
+            await self._look_at_output()  # what came right before the end
+            self.note_end()
+        if not self.is_running:
+            await self.command.finish()
+
+    def limit(self, seconds: float) -> None:
+        """Let it run no longer than that."""
+        self._limit = asyncio.get_running_loop().call_later(seconds, self._expire)
+
+    def note_end(self) -> None:
+        """Note that it has ended."""
+        if self._limit:
+            self._limit.cancel()
+        if self.is_running:
+            self.ended_s = time.monotonic()
+            if self.stopped_by != "model":  # who did it knows
+                self._untold.add("end")
+                self._is_urgent = self._is_urgent or self.stopped_by != "user"
+
+    def news(self) -> list[str]:
+        """Return what the model has not been told, in order."""
+        name = f"job {self.id} (`{self.shown}`)"
+        told = []
+        if "match" in self._untold:
+            line = one_line(self.matched, _LINE_CHARS_MAX)
+            told.append(f"[agent-cli: {name} printed a line that matches notify: {line}]")
+        if "end" in self._untold:
+            code = self.command.exit_code
+            how = {
+                "user": "was stopped by the user",
+                "limit": "ran too long and was stopped",
+            }.get(self.stopped_by, "was stopped" if code is None else f"ended with exit {code}")
+            notes = "".join(f" {note}." for note in self.command.put_back)
+            told.append(
+                f"[agent-cli: the background command {name} {how}."
+                f" Its output is in {self.log}.{notes}]"
+            )
+        return told
+
+    def take_urgency(self) -> bool:
+        """Return, once for each match and end, whether it is worth a run: not what the user did."""
+        is_urgent, self._is_urgent = self._is_urgent and bool(self._untold), False
+        return is_urgent
+
+    def note_told(self) -> None:
+        """Note that the model knows all of `news`."""
+        self._untold.clear()
+
+    def _expire(self) -> None:
+        if self.is_running:
+            self.stopped_by = "limit"
+            self.command.terminate()
+            self._limit = asyncio.get_running_loop().call_later(GRACE_S, self.command.kill)
+
+    async def _look_at_output(self) -> None:
+        if self.pattern is None or self.output.total_bytes == self._looked_bytes:
+            return
+        self._looked_bytes = self.output.total_bytes
+        if line := await self.pattern.first_match(self.log):
+            self.matched, self.pattern = line, None
+            self._untold.add("match")
+            self._is_urgent = True

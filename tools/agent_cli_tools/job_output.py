@@ -1,0 +1,117 @@
+"""job_output: read what a background command printed; offered once there is one."""
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from pydantic import Field
+
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.parameters import Parameters
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
+from agent_cli_tools.excerpts import excerpt
+from agent_cli_tools.job import Job
+from agent_cli_tools.jobs import LOOK_EVERY_S, Jobs
+from agent_cli_tools.line_patterns import LinePattern
+from agent_cli_tools.readable import is_binary, without_escapes
+from agent_cli_tools.searches import searcher
+from agent_cli_tools.workspace import Workspace
+
+_WAIT_MAX_S: Final = 600
+_LINES_MAX: Final = 2_000
+_RESULT_CHARS_MAX: Final = 30_000
+_READ_LINES_MAX: Final = 1_000_000
+
+
+class JobOutputParameters(Parameters):
+    """Parameters of job_output."""
+
+    id: int
+    since: int = Field(0, ge=0, description="line; 0: what you have not read yet")
+    filter: str = Field("", description="regex; only lines that match")
+    wait: float = Field(
+        0, ge=0, le=_WAIT_MAX_S, description="seconds to wait for its end, or a line for filter"
+    )
+
+
+def job_output_tool(workspace: Workspace) -> Tool:
+    """Return the tool `job_output`."""
+
+    async def execute(
+        _call_id: str, params: JobOutputParameters, cancel: CancelToken, _on_update: ToolContext
+    ) -> ToolResult:
+        job = _job(workspace.jobs, params.id)
+        pattern = LinePattern(params.filter, searcher(workspace)) if params.filter else None
+        since = params.since or job.read_lines + 1
+        async with cancel.scope():
+            until_s = time.monotonic() + params.wait
+            while True:
+                await workspace.jobs.look()
+                lines, is_open = await asyncio.to_thread(_lines, job, since)
+                kept = await pattern.numbers(lines) if pattern else list(range(len(lines)))
+                is_over = time.monotonic() >= until_s or not job.is_running
+                if is_over or (pattern and kept):
+                    break
+                await asyncio.sleep(LOOK_EVERY_S)
+        # A last line that is not complete yet is shown again with the rest of it.
+        read = since - 1 + len(lines) - (is_open and job.is_running)
+        job.read_lines = max(job.read_lines, read)
+        return _result(job, since, lines, kept)
+
+    return Tool(
+        name="job_output",
+        label="Job output",
+        description="Read new output of a background command (job), and how the job is.",
+        parameters=JobOutputParameters,
+        execute=execute,
+        changes=False,
+        timeout_s=0,  # it keeps its own limit
+        summary=lambda params: f"job {params.id}",
+    )
+
+
+def _job(jobs: Jobs, id: int) -> Job:
+    if job := jobs.get(id):
+        return job
+    there = ", ".join(str(job.id) for job in jobs.all)
+    known = f" There are: {there}." if there else ""
+    raise ToolError(f"There is no job {id}; those of an earlier program ended with it.{known}")
+
+
+def _lines(job: Job, since: int) -> tuple[list[str], bool]:
+    """Return the lines of the log from line *since* on, and whether the last one has no end."""
+    try:
+        with job.log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(0)
+            part = excerpt(file, size, offset=since, limit=_READ_LINES_MAX)
+    except OSError as error:
+        raise ToolError(f"The log {job.log} cannot be read: {error.strerror}.") from error
+    return [without_escapes(line) for line in part.lines], bool(part.endings[""])
+
+
+def _result(job: Job, since: int, lines: Sequence[str], kept: Sequence[int]) -> ToolResult:
+    room = _RESULT_CHARS_MAX
+    shown: list[str] = []
+    for index in reversed(kept):  # the newest count most
+        room -= len(lines[index]) + 1
+        if shown and (room < 0 or len(shown) == _LINES_MAX):
+            break
+        shown.append(lines[index])
+    shown.reverse()
+    text = "\n".join(shown)
+    if is_binary(text):
+        text = "[binary output, not shown]"
+    facts = [f"job {job.id}", job.state().replace("by you", "by the user")]
+    facts.append(f"lines {since} to {since - 1 + len(lines)}" if lines else "nothing new")
+    if len(kept) < len(lines):
+        facts.append(f"{len(kept)} of them match")
+    if len(shown) < len(kept):
+        facts.append(f"the last {len(shown)} shown, all in {job.log}")
+    status = f"[{' · '.join(facts)}]"
+    details: Json = {"kind": "command", "exit_code": None, "status": status}
+    return ToolResult.of("\n".join([*filter(None, [text]), status]), details)
