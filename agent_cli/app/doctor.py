@@ -23,7 +23,7 @@ from agent_cli.contracts.provider import Model, ModelRequest
 from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.contracts.timeline import NO_USAGE
 from agent_cli.mcp_client import ServerConfig, ServerProblem
-from agent_cli.mcp_client.context import connected
+from agent_cli.mcp_client.trial import connected
 from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.connection import without_password
 from agent_cli.providers.models import (

@@ -198,9 +198,8 @@ def _mcp(arguments: Arguments) -> int:
         stranger,
     )
     from agent_cli.cli.mcp import command_line  # noqa: PLC0415
-    from agent_cli.mcp_client.context import CommandContext  # noqa: PLC0415
+    from agent_cli.cli.mcp.context import CommandContext  # noqa: PLC0415
     from agent_cli.system.redaction import Redactor  # noqa: PLC0415
-    from agent_cli.terminal.sanitize import reveal  # noqa: PLC0415
 
     startup = start(arguments, may_ask=False)
     for notice in startup.notices:
@@ -211,7 +210,8 @@ def _mcp(arguments: Arguments) -> int:
         configured=lambda: list(configured_servers(startup)),
         workspace=startup.workspace,
         stranger=stranger(startup),
-        say=lambda text: print(reveal(text)),
+        out=sys.stdout,
+        err=sys.stderr,
     )
     try:
         return command_line.run(arguments.operands, around)

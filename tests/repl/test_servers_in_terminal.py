@@ -18,7 +18,7 @@ def test_what_a_run_cannot_take_waits_and_nothing_typed_is_lost() -> None:
         terminal.until("/mcp reconnect docs waits for the end of the run")
         terminal.until(lambda: terminal.last_row == "you> /mcp reconnect docs")
         terminal.send(f"{CTRL_U}/mcp\r")
-        terminal.until("docs    ready      3        -          -   1,204")
+        terminal.until("docs     ready       3         -           -    1,204")
         terminal.send("and @docs:note://today\r")
         terminal.until("  when done: and @docs:note://today")
         terminal.send(ESCAPE)

@@ -1,4 +1,4 @@
-"""`agent-cli mcp ...`: words into what is done. Prints nothing: it says lines to its caller."""
+"""`agent-cli mcp ...`: parse the words and run the command."""
 
 import argparse
 import asyncio
@@ -12,12 +12,13 @@ from typing import NoReturn, cast
 from urllib.parse import urlsplit
 
 from agent_cli.cli.mcp import configuring, consent
+from agent_cli.cli.mcp.context import CommandContext
 from agent_cli.cli.mcp.exercise import Agree, Answers, Exercise, answer_with, exercise
+from agent_cli.cli.mcp.exercise_report import ExerciseReport
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.browsers import command_browser, request_browser, system_browser
 from agent_cli.mcp_client.config import Grant, OAuth, Protocol, ServerConfig
-from agent_cli.mcp_client.context import CommandContext, Say
 from agent_cli.mcp_client.credentials import MemoryCredentials
 from agent_cli.mcp_client.entries import read_key
 from agent_cli.mcp_client.host import Host, Visit
@@ -72,6 +73,7 @@ def _add_exercise(parser: argparse.ArgumentParser) -> None:
     add("--id-token-file", default="", metavar="FILE", help="the user's identity token")
     add("--idp-token-endpoint", default="", metavar="URL", help="who exchanges it")
     add("--idp-client-id", default="")
+    add("--json", action="store_true", help="for scripts")
     add("--timeout", type=_seconds, default=60.0, metavar="S", help="for everything")
     parser.set_defaults(do=_exercise)
 
@@ -84,7 +86,7 @@ def _exercise(given: argparse.Namespace, context: CommandContext) -> int:
         config = replace(config, oauth=_oauth(given))
     host = Host(
         elicit=answer_with(cast("Answers", given.elicit)),  # argparse checked
-        visit=_visit(given.oauth_browser, context.say),
+        visit=_visit(given.oauth_browser, context.tell),
         roots=lambda: [context.workspace],
     )
     if config.source == "":
@@ -96,31 +98,35 @@ def _exercise(given: argparse.Namespace, context: CommandContext) -> int:
         destructive=given.destructive,
         timeout_s=given.timeout,
     )
-    agree = _always if given.yes else _asking(context.say)
-    return run_loop(_exercised(config, wanted, host, context, agree))
+    agree = _always if given.yes else _asking(context.tell)
+    report = ExerciseReport(context, as_json=given.json)
+    survived = run_loop(_exercised(config, wanted, host, report, agree))
+    report.finish(survived=survived)
+    return 0 if survived else 1
 
 
 async def _exercised(
-    config: ServerConfig, wanted: Exercise, host: Host, context: CommandContext, agree: Agree
-) -> int:
+    config: ServerConfig, wanted: Exercise, host: Host, report: ExerciseReport, agree: Agree
+) -> bool:
     config = replace(config, startup_timeout_s=min(config.startup_timeout_s, wanted.timeout_s))
-    async with McpServers(context.environment, host=host, restarts=NO_RESTARTS) as servers:
-        return 0 if await exercise(servers, config, wanted, context.say, agree) else 1
+    environment = report.context.environment
+    async with McpServers(environment, host=host, restarts=NO_RESTARTS) as servers:
+        return await exercise(servers, config, wanted, report, agree)
 
 
 async def _always(_question: str) -> bool:
     return True
 
 
-def _asking(say: Say) -> Agree:
+def _asking(tell: Callable[[str], None]) -> Agree:
     """Return what asks the person at the terminal; where nobody is, the answer is no."""
 
     async def agree(question: str) -> bool:
-        say(question)
+        tell(question)
         if not sys.stdin.isatty():
-            say("  they are not called: nobody can be asked here; --yes answers for you")
+            tell("  they are not called: nobody can be asked here; --yes answers for you")
             return False
-        say("  Call them with made-up arguments? (y/N)")
+        tell("  Call them with made-up arguments? (y/N)")
         answer = await asyncio.to_thread(sys.stdin.readline)
         return answer.strip().lower() in ("y", "yes")
 
@@ -166,9 +172,9 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _visit(browser: str | None, say: Say) -> Visit:
+def _visit(browser: str | None, tell: Callable[[str], None]) -> Visit:
     if browser is None:
-        return system_browser(say)
+        return system_browser(tell)
     return request_browser() if browser == "http" else command_browser(browser)
 
 

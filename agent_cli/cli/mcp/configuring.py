@@ -1,18 +1,25 @@
 """`agent-cli mcp add|list|remove|test|import`: which servers there are, and whether they work."""
 
 import argparse
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from agent_cli.cli.mcp.context import CommandContext
+from agent_cli.cli.mcp.reports import (
+    GOOD_PHASES,
+    configured_json,
+    configured_view,
+    tested_json,
+    tested_view,
+)
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.config import ServerConfig, ServerProblem
-from agent_cli.mcp_client.context import CommandContext, connected, explain
 from agent_cli.mcp_client.entries import server_config
 from agent_cli.mcp_client.foreign import PROGRAMS, foreign_files, read_foreign
+from agent_cli.mcp_client.trial import connected
 from agent_cli.mcp_client.user_servers import UserServers, user_file
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.redaction import Redactor
@@ -72,36 +79,33 @@ def remove_server(given: argparse.Namespace, context: CommandContext) -> int:
     return 0
 
 
-def list_servers(_given: argparse.Namespace, context: CommandContext) -> int:
-    """Say which servers there are, nearest to the work first, and where each was found."""
-    lines = list(_listed(context))
-    for line in lines or ["no MCP servers; add one: agent-cli mcp add NAME COMMAND|URL"]:
-        context.say(line)
+def list_servers(given: argparse.Namespace, context: CommandContext) -> int:
+    """Show the configured servers, nearest to the work first, and where each was found."""
+    servers = context.configured()
+    redactor = Redactor.of(context.environment)
+    if given.json:
+        context.print_json(configured_json(servers, redactor))
+    else:
+        context.show(configured_view(servers, redactor))
     return 0
 
 
 def check_servers(given: argparse.Namespace, context: CommandContext) -> int:
-    """Connect to the servers and say what each offers, or why it cannot be used."""
+    """Connect to the servers and show what each offers, or why it cannot be used."""
     configured = [context.server(given.name)] if given.name else context.configured()
-    good = True
-    for each in configured:
-        if isinstance(each, ServerProblem):
-            context.say(each.reason)
-            good = False
     usable = [each for each in configured if isinstance(each, ServerConfig)]
-    from agent_cli.terminal.views.progress import working  # noqa: PLC0415 - rich
-
-    with working("connecting", sys.stderr):
-        states = run_loop(_states(usable, context))
-    for state in states:
-        if state.phase is ServerPhase.FAILED:
-            explain(state, context.say)
-        else:
-            context.say(_line(state))
-        for note in state.notes:
-            context.say(f"  {note}")
-        good = good and state.phase in (ServerPhase.READY, ServerPhase.DISABLED)
-    return 0 if good else 1
+    tested = {state.name: state for state in run_loop(_states(usable, context))}
+    states = [
+        tested[each.name]
+        if isinstance(each, ServerConfig)
+        else ServerState(each.name, ServerPhase.MISCONFIGURED, each.reason)
+        for each in configured
+    ]
+    if given.json:
+        context.print_json(tested_json(states))
+    else:
+        context.show(tested_view(states))
+    return 0 if all(state.phase in GOOD_PHASES for state in states) else 1
 
 
 def import_servers(given: argparse.Namespace, context: CommandContext) -> int:
@@ -145,18 +149,6 @@ def _pair(text: str, separator: str, option: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _listed(context: CommandContext) -> Iterator[str]:
-    redactor = Redactor.of(context.environment)
-    for each in context.configured():
-        if isinstance(each, ServerProblem):
-            yield f"{each.name}: {each.reason}"
-            continue
-        started = " ".join((each.command, *redactor.arguments(each.args)))
-        where = redactor.text(each.url) if each.url else started
-        off = "" if each.enabled else ", switched off"
-        yield f"{each.name}: {each.transport}, {where} ({each.source}{off})"
-
-
 def _files(program: str | None, context: CommandContext) -> Iterator[Path]:
     home = Path(context.environment.get("HOME") or Path.home())
     for each in (program,) if program else PROGRAMS:
@@ -173,14 +165,11 @@ def _files(program: str | None, context: CommandContext) -> Iterator[Path]:
 
 
 async def _states(configs: list[ServerConfig], context: CommandContext) -> tuple[ServerState, ...]:
-    async with connected(context.environment, configs) as servers:
-        return servers.states()
+    from agent_cli.terminal.views.progress import counting  # noqa: PLC0415 - rich
 
-
-def _line(state: ServerState) -> str:
-    if state.phase is ServerPhase.READY:
-        return f"{state.name}: ready, {state.offer} a request"
-    return f"{state.name}: {state.phase}"
+    with counting("connecting", total=len(configs), stream=context.err) as show:
+        async with connected(context.environment, configs, show) as servers:
+            return servers.states()
 
 
 def arguments(commands: "argparse._SubParsersAction[Parser]") -> None:
@@ -192,14 +181,15 @@ def arguments(commands: "argparse._SubParsersAction[Parser]") -> None:
     add.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
     add.add_argument("--header", action="append", default=[], metavar="NAME:VALUE")
     add.set_defaults(do=add_server)
-    commands.add_parser("list", help="all servers, and where each was found").set_defaults(
-        do=list_servers
-    )
+    listing = commands.add_parser("list", help="all servers, and where each was found")
+    listing.add_argument("--json", action="store_true", help="for scripts")
+    listing.set_defaults(do=list_servers)
     remove = commands.add_parser("remove", help="remove a server from your own")
     remove.add_argument("name")
     remove.set_defaults(do=remove_server)
     test = commands.add_parser("test", help="connect to one server, or to all")
     test.add_argument("name", nargs="?")
+    test.add_argument("--json", action="store_true", help="for scripts")
     test.set_defaults(do=check_servers)
     bring = commands.add_parser("import", help="take over the servers of other programs")
     bring.add_argument("program", nargs="?", choices=PROGRAMS)

@@ -5,12 +5,13 @@ import sys
 from dataclasses import replace
 from typing import TypeVar
 
+from agent_cli.cli.mcp.context import CommandContext
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.servers import ServerPhase
 from agent_cli.mcp_client.browsers import pasting_browser
 from agent_cli.mcp_client.config import ServerConfig
-from agent_cli.mcp_client.context import CommandContext, connected, explain
 from agent_cli.mcp_client.host import Host
+from agent_cli.mcp_client.trial import connected
 from agent_cli.system.event_loop import run_loop
 from agent_cli.terminal.sanitize import reveal
 
@@ -27,7 +28,7 @@ async def _approve(config: ServerConfig, context: CommandContext, *, dry_run: bo
     async with connected(context.environment, [config]) as servers:
         [state] = servers.states()
         if state.phase is not ServerPhase.READY:
-            explain(state, context.say)
+            context.explain(state)
             return 1
         changes = servers.changes().get(config.name, {})
         for difference in changes.values():
@@ -53,7 +54,7 @@ async def _sign_in(config: ServerConfig, context: CommandContext) -> int:
     async with connected(context.environment, [config]) as servers:
         state = await servers.login(config.name, pasting_browser(context.say, sys.stdin))
     if state.phase is not ServerPhase.READY:
-        explain(state, context.say)
+        context.explain(state)
         return 1
     context.say(f"{config.name}: signed in, {state.offer}")
     return 0

@@ -1,34 +1,30 @@
 """`agent-cli mcp exercise`: use a server as a run would, without a model.
 
-The same connections, callbacks and sign-in as in the REPL; what answers is written on the command
-line instead of asked of a person. Says what happened, one sentence a line.
+The same connections, callbacks and sign-in as in the REPL; the answers stand on the command line
+instead of being asked of a person.
 """
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from agent_cli.cli.mcp.exercise_report import ExercisedCall, ExerciseReport
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError, UsageError
 from agent_cli.contracts.servers import ServerPhase
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, input_schema
 from agent_cli.mcp_client.config import ServerConfig
-from agent_cli.mcp_client.context import Say, explain
 from agent_cli.mcp_client.forms import form_fields
 from agent_cli.mcp_client.host import Elicit, Elicitation, ElicitationAnswer
 from agent_cli.mcp_client.names import public_name
 from agent_cli.mcp_client.pool import McpServers
-from agent_cli.mcp_client.stderr_tail import printable
-from agent_cli.terminal.narration import one_line
 
 Agree: TypeAlias = Callable[[str], Awaitable[bool]]
 """Show a person what is about to happen; return whether they agree."""
 
 Answers: TypeAlias = Literal["accept-defaults", "decline"]
-_SHOWN_CHARS = 300
 _SCHEMA_OF = "$inputSchema:"
 
 
@@ -52,7 +48,11 @@ class Exercise:
 
 
 async def exercise(
-    servers: McpServers, config: ServerConfig, wanted: Exercise, say: Say, agree: Agree
+    servers: McpServers,
+    config: ServerConfig,
+    wanted: Exercise,
+    report: ExerciseReport,
+    agree: Agree,
 ) -> bool:
     """Connect, list the tools, make the calls; return whether the server survived it.
 
@@ -64,25 +64,22 @@ async def exercise(
             servers.start([config])
             await servers.wait_started(wanted.timeout_s)
             [state] = servers.states()
+            report.state(state)
             if state.phase is not ServerPhase.READY:
-                explain(state, say)
                 return False
-            say(f"{config.name}: ready, {state.offer}")
-            for note in state.notes:
-                say(f"  {note}")
             chosen: Sequence[Tool] = ()
             if wanted.call_all:
                 limit.reschedule(None)
-                chosen = await _chosen(servers.tools(), wanted, say, agree)
+                chosen = await _chosen(servers.tools(), wanted, report, agree)
                 limit.reschedule(loop.time() + wanted.timeout_s)
-            return await _calls(servers, config, wanted, chosen, say)
+            return await _calls(servers, config, wanted, chosen, report)
     except TimeoutError:
-        say(f"{config.name}: not finished within {wanted.timeout_s:g} s")
+        report.note(f"{config.name}: not finished within {wanted.timeout_s:g} s")
         return False
 
 
 async def _chosen(
-    tools: Sequence[Tool], wanted: Exercise, say: Say, agree: Agree
+    tools: Sequence[Tool], wanted: Exercise, report: ExerciseReport, agree: Agree
 ) -> Sequence[Tool]:
     """Return the tools to call with arguments nobody chose."""
     changing = [tool for tool in tools if tool.changes]
@@ -90,8 +87,8 @@ async def _chosen(
         return tools
     names = ", ".join(tool.name for tool in changing)
     if not wanted.destructive:
-        say(f"  not called, because they may change or delete something: {names}")
-        say("  add --destructive to call them, too")
+        report.note(f"  not called, because they may change or delete something: {names}")
+        report.note("  add --destructive to call them, too")
     elif await agree(f"  These may change or delete something: {names}"):
         return tools
     return [tool for tool in tools if not tool.changes]
@@ -102,57 +99,58 @@ async def _calls(
     config: ServerConfig,
     wanted: Exercise,
     chosen: Sequence[Tool],
-    say: Say,
+    report: ExerciseReport,
 ) -> bool:
-    tools = {tool.name: tool for tool in servers.tools()}
     failed = False
-    for name, arguments in wanted.calls:
-        tool = tools.get(public_name(config.name, name)) or tools.get(name)
-        if tool is None:
-            raise UsageError(f"{config.name} has no tool {name!r}; it has: {', '.join(tools)}")
-        given = {key: _schema_or(value, servers, config) for key, value in arguments.items()}
-        failed |= await _failed(tool, given, say)
-    for tool in chosen:
-        failed |= await _failed(tool, simplest(input_schema(tool.parameters)), say)
+    with report.calling(len(wanted.calls) + len(chosen)) as count:
+        for tool, arguments in _planned(servers, config, wanted, chosen):
+            failed |= await _failed(tool, arguments, report)
+            count()
     # One that died in the last call is still being cleared away: only then is it known why.
     await servers.wait_started(wanted.timeout_s)
     [state] = servers.states()
     if state.phase is not ServerPhase.READY:
-        explain(state, say)
+        report.state(state)
         return False
-    return not failed or await _answers(servers, config, say)
+    return not failed or await _answers(servers, config, report)
 
 
-async def _answers(servers: McpServers, config: ServerConfig, say: Say) -> bool:
-    """Return whether a server still answers: over HTTP, nobody tells of its end."""
+def _planned(
+    servers: McpServers, config: ServerConfig, wanted: Exercise, chosen: Sequence[Tool]
+) -> Iterator[tuple[Tool, dict[str, Json]]]:
+    tools = {tool.name: tool for tool in servers.tools()}
+    for name, arguments in wanted.calls:
+        tool = tools.get(public_name(config.name, name)) or tools.get(name)
+        if tool is None:
+            raise UsageError(f"{config.name} has no tool {name!r}; it has: {', '.join(tools)}")
+        yield tool, {key: _schema_or(value, servers, config) for key, value in arguments.items()}
+    for tool in chosen:
+        yield tool, simplest(input_schema(tool.parameters))
+
+
+async def _answers(servers: McpServers, config: ServerConfig, report: ExerciseReport) -> bool:
+    """Return whether a server still answers: over HTTP, its end is not noticed by itself."""
     try:
         await servers.requests(config.name).check()
     except ToolError as error:
-        say(str(error))
+        report.note(str(error))
         return False
     return True
 
 
-async def _failed(tool: Tool, arguments: dict[str, Json], say: Say) -> bool:
-    """Make a call, and say and return how it ended."""
+async def _failed(tool: Tool, arguments: dict[str, Json], report: ExerciseReport) -> bool:
+    """Make a call, report it, and return whether it failed."""
 
     def show(partial: ToolResult) -> None:
-        say(f"  {tool.name}: … {_shown(partial.text)}")
+        report.partial(tool.name, partial.text)
 
     try:
         answer = await tool.execute("exercise", arguments, CancelToken(), ToolContext(update=show))
         result = answer if isinstance(answer, ToolResult) else ToolResult.of(answer)
     except ToolError as error:
         result = ToolResult.error(str(error))
-    outcome = "error" if result.is_error else "ok"
-    given = json.dumps(arguments, ensure_ascii=False)
-    say(f"  {tool.name} {given[:_SHOWN_CHARS]}: {outcome}: {_shown(result.text)}")
+    report.call(ExercisedCall(tool.name, arguments, result.is_error, result.text))
     return result.is_error
-
-
-def _shown(text: str) -> str:
-    """Return a server's words as one short line that cannot drive the terminal."""
-    return printable(one_line(text, _SHOWN_CHARS))
 
 
 def _schema_or(value: Json, servers: McpServers, config: ServerConfig) -> Json:

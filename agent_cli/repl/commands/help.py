@@ -1,15 +1,14 @@
-"""What `/help` shows: on one screen what there is, and everything about one command."""
+"""Views of `/help`: every command and key on one screen, or everything about one command."""
 
-import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from textwrap import wrap
-from typing import Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from agent_cli.repl.commands.spec import Command
 from agent_cli.terminal.narration import one_line
 
-_COLUMNS_MAX: Final = 80
-_KEYS_WIDTH: Final = 14
+if TYPE_CHECKING:
+    from agent_cli.terminal.views.console import View
+
 _FAULTS_MAX: Final = 5
 _CHOICES_MAX: Final = 50
 _KEYS: Final = (
@@ -27,47 +26,39 @@ _KEYS: Final = (
 )
 
 
-def overview(groups: Mapping[str, Sequence[Command]], faults: Sequence[str]) -> str:
+def overview(groups: Mapping[str, Sequence[Command]], faults: Sequence[str]) -> "View":
     """Return the names of all commands by group, the keys, and what cannot be used."""
-    width = max(map(len, groups))
-    rows = [row for name, group in groups.items() for row in _row(name, group, width)]
-    rows += ["", *(f"{keys:<{_KEYS_WIDTH}}  {what}" for keys, what in _KEYS)]
-    if faults:
-        rows += ["", *faults[:_FAULTS_MAX]]
+    from agent_cli.terminal.views.facts import Fact, Facts  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.stack import Stack  # noqa: PLC0415
+
+    commands = [
+        Fact(name, " ".join(f"/{command.name}" for command in group))
+        for name, group in groups.items()
+    ]
+    keys = [Fact(key, effect) for key, effect in _KEYS]
+    unusable = [Fact("not usable", fault) for fault in faults[:_FAULTS_MAX]]
     if len(faults) > _FAULTS_MAX:
-        rows.append(f"and {len(faults) - _FAULTS_MAX} more that cannot be used")
-    return "\n".join(rows)
+        unusable.append(Fact("not usable", f"and {len(faults) - _FAULTS_MAX} more"))
+    return Stack([Facts(facts) for facts in (commands, keys, unusable) if facts], apart=True)
 
 
-def _columns() -> int:
-    return min(_COLUMNS_MAX, shutil.get_terminal_size().columns)
+def every_line(commands: Sequence[Command]) -> "View":
+    """Return a row for each command."""
+    from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415 - rich
+
+    columns = [Column("command"), Column("purpose")]
+    return Table(columns, [(each.usage, one_line(each.help)) for each in commands])
 
 
-def _row(name: str, group: Sequence[Command], width: int) -> Iterator[str]:
-    names = " ".join(f"/{command.name}" for command in group)
-    yield from wrap(
-        names,
-        _columns(),
-        initial_indent=f"{name:<{width}}  ",
-        subsequent_indent=" " * (width + 2),
-        break_on_hyphens=False,
-    )
-
-
-def every_line(commands: Sequence[Command]) -> str:
-    """Return a line about each command."""
-    width = max(len(command.usage) for command in commands)
-    return "\n".join(f"{each.usage:<{width}}  {one_line(each.help)}" for each in commands)
-
-
-def about(command: Command, choices: Collection[str]) -> str:
+def about(command: Command, choices: Collection[str]) -> "View":
     """Return everything there is to say about one command; *choices* may stand behind its name."""
-    rows = [command.usage, f"  {command.help}"]
-    rows += [f"  {row}" for row in command.more.splitlines()]
+    from agent_cli.terminal.views.tree import Tree  # noqa: PLC0415 - rich
+
+    details = [command.help, *command.more.splitlines()]
     if 0 < len(choices) <= _CHOICES_MAX:
-        rows += wrap(f"one of: {', '.join(choices)}", _columns() - 2, initial_indent="  ")
+        details.append(f"one of: {', '.join(choices)}")
     if command.source:
-        rows.append(f"  from: {command.source}")
+        details.append(f"from: {command.source}")
     if not command.during_a_run:
-        rows.append("  waits for the end of a run")
-    return "\n".join(rows)
+        details.append("waits for the end of a run")
+    return Tree(command.usage, [*map(Tree, details)])

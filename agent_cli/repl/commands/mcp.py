@@ -1,14 +1,14 @@
 """/mcp: the MCP servers as a table, and what a person can do about one of them."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from textwrap import wrap
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.servers import ServerResource, ServerState
 from agent_cli.repl.approval.changes import Row
 from agent_cli.repl.approval.preview import write_rows
 from agent_cli.repl.commands.spec import Command, Context
+from agent_cli.repl.commands.views import show
 from agent_cli.repl.mcp.foreign_words import named
 from agent_cli.repl.mcp.ports import ServersPort
 from agent_cli.repl.mcp.sign_in import SignIn
@@ -17,9 +17,11 @@ from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Style
 
-_COLUMNS: Final = 80
+if TYPE_CHECKING:
+    from agent_cli.terminal.views.tree import Tree
+
 _READY: Final = "ready"
-_HEAD: Final = ("server", "state", "tools", "prompts", "resources", "tokens")
+_COUNTS: Final = ("tools", "prompts", "resources", "tokens")
 _MORE: Final = """\
 alone: a table of the servers, what they offer and what it costs in tokens
 login, logout: sign in to a server of the web, or forget that
@@ -52,17 +54,21 @@ def _mcp(context: Context, argument: str) -> Awaitable[None] | None:
 
 
 def _table(context: Context) -> None:
+    from agent_cli.terminal.views.table import (  # noqa: PLC0415 - rich
+        Column,
+        RemarkedTable,
+        Table,
+    )
+
     servers = context.app.servers
     states = servers.states()
-    if not states:
-        context.writer.aside("no MCP servers; agent-cli mcp add, outside, adds one")
-        return
-    rows = [_HEAD, *(_cells(state, servers) for state in states)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
-    lines = [_aligned(_HEAD, widths)]
-    for state, cells in zip(states, rows[1:], strict=True):
-        lines += [_aligned(cells, widths), *_remarks(state)]
-    context.writer.aside("\n".join(lines))
+    counts = (Column(title, right=True) for title in _COUNTS)
+    table = Table(
+        [Column("server"), Column("state"), *counts],
+        [_cells(state, servers) for state in states],
+        empty="no MCP servers; agent-cli mcp add, in a shell, adds one",
+    )
+    show(context, RemarkedTable(table, [[*_remarks(state)] for state in states]))
 
 
 def _cells(state: ServerState, servers: ServersPort) -> tuple[str, ...]:
@@ -73,29 +79,17 @@ def _cells(state: ServerState, servers: ServersPort) -> tuple[str, ...]:
     return (reveal(state.name), shown, *(f"{number:,}" if number else "-" for number in numbers))
 
 
-def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """Return a row of the table: words begin, numbers end, at their column."""
-    padded = [
-        cell.ljust(width) if column < 2 else cell.rjust(width)
-        for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    ]
-    return "  ".join(padded).rstrip()
-
-
 def _remarks(state: ServerState) -> Iterator[str]:
-    """Yield what there is to say about a server, and what to do about it."""
+    """Yield the faults of a server, each with the command that mends it."""
     name = reveal(state.name)
-    remarks = []
     if state.needs_sign_in:
-        remarks.append(f"/mcp login {name} signs in")
+        yield f"/mcp login {name} signs in"
     elif state.reason:
-        remarks.append(reveal(state.reason.removeprefix(f"MCP server '{state.name}' ")))
+        yield reveal(state.reason.removeprefix(f"MCP server '{state.name}' "))
     if state.changed:
         tools = reveal(", ".join(state.changed))
-        remarks.append(f"changed and not used: {tools}; /mcp approve {name} shows what changed")
-    remarks += [reveal(note) for note in state.notes if not _is_about_change(note, state)]
-    for remark in remarks:
-        yield from wrap(remark, _COLUMNS, initial_indent="  ", subsequent_indent="    ")
+        yield f"changed and not used: {tools}; /mcp approve {name} shows what changed"
+    yield from (reveal(note) for note in state.notes if not _is_about_change(note, state))
 
 
 def _is_about_change(note: str, state: ServerState) -> bool:
@@ -105,9 +99,11 @@ def _is_about_change(note: str, state: ServerState) -> bool:
 def _resources(context: Context, name: str) -> None:
     if name:
         _state_of(context, name)
+    from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415 - rich
+
     found = [each for each in context.app.servers.resources() if name in ("", each.server)]
-    lines = [f"{reference(each)}  {_described(each)}".rstrip() for each in found]
-    context.writer.aside("\n".join(lines) or "no resources")
+    rows = [(reference(each), _described(each)) for each in found]
+    show(context, Table([Column("resource"), Column("content")], rows, empty="no resources"))
 
 
 def reference(resource: ServerResource) -> str:
@@ -122,20 +118,26 @@ def _described(resource: ServerResource) -> str:
 
 
 def _doctor(context: Context, name: str) -> None:
-    """Say of each server what is wrong and what to do."""
+    """Show the faults of each server and the commands that mend them."""
+    from agent_cli.terminal.views.stack import Note, Stack  # noqa: PLC0415 - rich
+
     states = [_state_of(context, name)] if name else context.app.servers.states()
-    lines: list[str] = []
-    for state in states:
-        fine = state.phase == _READY and not state.changed
-        lines += [f"{reveal(state.name)}: {'in order' if fine else state.phase}", *_remarks(state)]
-        if fine and state.last_end:
-            lines.append(f"  it ended and was started again: {reveal(state.last_end)}")
-        lines += [f"  │ {reveal(line)}" for line in state.unquoted]
-        if state.phase in ("failed", "lost", "closed") and not state.needs_sign_in:
-            lines.append(f"  /mcp reconnect {reveal(state.name)} tries again")
     tried = reveal(name or "NAME")
-    lines.append(f"agent-cli mcp test {tried}, in a shell, starts it alone and says what it offers")
-    context.writer.aside("\n".join(lines))
+    note = f"agent-cli mcp test {tried}, in a shell, starts it alone and says what it offers"
+    show(context, Stack([*map(_diagnosis, states), Note(note)]))
+
+
+def _diagnosis(state: ServerState) -> "Tree":
+    from agent_cli.terminal.views.tree import Tree  # noqa: PLC0415 - rich
+
+    fine = state.phase == _READY and not state.changed
+    found = [*_remarks(state)]
+    if fine and state.last_end:
+        found.append(f"it ended and was started again: {reveal(state.last_end)}")
+    found += [f"│ {reveal(line)}" for line in state.unquoted]
+    if state.phase in ("failed", "lost", "closed") and not state.needs_sign_in:
+        found.append(f"/mcp reconnect {reveal(state.name)} tries again")
+    return Tree(f"{reveal(state.name)}: {'in order' if fine else state.phase}", [*map(Tree, found)])
 
 
 async def _login(context: Context, name: str) -> None:

@@ -112,16 +112,16 @@ def _help(context: Context, name: str) -> None:
     if not name:
         broken = {prompt.name for prompt in context.app.prompt_commands() if prompt.problem}
         usable = [command for command in commands if command.name not in broken]
-        text = overview(_groups(usable), [*_faults(context.app)])
+        view = overview(grouped(usable), [*_faults(context.app)])
     elif name == "all":
-        text = every_line(commands)
+        view = every_line(commands)
     else:
         command, _ = find_command(f"/{name.removeprefix('/')}", context.app)
-        text = about(command, command.choices(context.app))
-    context.writer.aside(text)
+        view = about(command, command.choices(context.app))
+    show(context, view)
 
 
-def _groups(commands: Sequence[Command]) -> dict[str, list[Command]]:
+def grouped(commands: Sequence[Command]) -> dict[str, list[Command]]:
     """Return the commands by what they are about; those that are not built in by their source."""
     groups = {name: [*group] for name, group in _GROUPS.items()}
     for command in commands:

@@ -1,6 +1,6 @@
 """A bar or a spinner for work that takes more than a second; on a pipe, nothing."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TextIO, TypeVar
 
@@ -15,13 +15,25 @@ T = TypeVar("T")
 
 def tracked(items: Iterable[T], label: str, *, total: int, stream: TextIO) -> Iterator[T]:
     """Yield *items* while a bar on *stream* counts them; the bar is gone at the end."""
-    if not stream.isatty():
-        yield from items
+    with counting(label, total=total, stream=stream) as show:
+        for done, item in enumerate(items, 1):
+            yield item
+            show(done)
+
+
+@contextmanager
+def counting(label: str, *, total: int, stream: TextIO) -> Iterator[Callable[[int], None]]:
+    """Show a bar on *stream* while the body runs; what is yielded takes the number of done items.
+
+    The bar is gone at the end. Without items, or where *stream* is no terminal, there is none.
+    """
+    if not stream.isatty() or not total:
+        yield lambda _done: None
         return
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-    console = Console(file=stream, markup=False, emoji=False, highlight=False)
-    with Progress(*columns, console=console, transient=True) as progress:
-        yield from progress.track(items, total=total, description=clean(label))
+    with Progress(*columns, console=_console(stream), transient=True) as progress:
+        task = progress.add_task(clean(label), total=total)
+        yield lambda done: progress.update(task, completed=done)
 
 
 @contextmanager
@@ -30,6 +42,9 @@ def working(label: str, stream: TextIO) -> Iterator[None]:
     if not stream.isatty():
         yield
         return
-    console = Console(file=stream, markup=False, emoji=False, highlight=False)
-    with console.status(cell(label)):
+    with _console(stream).status(cell(label)):
         yield
+
+
+def _console(stream: TextIO) -> Console:
+    return Console(file=stream, markup=False, emoji=False, highlight=False)

@@ -25,13 +25,17 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """Several views."""
+    """Several views; *apart* leaves an empty line between them on a terminal."""
 
     views: Sequence[View]
+    apart: bool = False
 
     def drawn(self) -> Group:
         """Return them for a terminal."""
-        return Group(*(view.drawn() for view in self.views))
+        drawn = [view.drawn() for view in self.views]
+        if self.apart:
+            drawn = [each for view in drawn for each in ("", view)][1:]
+        return Group(*drawn)
 
     def lines(self) -> Sequence[str]:
         """Return their lines."""

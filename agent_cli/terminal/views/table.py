@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rich.box import SIMPLE_HEAD
+from rich.console import Group
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from agent_cli.terminal.sanitize import clean
-from agent_cli.terminal.views.console import cell
+from agent_cli.terminal.views.console import Drawn, cell
+from agent_cli.terminal.views.facts import Fact, Facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,31 @@ class Table:
         return ["  ".join(_one_line(each) or "-" for each in row) for row in self.rows] or [
             self.empty
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class RemarkedTable:
+    """A table and remarks on its rows: below it on a terminal, at a line's end on a pipe.
+
+    Attributes:
+        remarks: For each row, any number of sentences.
+    """
+
+    table: Table
+    remarks: Sequence[Sequence[str]]
+
+    def drawn(self) -> Drawn:
+        """Return the table, then each remark beside the first cell of its row."""
+        rows = zip(self.table.rows, self.remarks, strict=True)
+        facts = [Fact(row[0], remark) for row, remarks in rows for remark in remarks]
+        return Group(self.table.drawn(), "", Facts(facts).drawn()) if facts else self.table.drawn()
+
+    def lines(self) -> Sequence[str]:
+        """Return a line for each row, ending with its remarks."""
+        if not self.table.rows:
+            return self.table.lines()
+        rows = zip(self.table.lines(), self.remarks, strict=True)
+        return ["  ".join((line, *map(_one_line, remarks))) for line, remarks in rows]
 
 
 def _one_line(text: str) -> str:

@@ -2,21 +2,25 @@
 
 import json
 import os
+import re
 import sys
+from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import pytest
 
 from agent_cli.cli.mcp.command_line import run
+from agent_cli.cli.mcp.context import CommandContext
 from agent_cli.contracts.errors import UsageError
 from agent_cli.mcp_client.browsers import pasting_browser
-from agent_cli.mcp_client.context import CommandContext
+from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.mcp_client.entries import read_config_file
 from agent_cli.mcp_client.user_servers import user_file
-from tests.e2e.program import agent_cli
+from tests.e2e.program import AGENT_CLI, agent_cli, environment
 from tests.mcp_client.conftest import RAW_SERVER, SDK_SERVER
 from tests.mcp_client.sign_in_server import sign_in_server
+from tests.repl.terminal import Terminal
 
 if TYPE_CHECKING:
     from tests.mcp_client.conftest import HttpServer
@@ -47,18 +51,33 @@ def test_a_servers_name_does_not_command_the_terminal(words: tuple[str, ...]) ->
     assert "CANARY" not in said
 
 
-def mcp(*words: str) -> tuple[int, str]:
-    """Run the command in this process; return its exit code and what it said."""
-    said: list[str] = []
-    around = CommandContext(
+def context(out: TextIO) -> CommandContext:
+    def configured() -> list[ServerConfig | ServerProblem]:
+        found = read_config_file(user_file(), os.environ)
+        return [*found.servers, *found.problems]
+
+    return CommandContext(
         environment=dict(os.environ),
-        configured=lambda: read_config_file(user_file(), os.environ).servers,
+        configured=configured,
         workspace=Path.cwd(),
         stranger=None,
-        say=said.append,
+        out=out,
+        err=out,
     )
-    code = run(words, around)
-    return code, "\n".join(said)
+
+
+def mcp(*words: str) -> tuple[int, str]:
+    """Run the command in this process; return its exit code and its output."""
+    said = StringIO()
+    code = run(words, context(said))
+    return code, said.getvalue().rstrip("\n")
+
+
+def on_terminal(*words: str) -> str:
+    """Return the screen after a command on a terminal."""
+    with Terminal(AGENT_CLI, "mcp", *words, **environment(None, {})) as terminal:
+        terminal.exit_code()
+        return terminal.text
 
 
 def configure(*, disabled: bool = False, **servers: list[str]) -> None:
@@ -86,8 +105,8 @@ def test_a_server_is_added_tested_listed_and_removed() -> None:
     assert entry == {"command": sys.executable, "args": [SDK_SERVER, "stdio"], "env": {"A": "b"}}
     assert mode == 0o600
     assert (tested.code, tested.stderr) == (0, "")
-    assert tested.stdout.startswith("fix: ready, 7 tools, about ")
-    assert listed == (0, f"fix: stdio, {sys.executable} {SDK_SERVER} stdio ({user_file()})")
+    assert tested.stdout.startswith("fix  ready  7  ")
+    assert listed == (0, f"fix  stdio  {sys.executable} {SDK_SERVER} stdio  {user_file()}")
     assert removed == (0, f"fix is removed from {user_file()}")
     assert mcp("list") == (0, "no MCP servers; add one: agent-cli mcp add NAME COMMAND|URL")
 
@@ -118,8 +137,8 @@ def test_a_server_that_does_not_work_is_a_reason_and_exit_code_1() -> None:
 
     assert code == 1
     assert said == (
-        "MCP server 'bad' did not start: it ended (exit code 1) before it was ready;"
-        ' the end of its stderr: "no key"'
+        "bad  failed  -  -  MCP server 'bad' did not start: it ended (exit code 1) before it was"
+        ' ready; the end of its stderr: "no key"'
     )
 
 
@@ -127,7 +146,10 @@ def test_what_a_server_printed_before_its_end_is_shown_whole() -> None:
     """The reason may stand far above the end: package runners close with where their log is."""
     configure(bad=["-c", "import sys; sys.exit('no such package\\n1\\n2\\n\\x1b[1m3\\x1b[0m')"])
 
-    for command in ("test", "exercise", "approve"):
+    code, tested = mcp("test", "bad")
+    assert code == 1
+    assert tested.endswith('"1 / 2 / 3"  │ no such package  │ 1  │ 2  │ 3')
+    for command in ("exercise", "approve"):
         code, said = mcp(command, "bad")
 
         assert code == 1
@@ -355,6 +377,73 @@ def test_exercise_notices_a_server_that_dies_in_the_last_call() -> None:
     assert said.endswith(
         "'raw' was lost: it ended (killed by SIGKILL); the end of its stderr: \"out of memory\""
     )
+
+
+def test_servers_are_tables_on_a_terminal() -> None:
+    """The reason of a failure stands below the table, over its whole width."""
+    configure(bad=["-c", "import sys; sys.exit('no key')"], fix=[SDK_SERVER, "stdio"])
+    broken = json.loads(user_file().read_text())
+    broken["mcpServers"]["odd"] = {"args": []}
+    user_file().write_text(json.dumps(broken))
+
+    listed, tested = on_terminal("list"), on_terminal("test")
+
+    assert "server   transport   command or URL" in listed
+    assert re.search(r"^odd  \S", listed, re.MULTILINE)
+    assert '"command" is missing' in " ".join(listed.split())
+    assert re.search(r"^server +state +tools +tokens$", tested, re.MULTILINE)
+    assert re.search(r"^fix +ready +7 +[\d,]+$", tested, re.MULTILINE)
+    assert re.search(r"^odd +misconfigured$", tested, re.MULTILINE)
+    assert re.search(r"^bad +MCP server 'bad' did not start: ", tested, re.MULTILINE)
+
+
+def test_an_exercise_ends_in_a_table_on_a_terminal() -> None:
+    """While the tools are called, a bar counts them; nothing of it stays."""
+    configure(fix=[SDK_SERVER, "stdio"])
+
+    shown = on_terminal("exercise", "fix", "--call-all")
+
+    assert re.search(r'^mcp__fix__add +\{"a": 1, "b": 1\} +ok +2$', shown, re.MULTILINE)
+    assert re.search(r"^fix +ready +7 ", shown, re.MULTILINE)
+    assert "calling tools" not in shown
+
+
+def test_scripts_get_json() -> None:
+    """What `list`, `test` and `exercise` find, whole; a secret is none of it."""
+    configure(bad=["-c", "import sys; sys.exit('no key')", "--token", "CANARY"])
+    broken = json.loads(user_file().read_text())
+    broken["mcpServers"]["odd"] = {"args": []}
+    user_file().write_text(json.dumps(broken))
+    listed, tested = mcp("list", "--json"), mcp("test", "--json")
+    configure(full=[FULL_SERVER, "stdio"])
+    exercised = mcp("exercise", "full", "--call", "where={}", "--json")
+
+    [bad, odd] = json.loads(listed[1])
+    assert bad == {
+        "name": "bad",
+        "transport": "stdio",
+        "source": str(user_file()),
+        "enabled": True,
+        "command": sys.executable,
+        "args": ["-c", "import sys; sys.exit('no key')", "--token", "***"],
+    }
+    assert odd["name"] == "odd"
+    assert "is missing" in odd["problem"]
+    assert tested[0] == 1
+    assert {each["name"]: each["state"] for each in json.loads(tested[1])} == {
+        "bad": "failed",
+        "odd": "misconfigured",
+    }
+    report = json.loads(exercised[1])
+    assert (exercised[0], report["survived"], report["state"]) == (0, True, "ready")
+    assert report["calls"] == [
+        {
+            "tool": "mcp__full__where",
+            "arguments": {},
+            "outcome": "ok",
+            "text": Path.cwd().as_uri(),
+        }
+    ]
 
 
 def test_exercise_takes_an_address(http_server: "HttpServer") -> None:

@@ -27,22 +27,20 @@ def app_with(*states: ServerState, **more: object) -> Application:
     return app
 
 
-def test_the_table_shows_each_server_what_it_offers_and_what_is_wrong_with_it() -> None:
-    """Numbers at the end of their column, remarks below their server."""
+def test_each_server_is_shown_with_its_offer_and_its_faults() -> None:
+    """On a pipe, a server is one line that ends with its remarks."""
     app = app_with(READY, WEB, BAD, CHANGED, offered=[GREET], known=[TODAY, DAYS])
 
     assert said("/mcp", app=app) == [
-        "server  state            tools  prompts  resources  tokens",
-        "docs    ready                3        1          2   1,204",
-        "web     needs a sign-in      -        -          -       -",
-        "  /mcp login web signs in",
-        "bad     failed               -        -          -       -",
-        "  did not start: no such file",
-        "old     ready                1        -          -      80",
-        "  changed and not used: add; /mcp approve old shows what changed",
+        "docs  ready  3  1  2  1,204",
+        "web  needs a sign-in  -  -  -  -  /mcp login web signs in",
+        "bad  failed  -  -  -  -  did not start: no such file",
+        "old  ready  1  -  -  80  changed and not used: add; /mcp approve old shows what changed"
         "  tool x is left out: no",
     ]
-    assert said("/mcp", app=app_with()) == ["no MCP servers; agent-cli mcp add, outside, adds one"]
+    assert said("/mcp", app=app_with()) == [
+        "no MCP servers; agent-cli mcp add, in a shell, adds one"
+    ]
 
 
 def test_resources_are_listed_as_they_are_typed_in_a_prompt() -> None:

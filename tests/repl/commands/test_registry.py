@@ -7,8 +7,9 @@ import pytest
 from agent_cli.contracts.file_changes import TakenBack
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.timeline import NO_USAGE, Usage
+from agent_cli.repl.commands.help import overview
 from agent_cli.repl.commands.information import UsageView, describe_usage, window_bars
-from agent_cli.repl.commands.registry import COMMANDS, find_command
+from agent_cli.repl.commands.registry import COMMANDS, commands_of, find_command, grouped
 from agent_cli.terminal.views.console import text_of
 from agent_cli.version import __version__
 from tests.repl.conversation import converse, said
@@ -17,23 +18,31 @@ from tests.repl.scripted_app import Application
 LEVELS = "off, minimal, low, medium, high, xhigh"
 
 
-def test_help_fits_one_screen_and_names_every_command_in_its_group() -> None:
-    """The table is the list, so nothing can be missing; commands somebody wrote stand apart."""
-    shown = said("/help")
+def test_help_fits_one_screen() -> None:
+    """At 80 columns and 24 rows nothing scrolls away."""
+    shown = text_of(overview(grouped(commands_of(Application())), []), width=80).splitlines()
 
-    names = re.findall(r"(?<![\w.])/([a-z:-]+)", "\n".join(shown[: shown.index("")]))
-    assert sorted(names) == sorted([*(each.name for each in COMMANDS), "review"])
-    assert "yours          /review" in shown
     assert len(shown) < 24
     assert max(map(len, shown)) <= 80
+    assert "Alt-Enter       new line; during a run: send when it would end (--vi: Ctrl-F)" in shown
+
+
+def test_help_names_every_command_in_its_group() -> None:
+    """The table is the list, so nothing can be missing; on a pipe a group is one line."""
+    shown = said("/help")
+
+    assert sorted(re.findall(r" /([a-z:-]+)", "\n".join(shown[:-14]))) == sorted(
+        [*(each.name for each in COMMANDS), "review"]
+    )
+    assert "yours:         /review" in shown
 
 
 def test_help_says_which_commands_cannot_be_used_and_why() -> None:
     """What is built in cannot be replaced, and of two with one name the first is it."""
     assert said("/help")[-3:] == [
-        "/review (yours) is not used: another one (yours) comes first",
-        "/help (yours) is not used: another one (built in) comes first",
-        "team/broken.md is empty",
+        "not usable: /review (yours) is not used: another one (yours) comes first",
+        "not usable: /help (yours) is not used: another one (built in) comes first",
+        "not usable: team/broken.md is empty",
     ]
 
 

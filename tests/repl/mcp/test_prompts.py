@@ -57,7 +57,7 @@ def test_help_lists_prompts_under_their_server() -> None:
     """And says what each argument is for."""
     app = app_with_prompts()
 
-    assert "MCP server docs  /mcp__docs__greet" in said("/help", app=app)
+    assert "MCP server docs: /mcp__docs__greet" in said("/help", app=app)
     assert said("/help mcp__docs__greet", app=app) == [
         "/mcp__docs__greet name [style]",
         "  Greet somebody",

@@ -12,10 +12,10 @@ from agent_cli.terminal.views.bars import Bars
 from agent_cli.terminal.views.console import View, show, text_of
 from agent_cli.terminal.views.facts import Fact, Facts
 from agent_cli.terminal.views.markdown import MarkdownPage
-from agent_cli.terminal.views.progress import tracked, working
+from agent_cli.terminal.views.progress import counting, tracked, working
 from agent_cli.terminal.views.stack import Note, Stack
 from agent_cli.terminal.views.syntax import SourceText
-from agent_cli.terminal.views.table import Column, Table
+from agent_cli.terminal.views.table import Column, RemarkedTable, Table
 from agent_cli.terminal.views.tree import Tree
 
 HOSTILE = "[bold]a[/bold] \x1b[31mred\x1b]0;title\x07"
@@ -48,6 +48,27 @@ def test_an_empty_table_says_so() -> None:
     assert (text_of(empty, width=40), empty.lines()) == ("no people", ["no people"])
 
 
+def test_remarks_stand_below_a_table_and_end_a_line_on_a_pipe() -> None:
+    remarked = RemarkedTable(PEOPLE, [(), ("has a\ncold", "is late")])
+
+    assert remarked.lines() == ["Ann  7", "Bo  -  has a cold  is late"]
+    assert text_of(remarked, width=40).splitlines()[4:] == [
+        "",
+        "Bo  has a",
+        "    cold",
+        "    is late",
+    ]
+    assert text_of(RemarkedTable(PEOPLE, [(), ()]), width=40) == text_of(PEOPLE, width=40)
+    assert RemarkedTable(Table([Column("a")], []), []).lines() == ["nothing"]
+
+
+def test_views_stand_apart_on_a_terminal_only() -> None:
+    stack = Stack([Facts([Fact("a", "1")]), Facts([Fact("b", "2")])], apart=True)
+
+    assert text_of(stack, width=40).splitlines() == ["a  1", "", "b  2"]
+    assert stack.lines() == ["a: 1", "b: 2"]
+
+
 def test_long_cells_fold_inside_their_column() -> None:
     """On 20 cells nothing is lost and no row is wider."""
     table = Table([Column("id", whole=True), Column("text")], [("0123456789", "word " * 10)])
@@ -62,6 +83,7 @@ def test_long_cells_fold_inside_their_column() -> None:
     "make",
     [
         lambda text: Table([Column("a")], [(text,)]),
+        lambda text: RemarkedTable(Table([Column("a")], [(text,)]), [[text]]),
         lambda text: Bars(text, {text: 1}),
         lambda text: Facts([Fact("a", text)]),
         lambda text: MarkdownPage(text),
@@ -124,6 +146,21 @@ def test_work_on_a_pipe_shows_no_progress(tmp_path: Path) -> None:
         assert list(tracked(range(3), "checking", total=3, stream=stream)) == [0, 1, 2]
 
     assert target.read_text() == ""
+
+
+def test_a_bar_counts_what_is_done() -> None:
+    """Nothing to do is no bar."""
+    screen, idle = TerminalText(), TerminalText()
+
+    with counting("connecting", total=2, stream=screen) as show:
+        show(1)
+        show(2)
+    with counting("connecting", total=0, stream=idle) as show:
+        show(0)
+
+    assert "connecting" in screen.getvalue()
+    assert "2/2" in screen.getvalue()
+    assert idle.getvalue() == ""
 
 
 class TerminalText(StringIO):

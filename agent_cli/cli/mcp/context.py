@@ -1,0 +1,74 @@
+"""Where `agent-cli mcp` runs: what its commands need of the program around them."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.servers import ServerState
+from agent_cli.contracts.timeline import Json
+from agent_cli.mcp_client.config import ServerConfig, ServerProblem
+from agent_cli.terminal.sanitize import reveal
+
+if TYPE_CHECKING:
+    from agent_cli.terminal.views.console import View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandContext:
+    """Where the command runs.
+
+    Attributes:
+        configured: The servers of settings and files, read when a command needs them.
+        stranger: The workspace if somebody else may have filled it, else None.
+        out: Gets results.
+        err: Gets questions, and progress where it is a terminal.
+    """
+
+    environment: Mapping[str, str]
+    configured: Callable[[], Sequence[ServerConfig | ServerProblem]]
+    workspace: Path
+    stranger: Path | None
+    out: TextIO
+    err: TextIO
+
+    def server(self, name: str) -> ServerConfig:
+        """Return the server of that name.
+
+        Raises:
+            UsageError: There is none, or it cannot be used.
+        """
+        configured = self.configured()
+        found = next((each for each in configured if each.name == name), None)
+        if found is None:
+            known = ", ".join(each.name for each in configured) or "none"
+            raise UsageError(f"there is no MCP server {name!r}; there are: {known}")
+        if isinstance(found, ServerProblem):
+            raise UsageError(found.reason)
+        return found
+
+    def say(self, text: str) -> None:
+        """Print one line; a server's words are shown, not obeyed."""
+        print(reveal(text), file=self.out, flush=True)
+
+    def tell(self, text: str) -> None:
+        """Print one line that is no part of the result, such as a question."""
+        print(reveal(text), file=self.err, flush=True)
+
+    def show(self, view: "View") -> None:
+        """Draw a view on a terminal; print a line for each record elsewhere."""
+        from agent_cli.terminal.views.console import show  # noqa: PLC0415 - rich
+
+        show(view, self.out)
+
+    def print_json(self, value: Json) -> None:
+        """Print *value* as ASCII: no name that a stranger chose can command the terminal."""
+        print(json.dumps(value, indent=2), file=self.out)
+
+    def explain(self, state: ServerState) -> None:
+        """Say why a server cannot be used, and the lines of its standard error not quoted there."""
+        self.say(state.reason)
+        for line in state.unquoted:
+            self.say(f"  │ {line}")

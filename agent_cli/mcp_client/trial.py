@@ -1,0 +1,43 @@
+"""Servers started once, to see whether they work: for `agent-cli mcp` and `doctor`."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from agent_cli.contracts.servers import ServerPhase, ServerState
+from agent_cli.mcp_client.config import ServerConfig
+from agent_cli.mcp_client.pool import McpServers
+from agent_cli.mcp_client.restarts import NO_RESTARTS
+
+# Loading what speaks to servers is not part of their own limits.
+_LOADING_S = 5.0
+
+
+def _ignore(_settled: int) -> None:
+    """Count for nobody."""
+
+
+@asynccontextmanager
+async def connected(
+    environment: Mapping[str, str],
+    configs: Sequence[ServerConfig],
+    on_settled: Callable[[int], None] = _ignore,
+) -> AsyncIterator[McpServers]:
+    """Start *configs* once, wait until each is ready or has failed, and end them after.
+
+    Args:
+        environment: Inherited by stdio servers, without what is ours.
+        configs: The servers.
+        on_settled: Gets the number of servers that are ready or have failed, when it changes.
+    """
+    settled: set[str] = set()
+
+    def note(state: ServerState) -> None:
+        if state.phase is not ServerPhase.CONNECTING:
+            settled.add(state.name)
+            on_settled(len(settled))
+
+    async with McpServers(environment, restarts=NO_RESTARTS, on_change=note) as servers:
+        servers.start(configs)
+        limit_s = max((each.startup_timeout_s for each in configs), default=0)
+        await servers.wait_started(limit_s + _LOADING_S)
+        yield servers
