@@ -452,7 +452,7 @@ def test_exercise_takes_an_address(http_server: "HttpServer") -> None:
     code, said = mcp(*add, "--call", "explode={}")
     dead, last_words = mcp(*add, "--call", "die={}")
 
-    assert (code, dead) == (0, 1)
+    assert (code, dead) == (0, 1), (said, last_words)
     assert "mcp__127_0_0_1__add" in said
     assert "ok: 5" in said
     assert "error: " in said
