@@ -1,0 +1,86 @@
+"""What each entry of the tables of known commands is good for, pinned: `verdicts.txt`.
+
+The scripts stand in the file, below what is said about them, so a table that loses or gains an
+entry shows as lines that move. After a change that is meant:
+
+    python -m tests.policies.shell.test_verdicts
+"""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from agent_cli.policies.shell import CommandRules, Place, judge, session_prefixes
+from tests.policies.shell.workspaces import Workspace, is_secret, make_workspace
+
+FILE = Path(__file__).with_name("verdicts.txt")
+_NEWLINE = "⏎"
+
+
+def pinned() -> Iterator[tuple[str, str]]:
+    """Yield each script of the file, and what is said about it."""
+    said = ""
+    for line in FILE.read_text(encoding="utf-8").removesuffix("\n").split("\n"):
+        if line.startswith("    "):
+            yield line[4:].replace(_NEWLINE, "\n"), said
+        else:
+            said = line
+
+
+def verdict_on(script: str, workspace: Workspace) -> str:
+    """Return what is said about *script*, and what "always this session" offers for it."""
+    place = Place(
+        root=workspace.root,
+        is_secret=is_secret,
+        git_is_safe=True,
+        secrets_are_masked=True,
+        search_path="/nowhere",  # so that it does not matter what is installed here
+        home="/home/somebody",
+    )
+    judged, offered = judge(script, CommandRules(), place), session_prefixes(script, place)
+    parts = [
+        f"{judged.verdict}: {judged.reason}",
+        f"read as {judged.construct}" if judged.construct else "",
+        f"offers {', '.join(offered)}" if offered else "",
+        f"seen: {' ; '.join(judged.commands)}" if judged.commands != (script,) else "",
+    ]
+    said = " · ".join(part for part in parts if part)
+    return said.replace(str(workspace.root.parent), "…").replace("\n", _NEWLINE)
+
+
+def write(scripts: Sequence[str], workspace: Workspace) -> None:
+    """Write the file anew."""
+    by_verdict: dict[str, list[str]] = {}
+    for script in scripts:
+        by_verdict.setdefault(verdict_on(script, workspace), []).append(script)
+    lines = [
+        line
+        for said, those in sorted(by_verdict.items())
+        for line in (said, *(f"    {script}".replace("\n", _NEWLINE) for script in sorted(those)))
+    ]
+    FILE.write_text("\n".join([*lines, ""]), encoding="utf-8")
+
+
+def test_each_known_command_is_judged_as_pinned(tmp_path: Path) -> None:
+    """Threats 1 to 13: what runs unasked, what asks and why, and what a yes may stand for."""
+    workspace = make_workspace(tmp_path)
+
+    changed = [
+        (script, said, now)
+        for script, said in pinned()
+        if (now := verdict_on(script, workspace)) != said
+    ]
+
+    assert changed == []
+
+
+def test_the_pinned_commands_are_many_and_none_stands_there_twice() -> None:
+    """Every entry of every table is in one of them; an entry more needs a line more."""
+    scripts = [script for script, _ in pinned()]
+
+    assert len(set(scripts)) == len(scripts) > 4_900
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        write([script for script, _ in pinned()], make_workspace(Path(folder)))
