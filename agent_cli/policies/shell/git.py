@@ -141,5 +141,5 @@ def _check_named(name: str, operands: Sequence[Word], place: Place, folder: str)
         if operand.text.startswith(":") or not _GIT_PATTERN.isdisjoint(operand.text):
             raise Objection(f"{name} with a pattern that git expands itself")
         # Outside the work tree diff reads any file.
-        for part in {operand.text, operand.text.rpartition(":")[2] or "."}:
+        for part in (operand.text.rpartition(":")[2] or ".", operand.text):
             place.check_path(part, folder)
