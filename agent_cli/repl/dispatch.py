@@ -42,7 +42,7 @@ class LineWork:
         self._questions = questions
         self._leave = leave
         self._controls = controls
-        self._own_commands = OwnCommands(lines)
+        self._own_commands = OwnCommands(lines, controls.lend_terminal if controls else None)
 
     def is_prompt(self, line: str) -> bool:
         """Return whether *line* is for the model, and neither a command nor a shell escape."""

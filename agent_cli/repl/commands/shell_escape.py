@@ -1,4 +1,7 @@
-"""Commands the person runs with `!`: output is shown as it comes, and offered to the model."""
+"""Commands the person runs with `!`: output is shown as it comes, and offered to the model.
+
+Full-screen programs get the terminal for themselves; of them the model learns the exit code.
+"""
 
 import asyncio
 import contextlib
@@ -6,16 +9,20 @@ import os
 import signal
 from asyncio.subprocess import Process
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import text_block
+from agent_cli.repl.commands.full_screen import needs_terminal
 from agent_cli.system.programs import users_path
 from agent_cli.terminal.writer import OutputLines
+
+Lend: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
 
 _OFFERED_CHARS_MAX: Final = 20_000
 _HALF_BYTES_MAX: Final = 500_000
@@ -26,8 +33,10 @@ _NO_SHELLS: Final = frozenset({"false", "nologin"})
 class OwnCommands:
     """Runs what stands behind a `!`, and keeps what it wrote until the model is told something."""
 
-    def __init__(self, output: OutputLines) -> None:
+    def __init__(self, output: OutputLines, lend_terminal: Lend | None = None) -> None:
+        """Have run nothing yet; *lend_terminal* leaves the terminal to a program for a while."""
         self._output = output
+        self._lend_terminal = lend_terminal
         self._offered: list[str] = []
 
     async def run(self, line: str, cancel: CancelToken) -> None:
@@ -40,8 +49,16 @@ class OwnCommands:
         command = line.lstrip("!").strip()
         if not command:
             raise UsageError("type a command after the !")
-        process = await _started(command)
         show = partial(self._output.foreign, style="dim")
+        if self._lend_terminal and needs_terminal(command, os.environ):
+            async with self._lend_terminal():
+                code = await _on_terminal(command, cancel)
+            show(f"[{command}: exit code {code}]")
+            if not line.startswith("!!"):
+                note = f"[on the terminal, output not recorded; exit code {code}]"
+                self._offered.append(_as_context(command, "", note))
+            return
+        process = await _started(command)
         output = _Output(show)
         ending = "[interrupted]"
         try:
@@ -118,18 +135,33 @@ def user_shell(environment: Mapping[str, str]) -> str:
     return shell if Path(shell).is_absolute() and usable else "/bin/sh"
 
 
-async def _started(command: str) -> Process:
-    """Start *command* in the person's shell, in a group of its own."""
+async def _on_terminal(command: str, cancel: CancelToken) -> int:
+    """Run *command* on our terminal and return its exit code.
+
+    It stays in our process group, so that Ctrl-Z stops it and us together, like any job of a shell.
+    """
+    process = await _started(command, own_session=False)
+    try:
+        async with cancel.scope():
+            return await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def _started(command: str, *, own_session: bool = True) -> Process:
+    """Start *command* in the person's shell: collected in its own session, or on the terminal."""
     try:
         return await asyncio.create_subprocess_exec(
             user_shell(os.environ),
             "-c",
             command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
+            stdin=asyncio.subprocess.DEVNULL if own_session else None,
+            stdout=asyncio.subprocess.PIPE if own_session else None,
+            stderr=asyncio.subprocess.STDOUT if own_session else None,
             env={**os.environ, "PATH": users_path()},
-            start_new_session=True,
+            start_new_session=own_session,
         )
     except (OSError, ValueError) as error:  # too long, a NUL in it, no folder to run it in
         raise UsageError(f"the command cannot be run: {error}") from error

@@ -1,6 +1,7 @@
 """What a slash command is, what it may touch, and how it lets somebody choose."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -55,6 +56,10 @@ class Controls(Protocol):
 
     def put_back(self, text: str) -> None:
         """Put *text* into the input."""
+        ...
+
+    def lend_terminal(self) -> AbstractAsyncContextManager[None]:
+        """Leave the terminal to another program while the body runs."""
         ...
 
     def copy(self, text: str) -> None:

@@ -1,11 +1,13 @@
 """What commands can do to the screen."""
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.core.conversation import Conversation
 from agent_cli.repl.live.display import Display
 from agent_cli.repl.live.earlier import earlier_rows
+from agent_cli.repl.live.input.editing import terminal_lent
 from agent_cli.repl.live.results import DIFF_ROWS_MAX, Results
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.widgets import Details
@@ -81,6 +83,10 @@ class ScreenControls:
     def put_back(self, text: str) -> None:
         """Put *text* into the input, before what stands there."""
         self._screen.put_back(text)
+
+    def lend_terminal(self) -> AbstractAsyncContextManager[None]:
+        """Leave the terminal to another program while the body runs."""
+        return terminal_lent(self._screen.painter)
 
     def copy(self, text: str) -> None:
         """Put *text* on the clipboard, if the terminal lets programs do that."""

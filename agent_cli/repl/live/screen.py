@@ -195,6 +195,8 @@ class LiveScreen:
 
     def interrupt(self) -> None:
         """Stop what runs, else clear the draft, else leave the second time."""
+        if self.app.is_lent:
+            return  # Ctrl-C was for the program that has the terminal, and reached that too
         if self.asking.question:
             self.asking.end(KeyboardInterrupt())
         elif self.listener.is_busy:

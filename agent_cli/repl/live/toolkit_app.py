@@ -51,7 +51,7 @@ class LiveApplication(Application[None]):
 
     def _settled(self, size: Size) -> None:
         self._settling = False
-        if not self.is_running:
+        if not self.is_running or self._running_in_terminal:
             return
         if self.output.get_size() != size:
             self._on_resize()
@@ -71,6 +71,11 @@ class LiveApplication(Application[None]):
             and not self._running_in_terminal
             and not self.size_is_new()
         )
+
+    @property
+    def is_lent(self) -> bool:
+        """Whether another program has the terminal."""
+        return self._running_in_terminal
 
     @property
     def vi_mode(self) -> str:

@@ -1,14 +1,24 @@
-"""Leaving the terminal to the person's editor for a while."""
+"""Leaving the terminal to another program for a while: the person's editor, a command of theirs."""
 
-from functools import partial
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-from prompt_toolkit.application import run_in_terminal
+from prompt_toolkit.application.run_in_terminal import in_terminal
 
 from agent_cli.repl.editor import edited
 from agent_cli.repl.live.painter import Painter
 
 
+@asynccontextmanager
+async def terminal_lent(painter: Painter) -> AsyncIterator[None]:
+    """Take prompt and live rows off the screen while the body runs."""
+    painter.drop_tail()
+    async with in_terminal():
+        yield
+
+
 async def edit_text(painter: Painter, text: str, ending: str) -> str:
     """Open *text* in the person's editor and return it as it was saved; see `edited`."""
-    painter.drop_tail()
-    return await run_in_terminal(partial(edited, text, ending), in_executor=True)
+    async with terminal_lent(painter):
+        return await asyncio.to_thread(edited, text, ending)

@@ -1,0 +1,125 @@
+"""Commands that get the terminal for themselves, told by their words and run on a real one."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_cli.repl.commands.full_screen import needs_terminal
+from tests.repl.terminal import SCRIPTED, NewTerminal, Terminal
+from tests.repl.test_repl import sent
+
+CTRL_C, CTRL_Z = "\x03", "\x1a"
+# Says whether it has the terminal, reads a line at a time, and ends with 3 at `q`.
+PROGRAM = f"""#!{sys.executable} -IS
+import os, signal, sys
+signal.signal(signal.SIGINT, lambda *_: os.write(1, b"SIGINT\\n"))
+signal.signal(signal.SIGCONT, lambda *_: os.write(1, b"goes on\\n"))
+if os.isatty(0) and os.isatty(1):
+    print("on the whole screen", flush=True)
+for line in sys.stdin:
+    if line == "q\\n":
+        sys.exit(3)
+    print("line", line, flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "vim",
+        "/usr/bin/vim a.txt",
+        "cd src && EDITOR=x command less a",
+        "git log | less",
+        "cat a; top",
+        "sudo ls | cat",
+        "git commit",
+        "git commit --amend",
+        "git -P rebase -i HEAD~3",
+        "git add -p",
+        "crontab -e",
+        "python3",
+        "env A=1 bash",
+        "my-editor a.txt",
+    ],
+)
+def test_a_full_screen_program_needs_the_terminal(command: str) -> None:
+    """Also the person's own editor, and what asks for a password."""
+    assert needs_terminal(command, {"EDITOR": "/opt/my-editor --wait"})
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ls",
+        "echo vim",
+        "man ls | grep -c a",
+        "less a > b",
+        "git log",
+        "git commit -am 'vim'",
+        "git commit --amend --no-edit",
+        "git rebase main",
+        "python3 less.py",
+        "bash -c top.sh",
+        "grep 'a | less",
+        "&& ;",
+        "",
+    ],
+)
+def test_other_commands_are_collected(command: str) -> None:
+    """Their output is shown between the other rows, and offered to the model."""
+    assert not needs_terminal(command, {})
+
+
+def test_a_full_screen_program_has_the_terminal_until_it_ends() -> None:
+    """Keys and Ctrl-C are its own; its exit code is shown and told, and the draft comes back."""
+    with Terminal(PATH=f"{installed('vim')}:/usr/bin:/bin") as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("!vim a.txt\r")
+        terminal.until("on the whole screen")
+        terminal.send("x\r")
+        terminal.until("line x")
+        terminal.send(CTRL_C)
+        terminal.until("SIGINT")
+        terminal.send("q\r")
+        terminal.until("[vim a.txt: exit code 3]")
+        terminal.until_prompt()
+        terminal.send("so\r")
+        terminal.until("You said")
+
+        assert "Ctrl-C again" not in terminal.text
+        assert "interrupted" not in terminal.text
+    note = "[on the terminal, output not recorded; exit code 3]"
+    assert sent() == [f"I ran this command:\n$ vim a.txt\n{note}\n\nso"]
+
+
+def test_ctrl_z_in_a_full_screen_program_stops_both() -> None:
+    """`fg` goes on with the program, as with any job."""
+    with NewTerminal(
+        "/bin/bash", "--norc", "-i", PATH=f"{installed('vim')}:/usr/bin:/bin", PS1="shell> "
+    ) as terminal:
+        terminal.until("shell>")
+        terminal.send(f"{sys.executable} {SCRIPTED} repl\r")
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("!vim\r")
+        terminal.until("on the whole screen")
+        terminal.send(CTRL_Z)
+        terminal.until("Stopped")
+        terminal.send("fg\r")
+        terminal.until("goes on")
+        terminal.send("q\r")
+        terminal.until("[vim: exit code 3]")
+        terminal.until_prompt()
+        terminal.send("exit\r")
+        terminal.until(lambda: terminal.last_row == "shell>")
+
+
+def installed(name: str) -> Path:
+    """Make a program and return the folder it is in."""
+    programs = Path("programs").absolute()
+    programs.mkdir()
+    (programs / name).write_text(PROGRAM)
+    (programs / name).chmod(0o755)
+    return programs
