@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ class Finished:
 
 
 @contextmanager
-def empty_home() -> Iterator[dict[str, str]]:
+def empty_home() -> Generator[dict[str, str]]:
     """Yield an environment whose home is empty and whose bytecode cache works."""
     with tempfile.TemporaryDirectory(prefix="agent-cli-bench-") as home:
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "TERM") if name in os.environ}

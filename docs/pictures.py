@@ -6,7 +6,7 @@ Runs the installed program in a terminal against the test server, and draws what
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -25,7 +25,7 @@ _TESTS_MAY_RUN: Final = ("--allow", "bash(python3 -m unittest *)")
 
 
 @contextmanager
-def session(*options: str) -> Iterator[Terminal]:
+def session(*options: str) -> Generator[Terminal]:
     """Yield the program after the demo's prompt was sent, in a copy of the demo's project."""
     with tempfile.TemporaryDirectory() as folder, serve_in_thread(*SCRIPT) as api:
         home = Path(folder).resolve()

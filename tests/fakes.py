@@ -134,6 +134,8 @@ def stream_of(reply: Reply) -> list[StreamEvent]:
             case "tool_use":
                 events.append(ToolCallStart(index, str(block["id"]), str(block["name"])))
                 events.append(ToolCallDelta(index, json.dumps(block["input"])))
+            case _:
+                pass
         events.append(BlockEnd(index, block))
     return [*events, ReplyEnd(reply)]
 
@@ -221,10 +223,10 @@ def does(action: Callable[[ToolContext], Awaitable[ToolResult | str]]) -> Execut
 class Held:
     """A tool's body that runs until its gate is opened, and keeps who started, ended, was cut."""
 
-    gates: dict[str, Gate] = field(default_factory=dict)
-    started: list[str] = field(default_factory=list)
-    ended: list[str] = field(default_factory=list)
-    cancelled: list[str] = field(default_factory=list)
+    gates: dict[str, Gate] = field(default_factory=dict[str, Gate])
+    started: list[str] = field(default_factory=list[str])
+    ended: list[str] = field(default_factory=list[str])
+    cancelled: list[str] = field(default_factory=list[str])
 
     def gate(self, tool_call_id: str) -> Gate:
         return self.gates.setdefault(tool_call_id, Gate())

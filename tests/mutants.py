@@ -105,7 +105,7 @@ def main() -> int:
     rooms = given.room or ROOMS
     chance = random.Random(given.seed)
     print(f"seed {given.seed}; the sample of each room:", flush=True)
-    shares = []
+    shares: list[float] = []
     for room in rooms:
         begun = time.monotonic()
         until = begun + given.minutes * 60 / len(rooms)

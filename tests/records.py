@@ -1,7 +1,7 @@
 """The log records of the program, kept for a test to look at instead of being written."""
 
 import logging
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Generator, MutableMapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ class _Keep(logging.Handler):
 
 
 @contextmanager
-def captured_records() -> Iterator[list[MutableMapping[str, Any]]]:
+def captured_records() -> Generator[list[MutableMapping[str, Any]]]:
     """Yield the records logged in the body, of every level, as structlog's event dicts."""
     log, handler = logging.getLogger("agent_cli"), _Keep()
     before = (log.level, log.propagate)

@@ -364,6 +364,8 @@ def _task_groups(module: ast.Module) -> Iterator[str]:
             case ast.AnnAssign(target=target, annotation=kind):
                 if _last_name(kind) == "TaskGroup":
                     yield _last_name(target)
+            case _:
+                pass
 
 
 def _last_name(node: ast.AST) -> str:

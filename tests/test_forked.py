@@ -68,7 +68,7 @@ def keep() -> dict[str, str]:
 
 def test_two_forks_are_not_alike(script: str) -> None:
     """What is drawn at random differs, although both come from one process."""
-    drawn = set()
+    drawn: set[float] = set()
     for _ in range(2):
         with start(script, "x", environment=os.environ) as program:
             drawn.add(json.loads(program.communicate()[0])["random"])

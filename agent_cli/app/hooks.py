@@ -256,7 +256,7 @@ def overview(hooks: "Sequence[Hook]") -> str:
 
 def listed(hooks: "Sequence[Hook]") -> list[str]:
     """Return a line for each hook."""
-    lines = []
+    lines: list[str] = []
     for hook in hooks:
         when = f"{hook.event} {hook.matcher}".strip() + (
             f" if {hook.condition}" * bool(hook.condition)

@@ -88,7 +88,7 @@ def configure(
     sinks = LogSinks()
     # A logger without any sink would have the standard library print warnings on the terminal.
     sinks.attach(logging.NullHandler(), to_noisy=True)
-    levels = []
+    levels: list[int] = []
     for sink in settings.sinks:
         level = _LEVELS[sink.level or settings.level]
         if verbose and sink.type == "console":
@@ -128,6 +128,8 @@ def record(event: events.Event) -> None:
             )
         case events.AgentEnd():
             _log.info("run ended", stop_reason=event.stop_reason, error=event.error)
+        case _:
+            pass
 
 
 def _set_levels(lowest: int) -> None:

@@ -117,7 +117,7 @@ class Attachments:
         files = [block async for block in self._files(typed)]
         text = message.text
         marks = sorted((mark for mark in self._blocks if mark in text), key=text.index)
-        images = []
+        images: list[Block] = []
         try:
             async with asyncio.timeout(_FITTED_LIMIT_S):
                 for mark in marks:

@@ -1,7 +1,7 @@
 """One flag that stops a run: the model call, every tool, every hook."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from agent_cli.contracts.errors import Aborted
@@ -42,7 +42,7 @@ class CancelToken:
         await self._event.wait()
 
     @asynccontextmanager
-    async def scope(self) -> AsyncIterator[None]:
+    async def scope(self) -> AsyncGenerator[None]:
         """Run the body until it ends or the token is set.
 
         Raises:

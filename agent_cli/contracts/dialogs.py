@@ -34,7 +34,7 @@ class Filled:
     """
 
     action: Action
-    values: Mapping[str, Json] = field(default_factory=dict)
+    values: Mapping[str, Json] = field(default_factory=dict[str, Json])
 
 
 class ServerDialogs(Protocol):

@@ -56,7 +56,7 @@ class ModelRequest:
     max_tokens: int = 32_000
     temperature: float | None = None
     thinking_level: ThinkingLevel | None = None
-    thinking_budgets: dict[str, int] = field(default_factory=dict)
+    thinking_budgets: dict[str, int] = field(default_factory=dict[str, int])
     api_key: str | None = field(default=None, repr=False)
     session_id: str | None = None
     max_retry_delay_ms: int | None = None

@@ -42,7 +42,7 @@ class _Progress:
     """How far one check is; `followed` holds the open references, each with its value."""
 
     steps_left: int = _STEPS_MAX
-    followed: set[tuple[int, int]] = field(default_factory=set)
+    followed: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
 
 
 def schema_faults(schema: Mapping[str, Json], given: Json) -> list[str]:

@@ -269,7 +269,7 @@ class Prompt:
     visible: bool = True
     state: PromptState = "running"
     input: UserOutput | None = None
-    output: list[Output] = field(default_factory=list)
+    output: list[Output] = field(default_factory=list[Output])
     usage: Usage = NO_USAGE
 
 

@@ -130,8 +130,8 @@ class ToolContext:
     tool_call_id: str = ""
     tool_name: str = ""
     user_id: str = "local"
-    state: MutableMapping[str, Json] = field(default_factory=dict)
-    services: Mapping[str, object] = field(default_factory=dict)
+    state: MutableMapping[str, Json] = field(default_factory=dict[str, Json])
+    services: Mapping[str, object] = field(default_factory=dict[str, object])
     update: Callable[[ToolResult], None] = _no_update
     add_output: Callable[[FileOutput | WidgetOutput], None] = _no_output
     is_approved: bool = False

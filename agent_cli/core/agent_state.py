@@ -25,8 +25,8 @@ class AgentState:
     system_prompt: str = ""
     model: Model | None = None
     thinking_level: ThinkingLevel | None = "minimal"
-    tools: list[Tool] = field(default_factory=list)
-    messages: list[Message] = field(default_factory=list)
+    tools: list[Tool] = field(default_factory=list[Tool])
+    messages: list[Message] = field(default_factory=list[Message])
     is_streaming: bool = False
     stream_message: AssistantMessage | None = None
     pending_tool_calls: frozenset[str] = frozenset()
@@ -42,7 +42,7 @@ class Activity:
 
     is_streaming: bool = False
     partial: Callable[[], AssistantMessage] | None = None
-    pending: set[str] = field(default_factory=set)
+    pending: set[str] = field(default_factory=set[str])
     error: str | None = None
 
     def track(self, event: Event) -> None:
@@ -62,3 +62,5 @@ class Activity:
                 self.pending.discard(event.tool_call_id)
             case AgentEnd():
                 self.is_streaming, self.error = False, event.error
+            case _:
+                pass

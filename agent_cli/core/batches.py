@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -34,7 +34,7 @@ class InOrder:
         self._startup: list[_Use] = []
 
     @asynccontextmanager
-    async def turn(self, reads: Sequence[str], writes: Sequence[str]) -> AsyncIterator[None]:
+    async def turn(self, reads: Sequence[str], writes: Sequence[str]) -> AsyncGenerator[None]:
         """Run the body, which reads and writes these, after everybody earlier it clashes with.
 
         Args:

@@ -219,7 +219,7 @@ class Conversation(ConversationView):
 
     def settle_open_calls(self, reason: str) -> list[ToolOutput]:
         """Answer every open call of the last reply with an error: a person's no, or *reason*."""
-        settled = []
+        settled: list[ToolOutput] = []
         for call in self.open_calls():
             refused = call.result if call.decision == "rejected" else None
             said = refused.reason if isinstance(refused, Pending) else reason

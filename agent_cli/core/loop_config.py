@@ -64,7 +64,7 @@ class LoopConfig:
     max_tokens: int = 32_000
     temperature: float | None = None
     thinking_level: ThinkingLevel | None = "minimal"
-    thinking_budgets: Mapping[str, int] = field(default_factory=dict)
+    thinking_budgets: Mapping[str, int] = field(default_factory=dict[str, int])
     api_key: str | None = field(default=None, repr=False)
     session_id: str | None = None
     max_retry_delay_ms: int | None = 60_000
@@ -76,8 +76,8 @@ class LoopConfig:
     steering: Literal["skip_unstarted", "cancel_running", "after_batch"] = "skip_unstarted"
     approval: Literal["defer", "batch"] = "defer"
     user_id: str = "local"
-    services: Mapping[str, object] = field(default_factory=dict)
-    state: MutableMapping[str, Json] = field(default_factory=dict)
+    services: Mapping[str, object] = field(default_factory=dict[str, object])
+    state: MutableMapping[str, Json] = field(default_factory=dict[str, Json])
 
     prepare: Sequence["Callable[[Turn], Maybe[None]]"] = ()
     transform_context: (

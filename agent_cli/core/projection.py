@@ -69,6 +69,8 @@ def messages(outputs: Iterable[Output]) -> Iterator[Message]:
                 yield AssistantMessage(content, output.reason, error=output.error, timestamp=at_ms)
             case CustomOutput():
                 yield CustomMessage(output.name, output.data, at_ms)
+            case _:
+                pass
 
 
 def last_reply(outputs: Sequence[Output]) -> tuple[AssistantMessage, list[ToolResultMessage]]:
@@ -171,6 +173,8 @@ def _awaits_reply(outputs: Sequence[Output]) -> bool:
                 reply_id = output.reply_id
             case ToolOutput() if output.reply_id == reply_id:
                 return True
+            case _:
+                pass
     return False
 
 
@@ -188,6 +192,8 @@ def _cut(shown: list[Output], gone: Mapping[str, int]) -> list[Output]:
                 summary, first_kept_id = output, output.first_kept_id
             case TrimOutput():
                 first_kept_id = output.first_kept_id
+            case _:
+                pass
     if first_kept_id is None:
         return shown
     first = next(i for i, output in enumerate(shown) if isinstance(output, UserOutput))

@@ -4,7 +4,7 @@ Knows where an entry goes and when it was made, not what it means.
 """
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 
 from agent_cli.contracts.errors import ConversationError
@@ -126,7 +126,7 @@ class Record:
         return self._last_ms
 
     @contextmanager
-    def dated(self, at_ms: int) -> Iterator[None]:
+    def dated(self, at_ms: int) -> Generator[None]:
         """Record what happens in the body as if it was *at_ms*, a Unix time."""
         self._dated_ms = at_ms
         try:

@@ -25,7 +25,7 @@ class Tally:
     """
 
     sink: EventSink
-    messages: list[Message] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list[Message])
     message: AssistantMessage | None = None
     iterations: int = 0
 
@@ -38,6 +38,8 @@ class Tally:
                 self.messages.append(event.message)
                 if isinstance(event.message, AssistantMessage):
                     self.message = event.message
+            case _:
+                pass
         self.sink(event)
 
     def result(self, stop_reason: str, error: str | None) -> RunResult:

@@ -61,7 +61,7 @@ class StreamProcessor:
     model: str = ""
     reply: Reply | None = None
     started: bool = False
-    _pieces: list[_Piece] = field(default_factory=list)
+    _pieces: list[_Piece] = field(default_factory=list[_Piece])
 
     def feed(self, event: StreamEvent) -> None:
         """Take in the next event."""
@@ -105,6 +105,8 @@ class StreamProcessor:
                     blocks[piece.index, "tool_use"] = call | {"input": {}}
                 case BlockEnd() if piece.block["type"] == "tool_use":
                     blocks[piece.index, "tool_use"] = piece.block
+                case _:
+                    pass
         for (index, kind), parts in texts.items():
             blocks[index, kind] = {"type": kind, kind: "".join(parts)}
         content = tuple(blocks[key] for key in sorted(blocks, key=lambda key: key[0]))

@@ -3,7 +3,7 @@
 import select
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -179,7 +179,7 @@ class _HeadlessRun:
             self._tell_what_waits(app.agent)
 
     @asynccontextmanager
-    async def _bugs_logged(self) -> AsyncIterator[None]:
+    async def _bugs_logged(self) -> AsyncGenerator[None]:
         """Log the traceback of a bug while there are sinks; who catches it has none any more."""
         try:
             yield
@@ -252,6 +252,8 @@ class _HeadlessRun:
             match event.output:
                 case FileOutput() | WidgetOutput() as output:
                     self._writer.notice(side_output(output))
+                case _:
+                    pass
 
     def _print_result(self) -> None:
         if self._format == "text":

@@ -121,6 +121,8 @@ class Lifecycle:
                 source = "resume" if event.resumed else "clear"
                 self._start(self._ask("SessionEnd", source, reason=source))
                 self._begin(source)
+            case _:
+                pass
 
     async def __call__(self, turn: Turn) -> None:
         """Put prompts to the hooks, and tell the model what hooks want it to know.

@@ -68,7 +68,7 @@ class HookRuns:
     record: Callable[[Ran], None] = lambda _ran: None
     background: Callable[[Coroutine[Any, Any, object]], object] | None = None
     done: deque[Ran] = field(default_factory=lambda: deque(maxlen=_KEPT_MAX))
-    _used: set[int] = field(default_factory=set)
+    _used: set[int] = field(default_factory=set[int])
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
     def wanted(

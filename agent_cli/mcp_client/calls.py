@@ -47,9 +47,11 @@ class Server(Protocol):
     @property
     def connected(self) -> bool:
         """Whether there is a client right now."""
+        ...
 
     async def client(self) -> Client:
         """Return the connected client, or raise `ToolError`."""
+        ...
 
     def lose(self, client: Client) -> None:
         """Note that *client* is of no use any more."""
@@ -59,6 +61,7 @@ class Server(Protocol):
 
     def is_vouched(self, tool: Tool) -> bool:
         """Return whether a person let *tool* run as it is now."""
+        ...
 
 
 async def call_tool(
@@ -238,4 +241,6 @@ def _after_refusal(name: str, error: MCPError) -> str:
             return "It has too many requests: wait before you call again."
         case int(status) if status >= 500:
             return "The fault is the server's; the call may have taken effect."
+        case _:
+            pass
     return "It did not take the call."

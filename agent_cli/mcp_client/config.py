@@ -62,10 +62,10 @@ class ServerConfig:
     transport: TransportName = "stdio"
     command: str = ""
     args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     cwd: str = ""
     url: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     enabled: bool = True
     startup_timeout_s: float = 30.0
     call_timeout_s: float = 300.0

@@ -3,7 +3,7 @@
 What is kept is a text only oauth.py reads; the key is the server's address.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cached_property
 from hashlib import sha256
@@ -27,6 +27,7 @@ class Credentials(Protocol):
 
     def delete(self, url: str) -> bool:
         """Forget *url*; return whether it was known."""
+        ...
 
 
 class MemoryCredentials:
@@ -112,7 +113,7 @@ class KeyringCredentials:
         return known
 
     @contextmanager
-    def _answering(self) -> Iterator[None]:
+    def _answering(self) -> Generator[None]:
         try:
             yield
         except (self._failure, OSError, RuntimeError) as error:

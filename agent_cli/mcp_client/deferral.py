@@ -97,7 +97,7 @@ def _found(state: MutableMapping[str, Json]) -> list[str]:
 def _best(tools: Sequence[Tool], query: str) -> list[Tool]:
     """Return the tools that share the most words with *query*, names counting double."""
     wanted = _words(query)
-    scored = []
+    scored: list[tuple[int, str, Tool]] = []
     for tool in tools:
         name = _words(tool.name)
         score = 2 * len(wanted & name) + len(wanted & _words(tool.description))

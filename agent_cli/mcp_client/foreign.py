@@ -32,7 +32,7 @@ class ForeignServers:
     """What one file of another program holds: entries of ours, and what was left out."""
 
     path: Path
-    entries: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    entries: Mapping[str, Mapping[str, Json]] = field(default_factory=dict[str, Mapping[str, Json]])
     problems: tuple[str, ...] = ()
 
 

@@ -65,6 +65,8 @@ def _kind(field: Mapping[str, Json]) -> FieldKind:
             return "integer"
         case "boolean":
             return "boolean"
+        case _:
+            pass
     return "choice" if "enum" in field or "oneOf" in field else "text"
 
 

@@ -28,7 +28,7 @@ class Elicitation:
 
     server: str
     message: str
-    schema: Mapping[str, Json] = field(default_factory=dict)
+    schema: Mapping[str, Json] = field(default_factory=dict[str, Json])
     url: str = ""
 
 
@@ -37,7 +37,7 @@ class ElicitationAnswer:
     """What the user said; `content` holds the form's values after "accept"."""
 
     action: Literal["accept", "decline", "cancel"]
-    content: Mapping[str, Json] = field(default_factory=dict)
+    content: Mapping[str, Json] = field(default_factory=dict[str, Json])
 
 
 @dataclass(frozen=True, slots=True)

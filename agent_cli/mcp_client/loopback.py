@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from urllib.parse import parse_qs, urlsplit
 
@@ -68,7 +68,7 @@ class Loopback:
 
 
 @asynccontextmanager
-async def listening(port: int) -> AsyncIterator[Loopback]:
+async def listening(port: int) -> AsyncGenerator[Loopback]:
     """Listen while the body runs, on *port* if it is free, else on any (0: any)."""
     async with AsyncExitStack() as stack:
         loopback: Loopback | None = None

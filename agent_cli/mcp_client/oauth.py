@@ -6,7 +6,7 @@ is stored is used and refreshed, and a server that wants more is reported.
 
 import asyncio
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from urllib.parse import parse_qs, urlsplit
 
@@ -51,7 +51,7 @@ class SignInNeeded(OAuthFlowError):
 @asynccontextmanager
 async def authorization(
     config: ServerConfig, host: Host, patience: Patience
-) -> AsyncIterator[httpx2.Auth | None]:
+) -> AsyncGenerator[httpx2.Auth | None]:
     """Yield what signs requests to the server, None when nothing is known and nobody is there.
 
     An Authorization header that is configured is used as it is, whatever the server says.

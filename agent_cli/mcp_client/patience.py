@@ -1,7 +1,7 @@
 """How long a server may be silent; the clock stands still while a person is being asked."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 
 
@@ -13,7 +13,7 @@ class Patience:
         self._questions = 0
 
     @asynccontextmanager
-    async def limited(self, silence_s: float) -> AsyncIterator[Callable[[], None]]:
+    async def limited(self, silence_s: float) -> AsyncGenerator[Callable[[], None]]:
         """Run the body; yield a function that starts the clock anew.
 
         Raises:
@@ -28,7 +28,7 @@ class Patience:
                 del self._limits[limit]
 
     @contextmanager
-    def asking(self) -> Iterator[None]:
+    def asking(self) -> Generator[None]:
         """Stop all clocks while the body runs."""
         self._questions += 1
         for limit in self._limits:

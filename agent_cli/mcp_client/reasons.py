@@ -113,6 +113,8 @@ def why_not_connected(
             return f"nothing answers at {where} ({one_line(cause)})"
         case httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
             return f"{where} is no address of the web; it begins with http:// or https://"
+        case _:
+            pass
     return one_line(cause)
 
 

@@ -1,6 +1,6 @@
 """Between a transport and the SDK: notice the end of the stream, and repair what comes through."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias
@@ -26,7 +26,7 @@ _KIND_CHARS = 40
 @asynccontextmanager
 async def watched(
     transport: Transport, *, on_end: Callable[[], None], on_note: Callable[[str], None]
-) -> AsyncIterator["TransportStreams"]:
+) -> AsyncGenerator["TransportStreams"]:
     """Open *transport* with our eyes on what is read.
 
     Args:

@@ -10,7 +10,7 @@ import contextlib
 import json
 import re
 import signal
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO, TypeAlias
@@ -74,7 +74,7 @@ class StdioProcess:
         return f"it ended (exit code {self._code})"
 
     @asynccontextmanager
-    async def transport(self) -> AsyncIterator["TransportStreams"]:
+    async def transport(self) -> AsyncGenerator["TransportStreams"]:
         """Start the process; in the end, end it and everything it started.
 
         Raises:

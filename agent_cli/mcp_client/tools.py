@@ -38,7 +38,7 @@ class Wrapped:
 
     tools: tuple[Tool, ...] = ()
     notes: tuple[str, ...] = ()
-    changed: Mapping[str, str] = field(default_factory=dict)
+    changed: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def tokens(self) -> int:

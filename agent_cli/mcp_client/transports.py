@@ -3,7 +3,7 @@
 import logging
 import shutil
 import warnings
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -112,7 +112,7 @@ class Link:
         return self._process.transport()
 
     @asynccontextmanager
-    async def _streamable_http(self) -> AsyncIterator["TransportStreams"]:
+    async def _streamable_http(self) -> AsyncGenerator["TransportStreams"]:
         async with (
             authorization(self._config, self._host, self._patience) as sign_in,
             SafeAsyncClient(self._config.headers, sign_in, Addresses(self._config)) as self._http,
@@ -124,7 +124,7 @@ class Link:
                 yield streams
 
     @asynccontextmanager
-    async def _sse(self) -> AsyncIterator["TransportStreams"]:
+    async def _sse(self) -> AsyncGenerator["TransportStreams"]:
         async with authorization(self._config, self._host, self._patience) as sign_in:
             # The SDK enters and closes the client; the timeout it proposes is shorter than ours.
             def new_client(

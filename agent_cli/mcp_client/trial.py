@@ -1,6 +1,6 @@
 """Servers started once, to see whether they work: for `agent-cli mcp` and `doctor`."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from agent_cli.contracts.servers import ServerPhase, ServerState
@@ -21,7 +21,7 @@ async def connected(
     environment: Mapping[str, str],
     configs: Sequence[ServerConfig],
     on_settled: Callable[[int], None] = _ignore,
-) -> AsyncIterator[McpServers]:
+) -> AsyncGenerator[McpServers]:
     """Start *configs* once, wait until each is ready or has failed, and end them after.
 
     Args:

@@ -96,10 +96,10 @@ class PluginContext:
     conversation: Conversation
     state: MutableMapping[str, Json]
     latest_input: str
-    secrets: Mapping[str, str] = field(default_factory=dict)
-    tools: list[Tool] = field(default_factory=list)
-    context: list[str] = field(default_factory=list)
-    messages: list[str] = field(default_factory=list)
+    secrets: Mapping[str, str] = field(default_factory=dict[str, str])
+    tools: list[Tool] = field(default_factory=list[Tool])
+    context: list[str] = field(default_factory=list[str])
+    messages: list[str] = field(default_factory=list[str])
 
     def add_tool(self, tool: Tool) -> None:
         """Offer *tool* in this round. A set of tools that changes costs the prompt cache."""
@@ -146,6 +146,6 @@ class Plugin:
     tools: Sequence[Tool] = ()
     # Any: plugins of all kinds stand in one list, and who reads a state names its type.
     state: PluginState[Any] | None = None
-    services: Mapping[str, object] = field(default_factory=dict)
+    services: Mapping[str, object] = field(default_factory=dict[str, object])
     secrets: tuple[str, ...] = ()
     watch: Watch | None = None

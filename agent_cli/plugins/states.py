@@ -105,6 +105,8 @@ def _recorded(conversation: Conversation) -> dict[str, _Recorded]:
                     data={"plugin": str(plugin), "version": int(version), "state": value},
                 ) if name == ENTRY:
                     found[plugin] = _Recorded(version, value)
+                case _:
+                    pass
     return found
 
 

@@ -96,6 +96,8 @@ def _tell_again(ctx: PluginContext) -> None:
                 return
             case UserMessage() if text in message.text:
                 return
+            case _:
+                pass
     ctx.add_message(text)
 
 

@@ -60,6 +60,8 @@ def measured_tokens(conversation: Conversation) -> int | None:
                     return None
                 after = [*last_reply(outputs)[1], *messages(outputs[index + 1 :])]
                 return usage.prompt_tokens + usage.output_tokens + estimate_tokens(after)
+            case _:
+                pass
     return None
 
 

@@ -90,3 +90,5 @@ def _parts(outputs: Sequence[Output]) -> Iterator[list[Output]]:
             case ReplyOutput():
                 yield [*reply, output]
                 reply = []
+            case _:
+                pass

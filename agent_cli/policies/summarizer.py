@@ -74,6 +74,8 @@ class Summarizer:
                         event.attempt, event.max_attempts, event.wait_s, event.reason, False
                     )
                     emit(again)
+                case _:
+                    pass
         if reply is None:
             raise ModelError("the summary ended too early")
         return reply
@@ -138,6 +140,8 @@ def _content(content: Sequence[Block]) -> str:
                 parts.append(f"[calls {block['name']} with {_preview(given, _INPUT)}]")
             case {"type": "image"}:
                 parts.append("[image]")
+            case _:
+                pass
     return "\n".join(parts)
 
 

@@ -56,7 +56,7 @@ class Refusal:
     code: str | None = None
     request_id: str | None = None
     model_id: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def refused(refusal: Refusal, *, asked_delay_s: float | None = None) -> CallFailed:

@@ -5,7 +5,7 @@ this limit a server that sends nothing else would be waited for without end.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
 from agent_cli.contracts.timeline import Json
@@ -30,7 +30,7 @@ class ProgressLimit:
             self._begin()
 
     @asynccontextmanager
-    async def waiting(self) -> AsyncIterator[None]:
+    async def waiting(self) -> AsyncGenerator[None]:
         """Wait for the server in the body; hand nothing on from there.
 
         Raises:

@@ -36,7 +36,7 @@ class _OpenBlock:
     """A block that still grows: what its start said, and the pieces since."""
 
     block: Block
-    pieces: list[str] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list[str])
 
 
 class ReplyBuilder:
@@ -79,6 +79,8 @@ class ReplyBuilder:
                 for index in sorted(self._open):
                     yield self._end_block(index)
                 self.ended = True
+            case _:
+                pass
 
     @property
     def complete(self) -> bool:
@@ -131,6 +133,8 @@ class ReplyBuilder:
                 growing.block["citations"] = [*(cited if isinstance(cited, list) else []), citation]
             case {"type": "compaction_delta"}:
                 growing.block.update({k: v for k, v in delta.items() if k != "type"})
+            case _:
+                pass
 
     def _end_block(self, index: int) -> BlockEnd:
         done = self._open.pop(index, None)

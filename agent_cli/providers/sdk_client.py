@@ -5,7 +5,7 @@ Profiles and workload identity are the SDK's. Importing it costs over a second, 
 """
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -40,7 +40,7 @@ class SdkClient:
     @asynccontextmanager
     async def post(
         self, parameters: dict[str, Any], *, api_key: str | None
-    ) -> AsyncIterator[OpenReply]:
+    ) -> AsyncGenerator[OpenReply]:
         """Send a request; see `transport.Client`."""
         sdk = self._sdk.with_options(api_key=api_key) if api_key else self._sdk
         _check_credentials(sdk)

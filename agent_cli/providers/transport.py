@@ -47,6 +47,7 @@ class Client(Protocol):
     @property
     def base_url(self) -> str:
         """The address requests go to, for messages."""
+        ...
 
     def post(
         self, parameters: dict[str, Any], *, api_key: str | None
@@ -60,6 +61,7 @@ class Client(Protocol):
         Raises:
             CallFailed: No reply, an error status, or the reply broke off.
         """
+        ...
 
     async def aclose(self) -> None:
         """Close the connections that are kept for the next request."""

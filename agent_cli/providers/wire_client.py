@@ -6,7 +6,7 @@ both and compares what arrives, so that an SDK release that changes the wire is 
 
 import json
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -60,7 +60,7 @@ class WireClient:
     @asynccontextmanager
     async def post(
         self, parameters: dict[str, Any], *, api_key: str | None
-    ) -> AsyncIterator[OpenReply]:
+    ) -> AsyncGenerator[OpenReply]:
         """Send a request; see `transport.Client`."""
         headers = _headers(checked_key(api_key or self._credential), parameters)
         sent = False

@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TypeAlias
 
@@ -24,7 +24,7 @@ class Interrupts:
         self.signal: signal.Signals | None = None
 
     @contextmanager
-    def installed(self) -> Iterator[None]:
+    def installed(self) -> Generator[None]:
         """Take SIGINT, SIGTERM and SIGHUP for as long as the body runs."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
@@ -35,7 +35,7 @@ class Interrupts:
             loop.remove_signal_handler(signal.SIGINT)
 
     @contextmanager
-    def stopping(self, stop: Callable[[], None]) -> Iterator[None]:
+    def stopping(self, stop: Callable[[], None]) -> Generator[None]:
         """Call *stop* when a signal comes while the body runs."""
         self._stop_running = stop
         try:
@@ -44,7 +44,7 @@ class Interrupts:
             self._stop_running = None
 
     @contextmanager
-    def asking(self) -> Iterator[None]:
+    def asking(self) -> Generator[None]:
         """Let both signals end the pending question while the body runs, not what runs."""
         running, self._stop_running = self._stop_running, None
         try:

@@ -1,7 +1,7 @@
 """Keys stay quick while the program behind the prompt is imported in a thread."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
@@ -11,7 +11,7 @@ _SWITCH_INTERVAL_S: Final = 0.0005
 
 
 @contextmanager
-def smooth_typing() -> Iterator[None]:
+def smooth_typing() -> Generator[None]:
     """Keep the event loop's thread responsive while the body imports thousands of modules.
 
     Measured while importing the SDK, 99th percentile from key to echo: 80-90 ms; without

@@ -4,7 +4,7 @@ import fcntl
 import os
 import struct
 import termios
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Final, TextIO
 
@@ -13,7 +13,7 @@ _LOCAL_FLAGS: Final = 3
 
 
 @contextmanager
-def typeahead_kept(terminal: TextIO) -> Iterator[str]:
+def typeahead_kept(terminal: TextIO) -> Generator[str]:
     """Keep keys as they are typed; Ctrl-C and Ctrl-Z still signal. Restores the terminal after.
 
     Yields what was typed before; the terminal has made newlines of its Enter keys, which are

@@ -87,6 +87,8 @@ def _offending(path: Path) -> list[Path]:
             return [path] if leads_to != os.path.realpath(path.parents[2]) else []
         case "commondir" | "config.worktree":
             return [path]
+        case _:
+            pass
     return []
 
 

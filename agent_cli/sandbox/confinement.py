@@ -28,7 +28,7 @@ class Confinement:
 
     prefix: Sequence[str] = ()
     files: Sequence[tuple[int, str]] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
     restriction: Restriction | None = None
     release: Callable[[Sequence[tuple[str, str]]], Sequence[str]] = _nothing
     nested: bool = False

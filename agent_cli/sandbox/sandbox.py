@@ -6,7 +6,7 @@ import os
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -279,7 +279,7 @@ class Sandbox:
 
 
 @contextmanager
-def _canaries(state_dir: Path, policy: Policy) -> Iterator[Canaries]:
+def _canaries(state_dir: Path, policy: Policy) -> Generator[Canaries]:
     """Make a secret where secrets are, and choose a file that must not come into being."""
     name = f"sandbox-probe-{secrets.token_hex(8)}"
     # Somebody may work in their home directory, even in the root of all; and what lies among

@@ -60,12 +60,12 @@ class Contents:
         is_changed: Whether a directory differs from the last time.
     """
 
-    secrets: list[Path] = field(default_factory=list)
-    locked: list[Path] = field(default_factory=list)
-    git_folders: list[Path] = field(default_factory=list)
-    git_files: list[Path] = field(default_factory=list)
-    git_pointers: list[Path] = field(default_factory=list)
-    settings: list[Path] = field(default_factory=list)
+    secrets: list[Path] = field(default_factory=list[Path])
+    locked: list[Path] = field(default_factory=list[Path])
+    git_folders: list[Path] = field(default_factory=list[Path])
+    git_files: list[Path] = field(default_factory=list[Path])
+    git_pointers: list[Path] = field(default_factory=list[Path])
+    settings: list[Path] = field(default_factory=list[Path])
     is_complete: bool = True
     is_changed: bool = False
 

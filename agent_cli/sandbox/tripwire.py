@@ -101,6 +101,8 @@ def _put_back(path: Path, before: _Kept) -> None:
             path.mkdir()
             for name, entry in before.entries.items():
                 _put_back(path / name, entry)
+        case _:
+            pass
 
 
 def _remove(path: Path) -> None:

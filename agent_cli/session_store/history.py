@@ -59,6 +59,8 @@ class History:
                 first = self.prompts.index(self._prompt(record["prompt"]))
                 self.taken_back = usage_of(self.prompts[first:], self.taken_back)
                 del self.prompts[first:]
+            case _:
+                pass
         if "usage" in record:
             prompt = self._prompt(record["prompt"]) if "prompt" in record else self.prompts[-1]
             prompt.usage = usage_from_json(record["usage"])

@@ -129,6 +129,8 @@ def retold(prompts: Iterable[Prompt]) -> Iterator[Event]:
                 yield PromptCompleted(prompt.id)
             case "waiting_for_approval":
                 yield PromptStateChanged(prompt.id, prompt.state)
+            case _:
+                pass
 
 
 def _state(prompt_id: str, state: str) -> JsonObject:

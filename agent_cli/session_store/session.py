@@ -87,7 +87,7 @@ class Session:
     def begin(self, prompts: Iterable[Prompt] = ()) -> None:
         """Put the header first, into a file that has none, and what the conversation holds."""
         self._unsaved.append(self.header.to_record())
-        records = []
+        records: list[JsonObject] = []
         for event in retold(prompts):
             if isinstance(event, PromptStarted):
                 self._prompts[event.prompt.id] = event.prompt

@@ -23,7 +23,7 @@ def show_settings(loaded: Loaded, environment: Environment, *, with_origin: bool
     Behind a value stands where it comes from, or without *with_origin* what it may be.
     """
     redactor = Redactor.of(environment)
-    lines = []
+    lines: list[str] = []
     described = {} if with_origin else descriptions()
     for key in all_rules():
         value = _toml(value_of(loaded.settings, key), redactor)
@@ -104,7 +104,7 @@ def _without_headers(name: str, value: object) -> object:
 
 def _record(record: tuple[object, ...], redactor: Redactor) -> str:
     """Return a record as an inline table; fields that say nothing are left out."""
-    shown = []
+    shown: list[str] = []
     for (name, rule), value in zip(rules_of(type(record)).items(), record, strict=True):
         part: object = value
         if rule.secret and isinstance(value, Mapping):

@@ -2,7 +2,7 @@
 
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
 
@@ -15,7 +15,7 @@ def load(module: str) -> None:
 
 
 @contextmanager
-def without_collections() -> Iterator[None]:
+def without_collections() -> Generator[None]:
     """Import in the body: no garbage is collected meanwhile, nor among what was made ever after.
 
     Modules are tens of thousands of objects that live for ever; looking for garbage among them
@@ -29,7 +29,7 @@ def without_collections() -> Iterator[None]:
 
 
 @contextmanager
-def collections_paused() -> Iterator[None]:
+def collections_paused() -> Generator[None]:
     """Make very many objects that stay in the body: nobody looks for garbage among them."""
     collecting = gc.isenabled()
     gc.disable()

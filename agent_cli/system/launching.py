@@ -75,7 +75,7 @@ class KeeperLink:
     """
 
     socket: socket.socket
-    messages: list[dict[str, Any]] = field(default_factory=list)
+    messages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     is_closed: bool = False
     _buffer: bytes = b""
 

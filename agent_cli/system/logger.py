@@ -9,7 +9,7 @@ configuration is left to the program that uses this package as a library.
 
 import logging
 import traceback
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Generator, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
@@ -78,7 +78,7 @@ class _Lazy:
 
 
 @contextmanager
-def for_session(session_id: str | None) -> Iterator[None]:
+def for_session(session_id: str | None) -> Generator[None]:
     """Name the session in every record made in the body, whoever makes it."""
     before = _session_id.set(session_id)
     try:

@@ -11,7 +11,7 @@ the program crashed. SIGINT before a run stays Python's KeyboardInterrupt.
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Final, TypeAlias
@@ -43,7 +43,7 @@ def taken(
     stop: Callable[[signal.Signals], None],
     *,
     numbers: tuple[signal.Signals, ...] = STOP_SIGNALS,
-) -> Iterator[None]:
+) -> Generator[None]:
     """Call *stop* in the running event loop when one of *numbers* comes while the body runs.
 
     The event loop does not get there while a write to a full pipe blocks it, and stopping may take

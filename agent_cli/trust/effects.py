@@ -124,7 +124,7 @@ def _as_written(name: str, entry: object) -> McpServer:
 
 def _server(server: McpServer) -> str:
     redactor = Redactor()
-    acts = []
+    acts: list[str] = []
     if server.command:
         command = shlex.join((server.command, *redactor.arguments(server.args)))
         where = f" in {server.cwd}" if server.cwd else ""

@@ -1,7 +1,7 @@
 """Background commands in the program, built: who hears of them, and when that begins a run."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import cast
 
@@ -65,7 +65,7 @@ class NoServers:
 @asynccontextmanager
 async def here(
     monkeypatch: pytest.MonkeyPatch, *script: Answer, attended: bool = True
-) -> AsyncIterator[Here]:
+) -> AsyncGenerator[Here]:
     with serve_in_thread(*script) as api:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "k")

@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,7 +61,7 @@ class Person:
     """Somebody in front of the screen, who says yes to everything unless told otherwise."""
 
     agrees: bool = True
-    asked: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list[str])
     looks: int = 0
 
     async def fill_form(self, form: Form) -> Filled:
@@ -115,7 +115,7 @@ async def program(
     person: Person | None = None,
     defer_beyond_tokens: int = 0,
     max_cost_usd: float = 0,
-) -> AsyncIterator[Program]:
+) -> AsyncGenerator[Program]:
     Path("servers.json").write_text(json.dumps({"mcpServers": servers}))
     Path("more.toml").write_text(f"mcp.defer_beyond_tokens = {defer_beyond_tokens}")
     words = ("--mcp-config", "servers.json", "--settings", "more.toml")

@@ -67,7 +67,7 @@ def said(id: str | None) -> list[str]:
 
 def test_each_conversation_gets_a_session_of_its_own() -> None:
     kept, agent = sessions()
-    ids = []
+    ids: list[str | None] = []
     for text in ("one", "two"):
         agent.reset()
         kept.follow()

@@ -3,7 +3,7 @@
 import re
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,7 +31,7 @@ LOOK = tool_use("glob", {"pattern": "*.md"}, id="toolu_look")
 
 
 @contextmanager
-def dumb_terminal(api: FakeMessagesApi, *arguments: str) -> Iterator[Terminal]:
+def dumb_terminal(api: FakeMessagesApi, *arguments: str) -> Generator[Terminal]:
     """Run the REPL without a screen, on a terminal, so that somebody can be asked."""
     with Terminal(AGENT_CLI, *arguments, **environment(api, {"TERM": "dumb"})) as terminal:
         yield terminal

@@ -272,6 +272,8 @@ async def test_the_state_follows_every_event() -> None:
                 expected_calls.add(event.tool_call_id)
             case ToolExecutionEnd():
                 expected_calls.discard(event.tool_call_id)
+            case _:
+                pass
         if event.type in ("message_start", "message_end"):
             role = getattr(event, "message").role  # noqa: B009 - both kinds have one
             in_reply = event.type == "message_start" and role == "assistant"

@@ -19,7 +19,7 @@ def written(
     """Let as many calls as there are *changes* read first and write afterwards."""
     shared: dict[str, Json] = {} if start is None else {name: start}
     views = [CallState(shared) for _ in changes]
-    values = []
+    values: list[dict[str, Json]] = []
     for view in views:
         value = view.get(name, {})
         assert isinstance(value, dict)

@@ -194,6 +194,8 @@ def test_the_record_can_be_rebuilt_from_its_events() -> None:
                 prompts[event.prompt_id].insert(event.index, event.output)
             case PromptCompleted():
                 completed.append(event.prompt_id)
+            case _:
+                pass
 
     conversation = Conversation()
     conversation.publish = follow

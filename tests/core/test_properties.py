@@ -74,6 +74,8 @@ async def behave(
                 await asyncio.sleep(0)
         case "cancel itself":
             raise asyncio.CancelledError
+        case _:
+            pass
     return "done"
 
 
@@ -146,7 +148,7 @@ class Plan:
     modes: tuple[Literal["one_at_a_time", "all"], Literal["one_at_a_time", "all"]]
     verdicts: list[Verdict]
     approvals: list[bool]
-    events: list[Event] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list[Event])
 
 
 modes: st.SearchStrategy[Literal["one_at_a_time", "all"]] = st.sampled_from(
@@ -222,6 +224,8 @@ def _act(agent: Agent, plan: Plan, event: Event) -> None:
             agent.follow_up(UserMessage.of(f"followed up at {index}"))
         case "abort":
             agent.abort()
+        case _:
+            pass
 
 
 async def _run_of(plan: Plan, running: Coroutine[object, object, RunResult]) -> RunResult:

@@ -94,7 +94,7 @@ async def test_a_run_is_the_same_whichever_api_it_talks_to() -> None:
         calls(tool_use("look", {"at": "the hill"}, "t1"), text="I look."), says("A tree.")
     )
 
-    told = []
+    told: list[object] = []
     for model in (chat, ours):
         look = tool("look", returns("a tree"))
         agent = Agent(LoopConfig(model=MODEL, stream_fn=model, tools=[look]))

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,7 +85,7 @@ def _run(
 @contextmanager
 def started(
     *arguments: str, api: FakeMessagesApi | None = None, **more: str | None
-) -> Iterator[PipedProgram]:
+) -> Generator[PipedProgram]:
     """Start the program with nothing to read; it is killed at the end if it still runs."""
     with start(AGENT_CLI, *arguments, environment=environment(api, more)) as program:
         program.stdin.close()
@@ -109,7 +109,7 @@ def until(condition: Callable[[], object], what: str, *, limit_s: float = 20.0) 
 
 def processes_with(text: str) -> list[str]:
     """Return the command lines of this machine's processes that contain *text*."""
-    found = []
+    found: list[str] = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             command = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")

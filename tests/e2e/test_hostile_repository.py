@@ -6,7 +6,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +20,7 @@ PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
 @contextmanager
-def trap() -> Iterator[socket.socket]:
+def trap() -> Generator[socket.socket]:
     """Yield a socket that nobody must ever connect to."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(0.0)

@@ -182,6 +182,8 @@ async def test_the_record_can_be_rebuilt_from_the_lines() -> None:
             case "app.prompt_output":
                 place = slice(line["index"], line["index"] + line["replaced"])
                 prompts[line["prompt_id"]].output[place] = [codec.output(line["output"])]
+            case _:
+                pass
 
     [asked] = agent.conversation.prompts
     assert [*prompts.values()] == [dataclasses.replace(asked, state="running", usage=Usage())]

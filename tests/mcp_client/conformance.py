@@ -35,6 +35,8 @@ def main() -> int:
         case [version, *only] if version in VERSIONS:
             failed = run_suite(version, only)
             return 1 if failed else 0
+        case _:
+            pass
     print(__doc__, file=sys.stderr)
     return 2
 
@@ -61,7 +63,7 @@ def client_arguments(url: str) -> list[str]:
 
 def credentials(context: dict[str, str]) -> list[str]:
     """Return the options for what the scenario hands out."""
-    words = []
+    words: list[str] = []
     if "client_id" in context:
         words += ["--client-id", context["client_id"]]
     if "client_secret" in context:

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Protocol
@@ -155,7 +155,7 @@ def until() -> Callable[[Callable[[], object]], Awaitable[None]]:
 
 
 @asynccontextmanager
-async def no_freeze() -> AsyncIterator[None]:
+async def no_freeze() -> AsyncGenerator[None]:
     """Fail when the event loop works for a second without a pause; other processes do not count."""
     longest_s = 0.0
 

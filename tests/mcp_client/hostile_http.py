@@ -3,7 +3,7 @@
 import gzip
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any  # JSON
@@ -220,7 +220,7 @@ def sent_elsewhere(handler: Handler, good: bytes) -> None:
 
 
 @contextmanager
-def hostile_http() -> Iterator[str]:
+def hostile_http() -> Generator[str]:
     """Serve on a free port of this machine while the body runs; yield the address."""
     Handler.session = 1
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as web:

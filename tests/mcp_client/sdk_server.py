@@ -72,6 +72,8 @@ def main() -> None:
             server.run("streamable-http", host="127.0.0.1", port=int(port))
         case ["sse", port]:
             server.run("sse", host="127.0.0.1", port=int(port))
+        case _:
+            pass
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import base64
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -99,6 +99,8 @@ class SignInServer:
                 )
             case "/access":
                 return self._token({key: v[0] for key, v in parse_qs(body).items()})
+            case _:
+                pass
         return 404, {}, {}
 
     def _metadata(self) -> dict[str, Any]:
@@ -176,7 +178,7 @@ class SignInServer:
 
 
 @contextmanager
-def sign_in_server() -> Iterator[SignInServer]:
+def sign_in_server() -> Generator[SignInServer]:
     """Serve on a free port of this machine while the body runs."""
 
     class Handler(BaseHTTPRequestHandler):

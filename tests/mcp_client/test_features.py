@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -47,7 +47,7 @@ def running(full_server: HttpServer) -> Running:
     full = ServerConfig(name="full", transport="http", url=full_server.url, protocol="legacy")
 
     @asynccontextmanager
-    async def connected(host: Host | None = None, **changes: Any) -> AsyncIterator[McpServers]:
+    async def connected(host: Host | None = None, **changes: Any) -> AsyncGenerator[McpServers]:
         async with McpServers(os.environ, host=host) as servers:
             servers.start([replace(full, **changes)])
             assert await servers.wait_started(LIMIT_S)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +39,7 @@ def host(tmp_path: Path) -> Host:
 
 
 @asynccontextmanager
-async def running(config: ServerConfig, host: Host) -> AsyncIterator[McpServers]:
+async def running(config: ServerConfig, host: Host) -> AsyncGenerator[McpServers]:
     """Start one server, and wait until it is ready or has failed."""
     async with McpServers(os.environ, host=host) as servers:
         servers.start([config])

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -436,7 +436,7 @@ async def test_a_wrong_address_is_told_with_the_status_it_answered(
 
 
 @asynccontextmanager
-async def answering(answer: Callable[[bytes], str]) -> AsyncIterator[str]:
+async def answering(answer: Callable[[bytes], str]) -> AsyncGenerator[str]:
     """Answer every request with status and headers; yield where."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

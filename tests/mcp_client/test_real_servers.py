@@ -141,7 +141,7 @@ async def test_memory_survives_kill_9_in_the_middle_of_a_call(
 
 
 def processes_of(script: str) -> list[int]:
-    found = []
+    found: list[int] = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().split(b"\0")

@@ -28,7 +28,7 @@ class PromptCache:
     """What earlier requests wrote. Never expires; prefixes below `minimum_tokens` are not kept."""
 
     minimum_tokens: int = 0
-    _known: set[bytes] = field(default_factory=set)
+    _known: set[bytes] = field(default_factory=set[bytes])
 
     def usage(self, body: Payload) -> Payload:
         """Return the input side of `usage` for *body*, and remember what it wrote."""

@@ -63,7 +63,7 @@ class Reply:
     fault: str | None = None
     fault_after: int = 0
     extra_events: tuple[tuple[int, Payload], ...] = ()
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 Answer: TypeAlias = Reply | RawAnswer

@@ -15,8 +15,8 @@ THINKING = ("thinking", "redacted_thinking")
 class SignedThinking:
     """What was sent, by its content and by its signature."""
 
-    _replies: list[list[Payload]] = field(default_factory=list)
-    _prefixes: dict[str, set[bytes]] = field(default_factory=dict)
+    _replies: list[list[Payload]] = field(default_factory=list[list[Payload]])
+    _prefixes: dict[str, set[bytes]] = field(default_factory=dict[str, set[bytes]])
 
     def remember(self, body: Payload, blocks: list[Payload]) -> None:
         """Record that *blocks* were the reply to *body*."""

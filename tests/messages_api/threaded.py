@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from tests.messages_api.script import Answer, MakeAnswer
@@ -17,7 +17,7 @@ def serve_in_thread(
     answer: MakeAnswer | None = None,
     key: str | None = None,
     context_window: int | None = None,
-) -> Iterator[FakeMessagesApi]:
+) -> Generator[FakeMessagesApi]:
     """Run a FakeMessagesApi on a loop of its own for the length of the block."""
     api = FakeMessagesApi(*script, answer=answer, key=key, context_window=context_window)
     started = threading.Event()

@@ -1,7 +1,7 @@
 """Reminders: set by a tool, delivered by a prompt nobody typed, or into a run that goes on."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -45,7 +45,7 @@ def with_reminders(clock: Clock, *script: Step, tools: list[Tool] | None = None)
 
 
 @asynccontextmanager
-async def watching(run: Contributing) -> AsyncIterator[None]:
+async def watching(run: Contributing) -> AsyncGenerator[None]:
     async with asyncio.timeout(PATIENCE_S), run.plugins:
         run.plugins.start(run.agent)
         yield

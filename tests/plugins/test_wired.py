@@ -1,7 +1,7 @@
 """The shipped plugins in the program itself, as a child process against a test server."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -70,7 +70,7 @@ def test_a_changed_skill_is_no_longer_trusted(tmp_path: Path) -> None:
 
 
 @contextmanager
-def repl(api: FakeMessagesApi) -> Iterator[tuple[PipedProgram, Callable[[str], None]]]:
+def repl(api: FakeMessagesApi) -> Generator[tuple[PipedProgram, Callable[[str], None]]]:
     """Start a REPL on pipes; yield it and what types a line."""
     variables = environment(api, REMINDERS)
     with start(

@@ -91,7 +91,7 @@ def llm(messages: Sequence[Message]) -> list[LlmMessage]:
 class Listener:
     """An event sink that keeps what it hears."""
 
-    events: list[Event] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list[Event])
 
     def __call__(self, event: Event) -> None:
         self.events.append(event)
@@ -129,7 +129,7 @@ class FixedStrategy:
     text: str = "what was"
     usage: Usage = field(default_factory=Usage)
     failures: int = 0
-    asked: list[list[Message]] = field(default_factory=list)
+    asked: list[list[Message]] = field(default_factory=list[list[Message]])
     focus: str | None = None
 
     async def summarize(

@@ -372,7 +372,7 @@ async def test_whatever_happened_a_compacted_history_can_be_sent(
 
 def order_of(events: Sequence[Event]) -> list[str]:
     """Return in which order messages were kept, compacted, trimmed and asked for."""
-    found = []
+    found: list[str] = []
     for event in events:
         match event:
             case PromptStarted():
@@ -383,6 +383,8 @@ def order_of(events: Sequence[Event]) -> list[str]:
                 found.append("trim")
             case MessageStart(message=AssistantMessage()):
                 found.append("stream")
+            case _:
+                pass
     return found
 
 

@@ -1,6 +1,6 @@
 """Asks the provider over a real connection; the waits are recorded, not slept."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,7 +30,7 @@ def request(
 class Asked:
     """All that came of one request."""
 
-    events: list[StreamEvent] = field(default_factory=list)
+    events: list[StreamEvent] = field(default_factory=list[StreamEvent])
     error: ModelError | None = None
 
     @property
@@ -55,7 +55,7 @@ class Asker:
     """A provider and the waits it asked for."""
 
     provider: AnthropicMessages
-    waits_s: list[float] = field(default_factory=list)
+    waits_s: list[float] = field(default_factory=list[float])
 
     async def ask(self, asked_for: ModelRequest | None = None) -> Asked:
         """Ask, and collect what comes."""
@@ -71,7 +71,7 @@ class Asker:
 @asynccontextmanager
 async def asker(
     api: FakeMessagesApi | None = None, *, retry: RetryPolicy | None = None, **options: Any
-) -> AsyncIterator[Asker]:
+) -> AsyncGenerator[Asker]:
     """Yield an asker connected to *api*; *options* are the fields of Connection."""
     waits_s: list[float] = []
 

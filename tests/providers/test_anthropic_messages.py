@@ -6,7 +6,7 @@ import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager, suppress
 
 import httpx2
@@ -189,7 +189,7 @@ async def test_a_server_that_never_answers_is_given_up_on_and_asked_again() -> N
 
 
 @asynccontextmanager
-async def dripping(first: bytes, piece: bytes) -> AsyncIterator[str]:
+async def dripping(first: bytes, piece: bytes) -> AsyncGenerator[str]:
     """Serve *first*, then *piece* again and again, to everybody; yield the base URL."""
     handlers: set[asyncio.Task[object]] = set()
 

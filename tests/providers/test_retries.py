@@ -32,7 +32,7 @@ async def test_each_wait_is_announced_before_it_begins() -> None:
     """S1-21: attempt and wait, once per retry, while the wait is still to come."""
     waits_at_announcement: list[int] = []
     async with FakeMessagesApi(RATE_LIMIT, RATE_LIMIT, reply("hi")) as api, asker(api) as it:
-        announced = []
+        announced: list[Retrying] = []
         async for event in it.provider.stream(request()):
             if isinstance(event, Retrying):
                 announced.append(event)

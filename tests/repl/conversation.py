@@ -19,7 +19,7 @@ LIMIT_S: Final = 30
 class Nobody:
     """A pipe instead of a person; `answers` are typed one after the other where there are any."""
 
-    answers: list[str] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list[str])
 
     @property
     def can_ask(self) -> bool:

@@ -56,9 +56,9 @@ class Servers:
     listed: Sequence[ServerState] = (ServerState("docs", ServerPhase.READY, tools=3, tokens=1_204),)
     offered: Sequence[ServerPrompt] = ()
     known: Sequence[ServerResource] = ()
-    changed: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    changed: dict[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     asked: Requests = field(default_factory=Requests)
-    done: list[str] = field(default_factory=list)
+    done: list[str] = field(default_factory=list[str])
 
     def states(self) -> Sequence[ServerState]:
         return self.listed

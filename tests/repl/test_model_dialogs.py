@@ -22,7 +22,7 @@ class Person:
     """Types one line after the other; an exception is a key that ends the question."""
 
     answers: list[str | type[BaseException]]
-    seen: list[str] = field(default_factory=list)
+    seen: list[str] = field(default_factory=list[str])
     can_ask: bool = True
 
     async def select(self, message: str, choices: Sequence[Choice], *, text: str) -> Choice | str:

@@ -4,7 +4,7 @@ import ctypes
 import os
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,7 +16,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 @contextmanager
-def only_what_is_named(folder: Path, command: str) -> Iterator[None]:
+def only_what_is_named(folder: Path, command: str) -> Generator[None]:
     """Fail when something that programs act on appears in *folder*, though *command* names it not.
 
     The sandbox once made empty folders there to mount on. They were seen by editors, by `git

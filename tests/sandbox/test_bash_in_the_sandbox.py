@@ -331,7 +331,7 @@ def test_the_tools_take_the_sandbox(place: World) -> None:
 
 def processes_named(words: str) -> list[str]:
     """Return the command lines of all processes that hold *words*."""
-    found = []
+    found: list[str] = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")

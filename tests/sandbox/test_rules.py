@@ -4,7 +4,7 @@ import os
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -335,7 +335,7 @@ def test_the_profile_for_macos_names_every_rule() -> None:
 
 
 @contextmanager
-def not_root() -> Iterator[None]:
+def not_root() -> Generator[None]:
     """Whoever may look everywhere would not notice."""
     me = os.geteuid()
     if me == 0:

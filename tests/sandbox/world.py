@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -38,7 +38,7 @@ class World:
     root: Path
     home: Path
     sandbox: Sandbox
-    put_back: list[str] = field(default_factory=list)
+    put_back: list[str] = field(default_factory=list[str])
 
     def run(self, command: str, **variables: str) -> "subprocess.CompletedProcess[str]":
         """Run *command* as the tool does, and return what came of it."""
@@ -67,7 +67,7 @@ def world(
     network: bool = False,
     extra: Sequence[Path] = (),
     rules: Callable[[Path], PathRules] = lambda _root: PathRules(),
-) -> Iterator[World]:
+) -> Generator[World]:
     """Yield a world with the sandbox *state*; skip where this machine has none."""
     _CACHE.mkdir(exist_ok=True)
     base = Path(tempfile.mkdtemp(prefix="sandbox-", dir=_CACHE))
@@ -192,7 +192,7 @@ class Machine:
 
 
 @contextmanager
-def machine(home: Path) -> Iterator[Machine]:
+def machine(home: Path) -> Generator[Machine]:
     """Yield listeners of all kinds; the socket with a path lies in *home*."""
     with (
         socket.create_server(("127.0.0.1", 0)) as tcp,

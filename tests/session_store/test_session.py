@@ -2,7 +2,7 @@
 
 import os
 import resource
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -225,7 +225,7 @@ def test_rewinding_to_a_prompt_that_is_not_there_is_an_error(tmp_path: Path) -> 
 
 
 @contextmanager
-def full_disk(path: Path, *, free: int) -> Iterator[None]:
+def full_disk(path: Path, *, free: int) -> Generator[None]:
     """Let files grow to *free* bytes more than *path* has: a write beyond is cut, then refused."""
     old, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + free, hard))

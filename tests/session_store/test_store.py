@@ -318,7 +318,7 @@ async def test_a_fork_before_a_compaction_has_what_it_replaced(store: SessionSto
     conversation.compact("They counted.", third.input.id)
     session.close()
 
-    sent = {}
+    sent: dict[str, str] = {}
     for at in (first.id, second.id, third.output[-2].id, third.id):
         copy, forked = store.fork(session.id, at=at)
         copy.close()
@@ -501,6 +501,8 @@ class Rebuilt:
                 self.prompts[-1].state = "running" if state == "running" else "waiting_for_approval"
             case PromptCompleted():
                 self.prompts[-1].state = "completed"
+            case _:
+                pass
 
 
 @given(st.lists(st.sampled_from([*STEPS, "reload", "fork", "fork at", "rewind"]), max_size=40))

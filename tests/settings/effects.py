@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,7 +92,7 @@ def talked(
 
 
 @contextmanager
-def in_terminal(*script: Answer) -> Iterator[Terminal]:
+def in_terminal(*script: Answer) -> Generator[Terminal]:
     """Run the REPL in a terminal, at its first prompt."""
     with (
         serve_in_thread(*script, *[OK] * 8) as api,
@@ -193,7 +193,7 @@ def stalled() -> str:
 
 
 @contextmanager
-def pinging() -> Iterator[int]:
+def pinging() -> Generator[int]:
     """Serve a reply of pings to one client after another; yield the port."""
     ended = threading.Event()
     server = socket.create_server(("127.0.0.1", 0))
@@ -370,7 +370,7 @@ def typed_with_escape() -> str:
 
 def called_by() -> list[str]:
     """See how a session is to call somebody; that takes a run of ten seconds, see test_bell.py."""
-    seen = []
+    seen: list[str] = []
 
     async def run(options: ReplOptions, _build: object) -> int:
         seen.append(options.look.notify)

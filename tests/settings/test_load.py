@@ -308,7 +308,7 @@ def snake(value: object) -> object:
         return [snake(part) for part in value]
     if not isinstance(value, dict):
         return value
-    spelled = {}
+    spelled: dict[str, object] = {}
     for key, part in value.items():
         name = "".join(f"_{c.lower()}" if c.isupper() else c for c in key).lstrip("_")
         spelled[name] = part if key == "Env" else snake(part)

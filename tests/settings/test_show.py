@@ -87,7 +87,7 @@ def test_the_example_says_of_every_setting_its_default_unit_and_range() -> None:
     """A reader of the example must not need the source."""
     text = (ROOT / "appsettings.example.toml").read_text()
     table = ""
-    missing = []
+    missing: list[str] = []
     lines: dict[str, str] = {}
     for line in text.splitlines():
         if re.fullmatch(r"\[\w+\].*", line):

@@ -118,7 +118,7 @@ def test_what_cannot_be_started_is_told(launcher: Launcher, tmp_path: Path) -> N
 
 def test_files_are_opened_under_their_numbers(launcher: Launcher, tmp_path: Path) -> None:
     """Also where the numbers are those of descriptors that are on the way there."""
-    files = []
+    files: list[tuple[int, str]] = []
     for number in (4, 5, 6, 7, 8, 9):
         (tmp_path / str(number)).write_text(f"{number} ")
         files.append((number, str(tmp_path / str(number))))

@@ -56,7 +56,7 @@ def test_on_a_terminal_no_line_begins_inside_another() -> None:
 
 def test_colour_goes_only_to_terminals_that_want_it() -> None:
     """The same line, coloured on the terminal, plain in a file and with colours off."""
-    shown = []
+    shown: list[str] = []
     for terminal, color in [(True, True), (False, True), (True, False)]:
         out, err, _ = streams(out=False, err=terminal)
         Writer(out, err, color=color).notice("careful", "warning")

@@ -20,7 +20,7 @@ class Tools:
     """The built-in tools in one workspace, and every streaming update they sent."""
 
     workspace: Workspace
-    updates: list[str] = field(default_factory=list)
+    updates: list[str] = field(default_factory=list[str])
     cancel: CancelToken = field(default_factory=CancelToken)
 
     @property

@@ -4,7 +4,7 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -52,7 +52,7 @@ def test_no_descriptor_is_left(tmp_path: Path) -> None:
 
 
 @contextmanager
-def flipping(directory: Path, outside: Path, *, times: int) -> Iterator[None]:
+def flipping(directory: Path, outside: Path, *, times: int) -> Generator[None]:
     """Exchange *directory* and a symlink to *outside* all the time, *times* times at least."""
     link = directory.with_name("link")
     link.symlink_to(outside)

@@ -1,7 +1,7 @@
 """Background commands as jobs: started, moved, limited, ended, told about once."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def known(_call_id: str) -> bool:
 
 
 @asynccontextmanager
-async def limited(folder: Path, jobs: Jobs) -> AsyncIterator[Tools]:
+async def limited(folder: Path, jobs: Jobs) -> AsyncGenerator[Tools]:
     """Tools whose jobs are *jobs*, looked after."""
     (folder / "root").mkdir()
     workspace = Workspace(folder / "root", spill_dir=folder / "logs", jobs=jobs)

@@ -7,7 +7,7 @@ import signal
 import stat
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -93,7 +93,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 
 @contextmanager
-def refusing_disk(session: Session) -> Iterator[None]:
+def refusing_disk(session: Session) -> Generator[None]:
     """Let every look at the record of changes fail in the body; what it holds comes back after."""
     away = session.state.with_name("away")
     session.state.mkdir(exist_ok=True)

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,7 +28,7 @@ class Slow:
         self.ended = threading.Event()
 
     @contextmanager
-    def writing(self, _path: Path, _before: bytes | None, _after: bytes) -> Iterator[None]:
+    def writing(self, _path: Path, _before: bytes | None, _after: bytes) -> Generator[None]:
         self.reached.set()
         self.go_on.wait(LIMIT_S)
         try:
@@ -37,7 +37,7 @@ class Slow:
             self.ended.set()
 
     @contextmanager
-    def running(self, _command: str) -> Iterator[None]:
+    def running(self, _command: str) -> Generator[None]:
         yield
 
 

@@ -9,7 +9,7 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,7 +83,7 @@ class _Slot:
                 os.fsync(listing)
 
     @contextmanager
-    def _open_directory(self) -> Iterator[int]:
+    def _open_directory(self) -> Generator[int]:
         # The place itself may be good for looking up names only.
         listing = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.place)
         try:

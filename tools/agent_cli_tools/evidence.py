@@ -9,7 +9,7 @@ import codecs
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -49,7 +49,7 @@ class OpenedFile:
 
 
 @contextmanager
-def opened(path: Path, root: Path) -> Iterator[OpenedFile | None]:
+def opened(path: Path, root: Path) -> Generator[OpenedFile | None]:
     """Yield the file *path* below *root*; None where there is none that may be shown."""
     try:
         descriptor = open_file(path, os.O_RDONLY | os.O_NONBLOCK)

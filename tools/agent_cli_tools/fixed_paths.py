@@ -5,7 +5,7 @@ place, so it is walked here, directory by directory, and no symlink is followed 
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,7 +15,7 @@ _PLACE = _DIRECTORY | getattr(os, "O_PATH", 0)
 
 
 @contextmanager
-def directory_at(path: Path, *, create: bool = False) -> Iterator[int]:
+def directory_at(path: Path, *, create: bool = False) -> Generator[int]:
     """Yield a descriptor of the real directory *path*, for the `dir_fd` of functions in `os`.
 
     Args:

@@ -48,7 +48,7 @@ async def _glob(workspace: Workspace, params: GlobParameters) -> ToolResult:
     paths = await asyncio.to_thread(_matching, found.output, params.pattern, workspace.root, base)
     public = [path for path in paths if not is_secret(_below(path, workspace.root))]
     shown = await asyncio.to_thread(_shown, public, params.limit, workspace.root)
-    notes = []
+    notes: list[str] = []
     if not public:
         notes.append(f"no files match {params.pattern} in {params.path}")
     elif len(shown) < len(public):

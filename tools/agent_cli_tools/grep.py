@@ -71,7 +71,7 @@ async def _grep(workspace: Workspace, params: GrepParameters) -> ToolResult:
     secret = {hit.path for hit in hits if is_secret(PurePath(os.fsdecode(hit.path)))}
     public = [hit for hit in hits if hit.path not in secret]
     shown, matches, untrue = await asyncio.to_thread(_shown, public, params.limit, workspace.root)
-    notes = []
+    notes: list[str] = []
     total = sum(hit.is_match for hit in public if hit.path not in untrue)
     if total == 0:
         shown = []  # Not even the separators between what was left out.

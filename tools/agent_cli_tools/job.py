@@ -45,7 +45,7 @@ class Job:
     ended_s: float | None = None
     read_lines: int = 0
     _looked_bytes: int = 0
-    _untold: set[Literal["match", "end"]] = field(default_factory=set)
+    _untold: set[Literal["match", "end"]] = field(default_factory=set[Literal["match", "end"]])
     _is_urgent: bool = False
     _limit: asyncio.TimerHandle | None = None
 
@@ -103,7 +103,7 @@ class Job:
     def news(self) -> list[str]:
         """Return what the model has not been told, in order."""
         name = f"job {self.id} (`{self.shown}`)"
-        told = []
+        told: list[str] = []
         if "match" in self._untold:
             line = one_line(self.matched, _LINE_CHARS_MAX)
             told.append(f"[agent-cli: {name} printed a line that matches notify: {line}]")

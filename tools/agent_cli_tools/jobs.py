@@ -5,7 +5,7 @@ somebody asks for news.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -107,7 +107,7 @@ class Jobs:
         job.note_end()
 
     @contextmanager
-    def foreground(self) -> Iterator[asyncio.Event]:
+    def foreground(self) -> Generator[asyncio.Event]:
         """Hold a command that a call waits for; the event says that it should go on as a job."""
         moved = asyncio.Event()
         self._foreground.append(moved)
@@ -165,7 +165,7 @@ class Jobs:
         if not self._jobs:
             return []
         await self.look()
-        told = []
+        told: list[str] = []
         for job in self._jobs:
             if is_known(job.tool_call_id):
                 told += job.news()

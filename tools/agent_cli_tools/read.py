@@ -109,7 +109,7 @@ def _seen(part: Excerpt, count: int) -> list[Lines]:
 
 def _numbered(part: Excerpt) -> list[str]:
     """Return the lines with their numbers, as many as a result may hold."""
-    numbered = []
+    numbered: list[str] = []
     room = RESULT_BYTES_MAX - _FOOTER_BYTES
     for number, line in enumerate(part.lines, part.first):
         text = f"{number:6}\t{line}"
@@ -137,7 +137,7 @@ def _footer(part: Excerpt, count: int) -> str:
     if not part.lines:
         return "[the file is empty]"
     last = part.first + count - 1
-    facts = []
+    facts: list[str] = []
     if part.first < 0:
         facts.append(f"lines {part.first} to {last}, counted from the end")
     elif part.complete:

@@ -37,8 +37,8 @@ class SeenFiles:
     """
 
     _lock: Lock = field(default_factory=Lock)
-    _sights: dict[Path, _Sight] = field(default_factory=dict)
-    _whole: set[Path] = field(default_factory=set)
+    _sights: dict[Path, _Sight] = field(default_factory=dict[Path, _Sight])
+    _whole: set[Path] = field(default_factory=set[Path])
 
     def all_of(self, path: Path, raw: bytes) -> None:
         """Note that all of *path* was seen, with the content *raw*."""

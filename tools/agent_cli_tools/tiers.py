@@ -89,7 +89,7 @@ def windows(lines: Sequence[str], old_lines: Sequence[str], tier: Tier) -> list[
     keys = [tier.key(line) for line in lines]
     wanted = [tier.key(line) for line in old_lines]
     count = len(wanted)
-    places = []
+    places: list[tuple[int, Repair]] = []
     for first in range(len(keys) - count + 1):
         if keys[first] == wanted[0] and keys[first : first + count] == wanted:
             repair = tier.repair(lines[first : first + count], old_lines)

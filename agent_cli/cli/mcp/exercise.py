@@ -210,4 +210,6 @@ def _simplest_value(schema: Json) -> Json:
             return simplest(schema)
         case "null":
             return None
+        case _:
+            pass
     return "text"

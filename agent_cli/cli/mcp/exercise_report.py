@@ -1,7 +1,7 @@
 """The report of `agent-cli mcp exercise`: lines as it goes on, a table at its end, or JSON."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -50,7 +50,7 @@ class ExerciseReport:
         self._notes: list[str] = []
 
     @contextmanager
-    def calling(self, count: int) -> Iterator[Callable[[], None]]:
+    def calling(self, count: int) -> Generator[Callable[[], None]]:
         """Show a bar on a terminal while *count* calls are made; yield what counts one."""
         from agent_cli.terminal.views.progress import counting  # noqa: PLC0415 - rich
 

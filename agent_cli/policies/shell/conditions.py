@@ -84,4 +84,6 @@ def _comparison(words: list[Word], *, arithmetic: bool) -> bool:
             )
         case [left, operator, right] if operator.text in _BINARY and not operator.untold:
             return not left.glob and (arithmetic or not right.glob)
+        case _:
+            pass
     return False

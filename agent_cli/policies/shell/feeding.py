@@ -217,4 +217,6 @@ def _only_chooses(command: SimpleCommand) -> bool:
             line = PROGRAMS["grep"].options.sort("grep", command.words[1:])
             has_pattern = "-e" not in line.options
             return line.options <= _GREP_FILTER and len(line.operands) == int(has_pattern)
+        case _:
+            pass
     return False

@@ -34,7 +34,7 @@ class KnownOptions:
             alone: `tree -Po a b` would take a as the pattern and b as the file to write.
     """
 
-    takes_value: Mapping[str, bool | None] = field(default_factory=dict)
+    takes_value: Mapping[str, bool | None] = field(default_factory=dict[str, bool | None])
     numbers: bool = False
     values_apart: bool = False
 

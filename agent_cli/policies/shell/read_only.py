@@ -180,6 +180,8 @@ def _wrapped(words: Sequence[Word]) -> Sequence[Word]:
             return words[2:]
         case ["time" | "nice" | "command", program, *_] if not program.startswith("-"):
             return words[1:]
+        case _:
+            pass
     return ()
 
 

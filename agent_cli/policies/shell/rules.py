@@ -85,4 +85,6 @@ def strongest(
                     return "yes", rule
                 case "maybe" if best[0] == "no":
                     best = ("maybe", rule)
+                case _:
+                    pass
     return best

@@ -58,7 +58,7 @@ def check_sed(arguments: Sequence[Word], place: Place, folder: str) -> None:
 def _scripts(arguments: Sequence[Word]) -> list[str]:
     """Return the values of -e, which must be words of their own."""
     texts = [word.text for word in arguments]
-    found = []
+    found: list[str] = []
     for at, text in enumerate(texts):
         if text == "-e" or text == "--expression":
             found.append(texts[at + 1])

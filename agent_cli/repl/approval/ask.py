@@ -163,6 +163,8 @@ class Approvals:
                     for call in calls.values():
                         if not self._permissions.is_remembered(call):
                             self._permissions.remember_for_project(call)
+                case _:
+                    pass
         except (SettingsError, UsageError) as error:
             self._writer.notice(str(error), "error")
             return {}

@@ -3,7 +3,7 @@
 It follows events as they happen, not as they are shown: thinking may be folded and text held back.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from math import ceil
 from typing import Final
@@ -60,7 +60,7 @@ class ActivityLine:
         return self.is_running or self._command is not None
 
     @contextmanager
-    def command(self, line: str, *, unless: Callable[[], bool]) -> Iterator[None]:
+    def command(self, line: str, *, unless: Callable[[], bool]) -> Generator[None]:
         """Name *line* as what goes on while the body runs, except while *unless* returns True."""
         self._command, self._is_hidden = (one_line(line, _COMMAND_CHARS_MAX), self._clock()), unless
         try:

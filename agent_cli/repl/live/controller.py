@@ -290,6 +290,8 @@ class LiveShell:
                 self._hidden.reveal()
                 self.display.said(self._screen.echo(message.text))
                 self._screen.refresh()
+            case _:
+                pass
         self._status(event)
         self._activity(event)
         if isinstance(event, AgentEnd | UsageChanged):

@@ -1,7 +1,7 @@
 """The terminal as prompt_toolkit writes to it, with whole frames in one write."""
 
 import base64
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from select import select
 from typing import Final
@@ -41,7 +41,7 @@ class FrameOutput(Vt100_Output):
             return False
 
     @contextmanager
-    def frame(self) -> Iterator[None]:
+    def frame(self) -> Generator[None]:
         """Write what the body writes at once when it ends; a frame inside another is part of it."""
         if self._inside_frame:
             yield

@@ -45,6 +45,8 @@ class Results:
                 return self.folded(self._dim(shown), result.text, last=True)
             case _ if is_error:  # its first line stands in the call's own row
                 return self.folded(self._dim(result.text.partition("\n")[2]), result.text)
+            case _:
+                pass
         return []
 
     def diff(self, text: str) -> list[str]:

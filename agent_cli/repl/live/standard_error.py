@@ -3,7 +3,7 @@
 import asyncio
 import io
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
@@ -39,7 +39,7 @@ class LinesAbove(io.TextIOBase):
 
 
 @contextmanager
-def lines_above(show: Callable[[str], None]) -> Iterator[None]:
+def lines_above(show: Callable[[str], None]) -> Generator[None]:
     """Show lines written to a stderr that is the terminal with *show*, not into the screen."""
     terminal = sys.stderr
     if not terminal.isatty():

@@ -4,7 +4,7 @@ Imported on the way to the first prompt: standard library and prompt_toolkit onl
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -75,7 +75,7 @@ class LiveShells:
         from agent_cli.repl.live import controller  # noqa: F401, PLC0415
 
     @asynccontextmanager
-    async def open(self, app: "Application") -> "AsyncIterator[LiveShell]":
+    async def open(self, app: "Application") -> "AsyncGenerator[LiveShell]":
         """Yield a shell that has greeted and shows what happens; stop it in the end."""
         from agent_cli.repl.live.controller import LiveShell  # noqa: PLC0415
         from agent_cli.repl.permissions import cycle_mode  # noqa: PLC0415

@@ -29,8 +29,8 @@ class _Call:
     started_s: float | None = None
     ended_s: float | None = None
     update: tuple[str, ...] = ()
-    side_outputs: list[SideOutput] = field(default_factory=list)
-    rows: list[str] = field(default_factory=list)
+    side_outputs: list[SideOutput] = field(default_factory=list[SideOutput])
+    rows: list[str] = field(default_factory=list[str])
 
     def attach(self, output: SideOutput) -> None:
         """Take a side output; of the same progress only the latest is of interest."""

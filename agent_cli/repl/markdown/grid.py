@@ -70,7 +70,7 @@ class Grid:
             cut(cell, wrapped(plain(cell), size, breaks_words=True))
             for cell, size in zip(row, widths, strict=True)
         ]
-        drawn = []
+        drawn: list[list[tuple[str, str]]] = []
         for number in range(max(len(column) for column in columns)):
             line: Spans = []
             for index, column in enumerate(columns):

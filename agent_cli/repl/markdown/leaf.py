@@ -37,6 +37,7 @@ class Leaf(Protocol):
 
     def add(self, piece: Piece, width: int) -> list[Spans]:
         """Take the next piece; return the rows that are finished with it."""
+        ...
 
     def close(self, width: int, *, tail_rows: int | None = None) -> list[Spans]:
         """Return the remaining rows; the block has ended.
@@ -45,6 +46,8 @@ class Leaf(Protocol):
             tail_rows: It has not ended, it is only looked at: rows before the last so many may be
                 left out, and what is open at the end is shown as if it were closed.
         """
+        ...
 
     def copy(self) -> Self:
         """Return a block in the same state that can be closed without closing this one."""
+        ...

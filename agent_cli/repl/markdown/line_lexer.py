@@ -12,6 +12,8 @@ class LineLexer(Protocol):
 
     def tokens(self, line: str) -> Iterator[Token]:
         """Return the tokens of the next line."""
+        ...
 
     def copy(self) -> "LineLexer":
         """Return the same state once more."""
+        ...

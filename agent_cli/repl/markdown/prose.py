@@ -110,7 +110,7 @@ class Prose:
         ]
 
     def _prefixed(self, rows: list[Spans], width: int) -> list[Spans]:
-        prefixed = []
+        prefixed: list[list[tuple[str, str]]] = []
         for row in rows:
             prefixed.append(self._prefix.before(row, width, first=not self._has_rows))
             self._has_rows = True

@@ -50,6 +50,8 @@ class FormDialog:
                     return Filled("accept", values)
                 case "n":
                     return Filled("decline")
+                case _:
+                    pass
 
     async def _values(self) -> dict[str, Json]:
         values: dict[str, Json] = {}

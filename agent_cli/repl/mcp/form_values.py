@@ -152,6 +152,8 @@ def _has_format(name: str, typed: str) -> bool:
                 return date.fromisoformat(typed).isoformat() == typed
             case "date-time":
                 return datetime.fromisoformat(typed).tzinfo is not None
+            case _:
+                pass
     except ValueError:
         return False
     return True

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -39,7 +39,7 @@ class PlainShells:
         from agent_cli.repl.plain import shell  # noqa: F401, PLC0415
 
     @asynccontextmanager
-    async def open(self, app: "Application") -> "AsyncIterator[Shell]":
+    async def open(self, app: "Application") -> "AsyncGenerator[Shell]":
         """Yield a shell that has greeted."""
         from agent_cli.repl.plain.shell import Shell  # noqa: PLC0415
 

@@ -1,6 +1,6 @@
 """A bar or a spinner for work that takes more than a second; on a pipe, nothing."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TextIO, TypeVar
 
@@ -22,7 +22,7 @@ def tracked(items: Iterable[T], label: str, *, total: int, stream: TextIO) -> It
 
 
 @contextmanager
-def counting(label: str, *, total: int, stream: TextIO) -> Iterator[Callable[[int], None]]:
+def counting(label: str, *, total: int, stream: TextIO) -> Generator[Callable[[int], None]]:
     """Show a bar on *stream* while the body runs; what is yielded takes the number of done items.
 
     The bar is gone at the end. Without items, or where *stream* is no terminal, there is none.
@@ -37,7 +37,7 @@ def counting(label: str, *, total: int, stream: TextIO) -> Iterator[Callable[[in
 
 
 @contextmanager
-def working(label: str, stream: TextIO) -> Iterator[None]:
+def working(label: str, stream: TextIO) -> Generator[None]:
     """Show a spinner with *label* on *stream* while the body runs; it is gone at the end."""
     if not stream.isatty():
         yield

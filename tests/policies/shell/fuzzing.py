@@ -132,6 +132,8 @@ def _quoted(random: Random, word: str) -> str:
         case 4 if random.random() < 0.3:
             at = random.randrange(len(word))
             return f"{word[:at]}\\{word[at:]}"
+        case _:
+            pass
     return word
 
 
@@ -389,6 +391,8 @@ def compose_form(seed: int) -> str:
             return f"cd {random.choice(_STARTS)} && {script}"
         case 5:
             return f"(cd src && {script}) | {_form(random)}"
+        case _:
+            pass
     return script
 
 
@@ -435,6 +439,8 @@ def _form(random: Random) -> str:
             return choose(
                 ("set -e", "set -euo pipefail", "exit 1", "set -x", "set", "exit $?", "true")
             )
+        case _:
+            pass
     return _simple(random)
 
 

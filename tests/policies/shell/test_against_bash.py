@@ -102,7 +102,7 @@ def run(script: str, folder: Path) -> tuple[list[list[str]], list[str]]:
 
 def differences(seed: int, count: int, folder: Path) -> list[str]:
     """Return the scripts that bash reads in another way than the parser."""
-    found = []
+    found: list[str] = []
     for script, commands in islice(plain_scripts(seed), count):
         started, made = run(script, folder)
         seen = [[word.text for word in command.words] for command in commands]

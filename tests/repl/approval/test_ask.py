@@ -29,8 +29,8 @@ class Permissions:
 
     mode: Mode = "ask"
     project_file: Path | None = None
-    kept: list[str] = field(default_factory=list)
-    session: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list[str])
+    session: list[str] = field(default_factory=list[str])
     full: bool = False
 
     def rules(self) -> Iterable[tuple[str, Rule]]:

@@ -117,7 +117,7 @@ def test_a_command_that_is_a_prompt_waits_for_the_end_of_a_run() -> None:
 
 def test_a_long_run_rings_when_it_ends_unless_it_should_not() -> None:
     """One bell; the setting `ui.notify` is what the session was started with."""
-    rung = []
+    rung: list[int] = []
     for variables in ({"LONG_S": "-1"}, {"LONG_S": "-1", "NO_BELL": "1"}, {}):
         with Terminal(**variables) as terminal:
             ready(terminal)

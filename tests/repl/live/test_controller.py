@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from tests.repl.scripted_app import Application
 @asynccontextmanager
 async def session(
     tmp_path: Path, *typed_before: str, app: Application | None = None
-) -> AsyncIterator[Live]:
+) -> AsyncGenerator[Live]:
     """Run a session; *typed_before* was typed before there was one."""
     waiting = StartupQueue()
     for line in typed_before:

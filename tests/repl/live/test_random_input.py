@@ -243,7 +243,7 @@ class Episode:
 
 
 def _said(app: Application) -> list[str]:
-    found = []
+    found: list[str] = []
     for entry in entries(app.agent.conversation.prompts):
         if isinstance(entry, UserOutput):
             found.append(text_of(entry.content))

@@ -2,7 +2,7 @@
 
 import asyncio
 import io
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -93,7 +93,7 @@ class Live:
 
 
 @asynccontextmanager
-async def live(tmp_path: Path, *, vi: bool = False) -> AsyncIterator[Live]:
+async def live(tmp_path: Path, *, vi: bool = False) -> AsyncGenerator[Live]:
     """Run a screen for as long as the body runs."""
     with create_pipe_input() as keyboard:
         running = Live(keyboard, tmp_path / "history", vi=vi)

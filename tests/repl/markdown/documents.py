@@ -120,7 +120,7 @@ _STARTS: Sequence[str] = (
 
 def random_document(rng: random.Random, lines: int = 25) -> str:
     """Return a document in which anything may follow anything."""
-    found = []
+    found: list[str] = []
     for _ in range(rng.randint(1, lines)):
         fragments = rng.choices(_FRAGMENTS, k=rng.randint(0, 6))
         found.append(rng.choice(_STARTS) + rng.choice((" ", " ", "")).join(fragments))

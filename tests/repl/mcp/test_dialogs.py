@@ -20,8 +20,8 @@ class Person:
 
     answers: list[Answer]
     can_ask: bool = True
-    seen: list[str] = field(default_factory=list)
-    opened: list[str] = field(default_factory=list)
+    seen: list[str] = field(default_factory=list[str])
+    opened: list[str] = field(default_factory=list[str])
 
     async def choose(self, message: str, keys: str) -> str:
         answer = self.answers.pop(0)

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import pty
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from io import StringIO
@@ -32,7 +32,7 @@ class Typist:
 
 
 @asynccontextmanager
-async def typist(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Typist]:
+async def typist(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Typist]:
     monkeypatch.setattr(lines, "UNREAD_S", 0.0)
     ours, theirs = pty.openpty()
     shown = StringIO()

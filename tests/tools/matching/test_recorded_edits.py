@@ -54,7 +54,7 @@ def _recording(line: dict[str, str]) -> Recording:
 
 async def test_every_recording_comes_out_to_the_byte(tools: Tools) -> None:
     """Through the tool, file by file, as a model would call it."""
-    wrong = []
+    wrong: list[tuple[str, str]] = []
     for number, recording in enumerate(recordings()):
         path = tools.file(f"{number}", recording.before)
         edits: list[Json] = [

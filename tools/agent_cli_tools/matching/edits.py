@@ -42,7 +42,7 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> Edited:
 
 
 def _one_by_one(source: Source, edits: Sequence[Edit]) -> Edited:
-    repairs = []
+    repairs: list[tuple[str, ...]] = []
     for number, edit in enumerate(edits, 1):
         found = _locate_numbered(source, edit, number, len(edits))
         source = source.replaced(found.spans)

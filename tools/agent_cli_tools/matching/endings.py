@@ -59,7 +59,7 @@ def with_endings_of(text: str, start: int, end: int, new: str) -> str:
     new_lines = flatten(new).split("\n")
     kept = _paired(old_lines, new_lines)
     ending = _ending_before(text, start)
-    pieces = []
+    pieces: list[str] = []
     for number, line in enumerate(new_lines[:-1]):
         partner = kept.get(number)
         if partner is not None and partner < len(endings):

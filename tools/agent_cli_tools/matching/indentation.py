@@ -137,7 +137,7 @@ def _scaled(pairs: Pairs) -> list[Shift]:
     if any(indent.strip(" ") for pair in pairs for indent in pair):
         return []
     lengths = [(len(there), len(quoted)) for there, quoted in pairs]
-    shifts = []
+    shifts: list[Shift] = []
     for scale in _SCALES:
         if all(there // scale == quoted for there, quoted in lengths):
             # Half of an odd number lost something, so only what was seen can be restored.

@@ -118,7 +118,7 @@ def _only_reading(source: Source, readings: list[EditPlaces]) -> EditPlaces:
 
 def _changes(source: Source, found: EditPlaces) -> list[tuple[int, str, str]]:
     """Return what changes, without what stays at both ends of each span."""
-    changes = []
+    changes: list[tuple[int, str, str]] = []
     for span in found.spans:
         before = source.original[span.start : span.end]
         head = common_start(before, span.new)

@@ -4,7 +4,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
@@ -95,7 +95,7 @@ def digest_of(path: Path) -> str | None:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BufferedReader | None]:
+def _opened(path: Path) -> Generator[BufferedReader | None]:
     try:
         descriptor = open_file(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:

@@ -27,7 +27,7 @@ def _difference(span: ChangeSpan, digest_now: str | None, contents: ContentStore
         note = f"cannot be compared: {error.strerror}"
         return Difference(span.path, "changed", "", note=note)
     kind = "new" if span.before is None else "deleted" if now is None else "changed"
-    notes = []
+    notes: list[str] = []
     if not span.unbroken or digest_now != span.after:
         notes.append("changed by somebody else too")
     before = b"" if span.before is None else contents.get(span.before)

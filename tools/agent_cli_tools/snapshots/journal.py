@@ -34,8 +34,8 @@ class RunChanges:
     """
 
     id: str
-    changes: list[Change] = field(default_factory=list)
-    commands: list[str] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list[Change])
+    commands: list[str] = field(default_factory=list[str])
     taken_back: bool = False
     told: bool = False
 

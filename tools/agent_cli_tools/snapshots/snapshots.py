@@ -2,7 +2,7 @@
 
 import stat
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -91,9 +91,11 @@ class Snapshots:
             case ToolExecutionEnd(tool_name=name, is_error=False) if self._is_foreign(name):
                 with self._lock, _noted("command not noted", name):
                     self._open().add_command(self._run_id, name)
+            case _:
+                pass
 
     @contextmanager
-    def writing(self, path: Path, before: bytes | None, after: bytes) -> Iterator[None]:
+    def writing(self, path: Path, before: bytes | None, after: bytes) -> Generator[None]:
         """Note that *path* becomes *after*, unless the body, which writes it, raises.
 
         What it holds is kept first. The path is real, and tools write one path in turn.
@@ -111,7 +113,7 @@ class Snapshots:
             self._add(Change(path, seen.digest, digest(after), seen.mode, made))
 
     @contextmanager
-    def running(self, command: str) -> Iterator[None]:
+    def running(self, command: str) -> Generator[None]:
         """Note that *command* runs while the body does, and what it does to files known here."""
         if self._only_reads(command):
             yield
@@ -256,7 +258,7 @@ class Snapshots:
 
 
 @contextmanager
-def _noted(failure: str, about: object) -> Iterator[None]:
+def _noted(failure: str, about: object) -> Generator[None]:
     """Log what cannot be kept; a tool must not fail for that."""
     try:
         yield

@@ -6,7 +6,7 @@ import os
 import termios
 import time
 import tty
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
@@ -23,7 +23,7 @@ LINES = "".join(f"line {number} of it\r" for number in range(250))
 
 
 @contextmanager
-def typed(text: str, ahead: str = "a") -> Iterator[Keyboard]:
+def typed(text: str, ahead: str = "a") -> Generator[Keyboard]:
     """Yield a keyboard on which *text* was typed after it read *ahead*, if there is any."""
     master, slave = os.openpty()
     tty.setraw(slave)
