@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent_cli.app import parts
+from agent_cli.app.mcp_config import configured_servers
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import ToolError, UsageError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import CALL_AGAIN, Allow, Ask, Deny, Tool, check_input
+from agent_cli.mcp_client import Host, ServerConfig
 from agent_cli.policies.decision import Decision
 from agent_cli.policies.permission_rules import COMMAND_TOOL
 from agent_cli.sandbox import Report
@@ -88,15 +90,24 @@ def _tool(startup: StartupContext, name: str) -> Tool:
     if name in tools:
         return tools[name]
     if name.startswith(_MCP_PREFIX):
-        # No server is started for an answer: what is not known may change things.
+        # No server is started for an answer: a tool that nobody let run yet may change things, and
+        # one whose definition has changed since is shown and asked about again.
         return Tool(
             name=name,
             label=name,
             description="",
             parameters={"type": "object"},
             execute=_never,
+            changes=not _reads_unasked(startup, name),
         )
     raise UsageError(f"there is no tool {name}; there are {', '.join(tools)}, and those of servers")
+
+
+def _reads_unasked(startup: StartupContext, name: str) -> bool:
+    """Return whether the tool of a server was approved as one that only reads."""
+    pins = Host().pins
+    servers = (each for each in configured_servers(startup) if isinstance(each, ServerConfig))
+    return any(pins.reads_unasked(server, name) for server in servers)
 
 
 async def _never(*_call: object) -> str:

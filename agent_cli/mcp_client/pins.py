@@ -13,7 +13,11 @@ from pathlib import Path
 from threading import Lock
 
 from agent_cli.mcp_client.config import ServerConfig
+from agent_cli.mcp_client.names import public_name
 from agent_cli.mcp_client.private_file import read_private_object, write_private
+
+READS_ONLY = "\nIt says that it only reads: it runs unasked.\n"
+"""The end of the definition of such a tool."""
 
 _READING = " only reads"
 
@@ -44,6 +48,17 @@ class Pins:
             SettingsError: The file cannot be read.
         """
         return self._read().get(_identity(config) + _READING, {})
+
+    def reads_unasked(self, config: ServerConfig, name: str) -> bool:
+        """Return whether a person let the tool with this public *name* run as one that only reads.
+
+        Raises:
+            SettingsError: The file cannot be read.
+        """
+        return any(
+            definition.endswith(READS_ONLY) and public_name(config.name, tool) == name
+            for tool, definition in self.vouched(config).items()
+        )
 
     def of_server(self, config: ServerConfig) -> Mapping[str, str]:
         """Return tool → the definition that was approved.

@@ -13,7 +13,7 @@ from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.mcp_client.calls import Server, call_tool
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.names import public_name
-from agent_cli.mcp_client.pins import difference
+from agent_cli.mcp_client.pins import READS_ONLY, difference
 from agent_cli.mcp_client.schemas import UnusableSchema, api_schema, description
 from agent_cli.mcp_client.seam import OUTPUT_SCHEMA
 from agent_cli.mcp_client.stderr_tail import printable
@@ -92,7 +92,7 @@ def definition(tool: mcp_types.Tool, ours: Tool) -> str:
         # Nobody could find a change in a megabyte, and the model does not read the rest either.
         said = spec.description
     schema = json.dumps(spec.input_schema, indent=2, sort_keys=True)
-    unasked = "" if ours.changes else "\nIt says that it only reads: it runs unasked.\n"
+    unasked = "" if ours.changes else READS_ONLY
     return f"{tool.name}\n\n{said}\n\n{schema}\n{unasked}"
 
 

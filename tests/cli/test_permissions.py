@@ -2,10 +2,13 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from agent_cli.mcp_client import Host, ServerConfig
+from agent_cli.mcp_client.pins import READS_ONLY
 from tests.e2e.program import agent_cli
 
 
@@ -92,3 +95,22 @@ def test_what_is_explained_is_shown_and_never_obeyed() -> None:
     assert run.code == 0
     assert "\x1b" not in run.stdout
     assert "\u202e" not in run.stdout
+
+
+def test_a_tool_of_a_server_that_was_approved_as_reading_runs_unasked() -> None:
+    """Without starting the server; another program of that name was not approved."""
+    server = ServerConfig(name="docs", transport="stdio", command="docs-server")
+    settings = Path(os.environ["XDG_CONFIG_HOME"], "agent-cli", "appsettings.toml")
+    settings.parent.mkdir(parents=True)
+    settings.write_text('[[mcp.servers]]\nname = "docs"\ncommand = "docs-server"\n')
+    host = Host()
+    host.pins.vouch(server, "search", f"search\n\n{READS_ONLY}")
+    host.pins.vouch(server, "remove", "remove\n\n")
+    host.pins.vouch(replace(server, command="other"), "list", f"list\n\n{READS_ONLY}")
+
+    verdicts = {
+        tool: explained(f"mcp__docs__{tool}", "{}")["verdict"]
+        for tool in ("search", "remove", "list")
+    }
+
+    assert verdicts == {"search": "allow", "remove": "ask", "list": "ask"}
