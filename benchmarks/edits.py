@@ -18,9 +18,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import islice
 from pathlib import Path
 
 from agent_cli_tools.diffs import diff
@@ -32,6 +33,7 @@ from benchmarks._readings import readings
 RECORDINGS = Path("shared", "data", "edits.jsonl.gz")
 FILE_BYTES_MAX = 200_000
 EDITS_OF_A_HISTORY_MAX = 2_000
+EDITS_OF_A_FILE_MAX = 5
 CONTEXT_LINES_MAX = 3
 SHOWN_WRONG_MAX = 3
 ROUNDS = 5
@@ -59,25 +61,35 @@ def recorded(path: Path) -> Iterator[Case]:
 
 
 def history(repository: Path) -> Iterator[Case]:
-    """Yield the changes of every commit, one edit each, with as many lines around as are needed."""
+    """Yield changes of any commits, one edit each, with as many lines around as are needed."""
     chance = random.Random(1)
     commits = _git(repository, "rev-list", "--no-merges", "HEAD").split()
-    yielded = 0
-    for commit in commits:
-        changed = _git(repository, "diff-tree", "-r", "--diff-filter=M", commit).splitlines()
-        for entry in changed:
-            if not entry.startswith(":"):
-                continue
+    changed = [entry for commit in commits for entry in _changed_files(repository, commit)]
+    chance.shuffle(changed)
+    hunks = (
+        hunk
+        for name, *blobs in changed
+        for hunk in islice(_changes(name, repository, blobs, chance), EDITS_OF_A_FILE_MAX)
+    )
+    return islice(hunks, EDITS_OF_A_HISTORY_MAX)
+
+
+def _changed_files(repository: Path, commit: str) -> Iterator[tuple[str, str, str]]:
+    """Yield a name, the blob before and the blob after of each file that *commit* modifies."""
+    for entry in _git(repository, "diff-tree", "-r", "--diff-filter=M", commit).splitlines():
+        if entry.startswith(":"):
             _, _, before, after, rest = entry.split(maxsplit=4)
-            raws = [_blob(repository, blob) for blob in (before, after)]
-            if any(looks_binary(raw) or len(raw) > FILE_BYTES_MAX for raw in raws):
-                continue
-            (old, _), (new, _) = map(decode, raws)
-            for case in _hunks(f"{commit[:10]} {rest[2:]}", old, new, chance):
-                yield case
-                yielded += 1
-                if yielded == EDITS_OF_A_HISTORY_MAX:
-                    return
+            yield f"{commit[:10]} {rest[2:]}", before, after
+
+
+def _changes(
+    name: str, repository: Path, blobs: Sequence[str], chance: random.Random
+) -> Iterator[Case]:
+    raws = [_blob(repository, blob) for blob in blobs]
+    if any(looks_binary(raw) or len(raw) > FILE_BYTES_MAX for raw in raws):
+        return
+    before, after = (decode(raw)[0] for raw in raws)
+    yield from _hunks(name, before, after, chance)
 
 
 def _hunks(name: str, before: str, after: str, chance: random.Random) -> Iterator[Case]:
