@@ -6,6 +6,8 @@ from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
 
 _EQUAL_PAIRS_MAX = 1_000_000
+_ALIKE_MIN = 0.6
+_ALIKE_START_MIN = 10
 
 
 class Block(NamedTuple):
@@ -73,6 +75,14 @@ def common_start(a: Sequence[object], b: Sequence[object]) -> int:
             break
         count += 1
     return count
+
+
+def are_alike(one: str, other: str) -> bool:
+    """Whether two lines are probably versions of each other."""
+    if common_start(one, other) >= _ALIKE_START_MIN:
+        return True
+    matcher = SequenceMatcher(None, one, other)
+    return matcher.quick_ratio() > _ALIKE_MIN and matcher.ratio() > _ALIKE_MIN
 
 
 def _middle(a: Sequence[str], b: Sequence[str]) -> list[Block]:

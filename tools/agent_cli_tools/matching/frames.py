@@ -4,18 +4,20 @@
 file. Which one it is, the lines themselves and those around them tell.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from fractions import Fraction
 from itertools import pairwise
 from typing import TypeAlias
 
+from agent_cli_tools.matching.alignment import are_alike
 from agent_cli_tools.matching.lines import Line
 
-_ALIKE_MIN = 0.6
 _COMPARED_LINES_MAX = 10
 _LIST_MARKS = ("-", "*", "+")
+_WORD = re.compile(r"\w")
+_CLOSED = re.compile(r"[\w>})\]'\";]\Z")
 
 BLOCK_STARTS = (":", "{", "[")
 """Ends of lines after which a block is indented; after a parenthesis, every style has its own."""
@@ -41,39 +43,63 @@ class Quoted:
         pairs = zip(self.there, self.old, strict=True)
         return [(line.indent, quoted.indent) for line, quoted in pairs if not line.is_blank]
 
-    def is_one_frame(self, unit: str | None) -> bool:
+    def raw_lines(self) -> Iterator[Line]:
+        """Yield the indented lines of *new* that start within backticks."""
+        is_open = False
+        for line in self.new:
+            if is_open and line.indent:
+                yield line
+            is_open ^= line.body.count("`") % 2 == 1
+
+    def is_one_frame(self, apply: Callable[[str], str | None], unit: str | None) -> bool:
         """Whether *new* is indented as *old* was quoted, not as the file is.
 
-        Judged by the first line, which seldom changes its depth, and by lines that both have.
+        Judged by steps of indentation, by the first line, which seldom changes its depth, by
+        lines that both have, by the lines before and after, and by lines that are alike.
+
+        Args:
+            apply: Turns a quoted indentation into that of the file.
+            unit: One step of indentation in this file.
         """
         texts, quoted, there = map(_texts, (self.new, self.old, self.there))
-        if not texts or quoted[0].indent != there[0].indent == texts[0].indent:
-            return not texts
-        in_file, in_old = _places(there), _places(quoted)
-        common = sum(line.body in in_file for line in texts)
-        as_file = sum(line.indent in in_file.get(line.body, ()) for line in texts)
-        as_old = sum(line.indent in in_old.get(line.body, ()) for line in texts)
-        if as_old == common > as_file:
+        indents = [indent for line in texts if (indent := apply(line.indent)) is not None]
+        moved = [Line(i, line.body, line.trail) for i, line in zip(indents, texts, strict=False)]
+        if moved == texts:
             return True
-        if as_file == common > as_old or texts[0].indent != quoted[0].indent:
+        if len(moved) < len(texts) or quoted[0].indent != there[0].indent == texts[0].indent:
             return False
-        if not self._goes_in_as_it_is(texts, unit):
-            return True
-        if len(_margin(texts)) < len(_margin(quoted)):
+        steps = [_unit_steps(lines, _unit(there) or unit) for lines in (texts, moved)]
+        if steps[0] != steps[1]:
+            return steps[1] > steps[0]
+        common = _common(texts, there, quoted)
+        if common.verdict is not None:
+            return common.verdict
+        if texts[0].indent != quoted[0].indent or common.as_in_file:
             return False
-        return bool(common) or _are_alike(quoted, texts)
+        is_alike = _are_alike(quoted, texts)
+        if not is_alike and _are_alike(there, texts):
+            return False
+        fits_as_it_is, fits_moved = (self._can_stand(lines, unit) for lines in (texts, moved))
+        if fits_as_it_is != fits_moved:
+            return fits_moved
+        is_shallower = len(_margin(texts)) < len(_margin(quoted))
+        return is_alike and not is_shallower and 2 * common.as_quoted >= common.count
 
-    def _goes_in_as_it_is(self, texts: Sequence[Line], unit: str | None) -> bool:
-        """Whether *texts*, not shifted, could stand between the lines before and after."""
-        there = _texts(self.there)[0].indent
-        if unit and len(texts[0].indent) % len(unit) and not len(there) % len(unit):
+    def _can_stand(self, texts: Sequence[Line], unit: str | None) -> bool:
+        """Whether *texts* can stand between the lines before and after, as far as these tell.
+
+        They do not where deeper lines follow others than those that open something.
+        """
+        there = _texts(self.there)
+        if not (_are_blocks(there) and _are_blocks(texts)):
+            return True
+        if unit and len(texts[0].indent) % len(unit) and not len(there[0].indent) % len(unit):
             return False
-        blocks = [pair for pair in pairwise(texts) if pair[0].body.endswith(":")]
-        return (
-            (self.before is None or _can_follow(self.before, texts[0], unit))
-            and (self.after is None or _can_follow(texts[-1], self.after, unit))
-            and all(_can_follow(line, following, unit) for line, following in blocks)
-        )
+        sides = [
+            ((self.before, there[0]), (self.before, texts[0])),
+            ((there[-1], self.after), (texts[-1], self.after)),
+        ]
+        return all(_can_follow(*new, unit) or not _can_follow(*old, unit) for old, new in sides)
 
     def steps(self) -> "Steps":
         """Return how much deeper the lines are that follow an opening one in what was quoted."""
@@ -114,11 +140,68 @@ class Steps:
         return unit in self.others or not self.others.intersection(units)
 
 
+@dataclass(frozen=True, slots=True)
+class _Common:
+    """How many lines new shares with old, by the indentation that they have in new.
+
+    Lines that are indented equally in the file and in old do not count.
+    """
+
+    count: int
+    as_in_file: int
+    as_quoted: int
+
+    @property
+    def verdict(self) -> bool | None:
+        """Whether all are indented as quoted, None if they are at odds."""
+        if self.count not in {self.as_in_file, self.as_quoted} or not self.count:
+            return None
+        return self.count == self.as_quoted
+
+
+def _common(new: Sequence[Line], there: Sequence[Line], quoted: Sequence[Line]) -> _Common:
+    """Count the lines that tell: those with words, unless there are none."""
+    # With the text as it was quoted: the file may have other characters.
+    in_file = _places([Line(a.indent, b.body, b.trail) for a, b in zip(there, quoted, strict=True)])
+    in_old = _places(quoted)
+    lines = [line for line in new if in_file.get(line.body) != in_old.get(line.body)]
+    lines = [line for line in lines if _WORD.search(line.body)] or lines
+    return _Common(
+        len(lines),
+        sum(line.indent in in_file[line.body] - in_old[line.body] for line in lines),
+        sum(line.indent in in_old[line.body] - in_file[line.body] for line in lines),
+    )
+
+
+def _unit(lines: Sequence[Line]) -> str | None:
+    """Return the first step of indentation in *lines*."""
+    steps = (b.indent[len(a.indent) :] for a, b in pairwise(lines))
+    return next(filter(None, steps), None)
+
+
+def _unit_steps(lines: Sequence[Line], unit: str | None) -> int:
+    """Return how many lines are one *unit* deeper than the line before, lists aside."""
+    return sum(
+        b.indent == a.indent + unit and not b.body.startswith(_LIST_MARKS)
+        for a, b in pairwise(lines)
+        if unit
+    )
+
+
+def _are_blocks(lines: Sequence[Line]) -> bool:
+    """Whether deeper lines follow only those that open something, as in most languages."""
+    return not any(
+        len(b.indent) > len(a.indent) and _CLOSED.search(a.body) for a, b in pairwise(lines)
+    )
+
+
 def _texts(lines: Sequence[Line]) -> list[Line]:
     return [line for line in lines if not line.is_blank]
 
 
-def _can_follow(line: Line, following: Line, unit: str | None) -> bool:
+def _can_follow(line: Line | None, following: Line | None, unit: str | None) -> bool:
+    if line is None or following is None:
+        return True
     step = len(following.indent) - len(line.indent)
     if line.body.endswith(":"):
         return step == len(unit) if unit else step > 0
@@ -128,9 +211,7 @@ def _can_follow(line: Line, following: Line, unit: str | None) -> bool:
 def _are_alike(old: Sequence[Line], new: Sequence[Line]) -> bool:
     """Whether some of these lines, indented equally, are versions of each other."""
     return any(
-        one.indent == other.indent
-        and SequenceMatcher(None, one.body, other.body).quick_ratio() > _ALIKE_MIN
-        and SequenceMatcher(None, one.body, other.body).ratio() > _ALIKE_MIN
+        one.indent == other.indent and are_alike(one.body, other.body)
         for one in old[:_COMPARED_LINES_MAX]
         for other in new[:_COMPARED_LINES_MAX]
     )

@@ -5,11 +5,12 @@ give the same result.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
+from typing import TypeAlias
 
 from agent_cli_tools.matching.frames import Pairs, Quoted
 from agent_cli_tools.matching.lines import Line, Unclear
@@ -21,6 +22,10 @@ _TAB_WIDTHS = range(1, 9)
 _SCALES = (2, 4)
 _STEPS_MIN = 2
 _SAME = Fraction(1)
+_TABBED = "spaces written as tabs"
+
+_Seen: TypeAlias = Mapping[str, Set[str]]
+"""A quoted indentation → those that the file has for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +78,14 @@ def shifted(
     if len(results) != 1:
         raise Unclear(_difference(pairs) + ", which leaves the indentation of new open")
     ((result, shift),) = results.items()
-    if shift.scale is not None and quotation.new and not quotation.is_one_frame(unit()):
+    if (
+        shift.scale is not None
+        and quotation.new
+        and not quotation.is_one_frame(shift.apply, unit())
+    ):
         raise Unclear("new is not indented as old is, and old not as the lines there are")
+    if shift.name == _TABBED and any(line.indent in wanted for line in quotation.raw_lines()):
+        raise Unclear("spaces in a string of several lines may be meant as spaces")
     return list(result), shift.name
 
 
@@ -89,6 +100,13 @@ def unit_of(lines: Sequence[str]) -> str | None:
     )
     ((step, count),) = steps.most_common(1) or [("", 0)]
     return step if count >= _STEPS_MIN else None
+
+
+def _seen(pairs: Pairs) -> _Seen:
+    seen: dict[str, set[str]] = {}
+    for there, quoted in pairs:
+        seen.setdefault(quoted, set()).add(there)
+    return seen
 
 
 def _added(pairs: Pairs) -> list[Shift]:
@@ -127,7 +145,7 @@ def _tabs_to_spaces(pairs: Pairs) -> list[Shift]:
 
 def _spaces_to_tabs(pairs: Pairs) -> list[Shift]:
     return [
-        Shift("spaces written as tabs", partial(_tabbed, width=width))
+        Shift(_TABBED, partial(_tabbed, width=width, seen=_seen(pairs)))
         for width in _TAB_WIDTHS
         if all("\t" not in quoted and _spaced(there, width) == quoted for there, quoted in pairs)
     ]
@@ -142,7 +160,7 @@ def _scaled(pairs: Pairs) -> list[Shift]:
         if all(there // scale == quoted for there, quoted in lengths):
             # Half of an odd number lost something, so only what was seen can be restored.
             is_exact = all(there == quoted * scale for there, quoted in lengths)
-            shifts.append(_widened(scale, lengths, is_exact=is_exact))
+            shifts.append(_widened(scale, _seen(pairs), is_exact=is_exact))
         if all(there * scale == quoted for there, quoted in lengths):
             shifts.append(
                 Shift(
@@ -154,16 +172,12 @@ def _scaled(pairs: Pairs) -> list[Shift]:
     return shifts
 
 
-def _widened(scale: int, lengths: Sequence[tuple[int, int]], *, is_exact: bool) -> Shift:
-    seen: dict[int, set[int]] = {}
-    for there, quoted in lengths:
-        seen.setdefault(quoted, set()).add(there)
-
+def _widened(scale: int, seen: _Seen, *, is_exact: bool) -> Shift:
     def apply(indent: str) -> str | None:
         if indent.strip(" "):
             return None
-        known = seen.get(len(indent), {len(indent) * scale} if is_exact else set())
-        return " " * next(iter(known)) if len(known) == 1 else None
+        known = seen.get(indent, {indent * scale} if is_exact else set())
+        return next(iter(known)) if len(known) == 1 else None
 
     return Shift("indentation widened", apply, Fraction(scale))
 
@@ -179,10 +193,13 @@ def _spaced(indent: str, width: int) -> str:
     return indent.replace("\t", " " * width)
 
 
-def _tabbed(indent: str, width: int) -> str | None:
+def _tabbed(indent: str, width: int, seen: _Seen) -> str | None:
+    """Return *indent* in tabs, or as the file has it where it goes on in spaces."""
     if indent.strip(" "):
         return None
-    return "\t" * (len(indent) // width) + " " * (len(indent) % width)
+    tabs = "\t" * (len(indent) // width) + " " * (len(indent) % width)
+    known = seen.get(indent, {tabs})
+    return next(iter(known)) if len(known) == 1 else None
 
 
 def _difference(pairs: Pairs) -> str:

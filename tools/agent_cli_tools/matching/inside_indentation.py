@@ -35,14 +35,16 @@ def inside_indentation(head: str, old: str, new: str, file: FileContext, *, ends
         return head + new
     if sum(not line.is_blank for line in old_lines) > 1:
         # The other lines were found with all of their indentation, so only the first lacks it.
-        if texts and texts[0].indent != old_lines[0].indent:
+        starts_blank = new_lines[0].is_blank and len(new_lines) > 1
+        if starts_blank or (texts and texts[0].indent != old_lines[0].indent):
             raise Unclear(_WHY + _WHOLE)
         return head + new
     shifted = "\n".join("" if line.is_blank else f"{head}{line}" for line in new_lines)
     if shifted != head + new and _goes_on(head, old_lines[0], old, new_lines):
         return head + new
     there = [Line(head, old_lines[0].body, ""), *old_lines[1:]]
-    if not Quoted(there, old_lines, new_lines, *file.neighbours).is_one_frame(file.unit()):
+    quotation = Quoted(there, old_lines, new_lines, *file.neighbours)
+    if not quotation.is_one_frame(lambda indent: head + indent, file.unit()):
         raise Unclear("new is not indented as old is, and old not as the line there is")
     if shifted == head + new or _is_quoted_without(head, old, new_lines):
         return shifted

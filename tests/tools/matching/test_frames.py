@@ -1,0 +1,121 @@
+"""Whether new is indented as old was quoted, or as the file is."""
+
+import pytest
+
+from agent_cli_tools.matching.edits import Edit, NoMatch, apply_edits
+
+NESTED = """\
+def create(entries):
+    names = sorted(entries)
+    def key(item):
+        name, links = item
+        if name:
+            return name
+        else:
+            # all other symbols
+            return "Symbols"
+
+    return key
+"""
+
+TEMPLATE = """\
+{% if links %}
+        <div class="links">
+            {% for link in links %}
+                <a href="{{ link.url }}"
+                    class="link">
+                </a>
+            {% endfor %}
+        </div>
+{% endif %}
+"""
+
+FUNCTION = "export function f(a: any) {\n  return g(a) && g(a.b);\n}\n"
+
+
+def edited(text: str, old: str, new: str) -> str:
+    return apply_edits(text, [Edit(old, new)]).text
+
+
+def without(text: str, margin: str) -> str:
+    return "".join(line.removeprefix(margin) for line in text.splitlines(keepends=True))
+
+
+def test_a_nested_function_that_becomes_top_level_stays_there() -> None:
+    """Lines that both have say nothing if they are indented neither as in the file nor in old."""
+    old = without(NESTED[NESTED.index("    def key") : NESTED.index("\n    return key")], "    ")
+    new = (
+        "\ndef _add(word, *,\n         links) -> None:\n    name, link = links\n\n\n"
+        "def _key(item):\n    word, links = item\n    if not name:\n        links = 1\n"
+        '    else:\n        links = 2\n    # all other symbols\n    return "Symbols"\n'
+    )
+
+    with pytest.raises(NoMatch, match="new is not indented as old is"):
+        edited(NESTED.replace("\n    return key\n", ""), old, new)
+
+
+def test_markup_may_be_deeper_after_any_line() -> None:
+    """Where a line follows on no opening one, the lines around do not tell."""
+    start, end = TEMPLATE.index("        <div"), TEMPLATE.index("{% endif")
+    old = without(TEMPLATE[start:end], "    ")
+    new = "    <ul>\n        {% for link in links %}\n            {% endfor %}\n        </ul>\n"
+
+    with pytest.raises(NoMatch):
+        edited(TEMPLATE, old, new)
+
+
+@pytest.mark.parametrize("old", [FUNCTION.replace("  ", " "), FUNCTION.replace("  ", "    ")])
+def test_new_with_the_steps_of_the_file_was_not_scaled_with_old(old: str) -> None:
+    """The first line stands at the margin, so that its indentation tells nothing."""
+    with pytest.raises(NoMatch, match="new is not indented as old is"):
+        edited(FUNCTION, old, FUNCTION.replace("return g", "return h"))
+
+
+def test_steps_are_scaled_with_old_if_new_has_those_of_old() -> None:
+    old = FUNCTION.replace("  ", "    ")
+
+    result = edited(FUNCTION, old, old.replace("return g", "return h"))
+
+    assert result == FUNCTION.replace("return g", "return h")
+
+
+def test_lines_are_compared_as_they_were_quoted() -> None:
+    """Indentation and characters can both be misquoted."""
+    text = "def f():\n    a(b, c)\n    return d\n"
+
+    result = edited(text, "a(b,\u00a0c)\nreturn d\n", "a(b,\u00a0c)\nreturn e\n")
+
+    assert result == text.replace("return d", "return e")
+
+
+def test_a_line_that_is_alike_in_the_file_only_is_no_repair() -> None:
+    text = 'import sys\n\nif __name__ == "__main__":\n    sys.exit(load("twist"))\n'
+    old = '    if __name__ == "__main__":\n        sys.exit(load("twist"))\n'
+
+    with pytest.raises(NoMatch):
+        edited(text, old, '    sys.exit(load("main"))\n')
+
+
+def test_spaces_after_tabs_come_back_as_they_were() -> None:
+    """Eight spaces were a tab and four spaces, not two tabs."""
+    text = "if a:\n\tif b:\n\t    x\n"
+
+    result = edited(text, "    if b:\n        x\n", "    if c:\n        y\n")
+
+    assert result == "if a:\n\tif c:\n\t    y\n"
+
+
+def test_spaces_in_a_raw_string_are_not_made_tabs() -> None:
+    text = "func f() {\n\tg()\n\th()\n}\n"
+    new = "    g()\n    want := `a\n    b\n`\n    h()\n"
+
+    with pytest.raises(NoMatch, match="string of several lines"):
+        edited(text, "    g()\n    h()\n", new)
+
+
+def test_a_blank_line_does_not_start_within_an_indentation() -> None:
+    """Old starts behind the indentation of its first line, which would be left alone there."""
+    text = "try:\n    a()\n    b()\nx()\n"
+
+    with pytest.raises(NoMatch, match="start old and new with all of it"):
+        edited(text, "a()\n    b()\n", "\nc()\n")
