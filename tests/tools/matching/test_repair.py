@@ -170,6 +170,8 @@ def test_escapes_are_undone_in_both_texts_or_not_at_all(
         ("a — b, c\n", "a - b, c", "a - b, d-e", None),
         ("a - b, c\n", "a – b, c", "a – b, d", "a - b, d\n"),
         ("“a” and b\n", '"a" and b', '"a" or b', "“a” or b\n"),
+        ('f("a")\n', "f(“a”)", "f(“it’s”)", 'f("it\'s")\n'),
+        ('f("a")\n', "f(“a”)", "f(“a…”)", None),
         ("“a” and b\n", '"a" and b', '"a" and "b"', None),
         ("f(a, b)\n", "f(a,\u00a0b)", "f(a,\u00a0c)", "f(a, c)\n"),
         ("def f():\n    ...\n", "def f():\n    …\n", "x", None),

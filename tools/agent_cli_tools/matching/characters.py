@@ -115,8 +115,17 @@ def _inserted(character: str, known: dict[str, set[str]], file_text: str) -> str
     if character in PLAIN:
         if len(places) == 1 and places != {character}:
             return next(iter(places))
-        if character not in file_text and len(_spellings(PLAIN[character])) == 1:
+        is_alone = character not in file_text and len(_spellings(PLAIN[character])) == 1
+        if is_alone and any(
+            _are_one_kind(character, other) for other in known if known[other] != {other}
+        ):
             return PLAIN[character]
     elif places == {character}:
         return character
     raise Unclear(f"it is open whether new means {character} or another form of it")
+
+
+def _are_one_kind(typographic: str, other: str) -> bool:
+    """Whether both are typographic quotes, or dashes, or spaces, or dots."""
+    plain = {PLAIN[typographic], PLAIN.get(other)}
+    return len(plain) == 1 or plain == {"'", '"'}
