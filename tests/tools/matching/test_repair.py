@@ -124,15 +124,6 @@ def test_no_blank_line_is_moved(old: str, new: str) -> None:
         edited(text, old, new)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"), [("\nb\nc\n\n", "\nB\nC\nD\n\n"), ("\n  c\n  d\n\n", "\n  B\n  C\n  D\n\n")]
-)
-def test_a_line_missing_before_a_blank_one_is_not_hidden(old: str, new: str) -> None:
-    """The blank lines can be those of the file, so a line is perhaps missing beside one."""
-    with pytest.raises(NoMatch):
-        edited("a\n\nb\nc\nd\n\ne\n", old, new)
-
-
 def test_a_blank_line_around_both_is_taken_off_beside_one_that_is_there() -> None:
     text = "x = 1\n\ny = 2\n\nz = 3\n" + "w\n" * 4
 
@@ -199,11 +190,3 @@ def test_lines_that_only_hold_blanks_stay_as_they_are() -> None:
 def test_with_all_only_exact_places_are_replaced() -> None:
     with pytest.raises(NoMatch, match=r"nearly 2 times \(lines 1, 3\)"):
         apply_edits("a\nb\n a\n", [Edit("a ", "c", all=True)])
-
-
-def test_a_missing_line_is_not_taken_for_another_place() -> None:
-    """The lines stand there exactly but for one; elsewhere they stand together, less deep."""
-    text = "if x:\n    f(\n        a,\n        b,\n    )\n\nf(\n    a,\n)\n"
-
-    with pytest.raises(NoMatch, match=r"lacks a line(?s:.*)\n +2\t    f\("):
-        edited(text, "    f(\n        a,\n    )\n", "    f(\n        a,\n        c,\n    )\n")

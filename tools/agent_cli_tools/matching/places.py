@@ -99,9 +99,9 @@ def _read(source: Source, quotation: Quotation, *, everywhere: bool) -> EditPlac
     found = found or _by_lines(source, given)
     if found and AROUND in quotation.without:
         first = source.original.count("\n", 0, found.spans[0].start)
-        count = quotation.old.removesuffix("\n").count("\n") + 1
-        if source.may_lack_line(first, count):
-            raise _NotThere(unclear(source.lines, first, count, _MISSING_AT_END))
+        old, new = (text.removesuffix("\n").split("\n") for text in (quotation.old, quotation.new))
+        if source.may_lack_line(first, old, new):
+            raise _NotThere(unclear(source.lines, first, len(old), _MISSING_AT_END))
     return found and replace(found, repairs=(*quotation.without, *found.repairs))
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from agent_cli_tools.matching.endings import FlatText, flatten, with_endings_of
 from agent_cli_tools.matching.indentation import UNIT_LINES_MAX, unit_of
 from agent_cli_tools.matching.lines import LooseLines, split_line
+from agent_cli_tools.matching.omissions import can_lack
 from agent_cli_tools.matching.repair import FileContext
 
 _LACKING_MAX = 3
@@ -115,7 +116,10 @@ class Source:
         places: list[int] = []
         position = self._loose_text.find(wanted)
         while position >= 0 and len(places) < places_max:
-            places.append(self._loose_text.count("\n", 0, position))
+            first = self._loose_text.count("\n", 0, position)
+            # After the last line end there is no further line.
+            if self.lines[-1] or first + len(old_lines) < len(self.lines):
+                places.append(first)
             position = self._loose_text.find(wanted, position + 1)
         return places
 
@@ -126,8 +130,6 @@ class Source:
             other_than: The first line of a place that does not count.
         """
         texts = [line for line in old_lines if line.strip()]
-        if len(texts) < 2:
-            return None
         for first, line in enumerate(self.lines):
             if line == texts[0] and abs(first - other_than) > len(old_lines):
                 place = iter(self.lines[first : first + len(old_lines) + _LACKING_MAX])
@@ -135,18 +137,17 @@ class Source:
                     return first
         return None
 
-    def may_lack_line(self, first: int, count: int) -> bool:
-        """Whether lines beside *count* lines from *first* on can have been left out.
+    def may_lack_line(self, first: int, old: Sequence[str], new: Sequence[str]) -> bool:
+        """Whether lines beside *old*, which stands from line *first* on, can have been left out.
 
         Asked of lines that were quoted with a blank line before and after them: where the file
-        has one of the two, the other may be a blank line of the file, too.
+        has one of the two, the other may be a blank line of the file, too, a few lines on.
         """
-        after = first + count
-        before = [not line.strip() for line in self.lines[max(0, first - 1 - _LACKING_MAX) : first]]
-        behind = [not line.strip() for line in self.lines[after:-1][: 1 + _LACKING_MAX]]
-        is_before, is_behind = before[-1:] == [True], behind[:1] == [True]
-        return (is_before and not is_behind and any(behind)) or (
-            is_behind and not is_before and any(before)
+        after = first + len(old)
+        before = self.lines[max(0, first - 1 - _LACKING_MAX) : first][::-1]
+        behind = self.lines[after:-1][: 1 + _LACKING_MAX]
+        return (_starts_blank(before) and can_lack(_to_blank(behind), old, new)) or (
+            _starts_blank(behind) and can_lack(_to_blank(before), old[::-1], new[::-1])
         )
 
     def around(self, first: int, count: int) -> FileContext:
@@ -175,3 +176,13 @@ class Source:
     @cached_property
     def _loose_text(self) -> str:
         return "\n".join(["", *self._loose, ""])
+
+
+def _starts_blank(lines: Sequence[str]) -> bool:
+    return bool(lines) and not lines[0].strip()
+
+
+def _to_blank(lines: Sequence[str]) -> Sequence[str]:
+    """Return the lines before the first blank one, none without one."""
+    blank = next((i for i, line in enumerate(lines) if not line.strip()), 0)
+    return lines[:blank]
