@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from agent_cli.sandbox import Confinement, Policy, Sandbox
-from agent_cli.sandbox.sandbox import Backend, backends
+from agent_cli.sandbox.backends import Backend, backends
 from agent_cli_tools.secret_files import is_secret
 
 RUNS = 60

@@ -19,7 +19,7 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.compaction import CompactionStrategy, Summary
 from agent_cli.policies.permission_rules import COMMAND_TOOL, called_paths, parse_rule, touches
 from agent_cli.policies.permissions import Permissions
-from agent_cli.policies.shell import CommandRules, Place, command_rule, judge
+from agent_cli.policies.shell.place import Place
 
 if TYPE_CHECKING:
     from agent_cli.hooks.definition import Hook
@@ -239,6 +239,12 @@ def covers(call: ToolCall, written: str, place: Place) -> bool:
             return touches(rule, call.name, called_paths(call, (), root), root)
         if not rule.names(COMMAND_TOOL):
             return False
+        from agent_cli.policies.shell import (  # noqa: PLC0415 - with the first command
+            CommandRules,
+            command_rule,
+            judge,
+        )
+
         given = call.input if isinstance(call.input, dict) else {}
         rules = CommandRules(ask=[command_rule(rule.text)])
         judged = judge(str(given.get("command", "")), rules, place)

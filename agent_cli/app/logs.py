@@ -105,8 +105,37 @@ def configure(
     return sinks
 
 
-def record(event: events.Event) -> None:
-    """Log what a person is told while the agent works; an event sink.
+def load() -> None:
+    """Import structlog, which the first record would do."""
+    import structlog  # noqa: F401, PLC0415
+
+
+class EventLog:
+    """Logs what a person is told while the agent works; an event sink.
+
+    Until `release`, events wait: structlog comes with the first record, and with rich behind it
+    would hold up the first request for 50 ms.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[events.Event] | None = []
+
+    def __call__(self, event: events.Event) -> None:
+        """Log *event*, or keep it."""
+        if self._kept is None:
+            _record(event)
+        else:
+            self._kept.append(event)
+
+    def release(self) -> None:
+        """Log what was kept, and from now on every event at once."""
+        kept, self._kept = self._kept, None
+        for event in kept or ():
+            _record(event)
+
+
+def _record(event: events.Event) -> None:
+    """Log *event*.
 
     At level info, warnings too: the console would repeat the line that is on the terminal anyway.
     """

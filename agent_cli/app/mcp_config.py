@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.mcp_client import ServerConfig, ServerProblem, read_config_file, server_config
+from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.mcp_client.switches import Switches
 from agent_cli.mcp_client.user_servers import user_file
 from agent_cli.settings.environment import Environment
@@ -71,6 +71,8 @@ def _found(startup: StartupContext) -> Iterator[ServerConfig | ServerProblem]:
         "call_timeout_s": mcp.call_timeout_s,
     }
     for server in mcp.servers:
+        from agent_cli.mcp_client import server_config  # noqa: PLC0415 - slow, and often none
+
         entry = server._asdict() | {"oauth": dict(server.oauth)}
         origin = startup.loaded.origins.get(f"mcp.servers.{server.name}", "")
         environment = _variables(startup, Path(origin))
@@ -78,6 +80,10 @@ def _found(startup: StartupContext) -> Iterator[ServerConfig | ServerProblem]:
     # The first of a name counts: what is nearer to the work stands before the user's own file.
     named = set(_named(startup))
     for path in (*_files(startup), user_file()):
+        if not _is_there(path):
+            continue
+        from agent_cli.mcp_client import read_config_file  # noqa: PLC0415 - as above
+
         try:
             found = read_config_file(path, _variables(startup, path), **limits)
         except SettingsError as error:
@@ -91,6 +97,17 @@ def _found(startup: StartupContext) -> Iterator[ServerConfig | ServerProblem]:
             continue
         yield from found.servers
         yield from found.problems
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether there is a file, or something that keeps us from knowing."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def _variables(startup: StartupContext, file: Path) -> Environment:

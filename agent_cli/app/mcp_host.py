@@ -17,7 +17,6 @@ from agent_cli.contracts.servers import SamplingRequest
 from agent_cli.contracts.timeline import Usage
 from agent_cli.core.agent import Agent
 from agent_cli.mcp_client import Elicitation, ElicitationAnswer, Host
-from agent_cli.mcp_client.forms import form_fault, form_fields
 from agent_cli.mcp_client.sampling import sampling
 from agent_cli.system import paths
 
@@ -123,6 +122,8 @@ class ServerHost:
 
 
 def _form(question: Elicitation) -> Form:
+    from agent_cli.mcp_client.forms import form_fault, form_fields  # noqa: PLC0415 - rare
+
     # One field at a time, so the others are not missing yet.
     schema = {**question.schema, "required": []}
     return Form(

@@ -15,7 +15,7 @@ from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.permission_rules import KINDS, RuleSet, parse_rule, rule_for_file
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.session_rules import ProjectRules
-from agent_cli.policies.shell import CommandRules, Place, judge
+from agent_cli.policies.shell.place import Place
 from agent_cli.policies.summarizer import Summarizer
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.models import model_by_id
@@ -31,8 +31,8 @@ from agent_cli_tools.snapshots import Snapshots
 from agent_cli_tools.workspace import Keeper, Workspace
 
 
-def connection(startup: StartupContext) -> Connection:
-    """Return how to reach the model's server."""
+def connection(startup: StartupContext, on_sent: Callable[[], None] | None = None) -> Connection:
+    """Return how to reach the model's server; *on_sent* hears of each request that is out."""
     settings, arguments = startup.loaded.settings, startup.arguments
     environment = startup.environment
     return Connection(
@@ -45,6 +45,7 @@ def connection(startup: StartupContext) -> Connection:
         record=arguments.record,
         replay=arguments.replay,
         redact=Redactor.of(environment).text,
+        on_sent=on_sent or (lambda: None),
     )
 
 
@@ -123,6 +124,11 @@ def snapshots(startup: StartupContext) -> Snapshots:
     here = place(startup)
 
     def only_reads(command: str) -> bool:
+        from agent_cli.policies.shell import (  # noqa: PLC0415 - with the first command
+            CommandRules,
+            judge,
+        )
+
         return judge(command, CommandRules(), here).read_only
 
     def is_foreign(tool: str) -> bool:
@@ -143,8 +149,10 @@ def tools(
     )
 
 
-def sandbox(startup: StartupContext) -> Sandbox:
+def sandbox(startup: StartupContext, warn: Callable[[str], None] = lambda _text: None) -> Sandbox:
     """Return what holds the commands of this session; which sandbox that is, it finds out.
+
+    *warn* gets a sentence if none works.
 
     Raises:
         SettingsError: A permission rule cannot be read.
@@ -168,7 +176,7 @@ def sandbox(startup: StartupContext) -> Sandbox:
         ),
         network=settings.network,
     )
-    return Sandbox(policy, mode=settings.mode, state_dir=paths.state_dir())
+    return Sandbox(policy, mode=settings.mode, state_dir=paths.state_dir(), warn=warn)
 
 
 def why_kept_back(startup: StartupContext) -> Callable[[PurePath], str]:

@@ -26,6 +26,7 @@ from agent_cli.app.mcp import Servers
 from agent_cli.app.mcp_host import ServerHost
 from agent_cli.app.person import ModelsPerson
 from agent_cli.app.plugins import plugins
+from agent_cli.app.preparations import Preparations
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.provider import Model
@@ -42,7 +43,6 @@ from agent_cli.policies.trimming import Trimming
 from agent_cli.policies.truncation import Truncation
 from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.models import cost_microdollars, model_by_id
-from agent_cli.terminal.background import in_background
 
 # Most are there at once; the first model call waits longer than the first prompt does.
 _PLUGINS_LIMIT_S = 1.0
@@ -63,7 +63,8 @@ class Workbench:
         self._stack = AsyncExitStack()
         self.file_changes = parts.snapshots(startup)
         self.workspace = parts.workspace(startup, self.file_changes, one_shot=one_shot)
-        self._provider = AnthropicMessages(parts.connection(startup), parts.retry_policy(startup))
+        connection = parts.connection(startup, lambda: self._preparations.request_sent())
+        self._provider = AnthropicMessages(connection, parts.retry_policy(startup))
         self.announce = Announcements(lambda event: self.agent.publish(event))
         self.ledger = Ledger(
             self._provider.stream,
@@ -76,7 +77,10 @@ class Workbench:
         warn = self.announce.warn
         self.jobs = JobHost(self.workspace, self.announce, lambda: self.agent)
         self._plugins = plugins(startup, warn=warn, one_shot=one_shot, person=self.person)
-        self.sandbox = parts.sandbox(startup)
+        self.sandbox = parts.sandbox(startup, warn)
+        self._log = logs.EventLog()
+        launcher = self.workspace.launcher
+        self._preparations = Preparations(self.sandbox, launcher, self._log, one_shot=one_shot)
         self._builtin_tools = parts.tools(startup, self.workspace, self.sandbox)
         reach = None if one_shot else self.workspace  # with a person there, who may grant more
         self.permissions = parts.permissions(startup, self.sandbox, reach)
@@ -98,7 +102,7 @@ class Workbench:
         on_copy = self.file_changes.copy
         self.sessions = Sessions(startup, self.agent, self.announce, on_copy=on_copy)
         told = (self.ledger.listen, self.file_changes, self.servers.note_run, self.hooks.listen)
-        for listener in (logs.record, *told):
+        for listener in (self._log, *told):
             self.agent.subscribe(listener)
 
     def _config(self) -> LoopConfig:
@@ -144,6 +148,7 @@ class Workbench:
 
     async def __aenter__(self) -> "Workbench":
         async with AsyncExitStack() as stack:
+            stack.callback(self._log.release)
             await self.sessions.begin()
             stack.callback(self.sessions.close)
             stack.callback(self.sandbox.close)
@@ -161,9 +166,7 @@ class Workbench:
 
     async def _start(self) -> None:
         self._provider.preload()
-        self.sandbox.start(self.announce.warn)
-        # Early, so that the first command does not wait for it.
-        in_background(self.workspace.launcher.start)
+        self._preparations.started()
         for text in self._startup.notices:
             self.announce.warn(text)
         self.servers.start()

@@ -11,6 +11,7 @@ from agent_cli.app.arguments import CHOOSE_SESSION, Arguments
 from agent_cli.app.startup import StartupContext, start
 from agent_cli.contracts.errors import NoCredentials, UsageError
 from agent_cli.system.event_loop import run_loop
+from agent_cli.system.importing import without_collections
 from agent_cli.terminal.abilities import may_color
 from agent_cli.terminal.first_prompt import FIRST_PROMPT
 
@@ -82,7 +83,8 @@ def _script(name: str | None) -> AbstractContextManager[TextIO | None]:
 
 def _print(arguments: Arguments, *, piped: bool = False) -> int:
     """Answer one prompt; *piped* takes it from stdin, behind what stands on the command line."""
-    from agent_cli.headless import run as headless  # noqa: PLC0415
+    with without_collections():
+        from agent_cli.headless import run as headless  # noqa: PLC0415
 
     prompt = arguments.prompt or "-" if piped else arguments.print_prompt or ""
     running = headless.run(
@@ -106,9 +108,10 @@ def _ready(arguments: Arguments, *, may_ask: bool) -> StartupContext:
 
 def _builder(startup: StartupContext, *, one_shot: bool) -> "Callable[[], App]":
     def build() -> "App":
-        from agent_cli.app.app import App  # noqa: PLC0415 - runs in a thread, behind the prompt
+        with without_collections():
+            from agent_cli.app.app import App  # noqa: PLC0415 - in a thread, behind the prompt
 
-        return App(startup, one_shot=one_shot)
+            return App(startup, one_shot=one_shot)
 
     return build
 

@@ -87,7 +87,10 @@ def _run(arguments: Arguments) -> int:
             print(help_text(), end="")
             return 0
         case _:
-            from agent_cli.cli.dispatch import COMMANDS  # noqa: PLC0415 - half of the start-up time
+            from agent_cli.system.importing import without_collections  # noqa: PLC0415
+
+            with without_collections():  # half of the start-up time
+                from agent_cli.cli.dispatch import COMMANDS  # noqa: PLC0415
             from agent_cli.system.programs import shield_path  # noqa: PLC0415
 
             with suppress(OSError):  # The folder is gone, which is told soon.

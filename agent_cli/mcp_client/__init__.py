@@ -6,11 +6,30 @@ Importing this package is cheap. The SDK (`mcp`, `httpx2`: 0.8 s, 50 MB) is impo
 imported by `servers`, in a thread, when there is a server to connect to.
 """
 
-from agent_cli.mcp_client.config import ConfigFile, ServerConfig, ServerProblem
-from agent_cli.mcp_client.entries import read_config_file, server_config
-from agent_cli.mcp_client.environment import server_environment
-from agent_cli.mcp_client.host import Elicitation, ElicitationAnswer, Host, Sampled
-from agent_cli.mcp_client.pool import McpServers
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agent_cli.mcp_client.config import ConfigFile as ConfigFile
+    from agent_cli.mcp_client.config import ServerConfig as ServerConfig
+    from agent_cli.mcp_client.config import ServerProblem as ServerProblem
+    from agent_cli.mcp_client.entries import read_config_file as read_config_file
+    from agent_cli.mcp_client.entries import server_config as server_config
+    from agent_cli.mcp_client.environment import server_environment as server_environment
+    from agent_cli.mcp_client.host import Elicitation as Elicitation
+    from agent_cli.mcp_client.host import ElicitationAnswer as ElicitationAnswer
+    from agent_cli.mcp_client.host import Host as Host
+    from agent_cli.mcp_client.host import Sampled as Sampled
+    from agent_cli.mcp_client.pool import McpServers as McpServers
+
+# Only names that no module here has: an imported module would hide the function.
+_HOMES = {
+    **dict.fromkeys(("ConfigFile", "ServerConfig", "ServerProblem"), "config"),
+    **dict.fromkeys(("read_config_file", "server_config"), "entries"),
+    "server_environment": "environment",
+    **dict.fromkeys(("Elicitation", "ElicitationAnswer", "Host", "Sampled"), "host"),
+    "McpServers": "pool",
+}
 
 __all__ = [
     "ConfigFile",
@@ -25,3 +44,9 @@ __all__ = [
     "server_config",
     "server_environment",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -19,8 +19,7 @@ from agent_cli.policies.decision import (
     denied_by_plan,
 )
 from agent_cli.policies.permission_rules import RuleSet, allows, called_paths, touches
-from agent_cli.policies.shell import Place
-from agent_cli.policies.shell.place import Objection
+from agent_cli.policies.shell.place import Objection, Place
 from agent_cli.sandbox.protected import what_it_starts, why_protected
 
 _WRITERS = frozenset({"edit", "write"})

@@ -18,14 +18,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path, PurePath
-from typing import get_args
-
-from pathspec import GitIgnoreSpec
+from typing import TYPE_CHECKING, get_args
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permissions import Rule, RuleKind
-from agent_cli.policies.shell import CommandRule, CommandRules, command_rule
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+    from agent_cli.policies.shell import CommandRule, CommandRules
 
 COMMAND_TOOL = "bash"
 KINDS: tuple[RuleKind, ...] = get_args(RuleKind)
@@ -101,8 +103,10 @@ class RuleSet:
             if rule.text is not None and any(map(rule.names, tools)):
                 yield rule
 
-    def for_commands(self) -> CommandRules:
+    def for_commands(self) -> "CommandRules":
         """Return what is said about shell commands."""
+        from agent_cli.policies.shell import CommandRules  # noqa: PLC0415 - with the first command
+
         allow, ask, deny = (
             [_command_rule(rule) for rule in self.of(kind) if rule.names(COMMAND_TOOL)]
             for kind in KINDS
@@ -195,7 +199,9 @@ def _matches(text: str, path: str, root: Path, *, fold: bool = False) -> bool:
 
 
 @lru_cache
-def _spec(pattern: str) -> GitIgnoreSpec:
+def _spec(pattern: str) -> "GitIgnoreSpec":
+    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - only where a rule names paths
+
     return GitIgnoreSpec.from_lines([pattern])
 
 
@@ -208,7 +214,9 @@ def _anchored(text: str, root: Path) -> tuple[Path, str]:
     return root, text.removeprefix(".") if text.startswith("./") else text
 
 
-def _command_rule(rule: Rule) -> CommandRule:
+def _command_rule(rule: Rule) -> "CommandRule":
+    from agent_cli.policies.shell import command_rule  # noqa: PLC0415 - where a rule names one
+
     return command_rule(rule.text)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
@@ -18,11 +18,11 @@ from agent_cli.policies.decision import Decision, allowed, asked, denied_by, den
 from agent_cli.policies.file_calls import Access, FileCalls
 from agent_cli.policies.permission_rules import COMMAND_TOOL, RuleSet, parse_rule
 from agent_cli.policies.session_rules import ProjectRules, facts_about, is_covered, session_rules
-from agent_cli.policies.shell import Judgement, Place, judge
-from agent_cli.policies.shell.named_paths import named_paths
-from agent_cli.policies.shell.place import Objection
-from agent_cli.policies.shell.repository import names_no_program
-from agent_cli.sandbox import Report
+from agent_cli.policies.shell.place import Objection, Place
+from agent_cli.sandbox.report import Report
+
+if TYPE_CHECKING:
+    from agent_cli.policies.shell import Judgement
 
 AutoAllow: TypeAlias = Literal["never", "auto-edit", "always"]
 
@@ -154,6 +154,8 @@ class Permissions:
             self._rules = replace(self._rules, allow=(*self._rules.allow, rule))
 
     def _about_command(self, call: ToolCall, report: Report | None) -> Decision:
+        from agent_cli.policies.shell import judge  # noqa: PLC0415 - with the first command
+
         given = call.input if isinstance(call.input, dict) else {}
         # Whatever may be read as "true" counts as that.
         unsandboxed = given.get("unsandboxed", False) is not False
@@ -184,6 +186,10 @@ class Permissions:
 
     def _place_in(self, report: Report | None) -> Place:
         """Return the place as a command finds it in the sandbox *report* speaks of."""
+        from agent_cli.policies.shell.repository import (  # noqa: PLC0415 - as above
+            names_no_program,
+        )
+
         hides = report is not None and report.hides_secrets
         is_safe = hides and (self._trusted or names_no_program(self._place.root))
         return replace(self._place, secrets_are_masked=hides, git_is_safe=is_safe)
@@ -204,7 +210,7 @@ class Permissions:
             return False
         return True
 
-    def _rule_behind(self, judged: Judgement) -> Rule | None:
+    def _rule_behind(self, judged: "Judgement") -> Rule | None:
         kinds: dict[str, tuple[RuleKind, ...]] = {
             "deny": ("deny",),
             "ask": ("ask", "deny"),
@@ -224,6 +230,8 @@ class Permissions:
         """Return the rule that denies reading a file the command names and no sandbox hides."""
         if place.secrets_are_masked or not self._rules.denies_paths("read"):
             return None
+        from agent_cli.policies.shell.named_paths import named_paths  # noqa: PLC0415 - as above
+
         given = call.input if isinstance(call.input, dict) else {}
         found = (
             self._rules.rule_hiding(path, place.root)

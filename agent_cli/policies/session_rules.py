@@ -7,8 +7,8 @@ from pathlib import Path
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permissions import ApprovalFacts, Rule
 from agent_cli.policies.permission_rules import COMMAND_TOOL, parse_rule
-from agent_cli.policies.shell import Place, programs, session_prefixes
-from agent_cli.sandbox import Report
+from agent_cli.policies.shell.place import Place
+from agent_cli.sandbox.report import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,8 @@ def session_rules(call: ToolCall, place: Place) -> tuple[str, ...]:
     given = call.input if isinstance(call.input, dict) else {}
     if call.name != COMMAND_TOOL:
         return (f"{call.name}(*)" if "path" in given else call.name,)
+    from agent_cli.policies.shell import session_prefixes  # noqa: PLC0415 - with the first command
+
     command = given.get("command")
     prefixes = session_prefixes(command, place) if isinstance(command, str) else ()
     return tuple(f"{COMMAND_TOOL}({prefix})" for prefix in prefixes)
@@ -48,6 +50,8 @@ def facts_about(
     """
     facts = [f"rule: {rule}" + (f"  ({rule.origin})" if rule.origin else "")] if rule else []
     if call.name == COMMAND_TOOL:
+        from agent_cli.policies.shell.readings import programs  # noqa: PLC0415 - as above
+
         given = call.input if isinstance(call.input, dict) else {}
         started = programs(str(given.get("command", "")), place.search_path)
         if len(started) > 1:

@@ -126,9 +126,7 @@ class AnthropicMessages:
             for name in self._unwanted:
                 sent.pop(name, None)
             try:
-                async with aclosing(
-                    _call(client, sent, request, self._connection.stall_timeout_s)
-                ) as events:
+                async with aclosing(_call(client, sent, request, self._connection)) as events:
                     async for event in events:
                         yield event
                 return
@@ -147,18 +145,21 @@ class AnthropicMessages:
 
 
 async def _call(
-    client: "Client", sent: dict[str, Json], request: ModelRequest, stall_timeout_s: float
+    client: "Client", sent: dict[str, Json], request: ModelRequest, connection: Connection
 ) -> AsyncGenerator[StreamEvent, None]:
     """Make one call.
 
     Raises:
         CallFailed: It brought no complete reply.
     """
-    limit = ProgressLimit(stall_timeout_s, client.base_url)
+    limit = ProgressLimit(connection.stall_timeout_s, client.base_url)
     async with AsyncExitStack() as stack:
-        async with limit.waiting():
-            posting = client.post(sent, api_key=request.api_key)
-            opened = await stack.enter_async_context(posting)
+        try:
+            async with limit.waiting():
+                posting = client.post(sent, api_key=request.api_key)
+                opened = await stack.enter_async_context(posting)
+        finally:
+            connection.on_sent()  # the SDK does not say when
         if opened.content_type.startswith(NO_STREAMS):
             raise not_the_api(client.base_url, opened.content_type)
         builder = ReplyBuilder(request.model.id, opened.request_id)

@@ -28,6 +28,8 @@ class Connection:
         replay: Play a recording instead of asking a server.
         redact: Takes secrets out of what the server says, before it is shown or recorded.
         replay_pace: Times the recorded pauses; 0 plays without any.
+        on_sent: Called once a request is out, while the reply is awaited, perhaps more than once,
+            and when it could not be sent; must not raise.
     """
 
     base_url: str | None = None
@@ -40,6 +42,7 @@ class Connection:
     replay: Path | None = None
     replay_pace: float = 0.0
     redact: Callable[[str], str] = str
+    on_sent: Callable[[], None] = lambda: None
 
 
 def base_url(connection: Connection) -> str:

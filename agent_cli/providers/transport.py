@@ -14,7 +14,6 @@ import httpx2
 from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.failures import CallFailed, broken_off
-from agent_cli.providers.recording import RecordTransport, ReplayTransport
 
 CONNECT_TIMEOUT_S = 5.0
 WRITE_TIMEOUT_S = 60.0
@@ -98,8 +97,12 @@ def http_client(connection: Connection) -> httpx2.AsyncClient:
 def _transport(connection: Connection) -> httpx2.AsyncBaseTransport | None:
     """Return the transport, or None for the HTTP library's own, which knows proxies."""
     if connection.replay is not None:
+        from agent_cli.providers.recording import ReplayTransport  # noqa: PLC0415 - rare
+
         return ReplayTransport(connection.replay, pace=connection.replay_pace)
     if connection.record is not None:
+        from agent_cli.providers.recording import RecordTransport  # noqa: PLC0415 - rare
+
         # A transport of its own bypasses proxies from the environment: recordings are made direct.
         return RecordTransport(httpx2.AsyncHTTPTransport(), connection.record, connection.redact)
     if {"http", "https", "all"} & getproxies().keys():

@@ -67,7 +67,11 @@ class WireClient:
         request_id: str | None = None
         try:
             async with self._http.stream(
-                "POST", f"{self._address}/v1/messages", headers=headers, content=_body(parameters)
+                "POST",
+                f"{self._address}/v1/messages",
+                headers=headers,
+                content=_body(parameters),
+                extensions={"trace": self._note_sent},
             ) as response:
                 sent = True
                 request_id = response.headers.get("request-id")
@@ -86,6 +90,10 @@ class WireClient:
             if sent:
                 raise
             raise connection_failure(error, self.base_url) from error
+
+    async def _note_sent(self, happened: str, _info: Mapping[str, object]) -> None:
+        if happened.endswith("receive_response_headers.started"):
+            self._connection.on_sent()
 
     async def aclose(self) -> None:
         """Close the connections that are kept for the next request."""

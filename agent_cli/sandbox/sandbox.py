@@ -6,27 +6,27 @@ import os
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from agent_cli.sandbox import bwrap, denials, landlock_backend, seatbelt
 from agent_cli.sandbox.aftermath import clean_up, moved_sentence
 from agent_cli.sandbox.bundled import PROGRAMS
-from agent_cli.sandbox.bwrap import Bubblewrap
-from agent_cli.sandbox.candidate import Candidate
 from agent_cli.sandbox.confinement import Confinement
 from agent_cli.sandbox.places import Places
-from agent_cli.sandbox.policy import Policy, Rules
-from agent_cli.sandbox.probe import Canaries, CannotTryError, Memory, fault
-from agent_cli.sandbox.report import Report, SandboxMissing, State
+from agent_cli.sandbox.policy import Policy
+from agent_cli.sandbox.report import Report, SandboxMissing
 from agent_cli.sandbox.tripwire import Tripwire
 from agent_cli.system.aside import forget_old
 from agent_cli.system.logger import logger
 from agent_cli.terminal.background import in_background
+
+if TYPE_CHECKING:
+    from agent_cli.sandbox.backends import Backend
+    from agent_cli.sandbox.candidate import Candidate
+    from agent_cli.sandbox.probe import Canaries
 
 Mode: TypeAlias = Literal["auto", "required", "off"]
 
@@ -35,48 +35,6 @@ _MEMORY = "sandbox.json"
 _MOVED = "moved"
 # To be raised when a sandbox is built differently: what an older one was found to do is void.
 _EDITION = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Backend:
-    """One way to hold a command.
-
-    Attributes:
-        confine: How a command is started in it; gets the rules, the places and the directory.
-        program: What it needs on the disk, if anything.
-        guards_protected: Whether it keeps protected files from being changed, rather than our
-            having to put them back.
-    """
-
-    state: State
-    confine: Callable[[Rules, Places, Path], Confinement]
-    program: Path | None = None
-    guards_protected: bool = True
-
-
-def backends(workspace: Sequence[Path], state_dir: Path) -> Iterator[Backend | Candidate]:
-    """Yield the sandboxes this machine may have, best first; none is tried yet.
-
-    A candidate is a program that is not run; its refusal says why.
-    """
-    if seatbelt.PROGRAM.exists():
-        yield Backend(
-            "sandbox-exec",
-            lambda rules, places, _cwd: seatbelt.confinement(rules, places),
-            seatbelt.PROGRAM,
-        )
-    for found in bwrap.installed(workspace, state_dir):
-        if found.refusal:
-            yield found
-        else:
-            build = partial(bwrap.confinement, Bubblewrap(found.program))
-            yield Backend("bwrap", build, found.program)
-    if landlock_backend.is_usable():
-        yield Backend(
-            "landlock",
-            lambda rules, places, _cwd: landlock_backend.confinement(rules, places),
-            guards_protected=False,
-        )
 
 
 class Sandbox:
@@ -91,7 +49,8 @@ class Sandbox:
         *,
         mode: Mode,
         state_dir: Path,
-        find: Callable[[Sequence[Path], Path], Iterable[Backend | Candidate]] = backends,
+        find: "Callable[[Sequence[Path], Path], Iterable[Backend | Candidate]] | None" = None,
+        warn: Callable[[str], None] = lambda _text: None,
     ) -> None:
         """Create the sandbox; nothing is looked for before `start`.
 
@@ -99,12 +58,14 @@ class Sandbox:
             mode: "auto" goes on without a sandbox where none works; "required" does not.
             state_dir: Where it is remembered, until the next boot, what was found.
             find: Yields what to try, best first, given the folders that commands may write and
-                *state_dir*.
+                *state_dir*; by default every sandbox that is known.
+            warn: Gets a sentence if none works.
         """
         self._policy = policy
         self._mode = mode
         self._state_dir = state_dir
         self._find = find
+        self._warn = warn
         self._backend: Backend | None = None
         self._places: Places | None = None
         self._lock = threading.Lock()
@@ -117,8 +78,8 @@ class Sandbox:
         """Which sandbox is in force; None while that is being found out."""
         return self._report
 
-    def start(self, warn: Callable[[str], None] = lambda _text: None) -> None:
-        """Begin to find out which sandbox works, beside the event loop; *warn* if none does."""
+    def start(self) -> None:
+        """Begin to find out which sandbox works, beside the event loop."""
         if self._report is None and self._probing is None:
             self._probing = in_background(self.probe)
 
@@ -126,7 +87,7 @@ class Sandbox:
                 if probing.cancelled() or probing.exception() is not None:
                     return
                 if (report := probing.result()).state == "none":
-                    warn(f"sandbox: {report.summary}; `agent-cli doctor` says more")
+                    self._warn(f"sandbox: {report.summary}; `agent-cli doctor` says more")
 
             self._probing.add_done_callback(found)
 
@@ -174,6 +135,8 @@ class Sandbox:
         """Return a line about what a command that failed with *output* was refused, if so."""
         if self._backend is None:
             return None
+        from agent_cli.sandbox import denials  # noqa: PLC0415 - where a command failed
+
         blocked = denials.denial(
             output,
             network=self._policy.network,
@@ -194,12 +157,18 @@ class Sandbox:
         One that could not be tried, because something was short, comes after those that hold and
         before none at all: without it every user of the machine could switch the sandbox off.
         """
+        # Not before the first request: this runs in a thread, later.
+        from agent_cli.sandbox.backends import backends  # noqa: PLC0415
+        from agent_cli.sandbox.candidate import Candidate  # noqa: PLC0415
+        from agent_cli.sandbox.probe import CannotTryError, Memory  # noqa: PLC0415
+
         for name in (_MOVED, PROGRAMS):
             forget_old(self._state_dir / name)
         memory = Memory(self._state_dir / _MEMORY)
         reasons: list[str] = []
         untried: Backend | None = None
-        for backend in self._find(self._policy.roots, self._state_dir):
+        find = self._find or backends
+        for backend in find(self._policy.roots, self._state_dir):
             if isinstance(backend, Candidate):
                 reasons.append(f"{backend.program}: {backend.refusal}")
                 continue
@@ -221,14 +190,16 @@ class Sandbox:
             return self._use(untried, reasons)
         return Report("none", reason="; ".join(reasons) or "no bubblewrap, and no Landlock")
 
-    def _use(self, backend: Backend, reasons: Sequence[str]) -> Report:
+    def _use(self, backend: "Backend", reasons: Sequence[str]) -> Report:
         self._backend = backend
         # What takes long the first time must not stand before the first command.
         with suppress(OSError):
             self._confine(backend, self._policy.roots[0])
         return Report(backend.state, self._policy.network, "; ".join(reasons), backend.program)
 
-    def _fault(self, backend: Backend) -> str:
+    def _fault(self, backend: "Backend") -> str:
+        from agent_cli.sandbox.probe import CannotTryError, fault  # noqa: PLC0415 - as above
+
         bash = shutil.which("bash", path=os.defpath)
         if bash is None:
             return "there is no bash to try it with"
@@ -243,7 +214,7 @@ class Sandbox:
         except OSError as error:
             raise CannotTryError(f"{self._state_dir}: {error.strerror}") from error
 
-    def _confine(self, backend: Backend, cwd: Path) -> Confinement:
+    def _confine(self, backend: "Backend", cwd: Path) -> Confinement:
         # Commands side by side are prepared in threads.
         with self._lock:
             if self._places is None or not self._places.exist():
@@ -269,7 +240,7 @@ class Sandbox:
         confinement = backend.confine(rules, places, cwd)
         return replace(confinement, release=release, missing=rules.missing, aside=aside)
 
-    def _key(self, backend: Backend) -> str:
+    def _key(self, backend: "Backend") -> str:
         parts = [str(_EDITION), backend.state, str(os.getuid()), str(self._policy.network)]
         parts += map(str, self._policy.roots)
         if backend.program is not None:
@@ -279,15 +250,18 @@ class Sandbox:
 
 
 @contextmanager
-def _canaries(state_dir: Path, policy: Policy) -> Generator[Canaries]:
+def _canaries(state_dir: Path, policy: Policy) -> "Generator[Canaries]":
     """Make a secret where secrets are, and choose a file that must not come into being."""
+    from agent_cli.sandbox.bwrap import REPLACED  # noqa: PLC0415 - as above
+    from agent_cli.sandbox.probe import Canaries  # noqa: PLC0415 - as above
+
     name = f"sandbox-probe-{secrets.token_hex(8)}"
     # Somebody may work in their home directory, even in the root of all; and what lies among
     # temporary files is another file in the sandbox.
     places = (
         place
         for place in (state_dir.parent, policy.home.parent)
-        if not policy.owns(place) and not any(map(place.is_relative_to, bwrap.REPLACED))
+        if not policy.owns(place) and not any(map(place.is_relative_to, REPLACED))
     )
     canaries = Canaries(next(places, Path("/")) / name, state_dir / name)
     state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)

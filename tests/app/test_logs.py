@@ -76,6 +76,8 @@ def test_what_a_person_is_told_is_in_the_log_too(
     """C17: a warning is an event; this is its other subscriber. The terminal has it already."""
     start()
 
+    log = logs.EventLog()
+    log.release()
     for event in (
         events.SessionOpened("s1", "s1.jsonl", resumed=True),
         events.TurnStart(),
@@ -85,7 +87,7 @@ def test_what_a_person_is_told_is_in_the_log_too(
         events.ErrorShown("broken"),
         events.AgentEnd((), "error", "the API is overloaded"),
     ):
-        logs.record(event)
+        log(event)
 
     common = ("at_utc", "level", "logger")
     assert [{k: v for k, v in each.items() if k not in common} for each in records()] == [
@@ -102,6 +104,20 @@ def test_what_a_person_is_told_is_in_the_log_too(
         {"event": "run ended", "stop_reason": "error", "error": "the API is overloaded"},
     ]
     assert capfd.readouterr() == ("", "")
+
+
+def test_events_are_logged_in_order_once_the_first_request_is_out(start: Configure) -> None:
+    """C17: structlog is imported for the first record, and nothing waits for that any more."""
+    start()
+    log = logs.EventLog()
+
+    log(events.Notice("info", "early"))
+    before = paths.log_file().read_text()
+    log.release()
+    log(events.Notice("info", "late"))
+
+    assert before == ""
+    assert [each["text"] for each in records()] == ["early", "late"]
 
 
 def test_each_sink_has_its_own_level_and_path(

@@ -18,9 +18,10 @@ from pathlib import Path
 import pytest
 
 from agent_cli.sandbox import Confinement, PathRules, Policy, Sandbox, State
+from agent_cli.sandbox.backends import Backend, backends
 from agent_cli.sandbox.bwrap import REPLACED
 from agent_cli.sandbox.landlock import restrict_as_told
-from agent_cli.sandbox.sandbox import Backend, Mode, backends
+from agent_cli.sandbox.sandbox import Mode
 from agent_cli.system.guard import Guard
 from agent_cli_tools.secret_files import is_secret
 from tests.sandbox.creations import only_what_is_named

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -11,10 +12,12 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.parameters import Parameters
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli_tools.diffs import Diff, diff
-from agent_cli_tools.matching.edits import Edit, Edited, apply_edits
 from agent_cli_tools.stoppable import Claim, in_thread
 from agent_cli_tools.textio import decode, encode, looks_binary, read_to_change
 from agent_cli_tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from agent_cli_tools.matching.edits import Edit, Edited
 
 EDITS_MAX = 50
 STRINGS_CHARS_MAX = 2_000_000
@@ -60,6 +63,8 @@ def edit_tool(workspace: Workspace) -> Tool:
 
 
 def _edit(workspace: Workspace, params: EditParameters, claim: Claim) -> ToolResult:
+    from agent_cli_tools.matching.edits import apply_edits  # noqa: PLC0415 - with the first edit
+
     path = workspace.resolve(params.path, to_write=True)
     shown = workspace.shown(path)
     raw = _read(workspace, path)
@@ -93,8 +98,10 @@ def _read(workspace: Workspace, path: Path) -> bytes:
     return raw
 
 
-def _wanted(edits: Sequence[OneEdit]) -> list[Edit]:
+def _wanted(edits: Sequence[OneEdit]) -> "list[Edit]":
     """Return the edits that change something."""
+    from agent_cli_tools.matching.edits import Edit  # noqa: PLC0415 - as above
+
     if sum(len(edit.old) + len(edit.new) for edit in edits) > STRINGS_CHARS_MAX:
         raise ToolError(
             f"The edits hold more than {STRINGS_CHARS_MAX:,} characters. Make several calls."
@@ -105,7 +112,7 @@ def _wanted(edits: Sequence[OneEdit]) -> list[Edit]:
     return wanted
 
 
-def _refuse_inexact(workspace: Workspace, path: Path, edited: Edited) -> None:
+def _refuse_inexact(workspace: Workspace, path: Path, edited: "Edited") -> None:
     """Refuse to repair a misquoted text in a file the model does not know as it is now."""
     if not any(edited.repairs):
         return
@@ -120,7 +127,7 @@ def _refuse_inexact(workspace: Workspace, path: Path, edited: Edited) -> None:
     )
 
 
-def _notes(edited: Edited, *, skipped: int) -> list[str]:
+def _notes(edited: "Edited", *, skipped: int) -> list[str]:
     notes = [
         f"Edit {number} was not exact; repaired: {', '.join(repairs)}. Check the result."
         for number, repairs in enumerate(edited.repairs, 1)

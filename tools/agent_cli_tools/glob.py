@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pathspec import GitIgnoreSpec
 from pydantic import Field
 
 from agent_cli.contracts.errors import ToolError
@@ -17,6 +17,9 @@ from agent_cli_tools.search_tools import SearchParameters, search_tool
 from agent_cli_tools.searches import expand_braces, footer, left_out, search, search_root
 from agent_cli_tools.secret_files import is_secret
 from agent_cli_tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 RESULT_BYTES_MAX = 50 * 1024
 LIMIT_MAX = 2_000
@@ -71,7 +74,9 @@ def _matching(output: bytes, pattern: str, root: Path, base: Path) -> list[Path]
     return [path for _, path in sorted(found)]
 
 
-def _spec(pattern: str) -> GitIgnoreSpec:
+def _spec(pattern: str) -> "GitIgnoreSpec":
+    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - not before the first call
+
     # In .gitignore, whose rules these are, "!" and "#" at the start mean something else.
     escaped = f"\\{pattern}" if pattern.startswith(("!", "#")) else pattern
     try:

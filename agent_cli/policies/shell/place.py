@@ -10,8 +10,10 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
-from agent_cli.policies.shell.words import Word
+if TYPE_CHECKING:
+    from agent_cli.policies.shell.words import Word
 
 MATCHES_MAX = 1_000
 SEARCHED_ENTRIES_MAX = 20_000
@@ -138,7 +140,7 @@ class Place:
             if count >= SEARCHED_ENTRIES_MAX:
                 raise Objection(f"{text} holds too many files to check")
 
-    def expand(self, word: Word, folder: str) -> Sequence[str]:
+    def expand(self, word: "Word", folder: str) -> Sequence[str]:
         """Return what may stand in the place of *word*: the names a pattern matches, and itself.
 
         Raises:

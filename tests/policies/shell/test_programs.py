@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.policies.shell import CommandRules, Place, judge, programs
+from agent_cli.policies.shell import CommandRules, Place, judge
+from agent_cli.policies.shell.readings import programs
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,56 @@
+"""The sandboxes a machine may have. Imported by the thread that tries them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from agent_cli.sandbox import bwrap, landlock_backend, seatbelt
+from agent_cli.sandbox.bwrap import Bubblewrap
+from agent_cli.sandbox.candidate import Candidate
+from agent_cli.sandbox.confinement import Confinement
+from agent_cli.sandbox.places import Places
+from agent_cli.sandbox.policy import Rules
+from agent_cli.sandbox.report import State
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """One way to hold a command.
+
+    Attributes:
+        confine: How a command is started in it; gets the rules, the places and the directory.
+        program: What it needs on the disk, if anything.
+        guards_protected: Whether it keeps protected files from being changed, rather than our
+            having to put them back.
+    """
+
+    state: State
+    confine: Callable[[Rules, Places, Path], Confinement]
+    program: Path | None = None
+    guards_protected: bool = True
+
+
+def backends(workspace: Sequence[Path], state_dir: Path) -> Iterator[Backend | Candidate]:
+    """Yield the sandboxes this machine may have, best first; none is tried yet.
+
+    A candidate is a program that is not run; its refusal says why.
+    """
+    if seatbelt.PROGRAM.exists():
+        yield Backend(
+            "sandbox-exec",
+            lambda rules, places, _cwd: seatbelt.confinement(rules, places),
+            seatbelt.PROGRAM,
+        )
+    for found in bwrap.installed(workspace, state_dir):
+        if found.refusal:
+            yield found
+        else:
+            build = partial(bwrap.confinement, Bubblewrap(found.program))
+            yield Backend("bwrap", build, found.program)
+    if landlock_backend.is_usable():
+        yield Backend(
+            "landlock",
+            lambda rules, places, _cwd: landlock_backend.confinement(rules, places),
+            guards_protected=False,
+        )

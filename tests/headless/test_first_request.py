@@ -1,0 +1,68 @@
+"""What `-p` imports before its request is out: whatever else there is comes while it waits."""
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from tests.e2e.program import environment
+from tests.messages_api import reply, serve_in_thread
+
+UNTIL_SENT = """
+import os, sys
+from agent_cli.app.preparations import Preparations
+from agent_cli.__main__ import main
+
+def tell(_preparations):
+    print(*sys.modules, flush=True)
+    os._exit(0)
+
+Preparations.request_sent = tell
+sys.argv = ["agent-cli", "-p", "go"]
+main()
+"""
+NEEDED = {
+    *("httpx2", "httpcore2", "h11", "idna", "anyio", "truststore"),  # HTTP
+    *("pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection"),
+    *("platformdirs", "tenacity", "sniffio"),
+}
+LATER = {
+    "agent_cli.mcp_client.connection",
+    "agent_cli.mcp_client.entries",
+    "agent_cli.mcp_client.forms",
+    "agent_cli.policies.shell.judgement",
+    "agent_cli.policies.shell.plain",
+    "agent_cli.providers.recording",
+    "agent_cli.providers.sdk_client",
+    "agent_cli.sandbox.backends",
+    "agent_cli.sandbox.denials",
+    "agent_cli.sandbox.probe",
+    "agent_cli_tools.matching.edits",
+}
+
+
+def test_a_one_shot_imports_nothing_its_first_request_does_not_need(tmp_path: Path) -> None:
+    """C17: scripts call `-p` in a loop; each of these is 3 to 50 ms that they would wait for."""
+    with serve_in_thread(reply("done")) as api:
+        run = subprocess.run(
+            [sys.executable, "-P", "-c", UNTIL_SENT],
+            env=environment(api, {}),
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+
+    loaded = set(run.stdout.split())
+    installed = {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names
+    foreign = {name for name in installed if _is_a_package(name)}
+    assert all(map(find_spec, LATER))
+    assert foreign <= NEEDED
+    assert loaded & LATER == set()
+
+
+def _is_a_package(name: str) -> bool:
+    """Whether pip installed *name*; a virtual environment has start-up files of its own."""
+    return not name.startswith(("_", "agent_cli", "sitecustomize", "usercustomize"))
