@@ -23,11 +23,12 @@ INSTALL := $(BIN)/python -m pip install --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test format soak mutants bench bench-all pictures docs constraints clean
+.PHONY: help demo test lowest format soak mutants bench bench-all pictures docs constraints clean
 
 help:
 	@echo 'make demo         set up, then play a scripted session, offline and without a key'
 	@echo 'make test         set up, then run every check: format, lint, types, layers, tests'
+	@echo 'make lowest       the tests with the oldest versions that pyproject.toml allows'
 	@echo 'make format       format and fix what ruff can fix'
 	@echo 'make soak         the slow tests; SEED=n repeats a run'
 	@echo 'make mutants      change the source in small ways and count what the tests notice; SEED=n'
@@ -55,6 +56,18 @@ test: .venv/installed-test
 	@$(BIN)/lint-imports --no-logo
 	@echo '==> pytest'
 	@$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) $(if $(SKIPS_MAX),--skips-max $(SKIPS_MAX))
+
+# An environment of its own; pip cannot choose the oldest versions, uv can. What constraints.txt pins
+# is another environment's.
+lowest: .venv/bin/python
+	@echo '==> pytest with the oldest versions allowed'
+	@rm -rf .venv/lowest
+	@$(BIN)/python -m venv .venv/lowest
+	@.venv/lowest/bin/python -m pip install --quiet uv
+	@.venv/lowest/bin/python -m uv pip install --quiet --python .venv/lowest/bin/python \
+	    --resolution lowest-direct -e '.[test]'
+	@.venv/lowest/bin/python -m pytest -m 'not slow' -n $(WORKERS) \
+	    --deselect tests/test_packaging.py::test_the_constraints_pin_this_environment
 
 format: .venv/installed-test
 	@echo '==> ruff format, ruff check --fix'
