@@ -7,7 +7,7 @@ from itertools import chain
 
 from agent_cli.app.announcements import Announcements
 from agent_cli.contracts.errors import AgentCliError, ConversationError, ToolError, UsageError
-from agent_cli.contracts.events import AgentEnd, Event
+from agent_cli.contracts.events import AgentEnd, Event, Notice
 from agent_cli.contracts.jobs import JobInfo
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Json
@@ -15,6 +15,7 @@ from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.turn import Turn
+from agent_cli.terminal.sanitize import reveal
 from agent_cli_tools.job import Job
 from agent_cli_tools.job_output import job_output_tool
 from agent_cli_tools.workspace import Workspace
@@ -93,7 +94,11 @@ class JobHost:
 
     def all(self) -> Sequence[JobInfo]:
         """Return all jobs, those of other conversations of this program too."""
-        return [job.info() for job in self._jobs.all]
+        return [self._info(job) for job in self._jobs.all]
+
+    def find(self, id: int) -> JobInfo:
+        """Return the job *id*; raises `UsageError` if there is none."""
+        return self._info(self._named(id))
 
     def tail(self, id: int, bytes_max: int) -> str:
         """Return the end of the output of the job *id*; raises `UsageError` if there is none."""
@@ -104,7 +109,7 @@ class JobHost:
         job = self._named(id)
         if job.is_running:
             await self._jobs.stop(job, by="user")
-        return job.info()
+        return self._info(job)
 
     @property
     def can_move(self) -> bool:
@@ -118,8 +123,15 @@ class JobHost:
         except ToolError as error:
             raise UsageError(str(error)) from error
 
+    def _info(self, job: Job) -> JobInfo:
+        return job.info(is_own=_knows(self._agent().conversation, job.tool_call_id))
+
     async def _news(self, conversation: Conversation) -> Sequence[str]:
-        return await self._jobs.take_news(lambda call_id: _knows(conversation, call_id))
+        news = await self._jobs.take_news(lambda call_id: _knows(conversation, call_id))
+        for each in news:
+            if each.shown:
+                self._announce(Notice("info", reveal(each.shown)))
+        return [each.text for each in news]
 
     def _own(self, conversation: Conversation) -> list[Job]:
         return [job for job in self._jobs.all if _knows(conversation, job.tool_call_id)]

@@ -9,6 +9,7 @@ class JobInfo:
     """A background command in a list.
 
     `command` is one line, cut; `state` says in a few words how long it runs or how it ended.
+    `is_own` says that the conversation that goes on started it.
     """
 
     id: int
@@ -16,3 +17,4 @@ class JobInfo:
     state: str
     is_running: bool
     log: Path
+    is_own: bool = True

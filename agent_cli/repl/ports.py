@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from agent_cli.contracts.dialogs import ModelDialogs, ServerDialogs
+from agent_cli.contracts.jobs import JobInfo
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.contracts.tooling import Tool
@@ -110,6 +111,39 @@ class HooksPort(Protocol):
         ...
 
 
+class JobsPort(Protocol):
+    """The commands in the background; what names one by its number raises `UsageError`."""
+
+    @property
+    def can_move(self) -> bool:
+        """Whether a command runs that can go on in the background."""
+        ...
+
+    def all(self) -> Sequence[JobInfo]:
+        """Return the jobs in the order they were started."""
+        ...
+
+    def find(self, id: int) -> JobInfo:
+        """Return one."""
+        ...
+
+    def tail(self, id: int, bytes_max: int) -> str:
+        """Return the end of the output of one."""
+        ...
+
+    async def stop(self, id: int) -> JobInfo:
+        """End one, and return how it ended."""
+        ...
+
+    def move_to_background(self) -> None:
+        """Let the command that runs go on in the background.
+
+        Raises:
+            UsageError: It cannot.
+        """
+        ...
+
+
 class Application(AbstractAsyncContextManager["Application"], Protocol):
     """A program that is ready to be asked.
 
@@ -131,6 +165,11 @@ class Application(AbstractAsyncContextManager["Application"], Protocol):
     @property
     def hooks(self) -> HooksPort:
         """The lifecycle hooks."""
+        ...
+
+    @property
+    def jobs(self) -> JobsPort:
+        """The commands in the background."""
         ...
 
     @property

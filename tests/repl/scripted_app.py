@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent_cli.app import logs
@@ -27,6 +27,7 @@ from agent_cli.contracts.errors import (
 )
 from agent_cli.contracts.events import Compacted, Notice, ToolCall
 from agent_cli.contracts.file_changes import Difference, TakenBack
+from agent_cli.contracts.jobs import JobInfo
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
 from agent_cli.contracts.permissions import ApprovalFacts, Mode, Rule
 from agent_cli.contracts.provider import (
@@ -206,6 +207,38 @@ class Directories:
         return Path(given).resolve()
 
 
+class Jobs:
+    """A server that runs, and a build of another conversation that has ended."""
+
+    def __init__(self) -> None:
+        self._jobs = {
+            1: JobInfo(1, "npm run \x1b[31mdev", "running for 12 s", True, Path("/logs/001.log")),
+            2: JobInfo(2, "make", "exit 2 after 3 s", False, Path("/logs/002.log"), is_own=False),
+        }
+
+    can_move = False
+
+    def all(self) -> Sequence[JobInfo]:
+        return list(self._jobs.values())
+
+    def find(self, id: int) -> JobInfo:
+        if id not in self._jobs:
+            raise UsageError(f"there is no job {id}; /jobs lists them")
+        return self._jobs[id]
+
+    def tail(self, id: int, bytes_max: int) -> str:
+        assert bytes_max
+        return "".join(f"line {number} of {id}\x1b[2J\n" for number in range(1, 31))
+
+    async def stop(self, id: int) -> JobInfo:
+        job = replace(self.find(id), state="stopped by you after 13 s", is_running=False)
+        self._jobs[id] = job
+        return job
+
+    def move_to_background(self) -> None:
+        raise UsageError("no command runs that could go on in the background")
+
+
 class Application:
     """What the composition root returns, as far as the front ends know it."""
 
@@ -234,6 +267,7 @@ class Application:
         self.sessions = Sessions(self.agent)
         self.file_changes = FileChanges(self.agent)
         self.servers = Servers()
+        self.jobs = Jobs()
         if "WAITING" in os.environ:
             self.sessions.go_on_with("bb2")
 

@@ -15,8 +15,9 @@ from tests.tools.calling import Tools, is_alive, until
 UNTIL_GO = "until [ -e go ]; do sleep 0.02; done"
 
 
-def known(_call_id: str) -> bool:
-    return True
+async def news(jobs: Jobs, *, known: bool = True) -> list[str]:
+    """Take what a conversation hears that started the jobs, or did not."""
+    return [each.text for each in await jobs.take_news(lambda _call_id: known)]
 
 
 @asynccontextmanager
@@ -54,23 +55,23 @@ async def test_kill_with_its_number_ends_a_job_and_all_it_started(tools: Tools) 
 
     assert not is_alive(pid)
     assert "no such job" in (await tools("bash", command="kill %1")).text
-    assert await tools.workspace.jobs.take_news(known) == []
+    assert await news(tools.workspace.jobs) == []
 
 
 async def test_the_end_is_told_once_and_only_where_the_job_is_known(tools: Tools) -> None:
     """Nothing of a job gets into a conversation that did not start it."""
     await tools.text("bash", command=f"{UNTIL_GO}; exit 3", background=True)
     jobs = tools.workspace.jobs
-    assert await jobs.take_news(known) == []
+    assert await news(jobs) == []
 
     tools.file("go", "")
     await until(lambda: jobs.all[0].command.has_ended())
 
-    assert await jobs.take_news(lambda _id: False) == []
-    [told] = await jobs.take_news(known)
+    assert await news(jobs, known=False) == []
+    [told] = await news(jobs)
     assert "the background command job 1 (`until [ -e go ]" in told
     assert "ended with exit 3. Its output is in " in told
-    assert await jobs.take_news(known) == []
+    assert await news(jobs) == []
 
 
 async def test_the_first_line_that_matches_is_told_once(tools: Tools) -> None:
@@ -79,14 +80,14 @@ async def test_the_first_line_that_matches_is_told_once(tools: Tools) -> None:
     answer = await tools.text("bash", command=script, background=True, notify=r"Local: \d+")
     assert "or a line matches notify" in answer
     jobs = tools.workspace.jobs
-    assert await jobs.take_news(known) == []
+    assert await news(jobs) == []
 
     tools.file("go", "")
     await until(lambda: "2\n" in jobs.all[0].log.read_text())
 
-    [told] = await jobs.take_news(known)
+    [told] = await news(jobs)
     assert told.endswith("printed a line that matches notify: Local: 5173]")
-    assert await jobs.take_news(known) == []
+    assert await news(jobs) == []
 
 
 async def test_a_question_without_an_end_of_line_matches(tools: Tools) -> None:
@@ -96,7 +97,7 @@ async def test_a_question_without_an_end_of_line_matches(tools: Tools) -> None:
     jobs = tools.workspace.jobs
     await until(lambda: jobs.all[0].output.total_bytes)
 
-    [told] = await jobs.take_news(known)
+    [told] = await news(jobs)
 
     assert told.endswith("notify: Overwrite?]")
 
@@ -107,7 +108,7 @@ async def test_what_matched_right_before_the_end_is_told_before_it(tools: Tools)
     tools.file("go", "")
     await until(lambda: jobs.all[0].command.has_ended())
 
-    match, end = await jobs.take_news(known)
+    match, end = await news(jobs)
 
     assert "matches notify: ready" in match
     assert "ended with exit 0" in end
@@ -145,7 +146,7 @@ async def test_a_job_ends_at_its_limit(ignores: str, tmp_path: Path) -> None:
         await until(lambda: not jobs.running)
 
         assert "stopped at the limit jobs.timeout_s" in jobs.all[0].state()
-        [told] = await jobs.take_news(known)
+        [told] = await news(jobs)
         assert "ran too long and was stopped" in told
 
 
@@ -157,7 +158,7 @@ async def test_what_a_person_stops_is_told_and_not_urgent(tools: Tools) -> None:
     await jobs.stop(jobs.all[0], by="user")
 
     assert jobs.take_urgent(jobs.all) is False
-    [told] = await jobs.take_news(known)
+    [told] = await news(jobs)
     assert "was stopped by the user" in told
 
 
@@ -189,7 +190,7 @@ async def test_a_running_command_goes_on_as_a_job(tools: Tools) -> None:
     tools.file("go", "")
     await until(lambda: jobs.all[0].command.has_ended())
     assert jobs.all[0].log.read_text() == "before\nafter\n"
-    [told] = await jobs.take_news(known)
+    [told] = await news(jobs)
     assert "ended with exit 4" in told
 
 

@@ -46,7 +46,7 @@ def moved(job: Job, elapsed_s: float, *, ends_with_run: bool) -> ToolResult:
     begin = f"After {elapsed_s:.1f} s the user moved this command to the background, where it is"
     text = job.output.text()
     return _handed_on(
-        job, begin, f" Its output until then:\n{text}" if text else "", ends_with_run=ends_with_run
+        job, begin, f"\nIts output until then:\n{text}" if text else "", ends_with_run=ends_with_run
     )
 
 
@@ -58,16 +58,18 @@ def _handed_on(job: Job, begin: str, end: str, *, ends_with_run: bool) -> ToolRe
         if ends_with_run
         else f"You are told when it ends{watched}, so there is no need to wait."
     )
-    return ToolResult.of(
+    status = (
         f"{begin} job {job.id}. Its output goes to {job.log} (64 MB of it); job_output reads what"
-        f" is new. {told} The command `kill %{job.id}`, alone, ends it.{end}",
-        {
-            "kind": "command",
-            "exit_code": None,
-            "job": job.id,
-            "spill": str(job.log),
-        },
+        f" is new. {told} The command `kill %{job.id}`, alone, ends it."
     )
+    details: Json = {
+        "kind": "command",
+        "exit_code": None,
+        "job": job.id,
+        "spill": str(job.log),
+        "status": status,  # the row of the call says enough of it
+    }
+    return ToolResult.of(f"{status}{end}", details)
 
 
 def finished(output: OutputBuffer, ended: Ended) -> ToolResult:

@@ -4,7 +4,7 @@ import asyncio
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from agent_cli.contracts.jobs import JobInfo
 from agent_cli.terminal.narration import one_line, whole_seconds
@@ -16,6 +16,13 @@ _SHOWN_CHARS_MAX: Final = 100
 _LINE_CHARS_MAX: Final = 300
 
 StoppedBy: TypeAlias = Literal["", "model", "user", "limit"]
+
+
+class JobNews(NamedTuple):
+    """A match or an end: the sentence for the model, and that for the person, "" for none."""
+
+    text: str
+    shown: str
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -73,9 +80,9 @@ class Job:
         }
         return f"{how[self.stopped_by]} after {elapsed}"
 
-    def info(self) -> JobInfo:
+    def info(self, *, is_own: bool) -> JobInfo:
         """Return what a person is shown of it."""
-        return JobInfo(self.id, self.shown, self.state(), self.is_running, self.log)
+        return JobInfo(self.id, self.shown, self.state(), self.is_running, self.log, is_own)
 
     async def look(self) -> None:
         """Note whether its output matches by now, and whether it has ended."""
@@ -100,25 +107,32 @@ class Job:
                 self._untold.add("end")
                 self._is_urgent = self._is_urgent or self.stopped_by != "user"
 
-    def news(self) -> list[str]:
+    def news(self) -> list[JobNews]:
         """Return what the model has not been told, in order."""
         name = f"job {self.id} (`{self.shown}`)"
-        told: list[str] = []
+        told: list[JobNews] = []
         if "match" in self._untold:
             line = one_line(self.matched, _LINE_CHARS_MAX)
-            told.append(f"[agent-cli: {name} printed a line that matches notify: {line}]")
+            text = f"[agent-cli: {name} printed a line that matches notify: {line}]"
+            told.append(JobNews(text, f"{name} printed: {line}"))
         if "end" in self._untold:
-            code = self.command.exit_code
-            how = {
-                "user": "was stopped by the user",
-                "limit": "ran too long and was stopped",
-            }.get(self.stopped_by, "was stopped" if code is None else f"ended with exit {code}")
             notes = "".join(f" {note}." for note in self.command.put_back)
-            told.append(
-                f"[agent-cli: the background command {name} {how}."
+            text = (
+                f"[agent-cli: the background command {name} {self._how()}."
                 f" Its output is in {self.log}.{notes}]"
             )
+            shown = "" if self.stopped_by == "user" else f"{name}: {self.state()}{notes}"
+            told.append(JobNews(text, shown))
         return told
+
+    def _how(self) -> str:
+        """Return how it ended, in a sentence to the model."""
+        code = self.command.exit_code
+        if self.stopped_by == "user":
+            return "was stopped by the user"
+        if self.stopped_by == "limit":
+            return "ran too long and was stopped"
+        return "was stopped" if code is None else f"ended with exit {code}"
 
     def take_urgency(self) -> bool:
         """Return, once for each match and end, whether it is worth a run: not what the user did."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from agent_cli.contracts.errors import ToolError
-from agent_cli_tools.job import Job, StoppedBy
+from agent_cli_tools.job import Job, JobNews, StoppedBy
 from agent_cli_tools.line_patterns import LinePattern
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.processes import RunningCommand
@@ -160,12 +160,12 @@ class Jobs:
         taken = [job.take_urgency() for job in jobs]  # of all of them
         return any(taken)
 
-    async def take_news(self, is_known: Callable[[str], bool]) -> list[str]:
-        """Return a sentence about each match and end in jobs whose call *is_known*, once."""
+    async def take_news(self, is_known: Callable[[str], bool]) -> list[JobNews]:
+        """Return what to say about each match and end in jobs whose call *is_known*, once."""
         if not self._jobs:
             return []
         await self.look()
-        told: list[str] = []
+        told: list[JobNews] = []
         for job in self._jobs:
             if is_known(job.tool_call_id):
                 told += job.news()

@@ -17,6 +17,7 @@ _KEYS: Final = (
     ("Ctrl-J, \\Enter", "new line"),
     ("Ctrl-C, Esc", "stop the run (--vi: only Ctrl-C); Ctrl-C clears, twice leaves"),
     ("Ctrl-O, Ctrl-T", "show what was folded; show what the model thinks"),
+    ("Ctrl-B", "let the command that runs go on in the background (tmux: twice)"),
     ("Ctrl-S, Ctrl-Q", "hold the display; let it go on"),
     ("Ctrl-R, Ctrl-G", "search what you sent; write in your editor"),
     ("Tab, @", "complete a /command; attach a file, or a picture: @pic.png"),

@@ -30,10 +30,17 @@ _STALLED_S: Final = 3.0
 _COMMAND_SHOWN_S: Final = 0.3
 _CHARS_PER_TOKEN: Final = 4
 _COMMAND_CHARS_MAX: Final = 40
+# A command that takes so long may be worth moving to the background.
+_MOVABLE_S: Final = 3.0
+_MOVES: Final = " · Ctrl-B goes on without it"
 
 
 class ActivityLine:
-    """An event sink; `text` is the line, "" while nothing goes on."""
+    """An event sink; `text` is the line, "" while nothing goes on.
+
+    Attributes:
+        can_move: Whether a command runs that can go on in the background.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """Nothing goes on; *clock* returns seconds that only grow."""
@@ -45,7 +52,8 @@ class ActivityLine:
         self._streams = False
         self._heard_s = 0.0
         self._retry: events.Retry | None = None
-        self._running: dict[str, str] = {}
+        self.can_move: Callable[[], bool] = bool
+        self._running: dict[str, tuple[str, float]] = {}
         self._tokens = 0
         self._chars = 0
 
@@ -96,7 +104,7 @@ class ActivityLine:
             case events.ToolCallsAnnounced():
                 self._do("checking the calls")
             case events.ToolExecutionStart():
-                self._running[event.tool_call_id] = event.tool_name
+                self._running[event.tool_call_id] = (event.tool_name, self._clock())
             case events.ToolExecutionEnd():
                 self._running.pop(event.tool_call_id, None)
             case _:
@@ -119,11 +127,18 @@ class ActivityLine:
             return ""
         said = f"{short_count(tokens)} tokens · " if tokens > 1 else ""
         rest = f" · {whole_seconds(int(now_s - began_s))} · {said}Ctrl-C stops"
+        if self._is_movable(now_s) and len(doing) + len(rest) + len(_MOVES) <= columns:
+            rest += _MOVES
         return f"{shortened(doing, max(columns - len(rest), 1))}{rest}"
+
+    def _is_movable(self, now_s: float) -> bool:
+        """Return whether a call takes long enough to say how its command goes to the background."""
+        began_s = (began_s for _name, began_s in self._running.values())
+        return now_s - min(began_s, default=now_s) >= _MOVABLE_S and self.can_move()
 
     def _now(self, now_s: float) -> str:
         if self._running:
-            names = list(self._running.values())
+            names = [name for name, _began_s in self._running.values()]
             return f"running {names[0]}" if len(names) == 1 else f"running {len(names)} tools"
         if self._retry and self._heard_s > now_s:
             left = whole_seconds(ceil(self._heard_s - now_s))

@@ -137,6 +137,13 @@ def _bind_display(keys: KeyBindings, screen: LiveScreen) -> None:
     def show_help(_event: KeyPressEvent) -> None:
         screen.listener.submit("/help", follow_up=False)
 
+    # Otherwise it moves the cursor.
+    movable = Condition(lambda: screen.draft.is_empty and screen.can_move())
+
+    @keys.add("c-b", filter=movable & ~is_searching)
+    def move_to_background(_event: KeyPressEvent) -> None:
+        screen.listener.submit("/jobs background", follow_up=False)
+
     # What is being typed stays where it is.
     @keys.add("c-o")
     def show_output(_event: KeyPressEvent) -> None:

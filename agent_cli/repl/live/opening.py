@@ -48,6 +48,7 @@ def open_display(
         activity=activity,
         links=shows_links(os.environ),
     )
+    screen.can_move = activity.can_move = lambda: app.jobs.can_move
     screen.todo = TodoRow(app.agent, app.todos)
     display = Display(
         view,

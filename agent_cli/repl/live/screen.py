@@ -74,6 +74,7 @@ class LiveScreen:
         self.paint = Paint(color=color)
         self.status: Callable[[], str] = str
         self.todo: Callable[[], str] = str
+        self.can_move: Callable[[], bool] = bool
         self._output = output
         self._clock = clock
         self._hinted_at_s = -_LEAVE_WITHIN_S

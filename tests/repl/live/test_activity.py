@@ -120,3 +120,17 @@ def test_on_a_narrow_screen_the_way_to_stop_stays() -> None:
         run.now_s += 75
 
         assert run.activity.text(38) == "!while tr… · 1 min 15 s · Ctrl-C stops"
+
+
+def test_a_long_command_says_how_it_goes_on_in_the_background() -> None:
+    """Not before it is long, not for another tool, and not where the row would be cut for it."""
+    run = Run()
+    start = events.ToolExecutionStart("t1", "bash", {})
+    hint = " · Ctrl-C stops · Ctrl-B goes on without it"
+
+    assert "Ctrl-B" not in run(events.AgentStart(), start, after_s=10)
+    assert "Ctrl-B" not in run(after_s=4)
+    run.activity.can_move = lambda: True
+    assert run().endswith(hint)
+    assert "Ctrl-B" not in run.activity.text(40)
+    assert "Ctrl-B" not in run(events.ToolExecutionStart("t2", "bash", {})).replace(hint, "")

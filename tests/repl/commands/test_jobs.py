@@ -1,0 +1,52 @@
+"""/jobs: what is in the background, and its end."""
+
+import pytest
+
+from agent_cli.repl.commands.registry import find_command
+from tests.repl.conversation import said
+from tests.repl.scripted_app import Application
+
+
+def test_jobs_are_listed_with_how_they_are() -> None:
+    """On a pipe a record a line; escapes of a command are shown, not obeyed."""
+    assert said("/jobs") == [
+        "1  running for 12 s  npm run \\x1b[31mdev",
+        "2  exit 2 after 3 s, another conversation's  make",
+    ]
+
+
+def test_the_end_of_the_output_is_shown() -> None:
+    shown = said("/jobs 2")
+
+    assert shown[0] == "job 2, exit 2 after 3 s: make"
+    assert shown[1:-1] == [f"line {number} of 2" for number in range(11, 31)]
+    assert shown[-1] == "all of it: /logs/002.log"
+
+
+def test_jobs_are_stopped_one_by_one_or_all() -> None:
+    assert said("/jobs stop 1") == ["job 1: stopped by you after 13 s"]
+    assert said("/jobs stop all", "/jobs stop all") == [
+        "job 1: stopped by you after 13 s",
+        "no job runs",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("/jobs 3", "there is no job 3; /jobs lists them"),
+        ("/jobs x", "x is not the number of a job; /jobs lists them"),
+        ("/jobs stop", "stop is not the number of a job; /jobs lists them"),
+        ("/jobs stop 1 2", "/jobs takes a number, stop NUMBER, stop all, or background"),
+        ("/jobs background", "no command runs that could go on in the background"),
+    ],
+)
+def test_what_cannot_be_done_says_what_can(line: str, words: str) -> None:
+    assert said(line) == [words]
+
+
+def test_what_fits_behind_it_is_completed() -> None:
+    app = Application()
+    command, _ = find_command("/jobs", app)
+
+    assert list(command.choices(app)) == ["1", "2", "stop 1", "background"]
