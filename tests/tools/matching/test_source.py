@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 from agent_cli_tools.matching.source import Source, Span
 
 texts = st.lists(st.sampled_from(["a ", "“", "\r", "\n", "\r\n"]), max_size=12).map("".join)
+crlf_texts = st.lists(st.sampled_from(["a ", "“", "\r\n"]), max_size=12).map("".join)
 
 
-@given(texts, texts, st.integers(0, 20), st.integers(0, 20))
-def test_lines_that_are_handed_on_are_those_of_the_text(
+@given(texts | crlf_texts, texts | crlf_texts, st.integers(0, 20), st.integers(0, 20))
+def test_text_and_lines_that_are_handed_on_are_those_of_the_text(
     text: str, new: str, start: int, length: int
 ) -> None:
     """The half of a CRLF that an edit makes or leaves counts, too."""
@@ -22,5 +23,7 @@ def test_lines_that_are_handed_on_are_those_of_the_text(
     assert "lines" in vars(following)
     assert following.lines == afresh.lines
     assert following.original == afresh.original
+    assert following.text == afresh.text
+    assert following.flat.is_crlf == afresh.flat.is_crlf
     for line in afresh.lines:
         assert following.find_loosely([line], 99) == afresh.find_loosely([line], 99)

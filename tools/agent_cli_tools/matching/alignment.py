@@ -90,11 +90,21 @@ def _middle(a: Sequence[str], b: Sequence[str]) -> list[Block]:
         return []
     if not a or not b:
         return [Block("insert" if b else "delete", 0, len(a), 0, len(b))]
+    if _is_in_place(a, b):
+        return _side_by_side(a, b)
     counts, other = Counter(a), Counter(b)
     if sum(count * other[item] for item, count in counts.items()) > _EQUAL_PAIRS_MAX:
         # SequenceMatcher visits every pair of equal items, perhaps many times.
         return _side_by_side(a, b)
     return [Block(*code) for code in SequenceMatcher(None, a, b).get_opcodes()]
+
+
+def _is_in_place(a: Sequence[str], b: Sequence[str]) -> bool:
+    """Whether some lines were replaced by as many others, none of which moved."""
+    if len(a) != len(b):
+        return False
+    changed = [(one, other) for one, other in zip(a, b, strict=True) if one != other]
+    return {one for one, _ in changed}.isdisjoint(other for _, other in changed)
 
 
 def _side_by_side(a: Sequence[str], b: Sequence[str]) -> list[Block]:

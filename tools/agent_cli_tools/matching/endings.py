@@ -22,11 +22,23 @@ class FlatText:
         self.original = original
         # One character is found many times faster than two.
         self.has_crlf = "\r" in original and "\r\n" in original
-        self.text = flatten(original) if self.has_crlf else original
 
     @cached_property
-    def _is_all_crlf(self) -> bool:
-        return len(self.original) - len(self.text) == self.text.count("\n")
+    def text(self) -> str:
+        """The text with LF only."""
+        return flatten(self.original) if self.has_crlf else self.original
+
+    @cached_property
+    def is_crlf(self) -> bool:
+        """Whether every line ends in CRLF."""
+        return self.has_crlf and len(self.original) - len(self.text) == self.text.count("\n")
+
+    def replaced(self, original: str, start: int, end: int, lines: str) -> "FlatText":
+        """Return *original*, a text of CRLF, where *lines* of CRLF replace `text[start:end]`."""
+        following = FlatText(original)
+        following.text = "".join([self.text[:start], flatten(lines), self.text[end:]])
+        following.is_crlf = following.has_crlf
+        return following
 
     @cached_property
     def _ends(self) -> list[int]:
@@ -39,7 +51,7 @@ class FlatText:
 
     def original_offset(self, offset: int) -> int:
         """Return where the character at *offset* of the flat text stands in the original."""
-        if self._is_all_crlf:
+        if self.is_crlf:
             return offset + self.text.count("\n", 0, offset)
         return offset + bisect_left(self._ends, offset)
 

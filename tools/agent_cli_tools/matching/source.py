@@ -1,7 +1,8 @@
 """The text of a file in the forms in which edits are looked for, each made when first needed."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -92,6 +93,9 @@ class Source:
         if "_loose" in self.__dict__:
             loose = map(self._habits.loose_lines.__getitem__, lines)
             following._loose = [*self._loose[:first], *loose, *self._loose[after:]]
+        flat_end = end + 1 - after if end >= 0 else len(self.text)
+        if self.flat.is_crlf and piece.count("\n") == piece.count("\r\n"):
+            following.flat = self.flat.replaced(following.original, start - first, flat_end, piece)
 
     def span(self, start: int, end: int, new: str) -> Span:
         """Return the span of the original text for one of the flat text, endings included."""
@@ -130,8 +134,8 @@ class Source:
             other_than: The first line of a place that does not count.
         """
         texts = [line for line in old_lines if line.strip()]
-        for first, line in enumerate(self.lines):
-            if line == texts[0] and abs(first - other_than) > len(old_lines):
+        for first in _indices(self.lines, texts[0]):
+            if abs(first - other_than) > len(old_lines):
                 place = iter(self.lines[first : first + len(old_lines) + _LACKING_MAX])
                 if all(text in place for text in texts):
                     return first
@@ -176,6 +180,15 @@ class Source:
     @cached_property
     def _loose_text(self) -> str:
         return "\n".join(["", *self._loose, ""])
+
+
+def _indices(lines: Sequence[str], wanted: str) -> Iterator[int]:
+    """Yield where *wanted* is among *lines*, many times faster than a loop over them."""
+    first = -1
+    with suppress(ValueError):
+        while True:
+            first = lines.index(wanted, first + 1)
+            yield first
 
 
 def _starts_blank(lines: Sequence[str]) -> bool:
