@@ -43,10 +43,13 @@ OWNERS = {
 WRITERS_TO_STDOUT = (
     "repl/",
     "headless/",
+    "acp/stdio/",  # takes it away from everybody else
     "cli/",
     "app/doctor/",
 )
 CATCHERS_OF_EVERYTHING = {
+    "acp/connection/": "a bug costs one request, and the client reads of it",
+    "acp/server/": "a session that breaks ends no other session",
     "contracts/schema_check/": "whatever a stranger's schema breaks is told to the model",
     "core/agent/": "a broken listener must not stop the run it listens to",
     "core/preflight/": "a broken permission check becomes a question to the user",
@@ -63,6 +66,10 @@ CATCHERS_OF_EVERYTHING = {
 }
 SAME_ROLE = {
     "Application": "the port of each front end to the program behind it",
+    "PermissionsPort": "what the terminal and an editor's session use of the policy",
+    "PromptCommand": "a command of the user's, in the terminal and in an editor",
+    "ServersPort": "what the terminal and an editor's session use of the MCP servers",
+    "Todo": "a step of the model's list, in the terminal and in an editor",
 }
 STARTERS_OF_BARE_TASKS = {
     "core/event_stream/": "a task group around a yield cancels whoever iterates (PEP 789)",

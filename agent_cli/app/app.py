@@ -12,6 +12,7 @@ from agent_cli.app.plugins import command_files
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.workbench import Workbench
 from agent_cli.contracts.dialogs import ModelDialogs, ServerDialogs
+from agent_cli.contracts.documents import Documents
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.tooling import Tool
 from agent_cli.mcp_client import McpServers
@@ -20,7 +21,7 @@ from agent_cli.prompt_files.command_files import written_out
 from agent_cli.providers.models import doubt_about
 from agent_cli.repl.ports import PromptCommand
 from agent_cli.repl.todos import Todo
-from agent_cli.system.redaction import Redactor
+from agent_cli.system.redaction import Redactor, secrets_in
 
 
 class App:
@@ -29,11 +30,21 @@ class App:
     Building may take a second and may happen in any thread; entering is quick.
     """
 
-    def __init__(self, startup: StartupContext, *, one_shot: bool) -> None:
-        """Build for where *startup* says we are; *one_shot* is one prompt with nobody to ask."""
+    def __init__(
+        self, startup: StartupContext, *, one_shot: bool, log_secrets: Redactor | None = None
+    ) -> None:
+        """Build for where *startup* says we are.
+
+        Args:
+            startup: The decisions everything starts from.
+            one_shot: One prompt, with nobody to ask.
+            log_secrets: What keeps secrets out of logs that the process has opened already; None
+                opens those of the settings.
+        """
         self._startup = startup
         self._settings = startup.loaded.settings
         self._stack = AsyncExitStack()
+        self._log_secrets = log_secrets
         self._bench = bench = Workbench(startup, one_shot=one_shot)
         self.agent = bench.agent
         self.sessions = bench.sessions
@@ -51,18 +62,24 @@ class App:
         self._command_files = command_files(startup)
 
     async def __aenter__(self) -> "App":
-        sinks = logs.configure(
-            self._settings.logging,
-            Redactor.of(self._startup.environment),
-            verbose=self._startup.arguments.verbose,
-        )
         async with AsyncExitStack() as stack:
-            stack.callback(sinks.close)
+            notices = self._open_logs(stack)
             await stack.enter_async_context(self._bench)
-            for text in sinks.notices:
+            for text in notices:
                 self._bench.announce.warn(text)
             self._stack = stack.pop_all()
         return self
+
+    def _open_logs(self, stack: AsyncExitStack) -> Sequence[str]:
+        """Open the logs until *stack* ends; return what to tell about those that cannot be."""
+        environment = self._startup.environment
+        if self._log_secrets:
+            self._log_secrets.learn(secrets_in(environment))
+            return ()
+        verbose = self._startup.arguments.verbose
+        sinks = logs.configure(self._settings.logging, Redactor.of(environment), verbose=verbose)
+        stack.callback(sinks.close)
+        return sinks.notices
 
     async def __aexit__(
         self,
@@ -99,6 +116,10 @@ class App:
     async def written_out(self, prompt: str) -> str:
         """Return what *prompt* says: a command's text where it begins with one somebody wrote."""
         return await written_out(prompt, self._command_files.commands())
+
+    def use_documents(self, documents: Documents) -> None:
+        """Read and write files of the workspace through an editor from now on."""
+        self._bench.workspace.open_files.documents = documents
 
     def find_model(self, name: str) -> Model:
         """Return the model *name*, an alias or an id; warn of an unknown id."""

@@ -145,6 +145,7 @@ _COMMANDS = {
     "sessions approve": _Command("ID [CALL]", 1, 2),
     "sessions reject": _Command("ID [CALL] [REASON]", 1, 3),
     "permissions explain": _Command("TOOL INPUT [--json]", 2, 2, switches=("json",)),
+    "acp": _Command(""),
     "hooks": _Command("list|test EVENT [--input FILE]|import", 1, 10_000),
     "mcp": _Command("add|list|remove|test|import|exercise|approve|login|logout ...", 1, 10_000),
     "replay": _Command("FILE", 1, 1),

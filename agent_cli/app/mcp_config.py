@@ -66,6 +66,7 @@ def _found(startup: StartupContext) -> Iterator[ServerConfig | ServerProblem]:
     mcp = startup.loaded.settings.mcp
     if not mcp.enabled:
         return
+    yield from startup.servers  # first: who opened the session says what goes with it
     limits = {
         "startup_timeout_s": mcp.startup_timeout_s,
         "call_timeout_s": mcp.call_timeout_s,

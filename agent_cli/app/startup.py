@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from agent_cli.app.arguments import Arguments
 from agent_cli.contracts.errors import SettingsError, UsageError
@@ -16,6 +16,9 @@ from agent_cli.system.programs import users_path
 from agent_cli.terminal.first_prompt import FIRST_PROMPT
 from agent_cli.trust.store import TrustStore, acting_files, fingerprint, shown_name, what_would_act
 
+if TYPE_CHECKING:  # the way to the first prompt is short
+    from agent_cli.mcp_client import ServerConfig
+
 _NAMED_MAX = 4
 
 
@@ -23,6 +26,7 @@ class StartupContext(NamedTuple):
     """The decisions every part of the program starts from; `notices` are for the user.
 
     `pinned` is set where trust was given to a content, and not with --trust to whatever is there.
+    `servers` are MCP servers that an editor brought along.
     """
 
     arguments: Arguments
@@ -32,25 +36,27 @@ class StartupContext(NamedTuple):
     loaded: Loaded
     notices: tuple[str, ...]
     pinned: bool = False
+    servers: "tuple[ServerConfig, ...]" = ()
 
     def is_unchanged(self) -> bool:
         """Whether what acts in the workspace is still what was trusted; ask after reading it."""
         return not self.pinned or TrustStore.of_user().is_trusted(self.workspace)
 
 
-def start(arguments: Arguments, *, may_ask: bool) -> StartupContext:
+def start(arguments: Arguments, *, may_ask: bool, workspace: Path | None = None) -> StartupContext:
     """Find out where we are and what holds here.
 
     Args:
         arguments: The command line.
         may_ask: Somebody is there to say whether this workspace is trusted.
+        workspace: Where the tools work; None is the current directory.
 
     Raises:
         SettingsError: A file cannot be read, or a value is not allowed.
         UsageError: A directory on the command line is none, or the one we are in is gone.
     """
     arguments = arguments._replace(add_dirs=tuple(map(_added, arguments.add_dirs)))
-    workspace = _here()
+    workspace = workspace or _here()
     trusted, notices = _trust(workspace, arguments, may_ask=may_ask)
     startup = _read(workspace, arguments, trusted=trusted)
     if not startup.is_unchanged():

@@ -228,6 +228,17 @@ def _hooks(arguments: Arguments) -> int:
     return run(arguments.operands, start(arguments, may_ask=False))
 
 
+def _acp(arguments: Arguments) -> int:
+    from agent_cli.acp.process import serve_process  # noqa: PLC0415
+    from agent_cli.app.editor import EditorProgram  # noqa: PLC0415
+
+    if arguments.continue_session or arguments.resume is not None or arguments.fork is not None:
+        raise UsageError("the editor chooses the session: remove --continue, --resume or --fork")
+    program = EditorProgram(arguments)
+    with program.logging():
+        return run_loop(serve_process(program))
+
+
 def _explain(arguments: Arguments) -> int:
     from agent_cli.cli.permissions import explain  # noqa: PLC0415
 
@@ -258,6 +269,7 @@ COMMANDS: dict[str, Callable[[Arguments], int]] = {
     "sessions reject": _decide,
     "replay": _sessions,
     "permissions explain": _explain,
+    "acp": _acp,
     "hooks": _hooks,
     "mcp": _mcp,
 }

@@ -47,10 +47,13 @@ _USERS = _Users()
 def shield_path(here: Path) -> None:
     """Make our own PATH, which libraries use as well, lead to no program of the repository *here*.
 
-    Commands of the user and of the model still find theirs: see `users_path`.
+    Commands of the user and of the model still find theirs: see `users_path`. Called again, it
+    leaves out one more repository.
     """
-    _USERS.path = os.environ.get("PATH", os.defpath)
-    os.environ["PATH"] = search_path(_USERS.path, outside=_repository(here))
+    path = os.environ.get("PATH", os.defpath)
+    if _USERS.path is None:
+        _USERS.path = path
+    os.environ["PATH"] = search_path(path, outside=_repository(here))
 
 
 def use_shielded_path() -> None:

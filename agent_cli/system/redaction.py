@@ -5,7 +5,7 @@ neither met nor can recognise passes.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 MASK = "***"
 
@@ -27,15 +27,22 @@ class Redactor:
     """Replaces every known or recognised secret by `***`."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        # The longest first: one secret may begin with another.
-        known = sorted({s for s in secrets if len(s) >= _SECRET_CHARS_MIN}, key=len, reverse=True)
-        self._known = re.compile("|".join(map(re.escape, known))) if known else None
+        self._secrets: set[str] = set()
+        self._known: re.Pattern[str] | None = None
+        self.learn(secrets)
         self._shapes = [re.compile(shape, re.IGNORECASE) for shape in _SHAPES]
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "Redactor":
         """Return a redactor that knows the values of all variables named like secrets."""
-        return cls(value for name, value in environment.items() if is_secret_name(name))
+        return cls(secrets_in(environment))
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        """Replace these too from now on."""
+        self._secrets.update(each for each in secrets if len(each) >= _SECRET_CHARS_MIN)
+        # The longest first: one secret may begin with another.
+        known = sorted(self._secrets, key=len, reverse=True)
+        self._known = re.compile("|".join(map(re.escape, known))) if known else None
 
     def text(self, text: str) -> str:
         """Return *text* without secrets."""
@@ -52,6 +59,11 @@ class Redactor:
             hidden = previous.startswith("-") and is_secret_name(previous.lstrip("-"))
             shown.append(MASK if hidden else self.text(argument))
         return tuple(shown)
+
+
+def secrets_in(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield the values of all variables named like secrets."""
+    return (value for name, value in environment.items() if is_secret_name(name))
 
 
 def is_secret_name(name: str) -> bool:

@@ -92,7 +92,7 @@ def _read(workspace: Workspace, path: Path) -> bytes:
     shown = workspace.shown(path)
     if not path.exists():
         raise workspace.missing(path)
-    raw = read_to_change(path, shown)
+    raw = workspace.open_files.content(path, read_to_change(path, shown))
     if looks_binary(raw):
         raise ToolError(f"{shown} is binary, so text in it cannot be replaced safely. Use bash.")
     return raw

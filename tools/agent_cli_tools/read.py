@@ -85,7 +85,9 @@ def _read(workspace: Workspace, params: ReadParameters) -> ToolResult:
         if looks_binary(start):
             raise ToolError(_binary(workspace.shown(path), start, size))
         # What can be changed is read once, so that what is remembered is what was shown.
-        raw = start + file.read() if size <= CHANGED_BYTES_MAX else None
+        raw = None
+        if size <= CHANGED_BYTES_MAX:
+            raw = workspace.open_files.content(path, start + file.read())
         size = size if raw is None else len(raw)
         file.seek(0)
         part = excerpt(

@@ -19,6 +19,7 @@ from agent_cli.sandbox.token_files import holds_token
 from agent_cli.system.launching import Launcher
 from agent_cli_tools.atomic_write import write_atomic
 from agent_cli_tools.jobs import Jobs
+from agent_cli_tools.open_files import OpenFiles
 from agent_cli_tools.secret_files import is_linked_secret, is_secret
 from agent_cli_tools.seen import SeenFiles
 from agent_cli_tools.stoppable import Claim
@@ -85,7 +86,7 @@ class Workspace:
         self._keeper = keeper
         self._spill_dir = spill_dir
         self._own_spill_dir: OwnFolder | None = None
-        self.seen = SeenFiles()
+        self.seen, self.open_files = SeenFiles(), OpenFiles()
         self._running: list[LeftRunning] = []
         self.launcher = Launcher()
         self.jobs = jobs or Jobs()
@@ -198,7 +199,8 @@ class Workspace:
     def write(self, path: Path, data: bytes, *, before: bytes | None, claim: Claim) -> None:
         """Make *data* the content of the real path *path*; see `write_atomic`."""
         with self._keeper.writing(path, before, data) if self._keeper else nullcontext():
-            write_atomic(path, data, before=before, claim=claim.take)
+            if not self.open_files.write(path, data, before, claim):
+                write_atomic(path, data, before=before, claim=claim.take)
 
     def running(self, command: str) -> AbstractContextManager[None]:
         """Return what has to stand around a command that runs here."""

@@ -82,7 +82,7 @@ def _old_content(workspace: Workspace, path: Path) -> bytes | None:
     shown = workspace.shown(path)
     if not path.exists():
         return None
-    raw = read_to_change(path, shown)
+    raw = workspace.open_files.content(path, read_to_change(path, shown))
     if raw and not workspace.seen.knows(path, raw):
         why = "exists and was not read in full yet"
         if workspace.seen.once_whole(path):

@@ -1,6 +1,5 @@
 """What a call would do to a file: the changed lines with their numbers and what is around them."""
 
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import takewhile
@@ -8,10 +7,10 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from agent_cli.contracts.timeline import Json
+from agent_cli.terminal.planned_change import planned_change
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Style
 
-_FILE_BYTES_MAX: Final = 1_000_000
 # Matching costs the product of the lengths; longer stretches are shown as gone and come.
 _MATCHED_LINES_MAX: Final = 1_000
 _AROUND: Final = 2
@@ -36,44 +35,12 @@ def changes_of(given: Json, target: Path) -> list[Row]:
         Nothing where that is not certain: another kind of input, no plain text file, or a text that
         is not there exactly as often as an edit says. Then the input itself has to be shown.
     """
-    before = _read(target)
-    match given:
-        case {"path": str(path), "edits": [*edits], **rest} if before is not None and not rest:
-            after = _edited(before, edits)
-        case {"path": str(path), "content": str(content), **rest} if not rest:
-            before = "" if before is None and not target.exists() else before
-            after = content
-        case _:
-            return []
-    if before is None or after is None:
+    planned = planned_change(given, target)
+    if planned is None:
         return []
-    new = "" if target.exists() else " (new file)"
-    return [Row(f"path: {reveal(path)}{new}"), *_difference(before, after)]
-
-
-def _read(path: Path) -> str | None:
-    try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode) or found.st_size > _FILE_BYTES_MAX:
-            return None
-        return path.read_bytes().decode()
-    except (OSError, ValueError):  # not there, not ours, not UTF-8, no path at all
-        return None
-
-
-def _edited(text: str, edits: Sequence[Json]) -> str | None:
-    """Return *text* after all *edits*, one after the other; None when one may fit elsewhere."""
-    for edit in edits:
-        match edit:
-            case {"old": str(old), "new": str(new), **rest} if old and old != new:
-                everywhere = rest.pop("all", False) is True
-            case _:
-                return None
-        count = text.count(old)
-        if rest or count == 0 or (count > 1 and not everywhere):
-            return None
-        text = text.replace(old, new)
-    return text
+    new = " (new file)" if planned.is_new else ""
+    path = f"path: {reveal(planned.path)}{new}"
+    return [Row(path), *_difference(planned.before, planned.after)]
 
 
 def _difference(before: str, after: str) -> Iterator[Row]:

@@ -2,16 +2,15 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Final
 
-from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.tooling import Tool, check_input
+from agent_cli.contracts.tooling import Tool
 from agent_cli.repl.approval.changes import Row, changes_of
 from agent_cli.repl.markdown.cells import cells
 from agent_cli.repl.markdown.cells import folded as broken
+from agent_cli.terminal.planned_change import written_by
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines, Style
 
@@ -30,7 +29,7 @@ def preview(call: ToolCall, tools: Sequence[Tool]) -> list[Row]:
 
     Nothing is left out and nothing is hidden: what would be invisible appears as an escape.
     """
-    target = _written_by(call, tools)
+    target = written_by(call.name, call.input, tools)
     return (changes_of(call.input, target) if target else []) or [*_values(call.input)]
 
 
@@ -76,18 +75,6 @@ def write_rows(rows: Sequence[Row], writer: Lines) -> None:
         if at + 1 == len(rows) or rows[at + 1].style != row.style:
             writer.aside("\n".join(pending), row.style)
             pending.clear()
-
-
-def _written_by(call: ToolCall, tools: Sequence[Tool]) -> Path | None:
-    """Return the one file *call* says it will write, symlinks resolved."""
-    tool = next((tool for tool in tools if tool.name == call.name), None)
-    if tool is None:
-        return None
-    try:
-        paths = tool.writes(check_input(tool, call.input))
-    except ToolError:
-        return None
-    return Path(paths[0]) if len(paths) == 1 else None
 
 
 def _values(given: Json) -> Iterator[Row]:

@@ -1,0 +1,118 @@
+"""Calls that wait for a person, put to the client one by one.
+
+The rules are those of the terminal: nothing is allowed but by an answer that says so, "always" is
+offered only for what the policy would add a rule for, and all that will happen is in the question.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from agent_cli.acp.client import EditorClient, PermissionOption
+from agent_cli.acp.content import text
+from agent_cli.acp.faults import RpcFault
+from agent_cli.acp.ports import Application
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.timeline import Json
+from agent_cli.core.declining import UNWANTED
+from agent_cli.system.logger import logger
+from agent_cli.terminal.sanitize import reveal
+
+_ONCE: Final = PermissionOption("once", "Yes", "allow_once")
+_NO: Final = PermissionOption("no", "No", "reject_once")
+_SESSION: Final = "session"
+_PROJECT: Final = "project"
+_NOT_ASKED: Final = (
+    "This call needs a person's approval and nobody can be asked here. Go on without it, and say"
+    " at the end what was left out."
+)
+
+_log = logger(__name__)
+
+
+class QuestionClosed(Exception):
+    """The user closed a question instead of answering: the prompt stops there."""
+
+
+class PermissionRequests:
+    """Asks about waiting calls; "don't ask again" is stored before the next question."""
+
+    def __init__(
+        self,
+        app: Application,
+        client: EditorClient,
+        described: Callable[[ToolCall], dict[str, Json]],
+        say: Callable[[str], None],
+    ) -> None:
+        """Ask nothing yet.
+
+        Args:
+            app: Whose calls wait.
+            client: Who is asked.
+            described: Returns the fields that show a call.
+            say: Shows a sentence.
+        """
+        self._app = app
+        self._client = client
+        self._described = described
+        self._say = say
+
+    async def decide(self, calls: Sequence[ToolCall]) -> list[str]:
+        """Return for each of *calls* why it is declined, or "" where it may run.
+
+        Raises:
+            QuestionClosed: The user wants the prompt back.
+            ConnectionLost: Nobody is there any more; nothing is decided.
+        """
+        permissions = self._app.permissions
+        refusals = []
+        for call in calls:
+            await permissions.recall(call, self._app.tools)
+            refusals.append("" if permissions.is_remembered(call) else await self._ask(call))
+        return refusals
+
+    async def _ask(self, call: ToolCall) -> str:
+        try:
+            answer = await self._client.choose(self._shown(call), self._choices(call))
+        except RpcFault as fault:
+            _log.warning("permission not asked", reason=fault.message)
+            self._say(f"{call.name} skipped: this client cannot ask ({fault.message})")
+            return _NOT_ASKED
+        if answer is None:
+            raise QuestionClosed
+        return self._refusal(call, answer)
+
+    def _refusal(self, call: ToolCall, answer: str) -> str:
+        """Store what *answer* says; return "" where it allows the call."""
+        offered = {choice.id for choice in self._choices(call)}
+        if answer not in offered or answer == _NO.id:
+            return UNWANTED
+        try:
+            if answer == _SESSION:
+                self._app.permissions.remember(call)
+            elif answer == _PROJECT:
+                self._app.permissions.remember_for_project(call)
+        except SettingsError as error:
+            self._say(f"The rule was not kept: {error}")
+        return ""
+
+    def _choices(self, call: ToolCall) -> list[PermissionOption]:
+        choices = [_ONCE]
+        if rules := self._app.permissions.asked_about(call).rules:
+            listed = reveal(", ".join(rules))
+            name = f"Yes, and don't ask again this session for {listed}"
+            choices.append(PermissionOption(_SESSION, name, "allow_always"))
+            if file := self._app.permissions.project_file:
+                name = f"Yes, and don't ask again in this project for {listed} (kept in {file})"
+                choices.append(PermissionOption(_PROJECT, name, "allow_always"))
+        return [*choices, _NO]
+
+    def _shown(self, call: ToolCall) -> dict[str, Json]:
+        """Return *call* with why it asks in front of what it will do."""
+        described = self._described(call)
+        planned = described["content"]
+        assert isinstance(planned, list)
+        why = [f"Why it asks: {call.reason}"] if call.reason else []
+        facts = [*why, *self._app.permissions.asked_about(call).facts]
+        lines: list[Json] = [{"type": "content", "content": text(reveal(fact))} for fact in facts]
+        return {**described, "status": "pending", "content": [*lines, *planned]}

@@ -1,0 +1,99 @@
+"""What we ask of the client in one session: decisions, forms, and files of its editor."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+from agent_cli.acp.connection import RpcConnection
+from agent_cli.acp.schema import ClientCapabilities
+from agent_cli.contracts.timeline import Json
+
+ChoiceKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once"]
+
+
+class PermissionOption(NamedTuple):
+    """An answer the user can pick."""
+
+    id: str
+    name: str
+    kind: ChoiceKind
+
+
+class FormAnswer(NamedTuple):
+    """What the user did with a form."""
+
+    action: Literal["accept", "decline", "cancel"]
+    values: Mapping[str, Json]
+
+
+class EditorClient:
+    """The client, as one session reaches it.
+
+    Every method may raise `RpcFault` (the client refused) or `ConnectionLost`.
+    """
+
+    def __init__(
+        self, connection: RpcConnection, session_id: str, capabilities: ClientCapabilities
+    ) -> None:
+        """Reach the client over *connection* about the session *session_id*."""
+        self._connection = connection
+        self._session_id = session_id
+        files, questions = capabilities.fs, capabilities.elicitation
+        self.reads_files = bool(files and files.read_text_file)
+        self.writes_files = bool(files and files.write_text_file)
+        self.shows_forms = bool(questions and questions.form is not None)
+        self.shows_pages = bool(questions and questions.url is not None)
+
+    def update(self, update: dict[str, Json]) -> None:
+        """Show something of the session."""
+        self._connection.notify("session/update", {"sessionId": self._session_id, "update": update})
+
+    async def choose(
+        self, call: Mapping[str, Json], choices: Sequence[PermissionOption]
+    ) -> str | None:
+        """Ask about a tool call; return the id of the choice, None when the question was closed."""
+        options: list[Json] = [
+            {"optionId": choice.id, "name": choice.name, "kind": choice.kind} for choice in choices
+        ]
+        answer = await self._ask(
+            "session/request_permission", {"toolCall": dict(call), "options": options}
+        )
+        match answer:
+            case {"outcome": {"outcome": "selected", "optionId": str(id)}}:
+                return id
+        return None
+
+    async def fill_form(self, message: str, schema: Mapping[str, Json]) -> FormAnswer:
+        """Let the user fill in a form."""
+        params: dict[str, Json] = {"mode": "form", "message": message}
+        answer = await self._ask("elicitation/create", {**params, "requestedSchema": dict(schema)})
+        return _form_answer(answer)
+
+    async def visit_page(self, message: str, url: str, id: str) -> FormAnswer:
+        """Ask the user to visit an address."""
+        params: dict[str, Json] = {"mode": "url", "message": message, "url": url}
+        return _form_answer(await self._ask("elicitation/create", {**params, "elicitationId": id}))
+
+    async def read_file(self, path: str) -> str | None:
+        """Return a file's text as the editor has it; None for an answer that is none."""
+        match await self._ask("fs/read_text_file", {"path": path}):
+            case {"content": str(content)}:
+                return content
+        return None
+
+    async def write_file(self, path: str, content: str) -> None:
+        """Have the editor write a file."""
+        await self._ask("fs/write_text_file", {"path": path, "content": content})
+
+    async def _ask(self, method: str, params: dict[str, Json]) -> Json:
+        return await self._connection.request(method, {"sessionId": self._session_id, **params})
+
+
+def _form_answer(answer: Json) -> FormAnswer:
+    match answer:
+        case {"action": "accept", "content": dict(values)}:
+            return FormAnswer("accept", values)
+        case {"action": "accept"}:
+            return FormAnswer("accept", {})
+        case {"action": "decline"}:
+            return FormAnswer("decline", {})
+    return FormAnswer("cancel", {})

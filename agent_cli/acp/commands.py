@@ -1,0 +1,75 @@
+"""Slash commands that a client offers its user: a few of ours, and prompts somebody wrote."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from agent_cli.acp.ports import Application
+from agent_cli.acp.schema import PromptBlock, TextBlock
+from agent_cli.contracts.timeline import Json
+from agent_cli.terminal.narration import one_line
+from agent_cli.terminal.sanitize import reveal
+
+
+class _Command(NamedTuple):
+    description: str
+    run: Callable[[Application, str], Awaitable[str]]
+    hint: str = ""
+
+
+async def _compact(app: Application, focus: str) -> str:
+    before = app.context_tokens()
+    await app.compact(focus)
+    return f"Compacted: about {before:,} → {app.context_tokens():,} tokens."
+
+
+async def _context(app: Application, _argument: str) -> str:
+    parts = app.context_parts()
+    rows = [f"| {name} | {tokens:,} |" for name, tokens in parts.items()]
+    rows.append(f"| all | {sum(parts.values()):,} |")
+    return "\n".join(["| part of the next request | tokens, estimated |", "|---|---:|", *rows])
+
+
+async def _mcp(app: Application, _argument: str) -> str:
+    states = app.servers.states()
+    rows = [
+        f"- **{one_line(reveal(state.name))}**: {state.phase}, {state.offer}"
+        + (f"; {one_line(reveal(state.reason))}" if state.reason else "")
+        for state in states
+    ]
+    return "\n".join(rows) or "There are no MCP servers."
+
+
+_BUILT_IN: Final[Mapping[str, _Command]] = {
+    "compact": _Command("Replace older messages by a summary", _compact, "what to keep"),
+    "context": _Command("Show what fills the model's window", _context),
+    "mcp": _Command("Show the state of the MCP servers", _mcp),
+}
+
+
+def available_commands(app: Application) -> list[Json]:
+    """Return the commands; what is built in comes first, so that nothing stands in for it."""
+    found = {name: _shown(name, each.description, each.hint) for name, each in _BUILT_IN.items()}
+    for prompt in app.prompt_commands():
+        if prompt.name and not prompt.problem:
+            shown = _shown(prompt.name, prompt.help, prompt.argument or "text")
+            found.setdefault(prompt.name, shown)
+    return list(found.values())
+
+
+async def run_command(blocks: Sequence[PromptBlock], app: Application) -> str:
+    """Run the built-in command that *blocks* name and return its answer; "" where it is none.
+
+    Raises:
+        AgentCliError: It did not work.
+    """
+    match blocks:
+        case [TextBlock(text=line)] if line.startswith("/"):
+            name, _, argument = line[1:].strip().partition(" ")
+            if command := _BUILT_IN.get(name):
+                return await command.run(app, argument.strip())
+    return ""
+
+
+def _shown(name: str, description: str, hint: str) -> dict[str, Json]:
+    shown: dict[str, Json] = {"name": name, "description": reveal(description) or name}
+    return {**shown, "input": {"hint": reveal(hint)}} if hint else shown

@@ -1,0 +1,245 @@
+"""JSON-RPC 2.0 in both directions over a pair of streams: requests, responses, notifications.
+
+Knows no method. Requests run side by side, and each begins in the order it came in; a response or
+an update goes out in the order it was given here.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeAlias
+
+from agent_cli.acp.faults import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    REQUEST_CANCELLED,
+    ConnectionLost,
+    RpcFault,
+)
+from agent_cli.acp.framing import LineBuffer, decode
+from agent_cli.acp.outbox import WireOutbox
+from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.timeline import Json
+from agent_cli.system.logger import logger
+
+Params: TypeAlias = dict[str, Json]
+_Id: TypeAlias = str | int | float | None
+CANCEL_REQUEST: Final = "$/cancel_request"
+
+_log = logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The result of a request; *then* is called when it has been put on its way."""
+
+    result: dict[str, Json]
+    then: Callable[[], None] | None = None
+
+
+Method: TypeAlias = Callable[[Params], Awaitable[Answer]]
+Notified: TypeAlias = Callable[[Params], None]
+
+
+class Streams(Protocol):
+    """The two streams to the client."""
+
+    async def read(self) -> bytes:
+        """Return the next bytes; none at the end."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Write all of *data*; raises OSError when nobody reads any more."""
+        ...
+
+
+class RpcConnection:
+    """One client. `serve` returns when it is gone."""
+
+    def __init__(
+        self,
+        streams: Streams,
+        methods: Mapping[str, Method],
+        notifications: Mapping[str, Notified],
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            streams: Where the client is.
+            methods: What answers requests, by name. What one raises becomes the error: an
+                `RpcFault` as it is, an `AgentCliError` with its sentence.
+            notifications: What hears of notifications; must not block or raise.
+        """
+        self._streams = streams
+        self._methods = methods
+        self._notifications = {CANCEL_REQUEST: self._cancel_request, **notifications}
+        self._outbox = WireOutbox(streams.write)
+        self._asked: dict[int, asyncio.Future[Json]] = {}
+        self._answering: dict[asyncio.Task[None], _Id] = {}
+        self._last_id = 0
+        self._is_lost = False
+
+    async def serve(self) -> None:
+        """Answer until the client closes its end, or nobody reads ours."""
+        async with asyncio.TaskGroup() as group:
+            writing = group.create_task(self._write())
+            reading = group.create_task(self._read(group))
+            await asyncio.wait([writing, reading], return_when=asyncio.FIRST_COMPLETED)
+            self._lose()
+            for task in (reading, *self._answering):
+                task.cancel()
+            await self._outbox.close()
+            writing.cancel()  # a client that neither reads nor leaves holds the last write
+
+    async def request(self, method: str, params: Params) -> Json:
+        """Ask the client and return its result.
+
+        Raises:
+            RpcFault: It answered with an error.
+            ConnectionLost: It is gone.
+        """
+        if self._is_lost:
+            raise ConnectionLost
+        self._last_id += 1
+        id = self._last_id
+        answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        self._asked[id] = answer
+        try:
+            self._outbox.put({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+            return await answer
+        finally:
+            del self._asked[id]
+
+    def notify(self, method: str, params: Params) -> None:
+        """Tell the client something; it may be merged with what waits to be written."""
+        if not self._is_lost:
+            self._outbox.put({"jsonrpc": "2.0", "method": method, "params": params})
+
+    async def flushed(self) -> None:
+        """Return when all that was told so far has been written."""
+        await self._outbox.flushed()
+
+    async def _write(self) -> None:
+        try:
+            await self._outbox.run()
+        except OSError as error:
+            _log.info("the client reads no more", error=str(error))
+
+    async def _read(self, group: asyncio.TaskGroup) -> None:
+        lines = LineBuffer()
+        while data := await self._streams.read():
+            for line in lines.feed(data):
+                self._take(line, group)
+        for line in lines.feed(b"\n"):  # the last one may lack it
+            self._take(line, group)
+        # What came last begins before its connection ends; what needs no wait is still answered.
+        await asyncio.sleep(0)
+
+    def _take(self, line: bytes | None, group: asyncio.TaskGroup) -> None:
+        if line is not None and not line.strip():
+            return
+        try:
+            if line is None:
+                raise RpcFault(PARSE_ERROR, "the line is too long")
+            message = decode(line)
+        except RpcFault as fault:
+            self._respond(None, {"error": fault.to_json()})
+            return
+        if "method" not in message and ("result" in message or "error" in message):
+            self._settle(message)
+            return
+        given = message.get("id")
+        id = given if isinstance(given, str | int | float) else None
+        try:
+            method, params = _checked(message)
+        except RpcFault as fault:
+            self._respond(id, {"error": fault.to_json()})
+            return
+        if "id" not in message:
+            self._hear(method, params)
+            return
+        task = group.create_task(self._answer(id, method, params))
+        self._answering[task] = id
+        task.add_done_callback(self._answering.pop)
+
+    def _hear(self, method: str, params: Params) -> None:
+        try:
+            if heard := self._notifications.get(method):
+                heard(params)
+        except RpcFault as fault:  # a notification has no answer
+            _log.info("notification dropped", method=method, reason=fault.message)
+
+    async def _answer(self, id: _Id, method: str, params: Params) -> None:
+        then: Callable[[], None] | None = None
+        try:
+            answered = await self._answered(method, params)
+            told: dict[str, Json] = {"result": answered.result}
+            then = answered.then
+        except RpcFault as fault:
+            told = {"error": fault.to_json()}
+        except AgentCliError as error:
+            told = {"error": RpcFault(INTERNAL_ERROR, str(error)).to_json()}
+        except asyncio.CancelledError:
+            self._respond(id, {"error": RpcFault(REQUEST_CANCELLED, "cancelled").to_json()})
+            raise
+        except Exception as error:
+            _log.error("request failed", method=method, exc_info=True)
+            reason = f"{type(error).__name__}: {error} (traceback in the log)"
+            told = {"error": RpcFault(INTERNAL_ERROR, reason).to_json()}
+        self._respond(id, told)
+        if then:
+            then()
+
+    async def _answered(self, method: str, params: Params) -> Answer:
+        if (answer := self._methods.get(method)) is None:
+            raise RpcFault(METHOD_NOT_FOUND, f"there is no method {method!r}")
+        return await answer(params)
+
+    def _respond(self, id: _Id, told: dict[str, Json]) -> None:
+        self._outbox.put({"jsonrpc": "2.0", "id": id, **told})
+
+    def _settle(self, message: dict[str, Json]) -> None:
+        """Hand a response to whoever waits for it; a late one finds nobody."""
+        id, error = message.get("id"), message.get("error")
+        waiting = self._asked.get(id) if type(id) is int else None
+        if waiting is None or waiting.done():
+            return
+        if error is None:
+            waiting.set_result(message.get("result"))
+            return
+        said = error if isinstance(error, dict) else {}
+        code = said.get("code")
+        text = str(said.get("message") or "the client answered with an error")
+        waiting.set_exception(RpcFault(code if isinstance(code, int) else INTERNAL_ERROR, text))
+
+    def _cancel_request(self, params: Params) -> None:
+        cancelled = params.get("requestId")
+        for task in [task for task, id in self._answering.items() if id == cancelled]:
+            task.cancel()
+
+    def _lose(self) -> None:
+        self._is_lost = True
+        for waiting in self._asked.values():
+            if not waiting.done():
+                waiting.set_exception(ConnectionLost())
+
+
+def _checked(message: dict[str, Json]) -> tuple[str, Params]:
+    """Return method and parameters of a request or notification.
+
+    Raises:
+        RpcFault: It is neither.
+    """
+    method, params = message.get("method"), message.get("params")
+    if message.get("jsonrpc") != "2.0":
+        raise RpcFault(INVALID_REQUEST, '"jsonrpc" must be "2.0"')
+    if not isinstance(method, str):
+        raise RpcFault(INVALID_REQUEST, '"method" must be a text')
+    if isinstance(message.get("id", 0), dict | list | bool):
+        raise RpcFault(INVALID_REQUEST, '"id" must be a text or a number')
+    if params is not None and not isinstance(params, dict):
+        raise RpcFault(INVALID_PARAMS, '"params" must be an object')
+    return method, params or {}

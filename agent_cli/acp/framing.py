@@ -1,0 +1,86 @@
+"""JSON-RPC messages as lines of UTF-8, in both directions.
+
+Strict parsers read what we write: no NaN, and no half of a surrogate pair. What comes in may hold
+both, and is mended here, before anything else sees it.
+"""
+
+import json
+import math
+from typing import Final
+
+from agent_cli.acp.faults import INVALID_REQUEST, PARSE_ERROR, RpcFault
+from agent_cli.contracts.timeline import Json
+
+LINE_BYTES_MAX: Final = 64 * 1024 * 1024
+"""The longest line that is read; an image of 5 MB is 7 MB of base64."""
+
+
+class LineBuffer:
+    """Splits a stream of bytes into lines; one that is too long is dropped, and reported once."""
+
+    def __init__(self, line_bytes_max: int = LINE_BYTES_MAX) -> None:
+        self._line_bytes_max = line_bytes_max
+        self._begun = bytearray()
+        self._is_dropping = False
+
+    def feed(self, data: bytes) -> list[bytes | None]:
+        """Return the lines that end in *data*; None stands for one that was too long."""
+        *ended, rest = data.split(b"\n")
+        lines = [self._end(piece) for piece in ended]
+        self._grow(rest)
+        return lines
+
+    def _end(self, piece: bytes) -> bytes | None:
+        self._grow(piece)
+        line = None if self._is_dropping else bytes(self._begun)
+        self._begun.clear()
+        self._is_dropping = False
+        return line
+
+    def _grow(self, piece: bytes) -> None:
+        if not self._is_dropping:
+            self._begun += piece
+        if len(self._begun) > self._line_bytes_max:
+            self._is_dropping = True
+            self._begun.clear()
+
+
+def decode(line: bytes) -> dict[str, Json]:
+    """Return the message in *line*.
+
+    Raises:
+        RpcFault: It is not JSON, or not an object.
+    """
+    try:
+        message = json.loads(line.decode("utf-8", "replace"))
+        if b"\\ud" in line.lower():
+            # Written out and read again, a pair becomes its character and a half U+FFFD.
+            text = json.dumps(message, ensure_ascii=False)
+            message = json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    except (ValueError, RecursionError) as error:
+        raise RpcFault(PARSE_ERROR, f"the line is not JSON: {_reason(error)}") from error
+    if not isinstance(message, dict):
+        raise RpcFault(INVALID_REQUEST, "a message is one JSON object on a line of its own")
+    return message
+
+
+def encode(message: dict[str, Json]) -> bytes:
+    """Return *message* as a line that every JSON parser reads."""
+    try:
+        text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except ValueError:  # JSON has no NaN
+        text = json.dumps(_finite(message), ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace") + b"\n"
+
+
+def _reason(error: Exception) -> str:
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
+
+
+def _finite(value: Json) -> Json:
+    """Return *value* with None for each number that JSON cannot write."""
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

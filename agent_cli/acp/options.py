@@ -1,0 +1,99 @@
+"""What the user can set for a session: the permission mode, the model, and how much it thinks."""
+
+from collections.abc import Mapping
+from typing import Final, get_args
+
+from agent_cli.acp.faults import INVALID_PARAMS, RpcFault
+from agent_cli.acp.ports import Application
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.permissions import Mode
+from agent_cli.contracts.provider import ThinkingLevel
+from agent_cli.contracts.timeline import Json
+
+MODEL: Final = "model"
+EFFORT: Final = "effort"
+MODE: Final = "mode"
+_DEFAULT: Final = "default"
+_MODES: Final[Mapping[Mode, tuple[str, str]]] = {
+    "ask": ("Ask", "Asks before every change"),
+    "auto-edit": ("Auto-edit", "Edits files of the workspace without asking"),
+    "plan": ("Plan", "Only looks around, and presents a plan"),
+    "yolo": ("Yolo", "Runs almost everything without asking"),
+}
+_EFFORTS: Final[Mapping[str, ThinkingLevel | None]] = {
+    _DEFAULT: None,
+    **{level: level for level in get_args(ThinkingLevel)},
+}
+
+
+def mode_state(app: Application) -> dict[str, Json]:
+    """Return the modes, as clients without configuration options show them."""
+    return {
+        "currentModeId": app.permissions.mode,
+        "availableModes": [
+            {"id": mode, "name": name, "description": what} for mode, (name, what) in _MODES.items()
+        ],
+    }
+
+
+def config_options(app: Application) -> list[Json]:
+    """Return every option with its value now."""
+    state = app.agent.state
+    now = state.model.id if state.model else ""
+    models = {id: f"{alias} ({id})" for alias, id in app.models.items()}
+    return [
+        _select(MODE, "Mode", MODE, app.permissions.mode, {id: m[0] for id, m in _MODES.items()}),
+        _select(MODEL, "Model", MODEL, now, {now: now, **models}),
+        _select(
+            EFFORT,
+            "Effort",
+            "thought_level",
+            state.thinking_level or _DEFAULT,
+            {level: level.capitalize() for level in _EFFORTS},
+        ),
+    ]
+
+
+def set_option(app: Application, id: str, value: str | bool) -> None:
+    """Set the option *id*.
+
+    Raises:
+        RpcFault: There is no such option or value.
+    """
+    match id, value:
+        case "mode", str(mode):
+            set_mode(app, mode)
+        case "model", str(name):
+            try:
+                app.agent.set_model(app.find_model(name))
+            except UsageError as error:
+                raise RpcFault(INVALID_PARAMS, str(error)) from error
+        case "effort", str(level) if level in _EFFORTS:
+            app.agent.set_thinking_level(_EFFORTS[level])
+        case _:
+            raise RpcFault(INVALID_PARAMS, f"there is no value {value!r} of an option {id!r}")
+
+
+def set_mode(app: Application, id: str) -> None:
+    """Set the permission mode.
+
+    Raises:
+        RpcFault: There is no such mode.
+    """
+    mode = next((known for known in _MODES if known == id), None)
+    if mode is None:
+        raise RpcFault(INVALID_PARAMS, f"there is no mode {id!r}; there are: {', '.join(_MODES)}")
+    app.permissions.mode = mode
+
+
+def _select(
+    id: str, name: str, category: str, value: str, choices: Mapping[str, str]
+) -> dict[str, Json]:
+    return {
+        "type": "select",
+        "id": id,
+        "name": name,
+        "category": category,
+        "currentValue": value,
+        "options": [{"value": key, "name": label} for key, label in choices.items()],
+    }

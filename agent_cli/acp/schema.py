@@ -1,0 +1,202 @@
+"""Parameters of the requests that come in, checked; what we do not use is ignored.
+
+Only this direction: what goes out is built as plain JSON, and the tests validate every message of
+both directions with the official library.
+"""
+
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from agent_cli.acp.faults import INVALID_PARAMS, RpcFault
+from agent_cli.contracts.timeline import Json
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+class _Incoming(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True, alias_generator=to_camel)
+
+
+def _absolute(path: str) -> str:
+    if not path.startswith("/") or "\0" in path:
+        raise ValueError("the path must be absolute")
+    return path
+
+
+AbsolutePath: TypeAlias = Annotated[str, AfterValidator(_absolute)]
+
+
+class FileCapabilities(_Incoming):
+    """What the client does with files for us."""
+
+    read_text_file: bool | None = False
+    write_text_file: bool | None = False
+
+
+class ElicitationCapabilities(_Incoming):
+    """The kinds of questions the client can put to its user; null stands for no."""
+
+    form: dict[str, Any] | None = None  # Any: only whether it is there counts
+    url: dict[str, Any] | None = None
+
+
+class ClientCapabilities(_Incoming):
+    """What the client offers."""
+
+    fs: FileCapabilities | None = None
+    elicitation: ElicitationCapabilities | None = None
+
+
+class InitializeParams(_Incoming):
+    """The handshake. Some clients send a date as the version."""
+
+    protocol_version: int | str = 1
+    client_capabilities: ClientCapabilities | None = None
+
+
+class AuthenticateParams(_Incoming):
+    """The way the user chose to sign in."""
+
+    method_id: str
+
+
+class NameValue(_Incoming):
+    """A variable or a header."""
+
+    name: str
+    value: str
+
+
+class StdioServer(_Incoming):
+    """An MCP server that is a program."""
+
+    type: Literal["stdio"] = "stdio"
+    name: str
+    command: str
+    args: tuple[str, ...] = ()
+    env: tuple[NameValue, ...] = ()
+
+
+class WebServer(_Incoming):
+    """An MCP server with an address."""
+
+    type: Literal["http", "sse"]
+    name: str
+    url: str
+    headers: tuple[NameValue, ...] = ()
+
+
+McpServer: TypeAlias = StdioServer | WebServer
+
+
+class NewSessionParams(_Incoming):
+    """A session in a folder."""
+
+    cwd: AbsolutePath
+    mcp_servers: tuple[McpServer, ...] | None = None
+    additional_directories: tuple[AbsolutePath, ...] | None = None
+
+
+class SavedSessionParams(NewSessionParams):
+    """A session that goes on, or is copied, in a folder."""
+
+    session_id: str
+
+
+class SessionParams(_Incoming):
+    """An open session."""
+
+    session_id: str
+
+
+class ListParams(_Incoming):
+    """Which saved sessions to list."""
+
+    cwd: str | None = None
+    cursor: str | None = None
+
+
+class ModeParams(SessionParams):
+    """A permission mode."""
+
+    mode_id: str
+
+
+class OptionParams(SessionParams):
+    """A value of a configuration option."""
+
+    config_id: str
+    value: str | bool
+
+
+class TextBlock(_Incoming):
+    """Text that the user typed."""
+
+    type: Literal["text"]
+    text: str
+
+
+class ImageBlock(_Incoming):
+    """An image, as base64."""
+
+    type: Literal["image"]
+    data: str
+    mime_type: str = ""
+    uri: str | None = None
+
+
+class LinkBlock(_Incoming):
+    """A file or page that the user mentioned."""
+
+    type: Literal["resource_link"]
+    uri: str
+    name: str = ""
+
+
+class ResourceContents(_Incoming):
+    """The contents of a resource: `text`, or `blob` as base64."""
+
+    uri: str
+    text: str | None = None
+    blob: str | None = None
+    mime_type: str | None = None
+
+
+class ResourceBlock(_Incoming):
+    """A resource with its contents."""
+
+    type: Literal["resource"]
+    resource: ResourceContents
+
+
+class AudioBlock(_Incoming):
+    """Sound, which no model here can hear."""
+
+    type: Literal["audio"]
+
+
+PromptBlock: TypeAlias = Annotated[
+    TextBlock | ImageBlock | LinkBlock | ResourceBlock | AudioBlock, Field(discriminator="type")
+]
+
+
+class PromptParams(SessionParams):
+    """What the user said."""
+
+    prompt: tuple[PromptBlock, ...]
+
+
+def checked(model: type[ModelT], params: dict[str, Json]) -> ModelT:
+    """Return *params* as *model*.
+
+    Raises:
+        RpcFault: They do not fit; the first fault is named.
+    """
+    try:
+        return model.model_validate(params)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(map(str, fault["loc"])) or "params"
+        raise RpcFault(INVALID_PARAMS, f"{where}: {fault['msg']}") from error

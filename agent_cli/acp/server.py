@@ -1,0 +1,300 @@
+"""The protocol's methods: the handshake, signing in, and sessions that are opened and asked."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from agent_cli.acp.client import EditorClient
+from agent_cli.acp.connection import Answer, Params, RpcConnection, Streams
+from agent_cli.acp.faults import (
+    AUTH_REQUIRED,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    RESOURCE_NOT_FOUND,
+    RpcFault,
+)
+from agent_cli.acp.options import set_mode, set_option
+from agent_cli.acp.ports import Application, Opening, SessionBuilder
+from agent_cli.acp.schema import (
+    AuthenticateParams,
+    ClientCapabilities,
+    InitializeParams,
+    ListParams,
+    ModeParams,
+    NewSessionParams,
+    OptionParams,
+    PromptParams,
+    SavedSessionParams,
+    SessionParams,
+    checked,
+)
+from agent_cli.acp.session import OpenSession
+from agent_cli.contracts.errors import NoCredentials, SessionError, SettingsError, UsageError
+from agent_cli.contracts.sessions import SessionInfo
+from agent_cli.contracts.timeline import Json
+from agent_cli.system.logger import logger
+from agent_cli.terminal.background import in_background
+from agent_cli.version import __version__
+
+PROTOCOL_VERSION: Final = 1
+_PAGE: Final = 50
+_log = logger(__name__)
+
+_INITIALIZED: Final[dict[str, Json]] = {
+    "protocolVersion": PROTOCOL_VERSION,
+    "agentInfo": {"name": "agent-cli", "title": "agent-cli", "version": __version__},
+    "agentCapabilities": {
+        "loadSession": True,
+        "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
+        "mcpCapabilities": {"http": True, "sse": True},
+        "sessionCapabilities": {
+            "list": {},
+            "resume": {},
+            "fork": {},
+            "close": {},
+            "additionalDirectories": {},
+        },
+    },
+    "authMethods": [
+        {
+            "type": "env_var",
+            "id": "api-key",
+            "name": "Anthropic API key",
+            "description": "Set ANTHROPIC_API_KEY, or put it into the user's .env",
+            "vars": [{"name": "ANTHROPIC_API_KEY", "label": "API key"}],
+            "link": "https://console.anthropic.com/settings/keys",
+        },
+        {
+            "type": "env_var",
+            "id": "auth-token",
+            "name": "Bearer token",
+            "description": "Set ANTHROPIC_AUTH_TOKEN, as gateways use it",
+            "vars": [{"name": "ANTHROPIC_AUTH_TOKEN", "label": "Token"}],
+        },
+    ],
+}
+_METHOD_IDS: Final = ("api-key", "auth-token")
+
+
+class AcpServer:
+    """Serves one client: any number of sessions, each with a program of its own."""
+
+    def __init__(self, program: SessionBuilder, streams: Streams) -> None:
+        """Serve nobody yet."""
+        self._program = program
+        self._sessions: dict[str, OpenSession] = {}
+        self._client = ClientCapabilities()
+        self._is_initialized = False
+        self._hosts = asyncio.TaskGroup()
+        self._ended: dict[OpenSession, asyncio.Task[None]] = {}
+        self._connection = RpcConnection(
+            streams,
+            {
+                "initialize": self._initialize,
+                "authenticate": self._authenticate,
+                **{
+                    f"session/{name}": self._after_handshake(method)
+                    for name, method in self._session_methods().items()
+                },
+            },
+            {"session/cancel": self._cancel},
+        )
+
+    def _session_methods(self) -> dict[str, Callable[[Params], Awaitable[Answer]]]:
+        return {
+            "new": self._new,
+            "load": self._load,
+            "resume": self._resume,
+            "fork": self._fork,
+            "list": self._list,
+            "close": self._close,
+            "prompt": self._prompt,
+            "set_mode": self._set_mode,
+            "set_config_option": self._set_option,
+        }
+
+    async def serve(self) -> None:
+        """Serve until the client is gone; every session has ended then."""
+        async with self._hosts:
+            try:
+                await self._connection.serve()
+            finally:
+                for session in self._sessions.values():
+                    session.closed.set()
+
+    def _after_handshake(
+        self, method: Callable[[Params], Awaitable[Answer]]
+    ) -> Callable[[Params], Awaitable[Answer]]:
+        def answer(params: Params) -> Awaitable[Answer]:
+            if not self._is_initialized:
+                raise RpcFault(INVALID_REQUEST, "send initialize first")
+            return method(params)
+
+        return answer
+
+    async def _initialize(self, params: Params) -> Answer:
+        given = checked(InitializeParams, params)
+        self._client = given.client_capabilities or ClientCapabilities()
+        self._is_initialized = True
+        return Answer(_INITIALIZED, then=self._warm_up)
+
+    def _warm_up(self) -> None:
+        """Import what sessions need while the client shows its user that we are there."""
+        warming = in_background(self._program.warm_up)
+        warming.add_done_callback(lambda done: done.exception())
+
+    async def _authenticate(self, params: Params) -> Answer:
+        if checked(AuthenticateParams, params).method_id not in _METHOD_IDS:
+            raise RpcFault(INVALID_PARAMS, f"methodId must be one of {', '.join(_METHOD_IDS)}")
+        try:
+            self._program.check_credentials()
+        except NoCredentials as error:
+            raise RpcFault(AUTH_REQUIRED, str(error)) from error
+        return Answer({})
+
+    async def _new(self, params: Params) -> Answer:
+        given = checked(NewSessionParams, params)
+        session = await self._open(_opening(given))
+        return _opened(session, {"sessionId": session.id})
+
+    async def _load(self, params: Params) -> Answer:
+        session = await self._reopened(params)
+        session.replay()
+        return _opened(session, {})
+
+    async def _resume(self, params: Params) -> Answer:
+        return _opened(await self._reopened(params), {})
+
+    async def _fork(self, params: Params) -> Answer:
+        given = checked(SavedSessionParams, params)
+        session = await self._open(_opening(given, fork=given.session_id))
+        return _opened(session, {"sessionId": session.id})
+
+    async def _reopened(self, params: Params) -> OpenSession:
+        given = checked(SavedSessionParams, params)
+        await self._end(given.session_id)
+        return await self._open(_opening(given, resume=given.session_id))
+
+    async def _list(self, params: Params) -> Answer:
+        given = checked(ListParams, params)
+        saved = await in_background(self._program.sessions)
+        shown = [
+            info
+            for info in saved
+            if info.workspace and not info.problem and given.cwd in (None, info.workspace)
+        ]
+        ids = [info.id for info in shown]
+        if given.cursor is not None and given.cursor not in ids:
+            raise RpcFault(INVALID_PARAMS, "cursor: the list has changed; begin without one")
+        start = ids.index(given.cursor) + 1 if given.cursor is not None else 0
+        page = shown[start : start + _PAGE]
+        result: dict[str, Json] = {"sessions": [_described(info) for info in page]}
+        if start + _PAGE < len(shown):
+            result["nextCursor"] = page[-1].id
+        return Answer(result)
+
+    async def _close(self, params: Params) -> Answer:
+        session = self._session(checked(SessionParams, params).session_id)
+        await self._end(session.id)
+        return Answer({})
+
+    async def _prompt(self, params: Params) -> Answer:
+        given = checked(PromptParams, params)
+        return Answer(await self._session(given.session_id).prompt(given.prompt))
+
+    async def _set_mode(self, params: Params) -> Answer:
+        given = checked(ModeParams, params)
+        session = self._session(given.session_id)
+        set_mode(session.app, given.mode_id)
+        return Answer({}, then=session.tell_settings)
+
+    async def _set_option(self, params: Params) -> Answer:
+        given = checked(OptionParams, params)
+        session = self._session(given.session_id)
+        set_option(session.app, given.config_id, given.value)
+        options = session.state()["configOptions"]
+        return Answer({"configOptions": options})
+
+    def _cancel(self, params: Params) -> None:
+        self._session(checked(SessionParams, params).session_id).cancel()
+
+    def _session(self, id: str) -> OpenSession:
+        if session := self._sessions.get(id):
+            return session
+        raise RpcFault(RESOURCE_NOT_FOUND, f"session {id!r} is not open here; load it first")
+
+    async def _open(self, opening: Opening) -> OpenSession:
+        """Return a session whose program runs.
+
+        Raises:
+            RpcFault: It cannot be opened.
+        """
+        opened: asyncio.Future[OpenSession] = asyncio.get_running_loop().create_future()
+        try:
+            app = await in_background(lambda: self._program.build(opening))
+            host = self._hosts.create_task(self._host(app, opened))
+            session = await opened
+        except NoCredentials as error:
+            raise RpcFault(AUTH_REQUIRED, str(error)) from error
+        except SessionError as error:
+            raise RpcFault(RESOURCE_NOT_FOUND, str(error)) from error
+        except (UsageError, SettingsError) as error:
+            raise RpcFault(INVALID_PARAMS, str(error)) from error
+        self._ended[session] = host
+        return session
+
+    async def _host(self, app: Application, opened: "asyncio.Future[OpenSession]") -> None:
+        """Run one session's program until it is closed; its failure ends no other session."""
+        try:
+            async with app:
+                if opened.cancelled():  # the client asked, and then did not want it
+                    return
+                id = app.agent.conversation.id
+                session = OpenSession(app, EditorClient(self._connection, id, self._client))
+                self._sessions[id] = session
+                opened.set_result(session)
+                try:
+                    await session.closed.wait()
+                finally:
+                    del self._sessions[id]
+        except Exception as error:
+            if not opened.done():
+                opened.set_exception(error)
+            else:
+                _log.error("session ended", exc_info=True)
+
+    async def _end(self, id: str) -> None:
+        """Close the session *id* if it is open, and wait until all it ran has ended."""
+        if session := self._sessions.get(id):
+            session.cancel()
+            await session.app.agent.wait_for_idle()
+            session.closed.set()
+            await asyncio.wait([self._ended.pop(session)])
+
+
+def _opening(
+    given: NewSessionParams, *, resume: str | None = None, fork: str | None = None
+) -> Opening:
+    return Opening(
+        Path(given.cwd),
+        tuple(map(Path, given.additional_directories or ())),
+        given.mcp_servers or (),
+        resume=resume,
+        fork=fork,
+    )
+
+
+def _opened(session: OpenSession, result: dict[str, Json]) -> Answer:
+    return Answer({**result, **session.state()}, then=session.release)
+
+
+def _described(info: SessionInfo) -> dict[str, Json]:
+    updated = datetime.fromtimestamp(info.updated_at_ms / 1000, UTC)
+    return {
+        "sessionId": info.id,
+        "cwd": info.workspace,
+        "title": info.title,
+        "updatedAt": updated.isoformat().replace("+00:00", "Z"),
+    }

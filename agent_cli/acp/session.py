@@ -1,0 +1,199 @@
+"""One open session: prompts taken through their questions to an end, settings, commands."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from agent_cli.acp.approvals import PermissionRequests, QuestionClosed
+from agent_cli.acp.client import EditorClient
+from agent_cli.acp.commands import available_commands, run_command
+from agent_cli.acp.dialogs import EditorModelDialogs, EditorServerDialogs
+from agent_cli.acp.documents import EditorDocuments
+from agent_cli.acp.faults import INTERNAL_ERROR, INVALID_REQUEST, RpcFault
+from agent_cli.acp.options import config_options, mode_state
+from agent_cli.acp.ports import Application
+from agent_cli.acp.prompt_content import user_message
+from agent_cli.acp.replay import replayed
+from agent_cli.acp.schema import PromptBlock
+from agent_cli.acp.updates import Updates
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import Aborted, AgentBusy
+from agent_cli.contracts.events import Event, Notice, ToolCall, UsageChanged
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.timeline import NO_USAGE, Json, Usage
+from agent_cli.core.declining import decline_and_stop
+from agent_cli.core.run_result import RunResult
+from agent_cli.terminal.narration import narrate_end
+
+_STOP_REASONS: Final = {
+    "max_tokens": "max_tokens",
+    "model_context_window_exceeded": "max_tokens",
+    "max_rounds": "max_turn_requests",
+    "max_cost": "max_turn_requests",
+    "refusal": "refusal",
+    "aborted": "cancelled",
+}
+
+
+class OpenSession:
+    """A session whose program runs; made by the task that entered it, right after."""
+
+    def __init__(self, app: Application, client: EditorClient) -> None:
+        """Listen to *app*, and hold what it tells until `release`."""
+        self.app = app
+        self.closed = asyncio.Event()
+        self._client = client
+        self._held: list[dict[str, Json]] | None = []
+        self._updates = Updates(app, self._send)
+        self._prompt: CancelToken | None = None
+        self._used = NO_USAGE
+        self._commands: list[Json] = []
+        self._approvals = PermissionRequests(
+            app, client, self._updates.described, self._updates.say
+        )
+        app.agent.subscribe(self._updates)
+        app.agent.subscribe(self._count)
+        if client.reads_files or client.writes_files:
+            app.use_documents(EditorDocuments(client, asyncio.get_running_loop()))
+        turn = asyncio.Lock()
+        app.answer(
+            EditorServerDialogs(client, turn, say=self._updates.say, on_change=self._tell_commands),
+            EditorModelDialogs(client, lambda: self._updates.running_call, turn),
+        )
+
+    @property
+    def id(self) -> str:
+        """The session's id, the same as in the terminal."""
+        return self.app.agent.conversation.id
+
+    def state(self) -> dict[str, Json]:
+        """Return modes and options for the response that opens the session."""
+        self._updates.tell_settings()
+        return {"modes": mode_state(self.app), "configOptions": config_options(self.app)}
+
+    def replay(self) -> None:
+        """Show the whole conversation again, at once."""
+        prompts = self.app.agent.conversation.prompts
+        for update in replayed(prompts, self.app.tools, self.app.workspace):
+            self._client.update(update)
+
+    def release(self) -> None:
+        """Tell what was held: the client knows the session now."""
+        held, self._held = self._held, None
+        for update in held or ():
+            self._client.update(update)
+        self._tell_commands()
+        if self.app.agent.conversation.prompts:
+            self._updates.tell_plan()
+            self._updates.tell_usage()
+
+    def tell_settings(self) -> None:
+        """Tell the client what is set now."""
+        self._updates.tell_settings()
+
+    async def prompt(self, blocks: Sequence[PromptBlock]) -> dict[str, Json]:
+        """Answer what the user said, and return the response.
+
+        Raises:
+            RpcFault: A prompt is running, or this one failed.
+        """
+        if self._prompt is not None:
+            raise RpcFault(INVALID_REQUEST, "a prompt is running in this session: cancel it first")
+        self._prompt, self._used = CancelToken(), NO_USAGE
+        try:
+            stop_reason = await self._answered(blocks, self._prompt)
+        except (Aborted, QuestionClosed):
+            stop_reason = "cancelled"
+        finally:
+            self._prompt = None
+        return {"stopReason": stop_reason, "usage": _tokens(self._used)}
+
+    def cancel(self) -> None:
+        """Stop the prompt that is running; its response says so."""
+        if self._prompt is not None:
+            self._prompt.cancel()
+            self.app.agent.abort()
+
+    async def _answered(self, blocks: Sequence[PromptBlock], cancel: CancelToken) -> str:
+        async with cancel.scope():
+            if answer := await run_command(blocks, self.app):
+                self._updates.say(answer)
+                return "end_turn"
+            await self.app.agent.wait_for_idle()
+        while self.app.agent.conversation.waiting:  # from before the session was resumed
+            await self._decide(cancel)
+        async with cancel.scope():
+            message = await user_message(blocks, self.app, self._tell)
+        result = await self._said(message, cancel)
+        while result.stop_reason == "waiting_for_approval":
+            result = await self._decide(cancel)
+        return self._stop_reason(result, cancel)
+
+    async def _said(self, message: UserMessage, cancel: CancelToken) -> RunResult:
+        """Say *message* as soon as no other prompt runs: a reminder may have been faster."""
+        while True:
+            async with cancel.scope():
+                await self.app.agent.wait_for_idle()
+            try:
+                return await self.app.agent.prompt(message)
+            except AgentBusy:
+                continue
+
+    async def _decide(self, cancel: CancelToken) -> RunResult:
+        """Ask about all calls that wait, and resume the run."""
+        agent = self.app.agent
+        calls = [ToolCall.of(output) for output in agent.conversation.questions()]
+        for call in calls:
+            self._updates.announce(call)
+        try:
+            async with cancel.scope():
+                refusals = await self._approvals.decide(calls)
+        except (Aborted, QuestionClosed):
+            await decline_and_stop(agent, [call.id for call in calls])
+            raise
+        for call, refusal in zip(calls, refusals, strict=True):
+            deciding = agent.reject(call.id, refusal) if refusal else agent.approve(call.id)
+            result = await deciding
+        return result
+
+    def _stop_reason(self, result: RunResult, cancel: CancelToken) -> str:
+        if cancel.cancelled:
+            return "cancelled"
+        if result.stop_reason in ("error", "context_window"):
+            raise RpcFault(INTERNAL_ERROR, result.error or "the run ended in an error")
+        stop_reason = _STOP_REASONS.get(result.stop_reason, "end_turn")
+        if stop_reason != "cancelled" and (sentence := narrate_end(result)):
+            self._updates.say(sentence.text)
+        return stop_reason
+
+    def _send(self, update: dict[str, Json]) -> None:
+        if self._held is None:
+            self._client.update(update)
+        else:
+            self._held.append(update)
+
+    def _tell(self, sentence: str) -> None:
+        self._updates(Notice("info", sentence))
+
+    def _tell_commands(self) -> None:
+        commands = available_commands(self.app)
+        if commands != self._commands:
+            self._commands = commands
+            self._send(
+                {"sessionUpdate": "available_commands_update", "availableCommands": commands}
+            )
+
+    def _count(self, event: Event) -> None:
+        if isinstance(event, UsageChanged):
+            self._used += event.reply
+
+
+def _tokens(used: Usage) -> dict[str, Json]:
+    written = used.cache_write_5m_tokens + used.cache_write_1h_tokens
+    return {
+        "totalTokens": used.prompt_tokens + used.output_tokens,
+        "inputTokens": used.input_tokens,
+        "outputTokens": used.output_tokens,
+        "cachedReadTokens": used.cache_read_tokens,
+        "cachedWriteTokens": written,
+    }

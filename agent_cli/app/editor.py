@@ -1,0 +1,119 @@
+"""The program behind `agent-cli acp`: one `App` for each session a client opens.
+
+What is opened here obeys the rules of the terminal. A folder that is not trusted stays so, because
+a client opens folders its user has not looked at; only `agent-cli trust` or --trust changes that.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agent_cli.acp.ports import Opening
+from agent_cli.acp.schema import McpServer, StdioServer
+from agent_cli.app.arguments import Arguments
+from agent_cli.app.startup import start
+from agent_cli.contracts.errors import SessionNotFound, UsageError
+from agent_cli.settings import check_credentials
+from agent_cli.system import paths
+from agent_cli.system.programs import shield_path
+from agent_cli.system.redaction import Redactor
+
+if TYPE_CHECKING:
+    from agent_cli.app.app import App
+    from agent_cli.contracts.sessions import SessionInfo
+    from agent_cli.mcp_client import ServerConfig
+    from agent_cli.settings.schema import McpSettings
+
+
+class EditorProgram:
+    """Builds sessions; the heavy imports wait for the first one."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        """Read the settings of where the client started us.
+
+        Args:
+            arguments: The options that hold for every session.
+
+        Raises:
+            SettingsError: The settings cannot be used.
+        """
+        self._arguments = arguments
+        self._startup = start(arguments, may_ask=False)
+        self._secrets = Redactor.of(self._startup.environment)
+
+    @contextmanager
+    def logging(self) -> Iterator[None]:
+        """Keep the logs open: those of the settings here, whatever a session's folder sets."""
+        from agent_cli.app import logs  # noqa: PLC0415 - not before the handshake is heard
+
+        settings = self._startup.loaded.settings.logging
+        sinks = logs.configure(settings, self._secrets, verbose=self._arguments.verbose)
+        try:
+            yield
+        finally:
+            sinks.close()
+
+    def warm_up(self) -> None:
+        """Import what the first session needs."""
+        import agent_cli.app.app  # noqa: F401, PLC0415
+
+    def check_credentials(self) -> None:
+        """Raise NoCredentials unless the environment or the user's files hold a key."""
+        check_credentials(start(self._arguments, may_ask=False).environment)
+
+    def sessions(self) -> "Sequence[SessionInfo]":
+        """Return the saved sessions, the last used first."""
+        from agent_cli.session_store import SessionStore  # noqa: PLC0415
+
+        return SessionStore(paths.sessions_dir()).list()
+
+    def build(self, opening: Opening) -> "App":
+        """Return the program of a session.
+
+        Raises:
+            NoCredentials, SettingsError, SessionError: As when the terminal is started there.
+            UsageError: A folder is not there.
+        """
+        from agent_cli.app.app import App  # noqa: PLC0415
+
+        for folder in (opening.workspace, *opening.directories):
+            if not folder.is_dir():
+                raise UsageError(f"{folder} is not a directory")
+        for id in filter(None, (opening.resume, opening.fork)):
+            _require_session(id)
+        workspace = opening.workspace.resolve()
+        shield_path(workspace)
+        arguments = self._arguments._replace(
+            add_dirs=(*self._arguments.add_dirs, *opening.directories),
+            resume=opening.resume,
+            fork=opening.fork,
+        )
+        startup = start(arguments, may_ask=False, workspace=workspace)
+        if not arguments.replay:
+            check_credentials(startup.environment)
+        mcp = startup.loaded.settings.mcp
+        servers = tuple(_server(given, mcp) for given in opening.servers)
+        return App(startup._replace(servers=servers), one_shot=False, log_secrets=self._secrets)
+
+
+def _require_session(id: str) -> None:
+    """Refuse the beginning of an id, which would do in a terminal: the client knows the whole."""
+    if "/" in id or not (paths.sessions_dir() / f"{id}.jsonl").is_file():
+        raise SessionNotFound(f"there is no session {id!r}")
+
+
+def _server(given: McpServer, mcp: "McpSettings") -> "ServerConfig":
+    """Return a server of the client's, as it is: variables in it mean nothing here."""
+    from agent_cli.mcp_client import ServerConfig  # noqa: PLC0415
+
+    named = given.env if isinstance(given, StdioServer) else given.headers
+    values = {each.name: each.value for each in named}
+    server = ServerConfig(
+        name=given.name,
+        startup_timeout_s=mcp.startup_timeout_s,
+        call_timeout_s=mcp.call_timeout_s,
+    )
+    if isinstance(given, StdioServer):
+        return replace(server, command=given.command, args=given.args, env=values)
+    return replace(server, transport=given.type, url=given.url, headers=values)

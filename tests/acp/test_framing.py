@@ -1,0 +1,65 @@
+"""Lines of JSON, as other programs write and read them."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_cli.acp.faults import RpcFault
+from agent_cli.acp.framing import LineBuffer, decode, encode
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+
+
+@given(st.lists(st.binary().filter(lambda line: b"\n" not in line)), st.integers(1, 9))
+def test_lines_are_the_same_however_they_arrive(lines: list[bytes], size: int) -> None:
+    data = b"".join(line + b"\n" for line in lines)
+    buffer = LineBuffer()
+
+    found = [line for at in range(0, len(data), size) for line in buffer.feed(data[at : at + size])]
+
+    assert found == lines
+
+
+def test_a_line_that_is_too_long_is_reported_once_and_costs_no_other() -> None:
+    buffer = LineBuffer(line_bytes_max=4)
+
+    assert buffer.feed(b"12345") == []
+    assert buffer.feed(b"678\n1234\n") == [None, b"1234"]
+
+
+@given(st.dictionaries(st.text(), VALUES))
+def test_whatever_is_written_any_json_parser_reads(message: dict[str, Any]) -> None:
+    """No NaN, no half of a surrogate pair, one line."""
+    line = encode(message)
+
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+    assert b"NaN" not in line or "NaN" in str(message)
+    json.loads(line.decode("utf-8"), parse_constant=pytest.fail)
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (rb'{"a": "\ud83d"}', "\ufffd"),
+        (rb'{"a": "\ud83d\ude00"}', "\N{GRINNING FACE}"),
+        (rb'{"a": "\uD83Dx"}', "\ufffdx"),
+        (rb'{"a": "\\ud83d"}', "\\ud83d"),
+        (b'{"a": "\xff"}', "\ufffd"),
+    ],
+)
+def test_half_a_character_is_mended_and_a_whole_one_kept(line: bytes, text: str) -> None:
+    assert decode(line) == {"a": text}
+
+
+@pytest.mark.parametrize("line", [b"{", b"[" * 100_000, b"1" * 10_000, b"\xff", b"[]", b"1"])
+def test_what_is_no_message_is_a_fault(line: bytes) -> None:
+    with pytest.raises(RpcFault):
+        decode(line)

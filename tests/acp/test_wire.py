@@ -1,0 +1,206 @@
+"""The wire itself: rubbish, ends, time, and what else could get between the messages."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acp.editor import LIMIT_S
+from tests.e2e.program import AGENT_CLI, environment
+from tests.forked import PipedProgram, start
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": 1, "clientCapabilities": {}},
+}
+INITIALIZE_LIMIT_S = 0.5
+STARTS = 5
+
+
+def started(*arguments: str, fresh: bool = False, **more: str | None) -> PipedProgram:
+    return start(AGENT_CLI, *arguments, "acp", environment=environment(None, more), fresh=fresh)
+
+
+def tell(program: PipedProgram, message: object) -> None:
+    line = message if isinstance(message, str) else json.dumps(message)
+    program.stdin.write(f"{line}\n")
+    program.stdin.flush()
+
+
+def heard(program: PipedProgram) -> Any:  # Any: JSON
+    return json.loads(program.stdout.readline())
+
+
+@pytest.mark.parametrize(
+    ("line", "id", "code"),
+    [
+        ("rubbish", None, -32700),
+        ('{"jsonrpc": "2.0", "id": 1,', None, -32700),
+        ("[" * 100_000, None, -32700),
+        ("[]", None, -32600),
+        ("[" + json.dumps(INITIALIZE) + "]", None, -32600),
+        ("null", None, -32600),
+        ("{}", None, -32600),
+        ('{"jsonrpc": "1.0", "id": 7, "method": "initialize"}', 7, -32600),
+        ('{"jsonrpc": "2.0", "id": 7, "method": 1}', 7, -32600),
+        ('{"jsonrpc": "2.0", "id": {}, "method": "initialize"}', None, -32600),
+        ('{"jsonrpc": "2.0", "id": "x", "method": "nothing"}', "x", -32601),
+        ('{"jsonrpc": "2.0", "id": 7, "method": "session/prompt"}', 7, -32600),
+        ('{"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": [1]}', 7, -32602),
+        ('{"jsonrpc": "2.0", "id": 7, "method": "authenticate"}', 7, -32602),
+    ],
+)
+def test_rubbish_is_answered_with_an_error_and_then_forgotten(
+    line: str, id: object, code: int
+) -> None:
+    with started() as program:
+        tell(program, line)
+        answer = heard(program)
+        tell(program, INITIALIZE)
+
+        assert (answer["id"], answer["error"]["code"]) == (id, code)
+        assert heard(program)["result"]["protocolVersion"] == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "   ",
+        '{"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "none"}}',
+        '{"jsonrpc": "2.0", "method": "session/cancel"}',
+        '{"jsonrpc": "2.0", "method": "nobody/knows"}',
+        '{"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 99}}',
+        '{"jsonrpc": "2.0", "id": 99, "result": {}}',
+        '{"jsonrpc": "2.0", "id": true, "error": 5}',
+    ],
+)
+def test_what_needs_no_answer_gets_none(line: str) -> None:
+    with started() as program:
+        tell(program, line)
+        tell(program, INITIALIZE)
+
+        assert heard(program)["id"] == 1
+
+
+@pytest.mark.parametrize("version", [1, 2, 65535, "2025-02-11", 0])
+def test_any_version_is_answered_with_ours(version: object) -> None:
+    with started() as program:
+        tell(program, {**INITIALIZE, "params": {"protocolVersion": version}})
+
+        assert heard(program)["result"]["protocolVersion"] == 1
+
+
+def test_what_a_client_leaves_out_or_adds_is_no_error() -> None:
+    """Null for what is not offered, fields of a later version."""
+    params = {
+        "protocolVersion": 1,
+        "clientCapabilities": {"fs": None, "elicitation": {"form": None}, "dance": True},
+        "_meta": {"a": 1},
+    }
+    with started() as program:
+        tell(program, {**INITIALIZE, "params": params})
+
+        assert "result" in heard(program)
+
+
+def test_half_a_character_in_a_message_is_mended() -> None:
+    """JavaScript clients cut texts within an emoji; strict parsers would refuse our echo of it."""
+    with started() as program:
+        tell(program, '{"jsonrpc": "2.0", "id": "\\ud83d", "method": "nothing"}')
+        line = program.stdout.readline()
+
+        assert "ud83d" not in line
+        assert json.loads(line)["id"] == "\ufffd"
+
+
+@pytest.mark.slow
+def test_a_line_without_an_end_costs_its_length_once() -> None:
+    """64 MB, then the next line is read as if nothing had been."""
+    with started() as program:
+        program.stdin.write('"' + "x" * (65 * 1024 * 1024))
+        tell(program, "")
+        assert heard(program)["error"]["code"] == -32700
+        tell(program, INITIALIZE)
+
+        assert heard(program)["id"] == 1
+
+
+def test_the_end_of_stdin_ends_the_program() -> None:
+    with started() as program:
+        tell(program, INITIALIZE)
+        heard(program)
+        program.stdin.close()
+
+        assert program.wait(LIMIT_S) == 0
+        assert program.stdout.read() == ""
+
+
+def test_a_request_before_the_end_of_stdin_is_answered() -> None:
+    """`echo ... | agent-cli acp` shows what there is."""
+    with started() as program:
+        stdout, stderr = program.communicate(json.dumps(INITIALIZE))
+
+        assert json.loads(stdout)["result"]["agentInfo"]["name"] == "agent-cli"
+        assert (program.returncode, stderr) == (0, "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_the_program(number: int) -> None:
+    with started() as program:
+        tell(program, INITIALIZE)
+        heard(program)
+        program.send_signal(number)
+
+        assert program.wait(LIMIT_S) == 128 + number
+
+
+def test_a_client_that_reads_no_more_is_gone() -> None:
+    with started() as program:
+        tell(program, INITIALIZE)
+        heard(program)
+        program.stdout.close()
+        tell(program, INITIALIZE)
+
+        assert program.wait(LIMIT_S) == 0
+
+
+def test_an_editor_does_not_choose_the_session_on_the_command_line() -> None:
+    with started("--continue") as program:
+        stdout, stderr = program.communicate()
+
+        assert (program.returncode, stdout) == (2, "")
+        assert "the editor chooses the session" in stderr
+
+
+def test_settings_that_cannot_be_used_are_told_on_stderr() -> None:
+    """Nothing else ever reaches stdout."""
+    folder = Path(os.environ["XDG_CONFIG_HOME"], "agent-cli")
+    folder.mkdir(parents=True)
+    (folder / "appsettings.toml").write_text("max_tokens = 'many'\n")
+    with started() as program:
+        stdout, stderr = program.communicate(json.dumps(INITIALIZE))
+
+        assert (program.returncode, stdout) == (2, "")
+        assert "max_tokens" in stderr
+
+
+def test_the_handshake_is_quick() -> None:
+    """0.5 s for an editor that waits; in CPU time, because other programs run here too."""
+    spent = min(cpu_time_to_answer() for _ in range(STARTS))
+
+    assert spent < INITIALIZE_LIMIT_S
+
+
+def cpu_time_to_answer() -> float:
+    """Return the CPU seconds that a new process needs until it has answered the handshake."""
+    with started(fresh=True) as program:
+        tell(program, INITIALIZE)
+        heard(program)
+        fields = Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,86 @@
+"""Files that an editor has open."""
+
+from pathlib import Path
+
+import pytest
+
+from agent_cli.contracts.errors import ToolError
+from agent_cli_tools.open_files import OpenFiles
+from agent_cli_tools.stoppable import Claim
+
+
+class Buffers:
+    """An editor; None stands for a file it cannot read, *is_writing* says whether it writes."""
+
+    def __init__(self, shown: str | None, *, is_writing: bool = True) -> None:
+        self.shown = shown
+        self.written: list[str] = []
+        self._is_writing = is_writing
+
+    def read(self, _path: Path) -> str | None:
+        return self.shown
+
+    def write(self, _path: Path, text: str) -> bool:
+        self.written.append(text)
+        return self._is_writing
+
+
+def opened(buffers: Buffers) -> OpenFiles:
+    files = OpenFiles()
+    files.documents = buffers
+    return files
+
+
+@pytest.mark.parametrize(
+    ("saved", "shown", "content"),
+    [
+        (b"a\n", "b\n", b"b\n"),
+        (b"a\n", "a\n", b"a\n"),
+        (b"a\n", None, b"a\n"),
+        (b"a\r\nb\r\n", "a\nb\n", b"a\r\nb\r\n"),
+        (b"a\r\nb\r\n", "a\nc\n", b"a\r\nc\r\n"),
+        (b"\xef\xbb\xbfa\n", "a\n", b"\xef\xbb\xbfa\n"),
+        (b"\xef\xbb\xbfa\n", "b\n", b"\xef\xbb\xbfb\n"),
+        (b"caf\xe9\n", "caf\ufffd\n", b"caf\xe9\n"),
+        (b"\0\n", "x\n", b"\0\n"),
+    ],
+)
+def test_only_what_the_user_changed_differs_from_the_disk(
+    saved: bytes, shown: str | None, content: bytes
+) -> None:
+    """How an editor shows line endings, a byte order mark or another encoding is no change."""
+    assert opened(Buffers(shown)).content(Path("a.txt"), saved) == content
+
+
+def test_without_an_editor_the_disk_counts() -> None:
+    assert OpenFiles().content(Path("a.txt"), b"a") == b"a"
+    assert not OpenFiles().write(Path("a.txt"), b"a", None, Claim())
+
+
+def test_what_changed_in_the_editor_meanwhile_is_not_overwritten() -> None:
+    buffers = Buffers("typed just now\n")
+
+    with pytest.raises(ToolError, match="changed in the editor"):
+        opened(buffers).write(Path("a.txt"), b"ours\n", b"as it was\n", Claim())
+    assert buffers.written == []
+
+
+@pytest.mark.parametrize("data", [b"caf\xe9\n", b"\xef\xbb\xbfa\n", b"\0"])
+def test_what_an_editor_would_save_in_another_form_is_written_by_us(data: bytes) -> None:
+    buffers = Buffers("a\n")
+
+    assert not opened(buffers).write(Path("a.txt"), data, b"a\n", Claim())
+    assert buffers.written == []
+
+
+def test_a_call_that_was_stopped_changes_no_buffer() -> None:
+    buffers, claim = Buffers("a\n"), Claim()
+    claim.withdraw()
+
+    with pytest.raises(ToolError, match="stopped"):
+        opened(buffers).write(Path("a.txt"), b"b\n", b"a\n", claim)
+    assert buffers.written == []
+
+
+def test_an_editor_that_cannot_write_leaves_it_to_us() -> None:
+    assert not opened(Buffers("a\n", is_writing=False)).write(Path("a"), b"b\n", b"a\n", Claim())
