@@ -104,7 +104,8 @@ def _hunks(name: str, before: str, after: str, chance: random.Random) -> Iterato
             start, end = max(0, a - around), min(len(old), a_end + around)
             quoted = "".join(old[start:end])
             instead = "".join([*old[start:a], *new[b:b_end], *old[a_end:end]])
-            if before.count(quoted) == 1 and quoted.strip() and quoted != instead:
+            is_only = before.find(quoted) == before.rfind(quoted)
+            if is_only and quoted.strip() and quoted != instead:
                 expected = "".join([*old[:start], instead, *old[end:]])
                 yield Case(name, before, Edit(quoted, instead), expected)
                 break
