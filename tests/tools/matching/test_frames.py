@@ -119,3 +119,30 @@ def test_a_blank_line_does_not_start_within_an_indentation() -> None:
 
     with pytest.raises(NoMatch, match="start old and new with all of it"):
         edited(text, "a()\n    b()\n", "\nc()\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "expected"),
+    [
+        # A block opens before a comment, too.
+        (
+            "try:\n    f()\nexcept E:  # why\n    g()\nx()\n",
+            "    except E:  # why\n        g()\n",
+            "    finally:  # so\n        h()\n",
+            "try:\n    f()\nfinally:  # so\n    h()\nx()\n",
+        ),
+        # No file starts with an indented line.
+        ("import a\nb()\n", "    import a\n", "    from c import d\n", "from c import d\nb()\n"),
+        # The first and the last line stayed, so the lines between them were unwrapped.
+        (
+            "def f():\n    a()\n    if b:\n        c()\n    d()\n",
+            "        a()\n        if b:\n            c()\n        d()\n",
+            "        a()\n        c()\n        d()\n",
+            "def f():\n    a()\n    c()\n    d()\n",
+        ),
+    ],
+)
+def test_new_is_shifted_where_only_that_can_be_meant(
+    text: str, old: str, new: str, expected: str
+) -> None:
+    assert edited(text, old, new) == expected

@@ -105,6 +105,13 @@ def test_marks_around_both_texts_are_taken_off(form: str, name: str) -> None:
     assert name in repairs(text, old, new)
 
 
+def test_lines_that_stand_there_exactly_once_are_meant() -> None:
+    """Elsewhere they are indented in another way."""
+    text = "f {\n\tg {\n\t\th {\n\t\t}\n\t}\n}\n"
+
+    assert edited(text, "5:\t}\n6:}", "5:\t}\n6:};") == text.removesuffix("}\n") + "};\n"
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -185,6 +192,12 @@ def test_lines_that_only_hold_blanks_stay_as_they_are() -> None:
     assert edited(text, "    b\n\n    c\n", "    b\n\n    d\n") == text.replace("c", "d")
     with pytest.raises(NoMatch, match="blank lines there hold blanks"):
         edited(text, "    b\n\n    c\n", "    b\n\n\n    d\n")
+
+
+def test_blanks_in_a_blank_line_do_not_make_another_place_likelier() -> None:
+    text = "a()\n\nb()\n\nx()\ny()\n\na()\n\n# no\nb()\n"
+
+    assert edited(text, "a()\n    \nb()\n", "c()\n    \nb()\n").startswith("c()\n\nb()\n")
 
 
 def test_with_all_only_exact_places_are_replaced() -> None:

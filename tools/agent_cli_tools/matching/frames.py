@@ -17,6 +17,7 @@ from agent_cli_tools.matching.lines import Line
 _COMPARED_LINES_MAX = 10
 _LIST_MARKS = ("-", "*", "+")
 _WORD = re.compile(r"\w")
+_COMMENT = re.compile(r"\s+(?:#|//).*")
 _CLOSED = re.compile(r"[\w>})\]'\";]\Z")
 
 BLOCK_STARTS = (":", "{", "[")
@@ -71,6 +72,8 @@ class Quoted:
         steps = [_unit_steps(lines, _unit(there) or unit) for lines in (texts, moved)]
         if steps[0] != steps[1]:
             return steps[1] > steps[0]
+        if (texts[0], texts[-1]) == (quoted[0], quoted[-1]) and there[0].indent != texts[0].indent:
+            return True
         common = _common(texts, there, quoted)
         if common.verdict is not None:
             return common.verdict
@@ -191,7 +194,7 @@ def _unit_steps(lines: Sequence[Line], unit: str | None) -> int:
 def _are_blocks(lines: Sequence[Line]) -> bool:
     """Whether deeper lines follow only those that open something, as in most languages."""
     return not any(
-        len(b.indent) > len(a.indent) and _CLOSED.search(a.body) for a, b in pairwise(lines)
+        len(b.indent) > len(a.indent) and _CLOSED.search(_code(a)) for a, b in pairwise(lines)
     )
 
 
@@ -200,12 +203,21 @@ def _texts(lines: Sequence[Line]) -> list[Line]:
 
 
 def _can_follow(line: Line | None, following: Line | None, unit: str | None) -> bool:
-    if line is None or following is None:
+    """Whether *following* can stand after *line*; without a line, at an end of the file."""
+    if following is None:
         return True
+    if line is None:
+        return not following.indent
     step = len(following.indent) - len(line.indent)
-    if line.body.endswith(":"):
+    code = _code(line)
+    if code.endswith(":"):
         return step == len(unit) if unit else step > 0
-    return step >= 0 if line.body.endswith(BLOCK_STARTS) else step <= 0
+    return step >= 0 if code.endswith(BLOCK_STARTS) else step <= 0
+
+
+def _code(line: Line) -> str:
+    """Return the text of *line* without a comment at its end."""
+    return _COMMENT.sub("", line.body)
 
 
 def _are_alike(old: Sequence[Line], new: Sequence[Line]) -> bool:

@@ -239,7 +239,9 @@ def _only_place(
     """Return the first line of the only place that fits, and the lines to write there."""
     fitting: list[tuple[int, Repaired | Unclear]] = []
     others: list[tuple[int, Unclear]] = []
-    for first in source.find_loosely(old, _CANDIDATES_MAX):
+    candidates = source.find_loosely(old, _CANDIDATES_MAX)
+    exact = [first for first in candidates if source.lines[first : first + len(old)] == old]
+    for first in exact if len(exact) == 1 else candidates:
         there = source.lines[first : first + len(old)]
         try:
             fitting.append((first, repaired(there, old, new, source.around(first, len(old)))))
@@ -251,8 +253,14 @@ def _only_place(
         raise NoMatch(ambiguous([first + 1 for first, _ in fitting]))
     for first, outcome in [*fitting, *others]:
         if isinstance(outcome, Repaired):
-            if outcome.repairs and (nearly := source.find_nearly(old, first)) is not None:
+            is_exact = all(map(_is_exact, source.lines[first:], old))
+            if not is_exact and (nearly := source.find_nearly(old, first)) is not None:
                 raise _NotThere(unclear(source.lines, nearly, len(old), _MISSING))
             return first, outcome
         raise _NotThere(unclear(source.lines, first, len(old), str(outcome)))
     return None
+
+
+def _is_exact(there: str, quoted: str) -> bool:
+    """Whether a line was quoted exactly, blanks in a blank one aside."""
+    return there == quoted or not quoted.strip()
