@@ -5,23 +5,17 @@ from typing import Final
 
 from agent_cli.contracts.dialogs import ModelDialogs, PlanApproved
 from agent_cli.contracts.errors import ToolError
+from agent_cli.core.declining import CHANGE_PLAN, CLOSED, UNDECIDED
 from agent_cli.plugins.ask_user import Question
 from agent_cli.policies.permissions import Permissions
 
 _NOBODY: Final = (
     "Nobody can answer in this run. Choose the most sensible reading, say which, and go on."
 )
-_CLOSED: Final = (
-    "The user closed the question without an answer. Do not ask it again: end your reply, and say"
-    " what you need to know."
-)
 _NOBODY_DECIDES: Final = (
     "Nobody can approve a plan in this run. Give the plan as your answer and end there."
 )
 _NO_PLAN_MODE: Final = "Plan mode is off, so no plan needs approval. Go on with the work."
-_UNDECIDED: Final = (
-    "The user did not approve the plan. Plan mode stays on: end your reply and wait for them."
-)
 
 
 class ModelsPerson:
@@ -46,7 +40,7 @@ class ModelsPerson:
             raise ToolError(_NOBODY)
         answers = await self.dialogs.ask(questions)
         if answers is None:
-            raise ToolError(_CLOSED)
+            raise ToolError(CLOSED)
         return answers
 
     async def present(self, plan: str) -> str:
@@ -61,13 +55,7 @@ class ModelsPerson:
             raise ToolError(_NOBODY_DECIDES)
         decision = await self.dialogs.decide_plan(plan)
         if not isinstance(decision, PlanApproved):
-            wish = decision.wish
-            raise ToolError(
-                f"The user wants the plan changed: {wish}\nPlan mode stays on: change the plan and"
-                " present it again."
-                if wish
-                else _UNDECIDED
-            )
+            raise ToolError(f"{CHANGE_PLAN}{decision.wish}" if decision.wish else UNDECIDED)
         self._permissions().mode = decision.mode
         edited = f" They edited it; this is what holds:\n{decision.plan}"
         return f"The user approved the plan.{edited if decision.plan != plan else ''}"

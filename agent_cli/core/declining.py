@@ -1,4 +1,4 @@
-"""A person's no to calls that wait for one: the sentences the model reads, and how a run ends."""
+"""A person's no to what the model wants: the sentences it reads, and how a run ends."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -10,6 +10,17 @@ from agent_cli.core.run_result import RunResult
 
 UNWANTED: Final = "The user does not want this call to run. Do not try it again in another form."
 STOPPED: Final = "The user stopped here instead of answering."
+CLOSED: Final = (
+    "The user closed the question without an answer. Do not ask it again: end your reply, and say"
+    " what you need to know."
+)
+UNDECIDED: Final = (
+    "The user did not approve the plan. Plan mode stays on: end your reply and wait for them."
+)
+CHANGE_PLAN: Final = (
+    "The user did not approve the plan. Plan mode stays on: change the plan and present it again."
+    " They say: "
+)
 SAYING: Final = "The user does not want this call to run and says: "
 
 

@@ -105,6 +105,12 @@ def present_plan(person: Person) -> Plugin:
         parallel_safe=False,
         changes=False,
         timeout_s=0,
-        summary=lambda params: params.plan,
+        summary=lambda params: _title(params.plan),
     )
     return Plugin(name="present_plan", tools=(tool,))
+
+
+def _title(plan: str) -> str:
+    """Return the first line of *plan* that says something, without the marks of a heading."""
+    lines = (row.strip("# \t") for row in plan.splitlines())
+    return next((line for line in lines if line and line.casefold() != "plan"), "")

@@ -52,13 +52,21 @@ class Questions(Protocol):
         """Whether a person is there to answer."""
         ...
 
-    async def select(self, message: str, choices: Sequence[Choice], *, text: str) -> Choice | str:
+    async def select(
+        self,
+        message: str,
+        choices: Sequence[Choice],
+        *,
+        text: str,
+        ctrl_c: str = "stops the run",
+    ) -> Choice | str:
         """Return one of *choices*, or a sentence that is none of them.
 
         Args:
             message: The question.
             choices: The first one is what Enter alone takes, where a list can be shown.
             text: What a sentence comes to, for example "decline and tell the model why".
+            ctrl_c: What Ctrl-C does.
         """
         ...
 

@@ -18,7 +18,7 @@ from agent_cli.repl.dialogue import Choice, Questions
 from agent_cli.repl.mcp.foreign_words import said
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
-from agent_cli.terminal.writer import Lines
+from agent_cli.terminal.writer import Pages
 
 _LABEL_CHARS_MAX: Final = 300
 _AUTO_EDIT: Final = Choice("Yes, and edit files without asking (auto-edit)", ("y", "yes", "auto"))
@@ -33,7 +33,7 @@ class ModelQuestions:
     def __init__(
         self,
         questions: Questions,
-        lines: Lines,
+        lines: Pages,
         *,
         turn: asyncio.Lock,
         begin: Callable[[], None] = lambda: None,
@@ -71,10 +71,13 @@ class ModelQuestions:
             try:
                 with self._asking():
                     self._begin()
-                    return [
-                        await self._answer(question, f" ({number} of {len(questions)})")
-                        for number, question in enumerate(questions, 1)
-                    ]
+                    answers: list[str] = []
+                    for number, question in enumerate(questions, 1):
+                        if answers:
+                            self._lines.aside("")
+                        of = f" ({number} of {len(questions)})" if len(questions) > 1 else ""
+                        answers.append(await self._answer(question, of))
+                    return answers
             except (KeyboardInterrupt, EOFError):
                 self._lines.aside("not answered", "dim")
                 return None
@@ -93,15 +96,23 @@ class ModelQuestions:
     async def _answer(self, question: UserQuestion, of: str) -> str:
         self._show([f"the model asks you{of}:", *said(question.question)])
         offered = _offered(question.options)
-        answer = await self._questions.select("answer? ", list(offered), text="your own answer")
+        answer = await self._questions.select(
+            "answer? ",
+            list(offered),
+            text="answer in your own words",
+            ctrl_c="closes the question",
+        )
         return answer.strip() if isinstance(answer, str) else offered[answer].label
 
     async def _decided(self, plan: str) -> PlanDecision:
         choices = [_AUTO_EDIT, _ASK, *([_EDIT] if self._editor else []), _NO]
-        self._show(["the plan:", "", *reveal(plan).splitlines(), ""])
+        self._show_plan("the plan:", plan)
         while True:
             answer = await self._questions.select(
-                "go ahead? ", choices, text="stay in plan mode and tell the model what to change"
+                "go ahead? ",
+                choices,
+                text="stay in plan mode and tell the model what to change",
+                ctrl_c="closes the question",
             )
             if isinstance(answer, str):
                 return PlanRefused(answer.strip())
@@ -124,8 +135,13 @@ class ModelQuestions:
         if not saved or saved == plan.strip():
             self._lines.notice("nothing was changed", "dim")
             return plan
-        self._show(["the plan as you edited it:", "", *reveal(saved).splitlines(), ""])
+        self._show_plan("the plan as you edited it:", saved)
         return saved
+
+    def _show_plan(self, title: str, plan: str) -> None:
+        self._lines.aside(f"{title}\n")
+        self._lines.markdown(reveal(plan).strip())
+        self._before_asking()
 
     def _show(self, rows: Iterable[str]) -> None:
         self._lines.aside("\n".join(rows))

@@ -40,6 +40,14 @@ class Lines(Protocol):
         ...
 
 
+class Pages(Lines, Protocol):
+    """Where a longer text can be written too."""
+
+    def markdown(self, text: str) -> None:
+        """Write *text*, which is Markdown, drawn where that is possible."""
+        ...
+
+
 class OutputLines(Lines, Protocol):
     """Where the output of another program can be written too."""
 
@@ -85,6 +93,10 @@ class Writer:
         self._lines(self._beside, text, style)
 
     foreign = aside
+
+    def markdown(self, text: str) -> None:
+        """Write the source: what reads it need not be a person at a terminal."""
+        self.aside(text)
 
     def notice(self, text: str, style: Style = "plain") -> None:
         """Write lines to stderr."""

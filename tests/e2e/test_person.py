@@ -112,7 +112,9 @@ def test_a_plan_goes_back_with_what_to_change() -> None:
         terminal.until_prompt()
         assert "plan" in terminal.text.split("\n")[-1]
 
-    assert "The user wants the plan changed: tests first" in last_message(api)
+        assert "not approved: you said: tests first" in terminal.text
+
+    assert "present it again. They say: tests first" in last_message(api)
 
 
 def test_nobody_answers_in_one_run() -> None:

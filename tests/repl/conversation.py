@@ -25,7 +25,9 @@ class Nobody:
     def can_ask(self) -> bool:
         return bool(self.answers)
 
-    async def select(self, message: str, choices: Sequence[Choice], *, text: str) -> Choice | str:
+    async def select(
+        self, message: str, choices: Sequence[Choice], *, text: str, ctrl_c: str = ""
+    ) -> Choice | str:
         line = await self.choose(message, "")
         return chosen(line, choices) or line
 

@@ -25,7 +25,9 @@ class Person:
     seen: list[str] = field(default_factory=list[str])
     can_ask: bool = True
 
-    async def select(self, message: str, choices: Sequence[Choice], *, text: str) -> Choice | str:
+    async def select(
+        self, message: str, choices: Sequence[Choice], *, text: str, ctrl_c: str = ""
+    ) -> Choice | str:
         self.seen += [choice.label for choice in choices]
         answer = self.answers.pop(0)
         if not isinstance(answer, str):
@@ -36,6 +38,9 @@ class Person:
         self.seen += text.split("\n")
 
     notice = aside
+
+    def markdown(self, text: str) -> None:
+        self.seen += text.split("\n")
 
 
 def asked(
@@ -58,7 +63,7 @@ async def test_an_option_is_picked_by_its_number_its_label_or_not_at_all() -> No
 
         assert await dialogs.ask([DATABASE]) == [answer]
         assert person.seen == [
-            "the model asks you (1 of 1):",
+            "the model asks you:",
             "  │ Which database?",
             "SQLite: one file",
             "Postgres",

@@ -96,8 +96,16 @@ class _Nobody:
 
     can_ask = False
 
-    async def select(self, message: str, choices: Sequence[Choice], *, text: str) -> Choice | str:
+    async def select(
+        self,
+        message: str,
+        choices: Sequence[Choice],
+        *,
+        text: str,
+        ctrl_c: str = "stops the run",
+    ) -> Choice | str:
         """Answer nothing."""
+        del ctrl_c
         raise EOFError(f"{message!r} cannot be answered with {choices!r} or {text!r}")
 
     async def choose(self, message: str, keys: str) -> str:

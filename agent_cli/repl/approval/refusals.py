@@ -3,7 +3,7 @@
 from typing import Final
 
 from agent_cli.contracts.tooling import CALL_AGAIN
-from agent_cli.core.declining import SAYING, STOPPED, UNWANTED
+from agent_cli.core.declining import CHANGE_PLAN, CLOSED, SAYING, STOPPED, UNDECIDED, UNWANTED
 from agent_cli.terminal.narration import one_line, seconds
 
 # What the executor says of a call that ran when the run was stopped or steered.
@@ -23,8 +23,13 @@ def failure(answer: str, elapsed_s: float) -> tuple[str, str]:
         return "not run", "you said no"
     if answer == STOPPED:
         return "not run", "you stopped here"
-    if answer.startswith(SAYING):
-        return "not run", f"you said: {one_line(answer.removeprefix(SAYING))}"
+    if answer == CLOSED:
+        return "not answered", "you closed the question"
+    if answer == UNDECIDED:
+        return "not approved", "plan mode stays on"
+    for begin, outcome in ((SAYING, "not run"), (CHANGE_PLAN, "not approved")):
+        if answer.startswith(begin):
+            return outcome, f"you said: {one_line(answer.removeprefix(begin))}"
     if answer.startswith(_STOPPED_WHILE_RUNNING):
         return f"stopped after {seconds(elapsed_s)}", "may be half done"
     after = f" after {seconds(elapsed_s)}" if elapsed_s >= _SHOWN_S_MIN else ""

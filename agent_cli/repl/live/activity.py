@@ -18,12 +18,14 @@ from agent_cli.contracts.provider import (
     ToolCallStart,
 )
 from agent_cli.core.phase import Phase
-from agent_cli.repl.live.cells import shortened
+from agent_cli.repl.live.cells import row_width, shortened
 from agent_cli.repl.live.status import short_count
 from agent_cli.terminal.narration import one_line, whole_seconds
 
 _PREPARING: Final = "preparing the request"
 _WAITING: Final = "waiting for the model"
+_WAITING_FOR_YOU: Final = "waiting for your answer"
+_STOP: Final = " · Ctrl-C stops"
 # A stream pauses for a moment between blocks; longer than this is worth a word.
 _STALLED_S: Final = 3.0
 # What ends sooner would only flicker.
@@ -42,9 +44,15 @@ class ActivityLine:
         can_move: Whether a command runs that can go on in the background.
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        """Nothing goes on; *clock* returns seconds that only grow."""
+    def __init__(self, clock: Callable[[], float], asks: Callable[[], bool] = bool) -> None:
+        """Nothing goes on.
+
+        Args:
+            clock: Seconds that only grow.
+            asks: Whether the person is asked something and everything else waits for that.
+        """
         self._clock = clock
+        self._asks = asks
         self._began_s: float | None = None
         self._command: tuple[str, float] | None = None
         self._is_hidden: Callable[[], bool] = bool
@@ -113,21 +121,26 @@ class ActivityLine:
     def text(self, columns: int) -> str:
         """Return what goes on, for how long, the tokens that came, and how to stop; "" for nothing.
 
-        Where it is too narrow for all, what goes on is cut.
+        Where it is too narrow for all, the tokens are left out, then what goes on is cut.
         """
         now_s = self._clock()
         if self._began_s is not None:
             doing, began_s = self._now(now_s), self._began_s
             tokens = self._tokens + self._chars // _CHARS_PER_TOKEN
+            if self._asks():
+                return shortened(_WAITING_FOR_YOU, columns)
         elif self._command is not None and not self._is_hidden():
             (doing, began_s), tokens = self._command, 0
             if now_s - began_s < _COMMAND_SHOWN_S:
                 return ""
         else:
             return ""
-        said = f"{short_count(tokens)} tokens · " if tokens > 1 else ""
-        rest = f" · {whole_seconds(int(now_s - began_s))} · {said}Ctrl-C stops"
-        if self._is_movable(now_s) and len(doing) + len(rest) + len(_MOVES) <= columns:
+        said = f" · {short_count(tokens)} tokens" if tokens > 1 else ""
+        passed = f" · {whole_seconds(int(now_s - began_s))}"
+        rest = f"{passed}{said}{_STOP}"
+        if row_width(doing) + len(rest) > columns:
+            rest = f"{passed}{_STOP}"
+        if self._is_movable(now_s) and row_width(doing) + len(rest) + len(_MOVES) <= columns:
             rest += _MOVES
         return f"{shortened(doing, max(columns - len(rest), 1))}{rest}"
 

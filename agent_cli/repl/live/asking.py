@@ -95,7 +95,14 @@ class Asking:
             self.question.draft = _joined(self._buffer.text, self.question.draft)
             self._buffer.reset()
 
-    async def select(self, message: str, choices: Sequence[Choice], *, text: str) -> Choice | str:
+    async def select(
+        self,
+        message: str,
+        choices: Sequence[Choice],
+        *,
+        text: str,
+        ctrl_c: str = "stops the run",
+    ) -> Choice | str:
         """Return one of *choices*, picked from a list or typed, or a sentence.
 
         The list stands there at once, and what was being typed stays in the input: it ends up in
@@ -106,8 +113,8 @@ class Asking:
             KeyboardInterrupt: Ctrl-C or Esc.
             EOFError: The session ends.
         """
-        question = OpenQuestion(message, "", self._clock, choices=Choices(choices, text), open=True)
-        return await self._ask(question)
+        listed = Choices(choices, text, ctrl_c)
+        return await self._ask(OpenQuestion(message, "", self._clock, choices=listed, open=True))
 
     async def choose(self, message: str, keys: str) -> str:
         """Return a line of text, which may be empty if *keys* has ENTER in it.

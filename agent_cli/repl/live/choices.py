@@ -19,11 +19,12 @@ class Choices:
 
     is_marked = False
 
-    def __init__(self, choices: Sequence[Choice], text: str) -> None:
-        """Mark the first of *choices*; *text* says what a typed sentence comes to."""
+    def __init__(self, choices: Sequence[Choice], text: str, ctrl_c: str = "stops the run") -> None:
+        """Mark the first of *choices*; *text* says what a sentence comes to, *ctrl_c* the key."""
         self.all = choices
         self._listed = [choice for choice in choices if choice.label]
         self._text_label = text
+        self._ctrl_c = ctrl_c
         self._text = ""
         self._place: int | None = 0
 
@@ -68,7 +69,7 @@ class Choices:
         else:
             is_sentence = self._text and not chosen(self._text, self.all)
             begin = "your text: " if is_sentence else "type anything else to "
-            rows += self._row(f"{begin}{self._text_label} · Ctrl-C stops the run", columns)
+            rows += self._row(f"{begin}{self._text_label} · Ctrl-C {self._ctrl_c}", columns)
         first = max(0, min(last - rows_max + 1, len(rows) - rows_max))
         return rows[first : first + max(rows_max, 1)]
 

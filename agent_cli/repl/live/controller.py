@@ -64,7 +64,7 @@ class LiveShell:
         self._status = Status(app.agent, app.context_tokens)
         screen.status = self._status_text
         offer_completions(screen.menu, app)
-        self._activity = ActivityLine(time.monotonic)
+        self._activity = ActivityLine(time.monotonic, screen.asks)
         self.display, results = open_display(app, screen, look, self._activity)
         self._controls = ScreenControls(screen, self.display, results)
         self._line_work = LineWork(

@@ -14,6 +14,7 @@ from agent_cli.repl.live.sentences import sentence_rows
 from agent_cli.repl.live.standard_error import copy_to_file
 from agent_cli.repl.live.thinking import Thinking
 from agent_cli.repl.live.view import SessionView
+from agent_cli.repl.markdown import THEMES, MarkdownStream
 from agent_cli.system.logger import logger
 from agent_cli.terminal.narration import narrate
 from agent_cli.terminal.writer import Style
@@ -73,6 +74,11 @@ class Display:
     def foreign(self, text: str, style: Style = "plain") -> None:
         """Print lines of another program as they are; only the terminal breaks them."""
         self.drawn(rows_of(text, self._paint.begin(style), tab_cells=_TERMINAL_TAB_CELLS))
+
+    def markdown(self, text: str) -> None:
+        """Print *text*, which is Markdown."""
+        page = MarkdownStream(self._columns(), THEMES[self._paint.theme])
+        self.drawn([*page.feed(text), *page.finish()])
 
     def drawn(self, rows: list[str]) -> None:
         """Print rows that are drawn already."""

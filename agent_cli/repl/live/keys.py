@@ -14,7 +14,6 @@ from prompt_toolkit.keys import Keys
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.repl.dialogue import Choice, chosen
-from agent_cli.repl.live.paint import rows_of
 from agent_cli.repl.live.screen import LiveScreen
 
 
@@ -184,7 +183,7 @@ def _answer_with_line(screen: LiveScreen) -> None:
         asking.put_aside()
         return
     shown = (answer.label if isinstance(answer, Choice) else "") or text
-    screen.print([f"{screen.question}{row}" for row in rows_of(shown, "")])
+    screen.show_answer(shown)
     if not isinstance(answer, Choice) or chosen(text, [answer]) or not text.strip():
         screen.buffer.reset()  # not kept in the history: it is no prompt, and may be private
     asking.answer(answer)

@@ -30,6 +30,7 @@ from agent_cli.repl.live.toolkit_app import LiveApplication
 from agent_cli.terminal.writer import Style
 
 _QUEUED_ROWS_MAX: Final = 5
+_INDENT: Final = "  "
 _LEAVE_WITHIN_S: Final = 1.5
 _TWICE_WITHIN_S: Final = 0.8
 # prompt_toolkit waits 1.5 s for what may follow Esc.
@@ -128,6 +129,13 @@ class LiveScreen:
         self.print(sentence_rows(text, self.columns, self.paint.begin(style)))
         if style in ("warning", "error"):
             copy_to_file(text)
+
+    def show_answer(self, text: str) -> None:
+        """Print the open question with its answer; what does not fit in the row is indented."""
+        from agent_cli.repl.live.sentences import sentence_rows  # noqa: PLC0415 - not at the start
+
+        first, *rest = sentence_rows(f"{self.question}{text}", self.columns - len(_INDENT))
+        self.print([first, *(f"{_INDENT}{row}" for row in rest)])
 
     def echo(self, text: str) -> list[str]:
         """Return the rows that show what was said, much of it as its first and last lines."""

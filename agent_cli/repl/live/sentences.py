@@ -8,12 +8,14 @@ from agent_cli.repl.live.paint import colored, rows_of
 from agent_cli.repl.markdown.cells import cells, wrapped
 
 _GAP: Final = re.compile(r" {2,}(?=\S)")
+_BAR: Final = re.compile(r"  (?:\S{1,30} )?│ ")
 
 
 def sentence_rows(text: str, columns: int, begin: str = "") -> list[str]:
     """Return *text* as rows of at most *columns* cells; what is indented stays so.
 
-    What follows a gap of two blanks is a column, and goes on below its own beginning.
+    What follows a gap of two blanks is a column, and goes on below its own beginning; the bar that
+    marks somebody else's words stands before each of their rows.
     A word that is wider, such as an address, is left whole: copied, it has no newline in it.
     *begin* is the escape that begins the colour of each row.
     """
@@ -22,6 +24,12 @@ def sentence_rows(text: str, columns: int, begin: str = "") -> list[str]:
 
 
 def _broken(line: str, columns: int) -> Iterator[str]:
+    if bar := _BAR.match(line):
+        begin, text = bar[0], line[bar.end() :]
+        for start, end in wrapped(text, max(columns - cells(begin), 1)):
+            yield f"{begin}{text[start:end]}"
+            begin = f"{' ' * (cells(begin) - 2)}│ "
+        return
     indent = min(len(line) - len(line.lstrip(" ")), columns // 2)
     gaps = (gap.end() for gap in _GAP.finditer(line))
     column = max((end for end in gaps if end <= columns // 2), default=indent)

@@ -59,8 +59,16 @@ class PlainPrompt:
         finally:
             self._waits_for = ""
 
-    async def select(self, message: str, choices: Sequence[Choice], *, text: str) -> Choice | str:
+    async def select(
+        self,
+        message: str,
+        choices: Sequence[Choice],
+        *,
+        text: str,
+        ctrl_c: str = "stops the run",
+    ) -> Choice | str:
         """Return one of *choices*, typed as a whole line, or a sentence."""
+        del ctrl_c  # it does the same everywhere
         listed = [choice for choice in choices if choice.label]
         width = max(len(choice.lines[0]) for choice in listed)
         rows = [f"{choice.lines[0]:{width}} = {reveal(choice.label)}" for choice in listed]

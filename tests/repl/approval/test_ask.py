@@ -66,7 +66,9 @@ class Person:
         self._answers = list(answers)
         self.asked: list[tuple[str, list[str]]] = []
 
-    async def select(self, message: str, choices: Sequence[Choice], *, text: str) -> Choice | str:
+    async def select(
+        self, message: str, choices: Sequence[Choice], *, text: str, ctrl_c: str = ""
+    ) -> Choice | str:
         listed = [f"{each.lines[0]} = {each.label}" for each in choices if each.label]
         self.asked.append((message, [*listed, text]))
         answer = self._answers.pop(0)

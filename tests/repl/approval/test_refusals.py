@@ -2,7 +2,14 @@
 
 import pytest
 
-from agent_cli.core.declining import STOPPED, UNWANTED, unwanted_because
+from agent_cli.core.declining import (
+    CHANGE_PLAN,
+    CLOSED,
+    STOPPED,
+    UNDECIDED,
+    UNWANTED,
+    unwanted_because,
+)
 from agent_cli.repl.approval.refusals import failure
 
 
@@ -11,6 +18,9 @@ from agent_cli.repl.approval.refusals import failure
     [
         (UNWANTED, ("not run", "you said no")),
         (STOPPED, ("not run", "you stopped here")),
+        (CLOSED, ("not answered", "you closed the question")),
+        (UNDECIDED, ("not approved", "plan mode stays on")),
+        (f"{CHANGE_PLAN}tests first", ("not approved", "you said: tests first")),
         (unwanted_because("use\nmake"), ("not run", "you said: use make")),
         ("Invalid input. Correct it and call again.", ("failed after 2.0 s", "Invalid input.")),
         (

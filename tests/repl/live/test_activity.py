@@ -21,7 +21,8 @@ class Run:
 
     def __init__(self) -> None:
         self.now_s = 100.0
-        self.activity = ActivityLine(lambda: self.now_s)
+        self.asks = False
+        self.activity = ActivityLine(lambda: self.now_s, lambda: self.asks)
 
     def __call__(self, *happened: events.Event | StreamEvent, after_s: float = 0) -> str:
         self.now_s += after_s
@@ -134,3 +135,22 @@ def test_a_long_command_says_how_it_goes_on_in_the_background() -> None:
     assert run().endswith(hint)
     assert "Ctrl-B" not in run.activity.text(40)
     assert "Ctrl-B" not in run(events.ToolExecutionStart("t2", "bash", {})).replace(hint, "")
+
+
+def test_on_a_narrow_screen_the_tokens_go_first() -> None:
+    """What goes on says more: `run… · 139 tokens` said nothing."""
+    run = Run()
+    run(events.AgentStart(), THINKING, TextDelta(0, "x" * 4_000))
+    run(events.ToolExecutionStart("t1", "ask_user", {}))
+
+    assert run.activity.text(60) == "running ask_user · 0 s · 1.0k tokens · Ctrl-C stops"
+    assert run.activity.text(40) == "running ask_user · 0 s · Ctrl-C stops"
+
+
+def test_a_question_in_a_run_says_who_is_waited_for() -> None:
+    """The list below says what Ctrl-C does then."""
+    run = Run()
+    run(events.AgentStart(), THINKING, events.ToolExecutionStart("t1", "ask_user", {}))
+    run.asks = True
+
+    assert run() == "waiting for your answer"

@@ -16,6 +16,8 @@ ADDRESS = "https://example.com/" + "a" * 40
         ("ab  one two three", ["ab  one", "    two", "    three"]),
         ("a much  wider column", ["a much ", "wider", "column"]),
         ("a\n\nb", ["a", "", "b"]),
+        ("  │ one two three", ["  │ one", "  │ two", "  │ three"]),
+        ("  ai │ one two", ["  ai │ one", "     │ two"]),
         ("漢字かな交じり文", ["漢字かな交", "じり文"]),
         (f"see {ADDRESS} now", ["see", ADDRESS, "now"]),
         ("a\x1b[2Jb", ["ab"]),
