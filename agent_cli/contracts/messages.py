@@ -10,6 +10,9 @@ from pydantic import BaseModel
 from agent_cli.contracts.frozen import Frozen
 from agent_cli.contracts.timeline import NO_USAGE, Block, Json, Usage, text_block, text_of
 
+WITHDRAWN = "withdrawn"
+"""Kind of the note that takes the user's message {"entry": id} out of the context; never sent."""
+
 LIMIT = "limit"
 """The kind of the note that says why a limit ended a run; the model never reads it."""
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from agent_cli.contracts.cost_events import UsageHeld
 from agent_cli.contracts.events import Notice
 from agent_cli.contracts.messages import (
+    WITHDRAWN,
     AssistantMessage,
     CustomMessage,
     Incoming,
@@ -266,6 +267,17 @@ class Conversation(ConversationView):
         entry = CustomOutput(new_id(), self.now(), message.role, message.data)
         self._append(entry)
         return CustomMessage(entry.name, entry.data, entry.at_ms)
+
+    def withdraw(self, message: UserMessage) -> bool:
+        """Leave *message* out of the context, if it was steered into the prompt that runs.
+
+        It must not have been sent. A prompt's own input stays: without it there is no prompt.
+        """
+        said = (out for out in reversed(self._prompts[-1].output) if isinstance(out, UserOutput))
+        entry = next((out for out in said if out.content == message.content), None)
+        if entry is not None:
+            self.note(CustomMessage(WITHDRAWN, {"entry": entry.id}))
+        return entry is not None
 
     def answer_open_calls(self) -> None:
         """Answer the calls of a history that ends without their results, and report it."""

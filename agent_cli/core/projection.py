@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from agent_cli.contracts.messages import (
+    WITHDRAWN,
     AssistantMessage,
     CustomMessage,
     Message,
@@ -128,19 +129,36 @@ def context(prompts: Sequence[Prompt]) -> list[Message]:
 def shown(prompts: Sequence[Prompt]) -> list[Output]:
     """Return the entries `context` is made of.
 
-    The first user message always stays. A prompt the model refused is left out whole; a reply the
-    user interrupted leaves a note; a file is its summary at the end of its tool's result.
+    The first user message always stays. A prompt the model refused is left out whole, and so is a
+    message that was withdrawn before it was sent; a reply the user interrupted leaves a note; a
+    file is its summary at the end of its tool's result.
     """
     kept: list[Output] = []
     gone: dict[str, int] = {}
+    withdrawn = _withdrawn(prompts)
     for prompt in prompts:
         said = [*_with_input(prompt, after=kept), *prompt.output]
         if is_refused(prompt):
             # A cut made meanwhile still counts, and may begin with what is left out here.
             gone |= {output.id: len(kept) for output in said}
             said = [out for out in said if isinstance(out, CompactionOutput | TrimOutput)]
-        kept += said
+        for output in said:
+            if output.id in withdrawn:
+                gone[output.id] = len(kept)
+            else:
+                kept.append(output)
     return list(_fold(_cut(kept, gone)))
+
+
+def _withdrawn(prompts: Iterable[Prompt]) -> set[str]:
+    """Return the ids of the entries that were taken out before they were sent."""
+    notes = (
+        output.data
+        for prompt in prompts
+        for output in prompt.output
+        if isinstance(output, CustomOutput) and output.name == WITHDRAWN
+    )
+    return {str(note["entry"]) for note in notes if isinstance(note, dict) and "entry" in note}
 
 
 def is_refused(prompt: Prompt) -> bool:

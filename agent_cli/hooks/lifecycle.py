@@ -22,7 +22,6 @@ from agent_cli.contracts.messages import AssistantMessage, CustomMessage, UserMe
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.hook_values import TakeMessages, queued
-from agent_cli.core.projection import is_refused
 from agent_cli.core.turn import Turn
 from agent_cli.hooks.answers import HookAnswer
 from agent_cli.hooks.claude_names import tool_name
@@ -138,10 +137,9 @@ class Lifecycle:
             raise AgentCliError(f"a hook ended the run: {self._stop}")
         if self._started:
             await asyncio.shield(self._started)
-        for message in incoming:
-            if message.text not in self._own:
-                self._sent_back = 0
-                await self._submit(turn, message)
+        if typed := [message for message in incoming if message.text not in self._own]:
+            self._sent_back = 0
+            await self._submit(turn, typed)
         contexts, self._contexts = self._contexts, []
         for text in contexts:
             turn.tell_model(f"[A hook of the user's says: {text}]")
@@ -150,7 +148,10 @@ class Lifecycle:
         """Return a source that asks Stop hooks only where the program's *own* lets the run end."""
 
         async def take() -> Sequence[UserMessage]:
-            return await queued(own) or await self.follow_ups()
+            if messages := await queued(own):
+                self._own = [message.text for message in messages]
+                return messages
+            return await self.follow_ups()
 
         return take
 
@@ -184,20 +185,28 @@ class Lifecycle:
             "PreCompact", trigger, trigger=trigger, custom_instructions=instructions
         )
 
-    async def _submit(self, turn: Turn, message: UserMessage) -> None:
-        answer = await self._ask("UserPromptSubmit", "", prompt=message.text)
-        if answer.decision == "deny" or answer.stops:
-            reason = answer.reason or answer.stops
-            # What was refused is left out of the context, so that it is never sent.
-            turn.conversation.discard_reply("", "refusal", error=reason)
-            if not is_refused(turn.conversation.prompts[-1]):
-                # Typed during a run that had replies already: those are not thrown away.
-                told = (
-                    "it was not sent yet, and the next prompt would send it; /rewind takes it back"
-                )
-                raise AgentCliError(f"a hook blocked this message ({told}): {reason}")
-            raise AgentCliError(f"a hook blocked this prompt; it was not sent: {reason}")
-        self._contexts += answer.contexts
+    async def _submit(self, turn: Turn, messages: Sequence[UserMessage]) -> None:
+        """Ask about *messages*, which are about to be sent, and take out those that are blocked.
+
+        Raises:
+            AgentCliError: Nothing is left to be sent.
+        """
+        blocked = ""
+        for message in messages:
+            answer = await self._ask("UserPromptSubmit", "", prompt=message.text)
+            if answer.decision != "deny" and not answer.stops:
+                self._contexts += answer.contexts
+                continue
+            blocked = answer.reason or answer.stops
+            if not turn.conversation.withdraw(message):
+                # What was refused is left out of the context, so that it is never sent.
+                turn.conversation.discard_reply("", "refusal", error=blocked)
+                raise AgentCliError(f"a hook blocked this prompt; it was not sent: {blocked}")
+            if not _is_answered(turn.conversation):
+                told = f"a hook blocked this message; the run goes on without it: {blocked}"
+                self._publish(Notice("warning", told))
+        if blocked and _is_answered(turn.conversation):
+            raise AgentCliError(f"a hook blocked this message; it was not sent: {blocked}")
 
     def _begin(self, source: str) -> None:
         async def begin() -> None:
@@ -238,3 +247,11 @@ class Lifecycle:
             for ran in self._unrecorded:
                 conversation.note(CustomMessage(RECORDED, ran.to_json()))
             self._unrecorded = []
+
+
+def _is_answered(conversation: Conversation) -> bool:
+    """Return whether the context ends with a reply, so that there is nothing to ask the model."""
+    said = (
+        each for each in reversed(conversation.context()) if not isinstance(each, CustomMessage)
+    )
+    return isinstance(next(said, None), AssistantMessage)

@@ -161,6 +161,36 @@ def test_a_cut_outlives_the_refused_prompt_it_was_made_in() -> None:
         assert shown == ["go", "[Summary of the conversation up to here]\nthey looked", *tail]
 
 
+def test_a_message_withdrawn_before_it_was_sent_is_never_sent() -> None:
+    """The record keeps it; a cut that begins with it begins with what follows."""
+    for is_cut in (False, True):
+        conversation = looked()
+        secret = conversation.add_user(UserMessage.of("a secret"))
+        conversation.add_user(UserMessage.of("and this"))
+        assert isinstance(secret, UserMessage)
+        assert conversation.withdraw(secret)
+        if is_cut:
+            entries = conversation.prompts[-1].output
+            said = next(
+                o for o in entries if isinstance(o, UserOutput) and o.content == secret.content
+            )
+            conversation.trim(said.id, removed_messages=1)
+
+        texts = [text for message in sent(conversation) for text in _texts(message)]
+        assert "a secret" not in texts
+        assert texts[-1] == "and this"
+        assert problems(sent(conversation)) == []
+        assert "a secret" in [m.text for m in conversation.messages() if isinstance(m, UserMessage)]
+
+
+def test_a_prompts_own_input_cannot_be_withdrawn() -> None:
+    """Without it there is no prompt; a refusal leaves all of it out."""
+    conversation = Conversation()
+    conversation.begin(UserMessage.of("go"))
+
+    assert not conversation.withdraw(UserMessage.of("go"))
+
+
 def test_what_was_left_out_can_be_shown_again() -> None:
     """S1-40: `/uncompact`: the record never lost anything, so all of it comes back, once."""
     conversation = looked()

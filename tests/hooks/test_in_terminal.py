@@ -1,0 +1,132 @@
+"""Hooks as a person meets them: what is typed during a run, questions, a narrow screen."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.program import AGENT_CLI, environment
+from tests.hooks.test_scripts import YOLO, bash, command, hooks, script
+from tests.messages_api import FakeMessagesApi, reply, serve_in_thread
+from tests.repl.terminal import Terminal
+
+CTRL_C = "\x03"
+NO_SECRETS = """
+    #!/usr/bin/env python3
+    import json, sys
+
+    if "secret" in json.load(sys.stdin)["prompt"]:
+        print("no secrets, please", file=sys.stderr)
+        sys.exit(2)
+"""
+UNTIL_GO = "echo be''gun; until test -e go; do sleep 0.05; done"
+
+
+def in_terminal(api: FakeMessagesApi, *arguments: str) -> Terminal:
+    return Terminal(AGENT_CLI, *arguments, **environment(api, {}))
+
+
+def sent(api: FakeMessagesApi) -> str:
+    """Return all that was ever sent."""
+    return json.dumps([request.body["messages"] for request in api.requests])
+
+
+@pytest.mark.parametrize("columns", [80, 30])
+def test_a_blocked_message_typed_during_a_run_is_never_sent(columns: int) -> None:
+    """The run goes on without it, and so do the prompts after it."""
+    hooks(UserPromptSubmit=command(script("secrets.py", NO_SECRETS)))
+    script_of = (reply(bash(UNTIL_GO)), reply("Done."), reply("Fine."))
+    with serve_in_thread(*script_of) as api, in_terminal(api, *YOLO) as terminal:
+        terminal.until_prompt()
+        terminal.resize(columns)
+        terminal.send("go\r")
+        terminal.until("begun")
+        terminal.send("my secret\r")
+        terminal.until("after this step")
+        Path("go").touch()
+        terminal.until("Done.")
+        terminal.until_prompt()
+        shown = " ".join(terminal.text.split())
+        terminal.send("and now\r")
+        terminal.until("Fine.")
+
+    assert "the run goes on without it: no secrets, please" in shown
+    assert "secret" not in sent(api)
+    assert api.refusals == []
+
+
+def test_a_blocked_message_after_the_last_reply_ends_the_run() -> None:
+    """There is nothing to ask the model; the conversation goes on with the next prompt."""
+    hooks(UserPromptSubmit=command(script("secrets.py", NO_SECRETS)))
+    script_of = (reply(bash(UNTIL_GO)), reply("Done."), reply("Fine."))
+    with serve_in_thread(*script_of) as api, in_terminal(api, *YOLO) as terminal:
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until("begun")
+        terminal.send("my secret\x1b\r")  # Alt-Enter: when the run would end
+        terminal.until("when done")
+        Path("go").touch()
+        terminal.until("it was not sent: no secrets, please")
+        terminal.until_prompt()
+        terminal.send("and now\r")
+        terminal.until("Fine.")
+
+    assert "secret" not in sent(api)
+    assert api.refusals == []
+
+
+def test_a_guard_asks_in_the_terminal(tmp_path: Path) -> None:
+    """An `ask` of a hook is a question at the prompt, with its reason, in every mode."""
+    ask = json.dumps(
+        {
+            "hookSpecificOutput": {
+                "hookEventName": "PreToolUse",
+                "permissionDecision": "ask",
+                "permissionDecisionReason": "it is Friday",
+            }
+        }
+    )
+    hooks(PreToolUse=command(f"echo '{ask}'", "Bash"))
+    script_of = (reply(bash("touch one")), reply(bash("touch two")), reply("Done."))
+    with serve_in_thread(*script_of) as api, in_terminal(api, *YOLO) as terminal:
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until("it is Friday")
+        terminal.until("❯ ")
+        terminal.send("y\r")
+        terminal.until("touch two")
+        terminal.until("❯ ")
+        terminal.send("not today\r")
+        terminal.until("Done.")
+
+    assert (tmp_path / "one").exists()
+    assert not (tmp_path / "two").exists()
+    assert "not today" in sent(api)
+
+
+def test_hooks_are_asked_before_and_told_after_a_compaction(tmp_path: Path) -> None:
+    """By hand: what PreCompact prints goes into the summary; its no keeps everything."""
+    hooks(
+        PreCompact=command("cat > before.json; test ! -e no || exit 2; echo keep the names"),
+        PostCompact=command("cat > after.json"),
+    )
+    script_of = (*(reply(f"{'Yes, ' * 50}{n}.") for n in range(8)), reply("A summary."))
+    with serve_in_thread(*script_of) as api, in_terminal(api, *YOLO) as terminal:
+        for number in range(8):
+            terminal.until_prompt()
+            terminal.send(f"prompt {number}\r")
+            terminal.until(f"Yes, {number}.")
+        (tmp_path / "no").touch()
+        terminal.until_prompt()
+        terminal.send("/compact the tests\r")
+        terminal.until("blocked it")
+        assert not (tmp_path / "after.json").exists()
+        (tmp_path / "no").unlink()
+        terminal.until_prompt()
+        terminal.send("/compact the tests\r")
+        terminal.until((tmp_path / "after.json").exists)
+        terminal.until_prompt()
+
+    before = json.loads((tmp_path / "before.json").read_text())
+    assert (before["trigger"], before["custom_instructions"]) == ("manual", "the tests")
+    assert "keep the names" in json.dumps(api.requests[-1].body)
