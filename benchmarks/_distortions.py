@@ -203,7 +203,7 @@ DISTORTIONS = (
     Distortion("blanks at line ends", _both(_ADD_BLANKS)),
     Distortion("blanks at line ends, old alone", _old(_ADD_BLANKS)),
     Distortion("blanks at all line ends", _both(_lines(lambda line: f"{line} ", blank=True))),
-    Distortion("no blanks at line ends", _both(_lines(str.rstrip, blank=True))),
+    Distortion("no blanks at line ends", _both(_lines(str.rstrip, blank=True)), has_readings=True),
     Distortion("blank lines filled", _filled),
     Distortion("dedented", _dedent_both),
     Distortion("dedented, old alone", _dedent_old, has_readings=True),

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli_tools.matching.endings import FlatText, with_endings_of
+from tests.tools.matching.editing import edited
 
 texts = st.lists(st.sampled_from(["a", "\r", "\n", "\r\n", "é"]), max_size=20).map("".join)
 
@@ -36,3 +37,21 @@ def test_new_lines_end_as_their_neighbours_do(text: str, old: str, new: str, exp
     start = text.index(old)
 
     assert with_endings_of(text, start, start + len(old), new) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "expected"),
+    [
+        ("a\r\nb\r\n", "a\r\n", "x", "x\r\nb\r\n"),
+        ("a\r\nb\r\nc\r\n", "b\n", "", "a\r\nc\r\n"),
+        ("a\r\nb\r\n", "a\nb\n", "a\nx\nb\n", "a\r\nx\r\nb\r\n"),
+        ("a\r\nb\r\n", "a\r\nb", "a\nb", "a\nb\r\n"),
+        ("a\nb\n", "a\r\nb\r\n", "b\r\na\r\n", "b\na\n"),
+        ("a\nb\r\nc\n", "a", "A\nAA", "A\nAA\nb\r\nc\n"),
+    ],
+)
+def test_texts_are_found_whatever_their_endings(
+    text: str, old: str, new: str, expected: str
+) -> None:
+    """Unless only the endings are to change, those of the file stay."""
+    assert edited(text, old, new) == expected

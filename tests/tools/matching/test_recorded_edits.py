@@ -6,8 +6,7 @@ The recordings are not part of the repository; without them these tests are skip
 import base64
 import gzip
 import json
-import re
-from collections.abc import Callable, Iterator
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,15 +14,18 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.timeline import Json
-from agent_cli_tools.matching.edits import Edit, NoMatch, apply_edits
+from agent_cli_tools.matching.edits import Edit, apply_edits
 from agent_cli_tools.textio import decode, encode
+from benchmarks._distortions import DISTORTIONS, Distortion
+from benchmarks.edits import Case, outcome
 from tests.tools.calling import Tools
 
 RECORDINGS = next(
     (f for p in Path(__file__).parents if (f := p / "shared" / "data" / "edits.jsonl.gz").exists()),
     Path(),
 )
-PERTURBED_MAX = 200
+DISTORTED_MAX = 600
+RIGHT_MIN = 0.98
 
 pytestmark = pytest.mark.skipif(not RECORDINGS.is_file(), reason="no recordings here")
 
@@ -75,57 +77,24 @@ def test_decoding_every_recorded_file_and_back_changes_nothing() -> None:
             assert encode(text, encoding) == raw
 
 
-def _by_line(change: Callable[[str], str]) -> Callable[[str], str]:
-    """Return what changes each line that is not blank."""
-    return lambda text: "\n".join(
-        change(line) if line.strip() else line for line in text.split("\n")
-    )
-
-
-def _numbered(text: str) -> str:
-    body = text.removesuffix("\n")
-    lines = [f"{number:6}\t{line}" for number, line in enumerate(body.split("\n"), 41)]
-    return "\n".join(lines) + text[len(body) :]
-
-
-def perturbed(change: Callable[[str], str]) -> Iterator[str]:
-    """Yield "right", "refused" or "wrong" for each first edit that *change* alters."""
-    for recording in recordings()[:PERTURBED_MAX]:
+@cache
+def first_edits() -> tuple[Case, ...]:
+    """The first edit of each recording, and what it makes of the file."""
+    cases = []
+    for recording in recordings()[:DISTORTED_MAX]:
         text, _ = decode(recording.before)
         edit = recording.edits[0]
-        quoted = Edit(change(edit.old), change(edit.new), edit.all)
-        if quoted.old == edit.old or edit.old == edit.new:
-            continue
-        expected = apply_edits(text, [edit]).text
-        try:
-            yield "right" if apply_edits(text, [quoted]).text == expected else "wrong"
-        except NoMatch:
-            yield "refused"
+        cases.append(Case(recording.id, text, edit, apply_edits(text, [edit]).text))
+    return tuple(cases)
 
 
-@pytest.mark.parametrize(
-    ("change", "right_min", "wrong_max"),
-    [
-        # A commit may change nothing but blanks at line ends; quoted with more, it can not be told.
-        pytest.param(_by_line(lambda line: line + "  "), 0.98, 2, id="trailing blanks"),
-        pytest.param(_by_line(lambda line: "  " + line), 0.98, 1, id="indented by two"),
-        pytest.param(lambda text: text.replace('"', "”"), 0.99, 0, id="typographic quotes"),
-        pytest.param(_numbered, 0.99, 0, id="line numbers"),
-        pytest.param(lambda text: text.replace("\n", "\r\n"), 1.0, 0, id="CRLF in the call"),
-    ],
-)
-def test_what_models_misquote_is_repaired(
-    change: Callable[[str], str], right_min: float, wrong_max: int
-) -> None:
-    outcomes = list(perturbed(change))
+@pytest.mark.parametrize("distortion", DISTORTIONS, ids=lambda distortion: distortion.name)
+def test_what_models_misquote_is_repaired_or_refused(distortion: Distortion) -> None:
+    """None comes out wrong, and nearly all that have one reading come out right."""
+    outcomes = Counter(outcome(case, distortion)[0] for case in first_edits())
 
-    assert len(outcomes) > 10
-    assert outcomes.count("right") >= right_min * len(outcomes)
-    assert outcomes.count("wrong") <= wrong_max
-
-
-def test_one_wrong_word_is_always_refused() -> None:
-    """Where only a word differs, any place would be a guess."""
-    outcomes = set(perturbed(lambda text: re.sub(r"[A-Za-z]{3,}", "zqxzq", text, count=1)))
-
-    assert outcomes == {"refused"}
+    assert outcomes["wrong"] == 0
+    if distortion.is_guess:
+        assert outcomes["right"] == 0
+    elif not distortion.has_readings:
+        assert outcomes["right"] >= RIGHT_MIN * (outcomes["right"] + outcomes["refused"])

@@ -1,0 +1,34 @@
+"""Typographic characters are written as the file has them."""
+
+import pytest
+
+from tests.tools.matching.editing import check, repairs
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "expected"),
+    [
+        ("x = 'caf\u00e9'\n", "x = 'cafe\u0301'", "y = 'cafe\u0301s'", "y = 'caf\u00e9s'\n"),
+        ("x = 'cafe\u0301'\n", "x = 'caf\u00e9'", "y = 'caf\u00e9s'", "y = 'cafe\u0301s'\n"),
+        ("a — b, c\n", "a - b, c", "a - b, d", "a — b, d\n"),
+        ("a — b, c\n", "a -- b, c", "a -- b, d", "a — b, d\n"),
+        ("a — b, c\n", "a - b, c", "a - b, d-e", None),
+        ("a - b, c\n", "a – b, c", "a – b, d", "a - b, d\n"),
+        ("“a” and b\n", '"a" and b', '"a" or b', "“a” or b\n"),
+        ("“a” and b\n", '"a" and b', '"a" and "b"', None),
+        ('f("a")\n', "f(“a”)", "f(“it’s”)", 'f("it\'s")\n'),
+        ('f("a")\n', "f(“a”)", "f(“a…”)", None),
+        ("f(a, b)\n", "f(a,\u00a0b)", "f(a,\u00a0c)", "f(a, c)\n"),
+        ("def f():\n    ...\n", "def f():\n    …\n", "x", None),
+        ("say “hi”\nit's\n", 'say "hi"\nit\'s', 'say "hi"\nit\'s so', "say “hi”\nit's so\n"),
+    ],
+)
+def test_typographic_characters_are_written_as_the_file_has_them(
+    text: str, old: str, new: str, expected: str | None
+) -> None:
+    """Where the file has another form than the quotation, new text in that form is a guess."""
+    check(text, old, new, expected)
+
+
+def test_the_repair_is_named() -> None:
+    assert repairs('f("a")\n', "f(“a”)", "f(“b”)") == "typographic characters"

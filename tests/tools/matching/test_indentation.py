@@ -1,0 +1,97 @@
+"""How quoted lines were shifted, and back."""
+
+import re
+
+import pytest
+
+from tests.tools.matching.editing import check, edited, refusal, repairs
+
+METHOD = """class A:
+    def f(self):
+        if self.x:
+            return "one"
+        return 2
+
+    def g(self):
+        return [
+            "it's",
+        ]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        # Both dedented, by all or by a part of the indentation.
+        ("return 2\n", "if y:\n    return 3\nreturn 2\n", "        if y:\n            return 3\n"),
+        ("    return 2\n", "    return 3\n", "        return 3\n"),
+        ("def f(self):\n    if self.x:\n", "def h(self):\n    if self.y:\n", "    def h(self):\n"),
+        # Both indented more.
+        ("            return 2\n", "            return 3\n", "        return 3\n"),
+        # In other blanks.
+        ("\tdef f(self):\n\t\tif self.x:\n", "\tdef f(self):\n\t\tif y:\n", "        if y:\n"),
+        ("  def f(self):\n    if self.x:\n", "  def f(self):\n    if y:\n", "        if y:\n"),
+        # With blanks at the ends.
+        (
+            "    return 2 \n\ndef g(self): \n",
+            "    return 3 \n\ndef g(self): \n",
+            "        return 3\n\n",
+        ),
+    ],
+)
+def test_new_lines_are_indented_as_the_file_is(old: str, new: str, expected: str) -> None:
+    """The same shift is applied to every line, and only that."""
+    assert expected in edited(METHOD, old, new)
+
+
+def test_the_repair_is_named() -> None:
+    name = repairs(METHOD, "    return 2\n", "    return 3\n")
+
+    assert name == "indentation (4 spaces added to every line)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # Only old was shifted, so what new means is not known.
+        ("return 2\n", "        return 3\n"),
+        ("            return 2\n", "        return 3\n"),
+        ("def g(self):\n    return [\n", "    def g(self):\n        return (\n"),
+        # The lines are shifted by different amounts.
+        ('if self.x:\n  return "one"\n', "if self.y:\n  return 1\n"),
+        # One level of indentation, halved or shifted by four, and no sign which.
+        ("    return 2\n", "    x = (\n        3)\n"),
+    ],
+)
+def test_an_open_indentation_is_refused_with_the_lines_that_are_there(old: str, new: str) -> None:
+    assert re.search(r"(?s)(indented|indentation).*\n +\d+\t", refusal(METHOD, old, new))
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "expected"),
+    [
+        ("\tif x:\n\t\ty\n", "if x:\n\ty", "if x:\n\n\tz", "\tif x:\n\n\t\tz\n"),
+        ("if x:\n  y\n", "    if x:\n      y", "  if x:\n      z", None),
+        ("if x:\n  y\n", "    if x:\n  y", "if x:\n  z", None),
+    ],
+)
+def test_every_line_is_shifted_by_the_same_or_none_is(
+    text: str, old: str, new: str, expected: str | None
+) -> None:
+    check(text, old, new, expected)
+
+
+def test_spaces_after_tabs_come_back_as_they_were() -> None:
+    """Eight spaces were a tab and four spaces, not two tabs."""
+    text = "if a:\n\tif b:\n\t    x\n"
+
+    result = edited(text, "    if b:\n        x\n", "    if c:\n        y\n")
+
+    assert result == "if a:\n\tif c:\n\t    y\n"
+
+
+def test_spaces_in_a_raw_string_are_not_made_tabs() -> None:
+    text = "func f() {\n\tg()\n\th()\n}\n"
+    new = "    g()\n    want := `a\n    b\n`\n    h()\n"
+
+    assert "string of several lines" in refusal(text, "    g()\n    h()\n", new)

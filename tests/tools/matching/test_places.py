@@ -1,0 +1,112 @@
+"""Where an edit belongs, and that a guess is never made."""
+
+import pytest
+
+from tests.tools.matching.editing import check, edited, refusal
+
+TEXT = 'def f():\n    if x:\n        return "one"\n    return 2\n\n\ndef g():\n    return "two"\n'
+
+
+def test_only_the_text_found_changes() -> None:
+    assert edited("x = 1  \ny = “2”\n", "1", "3") == "x = 3  \ny = “2”\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "expected"),
+    [
+        ("a\nb", "b", "b\n", "a\nb\n"),
+        ("a\nb\n", "b\n", "b", "a\nb"),
+        ("a\nb\n", "b\n", "c", "a\nc\n"),
+        ("a\nb\nc\n", "b\n", "x", "a\nx\nc\n"),
+        ("a\nb\nc\n", "\n", " ", None),
+        ("a b\nc\n", "b\n", "c, ", None),
+        ("a\nb\nc\n", "b\n", "b", None),
+        ("a\nb\n", "b\n", "", "a\n"),
+        ("a\nb", "\nb", "", "a"),
+        ("", "", "new\n", "new\n"),
+    ],
+)
+def test_ends_of_lines_are_text_but_a_lost_one_joins_no_lines(
+    text: str, old: str, new: str, expected: str | None
+) -> None:
+    """Only at the end of the file does a line end that new lacks go."""
+    check(text, old, new, expected)
+
+
+def test_all_may_join_lines() -> None:
+    assert edited("a,\nb,\nc\n", ",\n", ", ", all=True) == "a, b, c\n"
+
+
+def test_a_text_that_occurs_twice_is_refused_with_its_lines() -> None:
+    """The first place would be a guess."""
+    why = refusal(TEXT, "    return", "    yield")
+
+    assert "occurs 3 times (lines 3, 4, 8)" in why
+    assert "set all to true" in why
+
+
+def test_overlapping_places_count() -> None:
+    assert "2 times" in refusal("aaa", "aa", "b")
+
+
+def test_places_that_differ_in_line_endings_only_count() -> None:
+    """The model does not see the difference, so it cannot mean one of them."""
+    assert "2 times" in refusal("a\nb\n\na\r\nb\r\n", "a\nb", "c")
+
+
+def test_many_places_are_not_all_listed() -> None:
+    assert "more than 8 times" in refusal("x\n" * 1000, "x", "y")
+
+
+def test_all_replaces_every_place() -> None:
+    assert edited("a.b.a\r\na", "a", "x\ny", all=True) == "x\r\ny.b.x\r\ny\r\nx\r\ny"
+
+
+def test_with_all_only_exact_places_are_replaced() -> None:
+    assert "nearly 2 times (lines 1, 3)" in refusal("a\nb\n a\n", "a ", "c", all=True)
+
+
+def test_a_repair_needs_one_place_only() -> None:
+    assert "2 times (lines 1, 3)" in refusal("a  \nb\na   \nb\n", "a \nb", "c")
+
+
+def test_lines_that_stand_there_exactly_once_are_meant() -> None:
+    """Elsewhere they are indented in another way."""
+    text = "f {\n\tg {\n\t\th {\n\t\t}\n\t}\n}\n"
+
+    assert edited(text, "5:\t}\n6:}", "5:\t}\n6:};") == text.removesuffix("}\n") + "};\n"
+
+
+def test_no_line_follows_the_last_line_end() -> None:
+    """A blank line there was quoted in addition, and the line end of the file stays."""
+    refusal("a\n\nb\n", "b\n\n", "\nc\n")
+
+
+def test_a_text_that_lacks_a_line_is_not_taken_for_another_place() -> None:
+    """The lines stand there exactly but for one; elsewhere they stand together, less deep."""
+    text = "if x:\n    f(\n        a,\n        b,\n    )\n\nf(\n    a,\n)\n"
+    old, new = "    f(\n        a,\n    )\n", "    f(\n        a,\n        c,\n    )\n"
+
+    why = refusal(text, old, new)
+
+    assert "lacks a line" in why
+    assert "     2\t    f(" in why
+
+
+def test_a_bracket_among_blank_lines_is_not_sought_at_another_depth() -> None:
+    text = "f(\n\t{\n\t}\n\tx\n\n\ty\n);\n}\n\n\nz\n"
+
+    assert "lacks a line" in refusal(text, "\t}\n\n\n", "\t}\n\n\tq\n\n")
+
+
+def test_blanks_in_a_blank_line_do_not_make_another_place_likelier() -> None:
+    text = "a()\n\nb()\n\nx()\ny()\n\na()\n\n# no\nb()\n"
+
+    result = edited(text, "a()\n    \nb()\n", "c()\n    \nb()\n")
+
+    assert result.startswith("c()\n\nb()\n")
+
+
+@pytest.mark.parametrize("word", ["def", "return", "two"])
+def test_a_changed_word_is_refused_in_every_position(word: str) -> None:
+    refusal(TEXT, TEXT.replace(word, "quux", 1), "")

@@ -1,0 +1,82 @@
+"""What was copied along with a text, or done to it as a whole, is taken off both texts."""
+
+import pytest
+
+from tests.tools.matching.editing import check, edited, refusal, repairs
+
+
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [
+        ("    12\t{}", "line numbers"),
+        ("12:{}", "line numbers"),
+        ("12: {}", "line numbers"),
+        ("12|{}", "line numbers"),
+        ("12 | {}", "line numbers"),
+        ("    12→{}", "line numbers"),
+        ("```\n{}\n```", "a code fence"),
+        ("```python\n{}\n```\n", "a code fence"),
+        ("\n{}\n\n", "blank lines around it"),
+    ],
+)
+def test_marks_around_both_texts_are_taken_off(form: str, name: str) -> None:
+    text = "x = 1\ny = 2\n"
+    old, new = (form.format(line) for line in ("y = 2", "y = 3"))
+
+    assert edited(text, old, new) == "x = 1\ny = 3\n"
+    assert name in repairs(text, old, new)
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "expected"),
+    [
+        ("200: x\n", "200: x\n", "201: x\n", "201: x\n"),
+        ("x\ny\n", "1: x\n2: y", "1: z", "z\n"),
+        ("x\ny\n", "1: x\n2: y", "1: z\nw", None),
+        ("x\ny\n", "1\tx\n3\ty", "1\tz", None),
+        ("x\ny\n", "1→x\n2→y\n", "z\n", "z\n"),
+    ],
+)
+def test_numbers_are_those_of_lines_only_if_they_are_a_run_before_all(
+    text: str, old: str, new: str, expected: str | None
+) -> None:
+    check(text, old, new, expected)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # A blank line on the other side of the statement: two lines of old were swapped.
+        ("\ny = 2\n\n\n\n", "\n\ny = 3\n\n\n"),
+        ("\ny = 2\n\n\n\n", "\n\ny = 3\n\n\n\n"),
+        ("\ny = 2\n\n\n\n", "\ny = 3\n\n\n"),
+        ("\ny = 2\n\n\n\n", "\n\n"),
+        ("\n\n\n\ny = 2\n", "\n\n\ny = 3\n\n"),
+    ],
+)
+def test_no_blank_line_is_moved(old: str, new: str) -> None:
+    """Where old and new differ in the blank lines at their ends, which are in the file is open."""
+    refusal("x = 1\n\n\ny = 2\n\n\nz = 3\n", old, new)
+
+
+def test_a_blank_line_around_both_is_taken_off_beside_one_that_is_there() -> None:
+    text = "x = 1\n\ny = 2\n\nz = 3\n" + "w\n" * 4
+
+    assert edited(text, "\ny = 2\n\n\n", "\ny = 4\n\n\n") == text.replace("2", "4")
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "expected"),
+    [
+        ("if a < b & c:\n", "if a &lt; b &amp; c:", "if a &gt; b:", "if a > b:\n"),
+        ("if a < b:\n", "if a &lt; b:", "if a <= b &amp;&amp; c:", None),
+        (r"x = '\d'", r"'\\d'", r"'\\w'", r"x = '\w'"),
+        (r"x = '\d'", r"'\\d'", r"'\w'", None),
+        ('say("a", "b")\n', r"say(\"a\", \"b\")", r"say(\"c\")", 'say("c")\n'),
+        ("a\nb\n", r"a\nb", r"a\nc", "a\nc\n"),
+    ],
+)
+def test_escapes_are_undone_in_both_texts_or_not_at_all(
+    text: str, old: str, new: str, expected: str | None
+) -> None:
+    check(text, old, new, expected)
