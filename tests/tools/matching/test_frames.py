@@ -86,10 +86,11 @@ def test_lines_are_compared_as_they_were_quoted() -> None:
 
 
 def test_a_line_that_is_alike_in_the_file_only_is_no_repair() -> None:
-    text = 'import sys\n\nif __name__ == "__main__":\n    sys.exit(load("twist"))\n'
-    old = '    if __name__ == "__main__":\n        sys.exit(load("twist"))\n'
+    call = 'sys.exit(entry_point("Main", "scripts")())'
+    text = f'import sys\n\nif __name__ == "__main__":\n    {call}\n'
+    old = f'    if __name__ == "__main__":\n        {call}\n'
 
-    refusal(text, old, '    sys.exit(load("main"))\n')
+    refusal(text, old, "    sys.exit(Program.run())\n")
 
 
 @pytest.mark.parametrize(

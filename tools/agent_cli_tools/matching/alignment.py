@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 _EQUAL_PAIRS_MAX = 1_000_000
 _ALIKE_MIN = 0.6
-_ALIKE_START_MIN = 10
+_ALIKE_START_MIN = 8
 
 
 class Block(NamedTuple):
