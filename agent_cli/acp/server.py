@@ -15,6 +15,7 @@ from agent_cli.acp.faults import (
     RESOURCE_NOT_FOUND,
     RpcFault,
 )
+from agent_cli.acp.handshake import INITIALIZED, METHOD_IDS
 from agent_cli.acp.options import set_mode, set_option
 from agent_cli.acp.ports import Application, Opening, SessionBuilder
 from agent_cli.acp.schema import (
@@ -36,46 +37,9 @@ from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.contracts.timeline import Json
 from agent_cli.system.logger import logger
 from agent_cli.terminal.background import in_background
-from agent_cli.version import __version__
 
-PROTOCOL_VERSION: Final = 1
 _PAGE: Final = 50
 _log = logger(__name__)
-
-_INITIALIZED: Final[dict[str, Json]] = {
-    "protocolVersion": PROTOCOL_VERSION,
-    "agentInfo": {"name": "agent-cli", "title": "agent-cli", "version": __version__},
-    "agentCapabilities": {
-        "loadSession": True,
-        "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
-        "mcpCapabilities": {"http": True, "sse": True},
-        "sessionCapabilities": {
-            "list": {},
-            "resume": {},
-            "fork": {},
-            "close": {},
-            "additionalDirectories": {},
-        },
-    },
-    "authMethods": [
-        {
-            "type": "env_var",
-            "id": "api-key",
-            "name": "Anthropic API key",
-            "description": "Set ANTHROPIC_API_KEY, or put it into the user's .env",
-            "vars": [{"name": "ANTHROPIC_API_KEY", "label": "API key"}],
-            "link": "https://console.anthropic.com/settings/keys",
-        },
-        {
-            "type": "env_var",
-            "id": "auth-token",
-            "name": "Bearer token",
-            "description": "Set ANTHROPIC_AUTH_TOKEN, as gateways use it",
-            "vars": [{"name": "ANTHROPIC_AUTH_TOKEN", "label": "Token"}],
-        },
-    ],
-}
-_METHOD_IDS: Final = ("api-key", "auth-token")
 
 
 class AcpServer:
@@ -138,7 +102,7 @@ class AcpServer:
         given = checked(InitializeParams, params)
         self._client = given.client_capabilities or ClientCapabilities()
         self._is_initialized = True
-        return Answer(_INITIALIZED, then=self._warm_up)
+        return Answer(INITIALIZED, then=self._warm_up)
 
     def _warm_up(self) -> None:
         """Import what sessions need while the client shows its user that we are there."""
@@ -146,8 +110,8 @@ class AcpServer:
         warming.add_done_callback(lambda done: done.exception())
 
     async def _authenticate(self, params: Params) -> Answer:
-        if checked(AuthenticateParams, params).method_id not in _METHOD_IDS:
-            raise RpcFault(INVALID_PARAMS, f"methodId must be one of {', '.join(_METHOD_IDS)}")
+        if checked(AuthenticateParams, params).method_id not in METHOD_IDS:
+            raise RpcFault(INVALID_PARAMS, f"methodId must be one of {', '.join(METHOD_IDS)}")
         try:
             self._program.check_credentials()
         except NoCredentials as error:
@@ -256,7 +220,7 @@ class AcpServer:
                 self._sessions[id] = session
                 opened.set_result(session)
                 try:
-                    await session.closed.wait()
+                    await _until_closed(session)
                 finally:
                     del self._sessions[id]
         except Exception as error:
@@ -272,6 +236,13 @@ class AcpServer:
             await session.app.agent.wait_for_idle()
             session.closed.set()
             await asyncio.wait([self._ended.pop(session)])
+
+
+async def _until_closed(session: OpenSession) -> None:
+    async with asyncio.TaskGroup() as group:
+        asking = group.create_task(session.ask_unprompted())
+        await session.closed.wait()
+        asking.cancel()
 
 
 def _opening(

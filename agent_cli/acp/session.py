@@ -1,15 +1,16 @@
 """One open session: prompts taken through their questions to an end, settings, commands."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, NoReturn
 
 from agent_cli.acp.approvals import PermissionRequests, QuestionClosed
 from agent_cli.acp.client import EditorClient
 from agent_cli.acp.commands import available_commands, run_command
 from agent_cli.acp.dialogs import EditorModelDialogs, EditorServerDialogs
 from agent_cli.acp.documents import EditorDocuments
-from agent_cli.acp.faults import INTERNAL_ERROR, INVALID_REQUEST, RpcFault
+from agent_cli.acp.faults import INTERNAL_ERROR, INVALID_REQUEST, ConnectionLost, RpcFault
 from agent_cli.acp.options import config_options, mode_state
 from agent_cli.acp.ports import Application
 from agent_cli.acp.prompt_content import user_message
@@ -17,8 +18,8 @@ from agent_cli.acp.replay import replayed
 from agent_cli.acp.schema import PromptBlock
 from agent_cli.acp.updates import Updates
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import Aborted, AgentBusy
-from agent_cli.contracts.events import Event, Notice, ToolCall, UsageChanged
+from agent_cli.contracts.errors import Aborted, AgentBusy, AgentCliError
+from agent_cli.contracts.events import AgentEnd, Event, Notice, ToolCall, UsageChanged
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import NO_USAGE, Json, Usage
 from agent_cli.core.declining import decline_and_stop
@@ -45,14 +46,17 @@ class OpenSession:
         self._client = client
         self._held: list[dict[str, Json]] | None = []
         self._updates = Updates(app, self._send)
-        self._prompt: CancelToken | None = None
+        self._cancels: set[CancelToken] = set()
+        self._is_prompted = False
+        self._turn = asyncio.Lock()
+        self._unasked = asyncio.Event()
         self._used = NO_USAGE
         self._commands: list[Json] = []
         self._approvals = PermissionRequests(
             app, client, self._updates.described, self._updates.say
         )
         app.agent.subscribe(self._updates)
-        app.agent.subscribe(self._count)
+        app.agent.subscribe(self._note)
         if client.reads_files or client.writes_files:
             app.use_documents(EditorDocuments(client, asyncio.get_running_loop()))
         turn = asyncio.Lock()
@@ -97,22 +101,51 @@ class OpenSession:
         Raises:
             RpcFault: A prompt is running, or this one failed.
         """
-        if self._prompt is not None:
+        if self._is_prompted:
             raise RpcFault(INVALID_REQUEST, "a prompt is running in this session: cancel it first")
-        self._prompt, self._used = CancelToken(), NO_USAGE
+        self._is_prompted, self._used = True, NO_USAGE
         try:
-            stop_reason = await self._answered(blocks, self._prompt)
+            async with self._my_turn() as cancel:
+                stop_reason = await self._answered(blocks, cancel)
         except (Aborted, QuestionClosed):
             stop_reason = "cancelled"
         finally:
-            self._prompt = None
+            self._is_prompted = False
         return {"stopReason": stop_reason, "usage": _tokens(self._used)}
 
+    async def ask_unprompted(self) -> NoReturn:
+        """Ask about calls of runs that nobody typed: a job that ended, a reminder."""
+        while True:
+            await self._unasked.wait()
+            self._unasked.clear()
+            try:
+                async with self._my_turn() as cancel:
+                    while self.app.agent.conversation.waiting:
+                        await self._decide(cancel)
+            except (Aborted, QuestionClosed, ConnectionLost):
+                continue  # declined, or left to whoever opens the session next
+            except AgentCliError as error:
+                self._updates.say(str(error))
+
     def cancel(self) -> None:
-        """Stop the prompt that is running; its response says so."""
-        if self._prompt is not None:
-            self._prompt.cancel()
-            self.app.agent.abort()
+        """Stop what is running; a prompt's response says so."""
+        for cancel in self._cancels:
+            cancel.cancel()
+        self.app.agent.abort()
+
+    @asynccontextmanager
+    async def _my_turn(self) -> AsyncIterator[CancelToken]:
+        """Wait until nothing else asks the user; what is done then, the token stops."""
+        cancel, is_mine = CancelToken(), False
+        self._cancels.add(cancel)
+        try:
+            async with cancel.scope():
+                is_mine = await self._turn.acquire()
+            yield cancel
+        finally:
+            if is_mine:  # even if it came together with the stop
+                self._turn.release()
+            self._cancels.discard(cancel)
 
     async def _answered(self, blocks: Sequence[PromptBlock], cancel: CancelToken) -> str:
         async with cancel.scope():
@@ -183,9 +216,12 @@ class OpenSession:
                 {"sessionUpdate": "available_commands_update", "availableCommands": commands}
             )
 
-    def _count(self, event: Event) -> None:
-        if isinstance(event, UsageChanged):
-            self._used += event.reply
+    def _note(self, event: Event) -> None:
+        match event:
+            case UsageChanged(reply=reply):
+                self._used += reply
+            case AgentEnd(stop_reason="waiting_for_approval") if not self._is_prompted:
+                self._unasked.set()
 
 
 def _tokens(used: Usage) -> dict[str, Json]:

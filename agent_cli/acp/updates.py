@@ -37,7 +37,7 @@ class Updates:
         self._announced: dict[str, events.ToolCall] = {}
         self._settings: list[Json] = []
         self._plan: list[Json] = []
-        self._has_title = False
+        self._has_title = bool(app.agent.conversation.prompts)
 
     def __call__(self, event: events.Event) -> None:
         """Show *event*."""

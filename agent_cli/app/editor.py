@@ -7,6 +7,7 @@ a client opens folders its user has not looked at; only `agent-cli trust` or --t
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from agent_cli.acp.ports import Opening
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from agent_cli.app.app import App
     from agent_cli.contracts.sessions import SessionInfo
     from agent_cli.mcp_client import ServerConfig
+    from agent_cli.session_store import SessionStore
     from agent_cli.settings.schema import McpSettings
 
 
@@ -64,9 +66,14 @@ class EditorProgram:
 
     def sessions(self) -> "Sequence[SessionInfo]":
         """Return the saved sessions, the last used first."""
+        return self._store.list()
+
+    @cached_property
+    def _store(self) -> "SessionStore":
+        """One for all lists: it reads again only what has changed."""
         from agent_cli.session_store import SessionStore  # noqa: PLC0415
 
-        return SessionStore(paths.sessions_dir()).list()
+        return SessionStore(paths.sessions_dir())
 
     def build(self, opening: Opening) -> "App":
         """Return the program of a session.

@@ -234,6 +234,8 @@ def _acp(arguments: Arguments) -> int:
 
     if arguments.continue_session or arguments.resume is not None or arguments.fork is not None:
         raise UsageError("the editor chooses the session: remove --continue, --resume or --fork")
+    if sys.stdin.isatty():
+        print("waiting for an editor's JSON-RPC on stdin; docs/acp.md says how", file=sys.stderr)
     program = EditorProgram(arguments)
     with program.logging():
         return run_loop(serve_process(program))

@@ -735,3 +735,56 @@ async def test_an_editor_that_leaves_ends_what_runs() -> None:
         assert await asyncio.to_thread(program.wait, LIMIT_S) == 0
         with pytest.raises((ConnectionError, asyncio.CancelledError)):
             await prompt
+
+
+async def test_a_run_that_nobody_typed_asks_too() -> None:
+    """A background command ends, the model is woken, and wants to write: the user is asked then."""
+    job = {"command": "until test -e go; do sleep 0.05; done", "background": True}
+    async with (
+        FakeMessagesApi(
+            reply(tool_use("bash", job)), reply("Started."), reply(WRITE), reply("Written.")
+        ) as api,
+        editor(api) as (client, _),
+    ):
+        client.permissions.extend(["once", "once"])
+        await client.say(await client.open(), "go")
+        Path("go").touch()
+        await client.until(lambda: "Written." in client.text())
+
+        assert Path("note.txt").exists()
+        assert len(client.asked) == 2
+        assert api.refusals == []
+
+
+async def test_a_prompt_waits_for_the_question_of_a_run_that_nobody_typed() -> None:
+    """The model gets the answer to that before anything else."""
+    job = {"command": "until test -e go; do sleep 0.05; done", "background": True}
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def later(_question: dict[str, Any]) -> str:
+        asked.set()
+        await answer.wait()
+        return "no"
+
+    async with (
+        FakeMessagesApi(
+            reply(tool_use("bash", job)),
+            reply("Started."),
+            reply(WRITE),
+            reply("Ok."),
+            reply("Me."),
+        ) as api,
+        editor(api) as (client, _),
+    ):
+        client.permissions.extend(["once", later])
+        id = await client.open()
+        await client.say(id, "go")
+        Path("go").touch()
+        await asked.wait()
+        prompt = asyncio.create_task(client.say(id, "and now?"))
+        answer.set()
+
+        assert (await prompt).stop_reason == "end_turn"
+        assert client.text().endswith("Ok.Me.")
+        assert not Path("note.txt").exists()
+        assert api.refusals == []

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from tests.acp.editor import LIMIT_S
 from tests.e2e.program import AGENT_CLI, environment
 from tests.forked import PipedProgram, start
+from tests.messages_api import reply, serve_in_thread
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -204,3 +206,68 @@ def cpu_time_to_answer() -> float:
         heard(program)
         fields = Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_the_exchange_that_the_protocols_documentation_shows_works() -> None:
+    """The messages of agentclientprotocol.com, word for word where they name no path."""
+    client = {
+        "protocolVersion": 1,
+        "clientCapabilities": {
+            "fs": {"readTextFile": True, "writeTextFile": True},
+            "terminal": True,
+            "_meta": {"terminal_output": True, "terminal-auth": True},
+        },
+        "clientInfo": {"name": "zed", "title": "Zed", "version": "0.201.5"},
+    }
+    said = [
+        {"type": "text", "text": "Can you analyze this code for potential issues?"},
+        {
+            "type": "resource",
+            "resource": {
+                "uri": "file:///home/user/project/main.py",
+                "mimeType": "text/x-python",
+                "text": "def process_data(items):\n    for item in items:\n        print(item)",
+            },
+        },
+    ]
+    kinds = []
+    with serve_in_thread(reply("It prints.")) as api:
+        variables = environment(api, {})
+        with start(AGENT_CLI, "acp", environment=variables) as program:
+            tell(program, {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": client})
+            assert heard(program)["result"]["protocolVersion"] == 1
+            opening = {"cwd": str(Path.cwd()), "mcpServers": []}
+            tell(program, {"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": opening})
+            opened = heard(program)
+            id = opened["result"]["sessionId"]
+            prompt = {"sessionId": id, "prompt": said}
+            tell(program, {"jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": prompt})
+            while (message := heard(program)).get("id") != 2:
+                kinds.append(message["params"]["update"]["sessionUpdate"])
+
+    assert opened["id"] == 1, "nothing of a session comes before its id is known"
+    assert message["result"]["stopReason"] == "end_turn"
+    assert {"available_commands_update", "agent_message_chunk", "usage_update"} <= set(kinds)
+
+
+def test_no_message_breaks_the_connection() -> None:
+    """Methods with any parameters, in any order: each gets one answer, and the next is heard."""
+    names = ("cwd", "sessionId", "mcpServers", "prompt", "modeId", "value", "configId", "cursor")
+    values: tuple[object, ...] = (
+        *(None, True, -1, 1e300, "", "\x00", "/", "../..", [], {}, [None], [[]], {"type": "text"}),
+        *([{"type": "text"}], [{"type": "image", "data": "x"}], [{"name": "x", "command": 5}]),
+    )
+    methods = ("new", "load", "resume", "fork", "list", "close", "prompt", "set_mode", "cancel")
+    chooser = random.Random(7)
+    with started(ANTHROPIC_API_KEY=None) as program:
+        tell(program, INITIALIZE)
+        heard(program)
+        for id in range(300):
+            params = {name: chooser.choice(values) for name in names if chooser.random() < 0.8}
+            method = f"session/{chooser.choice(methods)}"
+            tell(program, {"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+        answered = {heard(program)["id"] for _ in range(300)}
+        tell(program, {**INITIALIZE, "id": "after"})
+
+        assert answered == set(range(300))
+        assert heard(program)["id"] == "after"

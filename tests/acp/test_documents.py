@@ -1,0 +1,81 @@
+"""An editor's buffers, asked from a tool's thread."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.acp import documents
+from agent_cli.acp.client import EditorClient
+from agent_cli.acp.documents import EditorDocuments
+from agent_cli.acp.faults import ConnectionLost, RpcFault
+from agent_cli.acp.schema import ClientCapabilities, checked
+from agent_cli.contracts.errors import ToolError
+
+BOTH = {"fs": {"readTextFile": True, "writeTextFile": True}}
+
+
+class Answering:
+    """A connection whose client answers everything so; an exception is raised."""
+
+    def __init__(self, answer: object) -> None:
+        self.asked: list[tuple[str, object]] = []
+        self._answer = answer
+
+    async def request(self, method: str, params: object) -> object:
+        self.asked.append((method, params))
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        if self._answer is None:
+            await asyncio.Event().wait()
+        return self._answer
+
+
+def editor_with(answer: object, capabilities: dict[str, Any]) -> tuple[EditorDocuments, Answering]:
+    connection: Any = Answering(answer)
+    client = EditorClient(connection, "s", checked(ClientCapabilities, capabilities))
+    return EditorDocuments(client, asyncio.get_running_loop()), connection
+
+
+async def test_a_buffer_is_read_and_written() -> None:
+    editor, connection = editor_with({"content": "text"}, BOTH)
+
+    assert await asyncio.to_thread(editor.read, Path("/a")) == "text"
+    assert await asyncio.to_thread(editor.write, Path("/a"), "new")
+    assert connection.asked == [
+        ("fs/read_text_file", {"sessionId": "s", "path": "/a"}),
+        ("fs/write_text_file", {"sessionId": "s", "path": "/a", "content": "new"}),
+    ]
+
+
+@pytest.mark.parametrize("answer", [RpcFault(-32002, "no"), ConnectionLost(), {}, {"content": 5}])
+async def test_an_editor_that_cannot_say_is_done_without(answer: object) -> None:
+    editor, _ = editor_with(answer, BOTH)
+
+    assert await asyncio.to_thread(editor.read, Path("/a")) is None
+
+
+async def test_an_editor_that_refuses_to_write_leaves_it_to_us() -> None:
+    editor, _ = editor_with(RpcFault(-32603, "read-only"), BOTH)
+
+    assert not await asyncio.to_thread(editor.write, Path("/a"), "new")
+
+
+async def test_a_write_without_an_answer_is_told_as_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(documents, "_LIMIT_S", 0.05)
+    editor, _ = editor_with(None, BOTH)
+
+    assert await asyncio.to_thread(editor.read, Path("/a")) is None
+    with pytest.raises(ToolError, match="did not say"):
+        await asyncio.to_thread(editor.write, Path("/a"), "new")
+
+
+async def test_an_editor_that_offers_no_files_is_not_asked() -> None:
+    editor, connection = editor_with({"content": "text"}, {})
+
+    assert await asyncio.to_thread(editor.read, Path("/a")) is None
+    assert not await asyncio.to_thread(editor.write, Path("/a"), "new")
+    assert connection.asked == []

@@ -1,0 +1,100 @@
+"""Questions of MCP servers that came with a session, put to the editor's user."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acp import schema
+
+from tests.acp.editor import Editor, editor
+from tests.e2e.program import results_in, text_of
+from tests.messages_api import FakeMessagesApi, reply, tool_use
+
+FULL_SERVER = Path(__file__).parents[1] / "mcp_client" / "full_server.py"
+ALL = schema.ClientCapabilities(
+    elicitation=schema.ElicitationCapabilities(
+        form=schema.ElicitationFormCapabilities(), url=schema.ElicitationUrlCapabilities()
+    )
+)
+
+
+async def result_of(
+    tool: str,
+    *,
+    capabilities: schema.ClientCapabilities | None = None,
+    forms: tuple[dict[str, Any], ...] = (),
+    permissions: tuple[str, ...] = (),
+) -> tuple[str, Editor]:
+    """Return what a tool of the server answers while its user answers so."""
+    call = reply(tool_use(f"mcp__full__{tool}", {}))
+    async with (
+        FakeMessagesApi(call, reply("4"), reply("ok")) as api,
+        editor(api, "--allow", "mcp__full__*", AGENT_CLI_MCP__FIRST_PROMPT_WAIT_S="60") as (
+            client,
+            _,
+        ),
+    ):
+        client.forms.extend(forms)
+        client.permissions.extend(permissions)
+        await client.agent.initialize(protocol_version=1, client_capabilities=capabilities)
+        server = schema.McpServerStdio(
+            name="full", command=sys.executable, args=[str(FULL_SERVER), "stdio"], env=[]
+        )
+        session = await client.agent.new_session(cwd=str(Path.cwd()), mcp_servers=[server])
+        await client.say(session.session_id, "go")
+        return text_of(results_in(api.requests[-1].body)[0]), client
+
+
+async def test_a_form_is_filled_in() -> None:
+    answer = {"action": "accept", "content": {"colour": "blue", "count": 2}}
+
+    result, client = await result_of("ask", capabilities=ALL, forms=(answer,))
+
+    assert result == "accept: {'colour': 'blue', 'count': 2}"
+    [question] = client.questions
+    assert "Which colour?" in question["message"]
+    assert question["requestedSchema"]["required"] == ["count"]
+
+
+async def test_a_wrong_value_is_asked_for_again() -> None:
+    wrong = {"action": "accept", "content": {"count": "two"}}
+    right = {"action": "accept", "content": {"count": 2}}
+
+    result, client = await result_of("ask", capabilities=ALL, forms=(wrong, right))
+
+    assert result == "accept: {'colour': 'green', 'count': 2}"
+    assert "count" in client.questions[1]["message"]
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+async def test_no_is_an_answer(action: str) -> None:
+    result, _ = await result_of("ask", capabilities=ALL, forms=({"action": action},))
+
+    assert result == f"{action}: None"
+
+
+async def test_a_page_is_shown_where_the_client_shows_pages() -> None:
+    result, client = await result_of(
+        "ask_to_visit", capabilities=ALL, forms=({"action": "accept"},)
+    )
+
+    assert result == "accept"
+    assert client.questions[0]["url"] == "https://pay.example/1"
+
+
+@pytest.mark.parametrize("tool", ["ask", "ask_to_visit"])
+async def test_a_client_that_shows_no_questions_declines_them(tool: str) -> None:
+    result, client = await result_of(tool)
+
+    assert result.startswith("decline")
+    assert "declined" in client.text()
+
+
+@pytest.mark.parametrize(("answer", "words"), [("once", "4"), ("no", "")])
+async def test_a_server_asks_the_model_only_with_a_yes(answer: str, words: str) -> None:
+    result, client = await result_of("think", permissions=(answer,))
+
+    assert "2 + 2?" in client.asked[0]["toolCall"]["content"][0]["content"]["text"]
+    assert words in result
+    assert (": 4" in result) == (answer == "once")
