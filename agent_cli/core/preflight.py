@@ -10,6 +10,7 @@ from agent_cli.contracts.messages import is_cut_off
 from agent_cli.contracts.timeline import Pending, ToolOutput
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolResult, Verdict, check_input
 from agent_cli.core.hook_values import settled
+from agent_cli.core.reasons import bounded
 from agent_cli.core.turn import Turn
 from agent_cli.system.logger import logger, traceback_of
 
@@ -90,7 +91,7 @@ async def check(turn: Turn, call: ToolOutput) -> CheckedCall | Ask:
     if tool is None:
         known = ", ".join(sorted(tools)) or "none"
         gone = "is no longer available" if call.decision == "approved" else "does not exist"
-        return refuse(call, f"The tool {call.name!r} {gone}; there are: {known}.")
+        return refuse(call, bounded(f"The tool {call.name!r} {gone}; there are: {known}."))
     try:
         params = _params(tool, call)
         reads, writes = _paths(tool, params)
@@ -102,10 +103,10 @@ async def check(turn: Turn, call: ToolOutput) -> CheckedCall | Ask:
             params = _params(tool, call)
             reads, writes = _paths(tool, params)
     except ToolError as error:
-        return refuse(call, str(error))
+        return refuse(call, bounded(str(error)))
     match await _with_own(tool, params, verdict):
         case Deny() as denied:  # by a rule that may be newer than the person's yes
-            return refuse(call, denied.reason)
+            return refuse(call, bounded(denied.reason))
         case Ask() as asked if call.decision != "approved":
             return asked
         case Ask() | Allow():

@@ -23,6 +23,7 @@ from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.core.call_state import CallState
 from agent_cli.core.deadline import Bounded, Overran
 from agent_cli.core.hook_values import settled
+from agent_cli.core.reasons import bounded
 from agent_cli.core.turn import Turn
 from agent_cli.system.logger import logger, traceback_of
 
@@ -101,7 +102,7 @@ class ToolCallRun:
         try:
             result = await tool.execute(call.tool_call_id, params, turn.cancel, self._context())
         except ToolError as error:
-            self._last_words = f" {error}"
+            self._last_words = f" {bounded(str(error))}"
             return ToolResult.error(str(error))
         except asyncio.CancelledError:
             task = asyncio.current_task()

@@ -29,6 +29,8 @@ from tests.tools.calling import until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes of Linux")
 
+READ_BYTES_MAX = 256 * 1024  # what asyncio takes from a pipe at once
+
 
 class Bash:
     """The tool in a world."""
@@ -233,7 +235,7 @@ async def test_a_fork_bomb_meets_a_limit(bash: Bash) -> None:
 
 
 async def test_a_flood_is_killed(place: World) -> None:
-    """Threat 14: bounded memory and disk, and an end."""
+    """Threat 14: bounded memory and disk, and an end; nothing is read while it dies."""
     bash = shutil.which("bash")
     assert bash is not None
     confinement = await place.sandbox.confine(place.root)
@@ -249,7 +251,7 @@ async def test_a_flood_is_killed(place: World) -> None:
     launcher.close()
 
     assert code == 137
-    assert 3_000_000 < output.total_bytes < 10_000_000
+    assert 3_000_000 < output.total_bytes <= 3_000_000 + READ_BYTES_MAX
 
 
 async def test_modules_of_the_workspace_are_not_loaded_by_us(bash: Bash) -> None:

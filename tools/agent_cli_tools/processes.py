@@ -191,6 +191,7 @@ class _Reader(asyncio.Protocol):
         self._on_output()
         if self._buffer.total_bytes > self._bytes_max:
             self.on_flood()
+            self.close()  # what comes before the kill arrives is as much as the machine can write
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - Protocol's signature
         self._buffer.close()

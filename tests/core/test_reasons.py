@@ -1,0 +1,113 @@
+"""Reasons stay short, whoever wrote them."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.tooling import Approval, Deny, ToolContext
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.reasons import REASON_CHARS_MAX, bounded
+from tests.fakes import (
+    LIMIT_S,
+    Gate,
+    calls,
+    does,
+    returns,
+    says,
+    scripted_agent,
+    texts,
+    tool,
+    tool_use,
+)
+
+LONG = "".join(f"{number} " for number in range(20_000))
+
+
+@pytest.mark.parametrize("length", [0, 1, REASON_CHARS_MAX])
+def test_a_reason_that_fits_stays_as_it_is(length: int) -> None:
+    assert bounded("r" * length) == "r" * length
+
+
+def test_a_long_reason_loses_its_middle_and_says_how_much() -> None:
+    """S1-34, S1-35: its beginning and its end say most."""
+    shown = bounded("a" * 3_000 + "b" * 1_500 + "c" * 1_000)
+
+    assert shown == f"{'a' * 3_000}\n[… 1,500 characters left out …]\n{'c' * 1_000}"
+    assert bounded("r" * (REASON_CHARS_MAX + 1)).count("[… 1 characters left out …]") == 1
+
+
+async def test_no_reason_gets_around_the_limit_of_results() -> None:
+    """S1-34: an unknown name, input that does not fit, and a rule or hook that says no."""
+    look = replace(tool("look", returns("")), reads=_refuses)
+    agent, _, _ = scripted_agent(
+        calls(tool_use(LONG, {}, "t1"), tool_use("look", {}, "t2"), tool_use("no", {}, "t3")),
+        says("ok"),
+        tools=[look, tool("no", returns(""))],
+        options=LoopConfig(authorize_tool=lambda *_call: Deny(LONG)),
+    )
+
+    result = await agent.prompt("go")
+
+    lengths = [len(text) for text in texts(result.messages).values()]
+    assert len(lengths) == 3
+    assert all(REASON_CHARS_MAX < length < REASON_CHARS_MAX + 60 for length in lengths)
+
+
+def _refuses(_params: object) -> list[str]:
+    raise ToolError(LONG)
+
+
+async def test_a_stopped_tool_says_only_so_much_about_what_it_had_done() -> None:
+    """S0-64, S1-34: its last words stand behind the sentence that it was stopped."""
+    gate = Gate()
+
+    async def body(_context: ToolContext) -> str:
+        try:
+            await gate.pass_through()
+        except asyncio.CancelledError:
+            raise ToolError(f"Files changed: {LONG}") from None
+        return ""
+
+    agent, _, _ = scripted_agent(calls(tool_use("work")), tools=[tool("work", does(body))])
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(gate.reached.wait(), LIMIT_S)
+
+    agent.abort()
+    result = await asyncio.wait_for(running, LIMIT_S)
+
+    said = texts(result.messages)["t1"]
+    assert said.startswith(
+        "Stopped with the whole run. Its effect may be partial. Files changed: 0 "
+    )
+    assert REASON_CHARS_MAX < len(said) < REASON_CHARS_MAX + 120
+
+
+async def test_a_stopped_tool_without_last_words_is_only_said_to_be_stopped() -> None:
+    gate = Gate()
+
+    async def body(_context: ToolContext) -> str:
+        await gate.pass_through()
+        return ""
+
+    agent, _, _ = scripted_agent(calls(tool_use("work")), tools=[tool("work", does(body))])
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(gate.reached.wait(), LIMIT_S)
+
+    agent.abort()
+    result = await asyncio.wait_for(running, LIMIT_S)
+
+    stopped = "Stopped with the whole run. Its effect may be partial."
+    assert texts(result.messages) == {"t1": stopped}
+
+
+async def test_what_a_person_says_to_a_call_is_passed_on_whole() -> None:
+    """S2-33: it is a message of theirs, not a reason of ours."""
+    danger = replace(tool("danger", returns("")), require_approval=Approval(required=True))
+    agent, _, _ = scripted_agent(calls(tool_use("danger")), says("ok"), tools=[danger])
+    await agent.prompt("go")
+
+    result = await agent.reject("t1", LONG)
+
+    assert texts(result.messages) == {"t1": LONG}

@@ -1,0 +1,444 @@
+"""Random lives of a session: what a person, a model, its tools and the machine do, in any order.
+
+A life is played with the real agent, the real policies and real session files; only the model and
+the tools are scripted. A kill is the file as it was at that event: the rest of the run is played
+to nobody, and the session is resumed from those bytes.
+"""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+
+from hypothesis import strategies as st
+
+from agent_cli.contracts.errors import AgentCliError, ModelError, NothingToContinue, ToolError
+from agent_cli.contracts.events import (
+    AgentStart,
+    Event,
+    MessageEnd,
+    ToolCall,
+    ToolExecutionEnd,
+)
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.provider import (
+    ModelRequest,
+    Reply,
+    ReplyStart,
+    Retrying,
+    StreamEvent,
+    TextDelta,
+)
+from agent_cli.contracts.timeline import Block, Json, Pending, Usage, text_block
+from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolContext, ToolResult, Verdict
+from agent_cli.core.agent import Agent
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.message_queue import QueueMode
+from agent_cli.core.run_result import RunResult
+from agent_cli.policies.compaction import Compaction
+from agent_cli.policies.plan_mode import plan_mode
+from agent_cli.policies.summarizer import Summarizer
+from agent_cli.policies.trimming import Trimming
+from agent_cli.policies.truncation import Truncation
+from agent_cli.session_store import Session, SessionStore, verify
+from tests.fakes import (
+    LIMIT_S,
+    MODEL,
+    Gate,
+    check_run,
+    pieces,
+    request_faults,
+    says,
+    stream_of,
+    tool,
+    users,
+)
+from tests.session_store.recordings import WORKSPACE, faults
+
+Deed = Literal["steer", "follow up", "abort", "kill", "plan"]
+Act = Literal[
+    "say",
+    "trigger",
+    "continue",
+    "decide",
+    "compact",
+    "uncompact",
+    "reopen",
+    "fork",
+    "rewind",
+    "other session",
+    "plan",
+]
+Step: TypeAlias = Reply | Exception | Sequence[StreamEvent | Exception]
+
+
+@dataclass
+class Turn:
+    """One thing the person does, and what happens meanwhile: deeds by the number of the event."""
+
+    act: Act
+    deeds: Mapping[int, Deed]
+    yes: bool
+    where: float
+
+
+@dataclass
+class Life:
+    """Everything that is drawn."""
+
+    turns: Sequence[Turn]
+    script: Sequence[Step]
+    options: LoopConfig
+    modes: tuple[QueueMode, QueueMode]
+
+
+_BEHAVIOURS = ["return", "return", "raise", "tool error", "hang", "much", "swallow"]
+_TOOLS = ["work", "work", "alone", "danger", "missing", "rewritten"]
+_STOPS = ["tool_use", "tool_use", "end_turn", "max_tokens", "pause_turn", "refusal"]
+
+
+@st.composite
+def _replies(draw: st.DrawFn) -> Reply:
+    text = draw(st.sampled_from(["", "I see. ", "One two.", "word " * 300]))
+    names = draw(st.lists(st.sampled_from(_TOOLS), max_size=4))
+    content: list[Block] = [text_block(text)] if text else []
+    for place, name in enumerate(names):
+        given: dict[str, Json] = {"do": draw(st.sampled_from(_BEHAVIOURS))}
+        content.append({"type": "tool_use", "id": f"t{place}", "name": name, "input": given})
+    stop = draw(st.sampled_from(_STOPS)) if names else draw(st.sampled_from(["end_turn", *_STOPS]))
+    return Reply("msg", MODEL.id, tuple(content), stop, Usage(len(text), 10))
+
+
+_broken: st.SearchStrategy[Step] = st.sampled_from(
+    [
+        ModelError("the server is gone", status=500),
+        [ReplyStart("m"), TextDelta(0, "half"), ModelError("cut off")],
+        [ReplyStart("m"), TextDelta(0, "half")],
+        [Retrying(1, 5, 0.0, "overloaded"), *stream_of(says("at last"))],
+        [
+            *(ReplyStart("m"), TextDelta(0, "half")),
+            Retrying(1, 5, 0.0, "overloaded", restarted=True),
+            *stream_of(says("whole")),
+        ],
+    ]
+)
+_ACTS: Sequence[Act] = (*get_args(Act), "say", "say", "say", "say", "decide", "decide", "decide")
+_deeds: st.SearchStrategy[Mapping[int, Deed]] = st.dictionaries(
+    st.integers(0, 40), st.sampled_from([*get_args(Deed), "steer", "kill"]), max_size=4
+)
+_modes: st.SearchStrategy[QueueMode] = st.sampled_from(["one_at_a_time", "all"])
+lives = st.builds(
+    Life,
+    turns=st.lists(
+        st.builds(
+            Turn,
+            act=st.sampled_from(_ACTS),
+            deeds=_deeds,
+            yes=st.booleans(),
+            where=st.floats(0, 1),
+        ),
+        min_size=4,
+        max_size=14,
+    ),
+    script=st.lists(
+        st.one_of(_replies(), _replies(), _replies(), _broken), min_size=4, max_size=20
+    ),
+    options=st.builds(
+        LoopConfig,
+        tool_execution=st.sampled_from(["parallel", "parallel", "sequential"]),
+        concurrency=st.integers(1, 3),
+        steering=st.sampled_from(["skip_unstarted", "cancel_running", "after_batch"]),
+        approval=st.sampled_from(["defer", "batch"]),
+        max_rounds=st.sampled_from([0, 2, 5]),
+        tool_timeout_s=st.just(0.01),
+        tool_stop_timeout_s=st.just(0.01),
+    ),
+    modes=st.tuples(_modes, _modes),
+)
+
+
+class Played:
+    """One life, played; each method checks what it changed."""
+
+    def __init__(self, life: Life, folder: Path) -> None:
+        self._life = life
+        self._store = SessionStore(folder)
+        self._script = list(life.script)
+        self._numbers = count(1)
+        self._ran: Counter[int] = Counter()
+        self._plan = False
+        self._accepted: set[str] = set()
+        self._summaries = count(1)
+        self._known: list[str] = []
+        self._events: list[Event] = []
+        self._deeds: Mapping[int, Deed] = {}
+        self._file: bytes | None = None
+        self._killed_at = 0
+        conversation = Conversation()
+        self._session: Session = self._store.create(conversation, WORKSPACE)
+        self._begin(self._session, conversation)
+
+    async def play(self) -> None:
+        """Do one turn after the other, and at the end ask something that must be answered."""
+        for turn in self._life.turns:
+            await self._do(turn)
+        while self._agent.conversation.waiting:
+            await self._settle_questions()
+        self._agent.clear_all_queues()
+        self._script.clear()
+        result = await self._run(self._agent.prompt("and now?"), {})
+        while result.stop_reason == "waiting_for_approval":
+            result = await self._settle_questions()
+        assert result.final_message is not None
+        assert self._check() == []
+        self._session.close()
+
+    async def _do(self, turn: Turn) -> None:
+        agent = self._agent
+        match turn.act:
+            case "say" | "trigger" | "continue" if agent.conversation.waiting:
+                pass  # a decision is due first
+            case "say":
+                await self._run(agent.prompt(self._text("said")), turn.deeds)
+            case "trigger":
+                await self._run(agent.trigger(visible=turn.yes), turn.deeds)
+            case "continue":
+                await self._run(agent.continue_(), turn.deeds)
+            case "decide":
+                await self._decide(turn)
+            case "plan":
+                self._plan = not self._plan
+            case "compact":
+                await self._compact()
+            case "uncompact":
+                agent.conversation.uncompact()
+            case _:
+                self._change_session(turn)
+        assert self._check() == []
+
+    async def _decide(self, turn: Turn) -> None:
+        questions = self._agent.conversation.questions()
+        if questions:
+            id = questions[int(turn.where * (len(questions) - 1))].tool_call_id
+            edited: Json = {"do": "return", "n": next(self._numbers)} if turn.where > 0.5 else None
+            if turn.yes:
+                await self._run(self._agent.approve(id, edited=edited), turn.deeds)
+            else:
+                await self._run(self._agent.reject(id, "rather not"), turn.deeds)
+
+    async def _settle_questions(self) -> RunResult:
+        [first, *_] = self._agent.conversation.questions()
+        return await self._run(self._agent.reject(first.tool_call_id), {})
+
+    async def _compact(self) -> None:
+        agent = self._agent
+        with contextlib.suppress(AgentCliError):  # nothing to summarize, or no summary
+            await self._compaction.compact_now(agent.conversation, MODEL, emit=agent.publish)
+
+    def _change_session(self, turn: Turn) -> None:
+        """Close the session and go on with it, a copy, an earlier state or another one."""
+        prompts = self._agent.conversation.prompts
+        if not self._session.path.exists() or not prompts:
+            return
+        if turn.act == "rewind":
+            self._agent.adopt(
+                self._session.rewind(prompts[int(turn.where * (len(prompts) - 1))].id)
+            )
+            return
+        entries = [output.id for prompt in prompts for output in prompt.output]
+        at = entries[int(turn.where * (len(entries) - 1))] if entries and turn.yes else None
+        self._session.close()
+        if turn.act == "fork":
+            self._known.append(self._session.id)
+            self._begin(*self._store.fork(self._session.id, at=at))
+        elif turn.act == "other session" and self._known:
+            self._known.append(self._session.id)
+            self._begin(*self._store.resume(self._known.pop(0)))
+        else:
+            before = self._agent.conversation
+            session, conversation = self._store.resume(self._session.id)
+            assert conversation.messages() == before.messages()
+            assert conversation.context() == before.context()
+            assert conversation.usage == before.usage
+            self._begin(session, conversation)
+
+    def _begin(self, session: Session, conversation: Conversation) -> None:
+        options = self._life.options
+        self._compaction = Compaction(
+            Summarizer(self._summarize), threshold_tokens=1_200, protected_tail_messages=2
+        )
+        config = replace(
+            options,
+            model=MODEL,
+            stream_fn=self._answer,
+            tools=[
+                *(tool(name, self._work) for name in ("work", "danger", "rewritten")),
+                tool("alone", self._work, parallel_safe=False),
+            ],
+            authorize_tool=self._authorize,
+            finish_result=self._finish,
+            prepare=[
+                plan_mode(lambda: self._plan),
+                self._compaction,
+                Trimming(max_messages=14),
+            ],
+        )
+        self._session = session
+        self._agent = Agent(
+            config,
+            conversation=conversation,
+            steering_mode=self._life.modes[0],
+            follow_up_mode=self._life.modes[1],
+        )
+        self._accepted = set()
+        self._agent.subscribe(session.record)
+        self._agent.subscribe(self._listen)
+
+    async def _run(self, running: Awaitable[RunResult], deeds: Mapping[int, Deed]) -> RunResult:
+        """Wait for a run with a limit; after a kill, go on with what the file held then."""
+        self._events, self._deeds, self._file = [], deeds, None
+        result = RunResult((), None, 0, "")
+        with contextlib.suppress(NothingToContinue):
+            result = await asyncio.wait_for(running, LIMIT_S)
+        starts = [i for i, event in enumerate(self._events) if isinstance(event, AgentStart)]
+        if starts:
+            check_run(self._events[starts[0] :])
+        self._resume_if_killed()
+        return result
+
+    def _resume_if_killed(self) -> None:
+        """Go on with what the file held at the kill; what was told by then must be there."""
+        if self._file is None:
+            return
+        self._session.close()
+        self._session.path.write_bytes(self._file)
+        told = self._events[: self._killed_at + 1]
+        self._file = None
+        session, conversation = self._store.resume(self._session.id)
+        said = users(conversation.messages())
+        ended = [event.message for event in told if isinstance(event, MessageEnd)]
+        assert all(message in said for message in users(ended)), "what was said is lost"
+        for event in told:
+            if isinstance(event, ToolExecutionEnd):
+                result = conversation.call(event.tool_call_id).result
+                assert not isinstance(result, Pending), "a result is lost"
+                assert result.content == event.result.content
+        self._begin(session, conversation)
+
+    def _listen(self, event: Event) -> None:
+        index = len(self._events)
+        self._events.append(event)
+        if self._file is not None:
+            return
+        match self._deeds.get(index):
+            case "steer":
+                self._agent.steer(UserMessage.of(self._text("steered")))
+            case "follow up":
+                self._agent.follow_up(UserMessage.of(self._text("followed up")))
+            case "abort":
+                self._agent.abort()
+            case "plan":
+                self._plan = not self._plan
+            case "kill" if self._session.path.exists():
+                self._file, self._killed_at = self._session.path.read_bytes(), index
+                self._agent.abort()
+
+    def _text(self, kind: str) -> str:
+        text = f"{kind} {next(self._numbers)}"
+        self._accepted.add(text)
+        return text
+
+    def _check(self) -> list[str]:
+        """Return what is wrong between two runs."""
+        agent, conversation = self._agent, self._agent.conversation
+        found = faults(conversation)
+        found += [f"call {number} ran twice" for number, times in self._ran.items() if times > 1]
+        said = Counter(users(conversation.messages()))
+        found += [f"{text} was said twice" for text in self._accepted if said[text] > 1]
+        state = agent.state
+        if state.is_streaming or state.stream_message or state.pending_tool_calls:
+            found.append("the agent is not idle")
+        if self._session.path.exists():
+            found += [str(finding) for finding in verify(self._session.path) if finding.damage]
+            kept = self._store.read(self._session.id)
+            if not conversation.waiting and Conversation(kept.prompts).messages() != (
+                conversation.messages()
+            ):
+                found.append("the file is not what the conversation is")
+        return found
+
+    async def _answer(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
+        assert request_faults(request) == []
+        step = self._script.pop(0) if self._script else says("more")
+        for event in pieces(_numbered(step, self._numbers.__next__)):
+            await asyncio.sleep(0)  # as a network would, so that an abort can land here
+            match event:
+                case Exception():
+                    raise event
+                case Gate():
+                    await event.pass_through()
+                case _:
+                    yield event
+
+    async def _summarize(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
+        assert request_faults(request) == []
+        await asyncio.sleep(0)
+        if next(self._summaries) % 3 == 0:
+            raise ModelError("no summary today")
+        for event in stream_of(says("in short", usage=Usage(5, 5))):
+            yield event
+
+    async def _work(
+        self, tool_call_id: str, params: Mapping[str, Json], _cancel: object, context: ToolContext
+    ) -> str:
+        number = params["n"]
+        assert isinstance(number, int)
+        if self._file is None:  # after a kill there is no process that could do anything
+            self._ran[number] += 1
+        match params["do"]:
+            case "raise":
+                raise ValueError("broken")
+            case "tool error":
+                raise ToolError("try something else")
+            case "hang":
+                await asyncio.Event().wait()
+            case "swallow":
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    await asyncio.sleep(0)
+        context("half")
+        await asyncio.sleep(0)
+        return "done " * (200 if params["do"] == "much" else 1)
+
+    async def _finish(self, call: ToolCall, result: ToolResult) -> ToolResult:
+        await asyncio.sleep(0)  # as a hook behind the call would
+        return Truncation(lambda _notice: None, limit_chars=200)(call, result)
+
+    async def _authorize(self, call: ToolCall, _tool: Tool, _params: object) -> Verdict:
+        await asyncio.sleep(0)  # as a hook before the call would
+        if self._plan and call.name == "alone":
+            return Deny("plan mode")
+        if call.name == "danger":
+            return Ask("sure?")
+        if call.name == "rewritten" and isinstance(call.input, dict) and "by" not in call.input:
+            return Allow(input={**call.input, "by": "a hook"})
+        return Allow()
+
+
+def _numbered(step: Step, number: Callable[[], int]) -> Step:
+    """Give each call of a reply a number of its own, by which its effect is known."""
+    if not isinstance(step, Reply):
+        return step
+    content = tuple(
+        {**block, "input": {**block["input"], "n": number()}}  # type: ignore[dict-item]
+        if block["type"] == "tool_use"
+        else block
+        for block in step.content
+    )
+    return replace(step, content=content)

@@ -1,0 +1,32 @@
+"""What holds for every session, whatever the person, the model and the machine do to it."""
+
+import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tests.session_store.random_lives import Life, Played, lives
+
+_COMMON = settings(deadline=None, print_blob=False, suppress_health_check=list(HealthCheck))
+
+
+def _live(life: Life) -> None:
+    with TemporaryDirectory() as folder:
+        asyncio.run(Played(life, Path(folder)).play())
+
+
+@settings(_COMMON, derandomize=True, max_examples=60)
+@given(lives)
+def test_a_session_keeps_its_promises(life: Life) -> None:
+    """S0-15, S0-46, S2-31, S2-43: requests valid, nothing twice, nothing lost, no hang."""
+    _live(life)
+
+
+@pytest.mark.slow
+@settings(_COMMON, max_examples=int(__import__("os").environ.get("N", "4000")))
+@given(lives)
+def test_thousands_of_sessions_keep_their_promises(life: Life) -> None:
+    """The same, another sample with each seed."""
+    _live(life)
