@@ -37,12 +37,34 @@ def run(argv: Sequence[str]) -> int:
         if error.errno in (errno.ENOSPC, errno.EPIPE):
             return _unwritten(error)
         if not (isinstance(error, PermissionError) and error.filename):
-            raise
+            return _bug(argv, error)
         # Of settings and state: another user's home directory is what `sudo -u` leaves in HOME.
         locked = (
             f"{error.filename} is out of reach ({error.strerror}): set HOME to a folder of yours"
         )
         return _ended(argv, _complain(SettingsError(locked), 2))
+    except Exception as error:  # a traceback tells whoever typed this nothing
+        return _bug(argv, error)
+    return exit_code
+
+
+def _bug(argv: Sequence[str], error: Exception) -> int:
+    """Return the exit code after *error*, of ours or of a damaged installation, and say where."""
+    if "--verbose" in argv:
+        raise error
+    raised_in = error.__traceback__
+    while raised_in and raised_in.tb_next:
+        raised_in = raised_in.tb_next
+    where = f" ({raised_in.tb_frame.f_code.co_filename}:{raised_in.tb_lineno})" if raised_in else ""
+    exit_code = _complain(
+        AgentCliError(
+            f"internal error: {type(error).__name__}: {error}{where}; install agent-cli again, or"
+            " report what --verbose shows"
+        ),
+        1,
+    )
+    with suppress(Exception):  # What makes the result may be what is damaged.
+        _ended(argv, exit_code)
     return exit_code
 
 

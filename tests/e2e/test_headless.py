@@ -266,7 +266,7 @@ def test_version_and_help() -> None:
 def test_a_bug_ends_with_a_result_and_nothing_else_on_stdout() -> None:
     """A broken installation stands for any bug: one line, exit code 1, no traceback."""
     Path("broken").mkdir()
-    Path("broken/pathspec.py").write_text("raise ZeroDivisionError('a bug')\n")
+    Path("broken/tenacity.py").write_text("raise ZeroDivisionError('a bug')\n")
     with serve_in_thread() as api:
         run = new_agent_cli("-p", "go", *STREAM, api=api, PYTHONPATH=str(Path("broken").resolve()))
 
@@ -275,6 +275,22 @@ def test_a_bug_ends_with_a_result_and_nothing_else_on_stdout() -> None:
     assert [line["type"] for line in run.lines] == ["app.error", "app.result"]
     assert len(run.stderr.splitlines()) == 1
     assert "a bug" in run.stderr
+
+
+@pytest.mark.parametrize("arguments", [("-p", "go"), ("sessions", "list"), ("doctor",)])
+def test_a_damaged_installation_is_one_sentence(arguments: tuple[str, ...]) -> None:
+    """Nothing of ours that needs pydantic can be loaded, which is nearly everything."""
+    Path("broken").mkdir()
+    Path("broken/pydantic.py").write_text("raise ZeroDivisionError('a bug')\n")
+    broken = {"PYTHONPATH": str(Path("broken").resolve())}
+    with serve_in_thread() as api:
+        run = new_agent_cli(*arguments, api=api, **broken)
+        shown = new_agent_cli(*arguments, "--verbose", api=api, **broken)
+
+    assert (run.code, run.stdout, len(run.stderr.splitlines())) == (1, "", 1)
+    assert "internal error: ZeroDivisionError: a bug" in run.stderr
+    assert "pydantic.py:1)" in run.stderr
+    assert "Traceback" in shown.stderr
 
 
 def test_a_mistake_in_the_options_ends_with_a_result_too() -> None:
