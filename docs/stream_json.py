@@ -54,7 +54,7 @@ class Definitions:
         return {"$ref": f"#/$defs/{cls.__name__}"}
 
     def _object(self, cls: type) -> dict[str, Json]:
-        hints = typing.get_type_hints(cls, localns={"Json": Json})
+        hints = typing.get_type_hints(cls, localns={"Json": Json, "Event": Event})
         properties: dict[str, Json] = {}
         for name in _NAMES:
             constant = getattr(cls, name, None)

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
+from agent_cli.contracts.agent_events import AgentEvent
 from agent_cli.contracts.cost_events import UsageHeld
 from agent_cli.contracts.messages import AssistantMessage, Message, ToolResultMessage
 from agent_cli.contracts.provider import StreamEvent
@@ -286,6 +287,7 @@ AppEvent: TypeAlias = (
     | Compacted
     | UsageChanged
     | UsageHeld
+    | AgentEvent
     | Notice
     | ErrorShown
 )

@@ -1,13 +1,22 @@
 """Permission rules and questions as the policy makes them and front ends show them."""
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 Mode: TypeAlias = Literal["ask", "auto-edit", "plan", "yolo"]
 RuleKind: TypeAlias = Literal["allow", "ask", "deny"]
 
 # Tools that do the same to a file as the tool that a rule names.
 _ALIKE = {"edit": ("write",), "read": ("grep", "glob")}
+
+
+STRICTNESS: Final[tuple[Mode, ...]] = ("plan", "ask", "auto-edit", "yolo")
+"""The modes, those first that allow least."""
+
+
+def stricter(one: Mode, other: Mode) -> Mode:
+    """Return the mode of the two that allows less."""
+    return min(one, other, key=STRICTNESS.index)
 
 
 @dataclass(frozen=True, slots=True)

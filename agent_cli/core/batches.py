@@ -50,6 +50,7 @@ class InOrder:
             yield
         finally:
             mine.done.set()
+            self._startup.remove(mine)
 
 
 def _overlap(some: Sequence[str], others: Sequence[str]) -> bool:

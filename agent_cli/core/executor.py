@@ -30,7 +30,7 @@ class Executor:
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
         self._conversation = turn.conversation
-        self._paths = InOrder()
+        self._paths = turn.config.path_order or InOrder()
         self._begun = False
         self.steering: list[UserMessage] = []
         self.results: list[ToolResultMessage] = []

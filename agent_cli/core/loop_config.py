@@ -15,6 +15,7 @@ from agent_cli.contracts.messages import Message
 from agent_cli.contracts.provider import Model, ProviderRegistry, StreamFn, ThinkingLevel
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolResult, Verdict, require_unique_names
+from agent_cli.core.batches import InOrder
 from agent_cli.core.hook_values import Maybe, TakeMessages
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class LoopConfig:
             goes on without it and says so.
         steering: What happens to a batch when the user steers: calls that have not started are
             skipped, running ones cancelled too, or the whole batch finishes first.
+        path_order: Where calls of several agents queue that touch the same files; None is for one
+            agent alone.
         approval: "defer": calls before the first one that needs a person run, the rest waits.
             "batch": all questions are asked first, then everything runs at once.
 
@@ -77,6 +80,7 @@ class LoopConfig:
     approval: Literal["defer", "batch"] = "defer"
     user_id: str = "local"
     services: Mapping[str, object] = field(default_factory=dict[str, object])
+    path_order: InOrder | None = None
     state: MutableMapping[str, Json] = field(default_factory=dict[str, Json])
 
     prepare: Sequence["Callable[[Turn], Maybe[None]]"] = ()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.permissions import ApprovalFacts, Mode, Rule, RuleKind
+from agent_cli.contracts.permissions import ApprovalFacts, Mode, Rule, RuleKind, stricter
 from agent_cli.contracts.tooling import Ask, Tool, Verdict, check_input
 from agent_cli.policies.decision import Decision, allowed, asked, denied_by, denied_by_plan
 from agent_cli.policies.file_calls import Access, FileCalls
@@ -79,11 +79,16 @@ class Permissions:
         self._project_rules = project_rules
         self._asked: dict[str, ApprovalFacts] = {}
 
-    async def __call__(self, call: ToolCall, tool: Tool, params: object) -> Verdict:
-        """Decide about a call whose input is valid, right before it runs."""
+    async def __call__(
+        self, call: ToolCall, tool: Tool, params: object, *, mode: Mode | None = None
+    ) -> Verdict:
+        """Decide about a call whose input is valid, right before it runs.
+
+        *mode* holds in place of this one's where it allows less.
+        """
         is_command = call.name == COMMAND_TOOL
         report = await self._sandbox() if self._sandbox and is_command else None
-        decision = self.decide(call, tool, params, report)
+        decision = self.decide(call, tool, params, report, mode=mode)
         if decision.opens and self._access:
             # What is asked about runs only when a person allowed it, and each call is asked about.
             self._access.open_path(decision.opens)
@@ -96,12 +101,19 @@ class Permissions:
         return decision.verdict
 
     def decide(
-        self, call: ToolCall, tool: Tool, params: object, report: Report | None = None
+        self,
+        call: ToolCall,
+        tool: Tool,
+        params: object,
+        report: Report | None = None,
+        *,
+        mode: Mode | None = None,
     ) -> Decision:
         """Decide about a call without remembering it; *report* says what holds commands."""
+        mode = stricter(self.mode, mode or self.mode)
         if call.name == COMMAND_TOOL:
-            return self._about_command(call, report)
-        return self._files.decide(call, tool, params, rules=self._rules, mode=self.mode)
+            return self._about_command(call, report, mode)
+        return self._files.decide(call, tool, params, rules=self._rules, mode=mode)
 
     def asked_about(self, call: ToolCall) -> ApprovalFacts:
         """Return what "always" would add, and what a person should know who decides."""
@@ -153,7 +165,7 @@ class Permissions:
         if rule not in self._rules.allow:
             self._rules = replace(self._rules, allow=(*self._rules.allow, rule))
 
-    def _about_command(self, call: ToolCall, report: Report | None) -> Decision:
+    def _about_command(self, call: ToolCall, report: Report | None, mode: Mode) -> Decision:
         from agent_cli.policies.shell import judge  # noqa: PLC0415 - with the first command
 
         given = call.input if isinstance(call.input, dict) else {}
@@ -168,7 +180,7 @@ class Permissions:
             return denied_by(rule, judged.commands)
         if hiding := self._rule_hiding_named_file(call, place):
             return denied_by(hiding, judged.commands)
-        if self.mode == "plan" and not judged.read_only:
+        if mode == "plan" and not judged.read_only:
             return denied_by_plan(judged.commands)
         if judged.verdict == "ask":
             return asked(judged.reason, rule=rule, commands=judged.commands)
@@ -178,9 +190,9 @@ class Permissions:
             return allowed(judged.reason, rule=rule, commands=judged.commands)
         if every := self._rule_for_every_command():
             return allowed(f"allowed by the rule {every}", rule=every, commands=judged.commands)
-        if self.mode == "yolo":
+        if mode == "yolo":
             return allowed("allowed by the mode yolo", commands=judged.commands)
-        if report and self._is_held(report, place):
+        if report and self._is_held(report, place, mode):
             return allowed("contained by the sandbox", commands=judged.commands)
         return asked(judged.reason, commands=judged.commands, by_mode=True)
 
@@ -194,10 +206,10 @@ class Permissions:
         is_safe = hides and (self._trusted or names_no_program(self._place.root))
         return replace(self._place, secrets_are_masked=hides, git_is_safe=is_safe)
 
-    def _is_held(self, report: Report, place: Place) -> bool:
+    def _is_held(self, report: Report, place: Place, mode: Mode) -> bool:
         """Return whether a command that runs can neither leave the workspace nor read a secret."""
         modes = {"never": (), "auto-edit": ("auto-edit",), "always": ("ask", "auto-edit")}
-        if self.mode not in modes[self._auto_allow] or not report.holds or report.network:
+        if mode not in modes[self._auto_allow] or not report.holds or report.network:
             return False
         folders = (place.root, *place.extra_dirs)
         # There, what begins with a dot makes programs act, and not all of it can be guarded.

@@ -16,11 +16,11 @@ def split(text: str) -> tuple[dict[str, str] | None, str]:
 
 
 def _fields(front_matter: str) -> dict[str, str]:
-    """Read `key: value` lines; indented lines below belong to the value."""
+    """Read `key: value` lines; lines below that are indented or items belong to the value."""
     fields: dict[str, str] = {}
     key = ""
     for line in front_matter.splitlines():
-        if line[:1].isspace() and key:
+        if (line[:1].isspace() or line.startswith("- ")) and key:
             fields[key] = f"{fields[key]} {line.strip()}".strip()
         elif ":" in line:
             key, _, value = line.partition(":")

@@ -20,6 +20,8 @@ SETTINGS_FILES = ("appsettings.json", "appsettings.toml")
 ACTING_FILES = (*SETTINGS_FILES, ".env", ".mcp.json")
 # Folders of skills: what one says, the model does.
 SKILL_FOLDERS = (".agent-cli/skills", ".claude/skills")
+# Folders of agents: what one says, the model that the agent starts does.
+AGENT_FOLDERS = (".agent-cli/agents", ".claude/agents")
 # Folders of commands: what one says, the user says who types its name.
 COMMAND_FOLDERS = (".agent-cli/commands", ".claude/commands")
 
@@ -36,6 +38,8 @@ def acting_files(workspace: Path) -> tuple[Path, ...]:
     named = [workspace / name for name in ACTING_FILES]
     for folder in SKILL_FOLDERS:
         named += sorted((workspace / folder).glob("*/SKILL.md"))
+    for folder in AGENT_FOLDERS:
+        named += sorted((workspace / folder).glob("*.md"))
     for folder in COMMAND_FOLDERS:
         named += command_paths(workspace / folder)
     return tuple(dict.fromkeys([*filter(Path.is_file, named), *_hook_files(workspace)]))

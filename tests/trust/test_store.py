@@ -35,6 +35,7 @@ def test_a_workspace_is_trusted_until_it_is_revoked() -> None:
     "name",
     [
         *("appsettings.toml", "appsettings.json", ".env", ".mcp.json"),
+        *(".agent-cli/agents/reviewer.md", ".claude/agents/reviewer.md"),
         *(".agent-cli/commands/team/review.md", ".claude/commands/review.md"),
     ],
 )

@@ -4,6 +4,7 @@ The one thing the tools share. It knows paths, not contents: nothing here decode
 """
 
 import contextlib
+import copy
 import os
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -161,6 +162,18 @@ class Workspace:
     def open_path(self, path: str) -> None:
         """Let the tools touch the real *path*, though it lies outside."""
         self._opened.add(Path(path))
+
+    def for_another_agent(self) -> "Workspace":
+        """Return this place for an agent that has seen nothing of it yet.
+
+        It closes with this one, which has to outlive it.
+        """
+        if self._spill_dir is None:
+            self._own_spill_dir = OwnFolder()
+            self._spill_dir = self._own_spill_dir.path
+        other = copy.copy(self)
+        other.seen = SeenFiles()
+        return other
 
     def open_dir(self, folder: Path) -> None:
         """Let the tools use one more directory, as those of the workspace."""

@@ -1,0 +1,63 @@
+"""What an agent does now, in one line beside its call: a tool, tokens, cost."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from agent_cli.contracts import events
+from agent_cli.contracts.agent_events import AgentEvent
+from agent_cli.contracts.timeline import NO_USAGE, Json, Usage
+from agent_cli.contracts.tooling import ToolContext, ToolResult
+
+STATUS: Final = "status"
+"""The key of a line in an update's details; it stands beside the call, not below it."""
+_GIVEN_CHARS_MAX: Final = 60
+
+
+class AgentActivity:
+    """An event sink for an agent's events; updates the call that started it."""
+
+    def __init__(self, context: ToolContext) -> None:
+        """Tell nothing yet; *context* is that of the call."""
+        self._context = context
+        self._usage = NO_USAGE
+        self._doing = "starting"
+        self._calls: dict[str, str] = {}
+
+    def __call__(self, event: events.Event) -> None:
+        """Take note of *event*."""
+        match event:
+            case events.AgentStart():
+                self._doing = "thinking"
+            case events.ToolExecutionStart():
+                self._calls[event.tool_call_id] = _described(event.tool_name, event.args)
+            case events.ToolExecutionEnd():
+                self._calls.pop(event.tool_call_id, None)
+            case events.ApprovalRequested():
+                self._doing = "waits for your decision"
+            case (
+                events.UsageChanged(reply=used) | AgentEvent(event=events.UsageChanged(reply=used))
+            ):
+                self._usage += used
+                self._doing = "thinking"
+            case _:
+                return
+        self._tell()
+
+    def _tell(self) -> None:
+        doing = next(reversed(self._calls.values()), self._doing)
+        self._context.update(ToolResult.of("", {STATUS: f"{doing} · {used(self._usage)}"}))
+
+
+def used(usage: Usage) -> str:
+    """Return tokens and cost, as short as they can be."""
+    tokens = usage.prompt_tokens + usage.output_tokens
+    shown = f"{tokens / 1000:.1f}k tokens" if tokens >= 1000 else f"{tokens} tokens"
+    cost = usage.cost_microdollars
+    return shown if cost is None else f"{shown} · ${cost / 1_000_000:.4f}"
+
+
+def _described(name: str, given: Json) -> str:
+    values = given.values() if isinstance(given, Mapping) else ()
+    first = next((value for value in values if isinstance(value, str)), "")
+    line = " ".join(f"{name} {first}".split())
+    return line if len(line) <= _GIVEN_CHARS_MAX else f"{line[: _GIVEN_CHARS_MAX - 1]}…"

@@ -1,0 +1,105 @@
+"""The agents there are: those of this program, the user's, those of a trusted workspace."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from agent_cli.agents.definition import AgentDefinition, parse_definition
+
+FILE_BYTES_MAX: Final = 64 * 1024
+AGENTS_MAX: Final = 100
+BUILT_IN: Final = ("explore", "plan", "general")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFolder:
+    """A folder of definitions; its files lie really *inside* that one, where one is named."""
+
+    path: Path
+    inside: Path | None = None
+
+
+class AgentCatalogue:
+    """Definitions by name; of two with one name the first counts, those of files before ours.
+
+    Files are read when the agents are asked for first, and never again: what the model is told of
+    them stands in every request.
+    """
+
+    def __init__(
+        self,
+        folders: Sequence[AgentFolder] = (),
+        *,
+        warn: Callable[[str], None],
+        our_tool_name: Callable[[str], str] = str,
+        objection: Callable[[], str] = lambda: "",
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            folders: Where definitions are.
+            warn: Gets a sentence about each file that cannot be used, and about unknown fields.
+            our_tool_name: Returns our name of another program's tool.
+            objection: Says why what was read of a workspace may not act, or "".
+        """
+        self._folders = folders
+        self._warn = warn
+        self._our_tool_name = our_tool_name
+        self._objection = objection
+        self._found: dict[str, AgentDefinition] | None = None
+
+    def all(self) -> Sequence[AgentDefinition]:
+        """Return the agents, ours first."""
+        return [*self._by_name().values()]
+
+    def get(self, name: str) -> AgentDefinition | None:
+        """Return the agent *name*."""
+        return self._by_name().get(name)
+
+    def _by_name(self) -> dict[str, AgentDefinition]:
+        if self._found is None:
+            found = {agent.name: agent for agent in built_in_agents()}
+            of_files: dict[str, AgentDefinition] = {}
+            for folder in self._folders:
+                for agent in self._read(folder):
+                    of_files.setdefault(agent.name, agent)
+            self._found = {**found, **of_files}
+        return self._found
+
+    def _read(self, folder: AgentFolder) -> Sequence[AgentDefinition]:
+        paths = sorted(path for path in folder.path.glob("*.md") if path.is_file())
+        if len(paths) > AGENTS_MAX:
+            more = len(paths) - AGENTS_MAX
+            self._warn(f"{folder.path}: {more} agents beyond {AGENTS_MAX} are not used")
+        agents = [agent for path in paths[:AGENTS_MAX] if (agent := self._one(path, folder))]
+        if agents and folder.inside and (why := self._objection()):
+            self._warn(f"agents of {folder.path} are not used: {why}")
+            return ()
+        return agents
+
+    def _one(self, path: Path, folder: AgentFolder) -> AgentDefinition | None:
+        try:
+            if folder.inside and not path.resolve().is_relative_to(folder.inside.resolve()):
+                raise ValueError("it leads out of the workspace")
+            if path.stat().st_size > FILE_BYTES_MAX:
+                raise ValueError(f"it has more than {FILE_BYTES_MAX // 1024} KB")
+            text = path.read_text(encoding="utf-8", errors="replace")
+            agent = parse_definition(text, str(path), our_tool_name=self._our_tool_name)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            self._warn(f"agent {path} is not used: {reason}")
+            return None
+        if agent.unknown:
+            self._warn(f"agent {path}: unknown fields are ignored: {', '.join(agent.unknown)}")
+        return agent
+
+
+@cache
+def built_in_agents() -> tuple[AgentDefinition, ...]:
+    """Return the agents of this program."""
+    folder = files("agent_cli.agents")
+    texts = ((folder / f"{name}.md").read_text(encoding="utf-8") for name in BUILT_IN)
+    return tuple(parse_definition(text, "built in") for text in texts)

@@ -1,0 +1,206 @@
+"""What an agent is: Markdown whose front matter names it, and whose body is its system prompt.
+
+The fields are those of Claude Code, and `maxCost`.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias, get_args
+
+from agent_cli.contracts.permissions import Mode
+from agent_cli.contracts.provider import ThinkingLevel
+from agent_cli.prompt_files import front_matter
+
+Isolation: TypeAlias = Literal["", "worktree"]
+
+INHERIT: Final = "inherit"
+DESCRIPTION_CHARS_MAX: Final = 300
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_ITEM: Final = re.compile(r"(?:^|\s)-\s")
+_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
+_MODES: Final[Mapping[str, Mode]] = {
+    "default": "ask",
+    "acceptedits": "auto-edit",
+    "bypasspermissions": "yolo",
+    "dontask": "ask",
+    **{mode: mode for mode in get_args(Mode)},
+}
+_MODELS: Final = {"haiku": "small", "sonnet": "normal", "opus": "high"}
+_EFFORTS: Final[Mapping[str, ThinkingLevel]] = {
+    **{level: level for level in get_args(ThinkingLevel)},
+    "max": "xhigh",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentDefinition:
+    """An agent that can be started.
+
+    Attributes:
+        prompt: Its system prompt.
+        source: Where it stands, for people.
+        tools: The only tools it may have, as patterns; None is all of its parent's.
+        denied_tools: Those of them it may not have.
+        model: An alias or an id; "" is its parent's.
+        mode: The permission mode; None is its parent's, and never one that allows more.
+        max_rounds: 0 takes the limit of the settings.
+        max_cost_usd: Its share of the limit; 0 sets none.
+        servers: The MCP servers whose tools it may have; None is all.
+        has_instructions: Whether it is told what the project's instructions say.
+        unknown: Fields that mean nothing here.
+    """
+
+    name: str
+    description: str
+    prompt: str
+    source: str
+    tools: tuple[str, ...] | None = None
+    denied_tools: tuple[str, ...] = ()
+    model: str = ""
+    effort: ThinkingLevel | None = None
+    mode: Mode | None = None
+    max_rounds: int = 0
+    max_cost_usd: float = 0
+    skills: tuple[str, ...] = ()
+    servers: tuple[str, ...] | None = None
+    isolation: Isolation = ""
+    has_instructions: bool = True
+    unknown: tuple[str, ...] = ()
+
+
+def parse_definition(
+    text: str, source: str, *, our_tool_name: Callable[[str], str] = str
+) -> AgentDefinition:
+    """Return the agent that *text* defines.
+
+    Args:
+        source: Where it stands, for people.
+        our_tool_name: Returns our name of another program's tool.
+
+    Raises:
+        ValueError: It cannot be used; says which field, and what it may be.
+    """
+    written, body = front_matter.split(text)
+    if written is None:
+        raise ValueError("it does not begin with front matter between two lines of ---")
+    fields = {name.strip().lower(): value.strip() for name, value in written.items()}
+    name, description = fields.pop("name", ""), fields.pop("description", "")
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"its name {name!r} must be of lowercase letters, digits and -")
+    if not description:
+        raise ValueError("it has no description")
+    if not body.strip():
+        raise ValueError("it has no text behind its front matter")
+    agent = AgentDefinition(
+        name=name,
+        description=" ".join(description.split())[:DESCRIPTION_CHARS_MAX],
+        prompt=body.strip(),
+        source=source,
+    )
+    unknown = [written_name for written_name in written if written_name.strip().lower() in fields]
+    for field in _FIELDS:
+        if field in fields:
+            agent = replace(agent, **_FIELDS[field](fields[field], our_tool_name))  # type: ignore[arg-type]  # by name
+            unknown = [each for each in unknown if each.strip().lower() != field]
+    return replace(agent, unknown=tuple(each for each in unknown if each.lower() not in _SHOWN))
+
+
+_Values: TypeAlias = dict[str, object]
+_Reader: TypeAlias = Callable[[str, Callable[[str], str]], _Values]
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    """Return the items of `a, b`, of `[a, b]`, or of YAML's lines with dashes."""
+    if text.startswith("-"):
+        items = _ITEM.split(f" {text}")
+    else:
+        items = text.removeprefix("[").removesuffix("]").split(",")
+    return tuple(item for item in (each.strip().strip("\"'") for each in items) if item)
+
+
+def _tool_names(text: str, our_tool_name: Callable[[str], str]) -> tuple[str, ...]:
+    # `Agent(type)` and `Bash(git *)` name a tool with a rule behind it; the rule is the settings'.
+    return tuple(our_tool_name(item.partition("(")[0]) for item in _listed(text))
+
+
+def _tools(text: str, our_tool_name: Callable[[str], str]) -> _Values:
+    names = _tool_names(text, our_tool_name)
+    return {"tools": None if "*" in names or not names else names}
+
+
+def _denied(text: str, our_tool_name: Callable[[str], str]) -> _Values:
+    return {"denied_tools": _tool_names(text, our_tool_name)}
+
+
+def _model(text: str, _name: object) -> _Values:
+    lowered = text.lower()
+    return {"model": "" if lowered in ("", INHERIT) else _MODELS.get(lowered, text)}
+
+
+def _effort(text: str, _name: object) -> _Values:
+    return {"effort": _one_of("effort", text, _EFFORTS)}
+
+
+def _mode(text: str, _name: object) -> _Values:
+    return {"mode": _one_of("permissionMode", text, _MODES)}
+
+
+def _isolation(text: str, _name: object) -> _Values:
+    if text not in get_args(Isolation):
+        raise ValueError(f'its isolation must be "worktree", not {text!r}')
+    return {"isolation": text}
+
+
+def _rounds(text: str, _name: object) -> _Values:
+    if not text.isdecimal():
+        raise ValueError(f"its maxTurns must be a whole number, not {text!r}")
+    return {"max_rounds": int(text)}
+
+
+def _cost(text: str, _name: object) -> _Values:
+    try:
+        cost = float(text.removeprefix("$"))
+    except ValueError:
+        cost = -1
+    if not 0 <= cost < float("inf"):
+        raise ValueError(f"its maxCost must be a number of US dollars, not {text!r}")
+    return {"max_cost_usd": cost}
+
+
+def _skills(text: str, _name: object) -> _Values:
+    return {"skills": _listed(text)}
+
+
+def _servers(text: str, _name: object) -> _Values:
+    return {"servers": _listed(text)}
+
+
+def _omits_instructions(text: str, _name: object) -> _Values:
+    if text.lower() not in (*_TRUE, *_FALSE):
+        raise ValueError(f"its omitClaudeMd must be true or false, not {text!r}")
+    return {"has_instructions": text.lower() in _FALSE}
+
+
+def _one_of(field: str, text: str, values: Mapping[str, object]) -> object:
+    found = values.get(text.lower())
+    if found is None:
+        raise ValueError(f"its {field} must be one of {', '.join(values)}, not {text!r}")
+    return found
+
+
+_FIELDS: Final[Mapping[str, _Reader]] = {
+    "tools": _tools,
+    "disallowedtools": _denied,
+    "model": _model,
+    "effort": _effort,
+    "permissionmode": _mode,
+    "maxturns": _rounds,
+    "maxcost": _cost,
+    "skills": _skills,
+    "mcpservers": _servers,
+    "isolation": _isolation,
+    "omitclaudemd": _omits_instructions,
+}
+# Says how another program draws the agent.
+_SHOWN: Final = ("color",)

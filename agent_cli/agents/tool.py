@@ -1,0 +1,77 @@
+"""The tool by which the model gives a task to another agent."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict
+
+from agent_cli.agents.children import Children
+from agent_cli.agents.definition import AgentDefinition, Isolation
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.tooling import Approval, Tool, ToolContext, ToolResult
+
+TOOL: Final = "agent"
+_TITLE_CHARS_MAX: Final = 80
+
+
+class AgentInput(BaseModel):  # no docstring: it would stand in the schema
+    description: str
+    prompt: str
+    subagent_type: str = "general"
+    model: str = ""
+    isolation: Isolation = ""
+
+    # Written out: what pydantic says of defaults and titles costs tokens in every request.
+    model_config = ConfigDict(
+        json_schema_extra=lambda schema: schema.update(
+            properties={
+                **{name: {"type": "string"} for name in schema["properties"]},
+                "isolation": {"enum": ["worktree"]},
+            }
+        )
+    )
+
+
+def agent_tool(children: Children, *, ask_beyond: int) -> Tool:
+    """Return the tool; a person is asked when a reply starts more than *ask_beyond* agents."""
+
+    async def execute(
+        _tool_call_id: str, params: AgentInput, _cancel: CancelToken, context: ToolContext
+    ) -> ToolResult:
+        return await children.work(
+            params.subagent_type,
+            params.prompt,
+            _title(params),
+            context,
+            model=params.model,
+            isolation=params.isolation,
+        )
+
+    def approval(_params: AgentInput) -> Approval:
+        started = children.started_beside(TOOL)
+        return Approval(started > ask_beyond, f"{started} agents are to start at once")
+
+    return Tool(
+        name=TOOL,
+        label="Agent",
+        description=_described(children.catalogue.all()),
+        parameters=AgentInput,
+        execute=execute,
+        changes=False,  # what the agent does is decided call by call
+        timeout_s=0,
+        require_approval=approval,
+        summary=lambda params: f"{params.subagent_type}: {_title(params)}",
+    )
+
+
+def _title(params: AgentInput) -> str:
+    line = " ".join(params.description.split())
+    return line if len(line) <= _TITLE_CHARS_MAX else f"{line[: _TITLE_CHARS_MAX - 1]}…"
+
+
+def _described(agents: Sequence[AgentDefinition]) -> str:
+    kinds = "; ".join(f"{agent.name} {agent.description}" for agent in agents)
+    return (
+        "Give a task to an agent with its own context; you read only its last reply. Several in one"
+        f" reply run at once. Types: {kinds}"
+    )

@@ -1,0 +1,165 @@
+"""Agents as files: what each field comes to, and what is said of one that cannot be used."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_cli.agents.catalogue import BUILT_IN, AgentCatalogue, AgentFolder
+from agent_cli.agents.definition import AgentDefinition, parse_definition
+from agent_cli.hooks.claude_names import our_tool_name
+
+REVIEWER = """---
+name: code-reviewer
+description: >
+  When to use it.
+  "Use proactively after code changes."
+tools: Read, Grep, Glob, Bash(git diff:*), Agent(explore)
+disallowedTools: Write, Edit
+model: haiku
+effort: max
+permissionMode: acceptEdits
+maxTurns: 30
+skills: [pdf, release]
+mcpServers:
+- github
+- docs
+background: true
+isolation: worktree
+memory: project
+omitClaudeMd: true
+color: cyan
+maxCost: $0.50
+---
+You are a reviewer.
+"""
+
+
+def parsed(**fields: str) -> AgentDefinition:
+    lines = [
+        f"{name}: {value}" for name, value in {"name": "x", "description": "d", **fields}.items()
+    ]
+    return parse_definition("\n".join(["---", *lines, "---", "Do."]), "x.md")
+
+
+def test_an_agent_of_claude_code_works_unchanged() -> None:
+    """Each field in its words; one that means nothing here is named, not fatal."""
+    agent = parse_definition(REVIEWER, "a.md", our_tool_name=our_tool_name)
+
+    assert agent == AgentDefinition(
+        name="code-reviewer",
+        description='When to use it. "Use proactively after code changes."',
+        prompt="You are a reviewer.",
+        source="a.md",
+        tools=("read", "grep", "glob", "bash", "Agent"),
+        denied_tools=("write", "edit"),
+        model="small",
+        effort="xhigh",
+        mode="auto-edit",
+        max_rounds=30,
+        max_cost_usd=0.5,
+        skills=("pdf", "release"),
+        servers=("github", "docs"),
+        isolation="worktree",
+        has_instructions=False,
+        unknown=("background", "memory"),
+    )
+
+
+@pytest.mark.parametrize(
+    "written", ["Read, Grep", "[Read, 'Grep']", "\n  - Read\n  - Grep", "\n- Read\n- Grep"]
+)
+def test_a_list_may_be_written_in_every_way_of_yaml(written: str) -> None:
+    assert parsed(tools=written).tools == ("Read", "Grep")
+
+
+@pytest.mark.parametrize(
+    ("written", "model"), [("inherit", ""), ("opus", "high"), ("my-id", "my-id")]
+)
+def test_a_model_is_an_alias_an_id_or_the_parents(written: str, model: str) -> None:
+    assert parsed(model=written).model == model
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"name": "My Agent"}, "its name 'My Agent' must be of lowercase letters, digits and -"),
+        ({"description": ""}, "it has no description"),
+        ({"maxTurns": "many"}, "its maxTurns must be a whole number, not 'many'"),
+        ({"maxCost": "-1"}, "its maxCost must be a number of US dollars, not '-1'"),
+        ({"maxCost": "inf"}, "its maxCost must be a number of US dollars, not 'inf'"),
+        ({"permissionMode": "god"}, "its permissionMode must be one of default, "),
+        ({"effort": "big"}, "its effort must be one of off, "),
+        ({"isolation": "remote"}, "its isolation must be \"worktree\", not 'remote'"),
+        ({"omitClaudeMd": "maybe"}, "its omitClaudeMd must be true or false, not 'maybe'"),
+    ],
+)
+def test_a_wrong_field_is_named(fields: dict[str, str], said: str) -> None:
+    with pytest.raises(ValueError, match="^its |^it ") as wrong:
+        parsed(**fields)
+
+    assert str(wrong.value).startswith(said)
+
+
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(st.text(max_size=200), st.text(max_size=50))
+def test_any_text_is_an_agent_or_refused_with_a_sentence(front: str, body: str) -> None:
+    for text in (front, f"---\nname: x\ndescription: d\n{front}\n---\n{body}"):
+        try:
+            assert parse_definition(text, "x.md").description
+        except ValueError as error:
+            assert str(error).startswith(("it ", "its "))
+
+
+def test_the_built_in_agents_only_read_unless_they_say_so() -> None:
+    warned: list[str] = []
+    agents = {agent.name: agent for agent in AgentCatalogue(warn=warned.append).all()}
+
+    assert (tuple(agents), warned) == (BUILT_IN, [])
+    assert [agents[name].mode for name in BUILT_IN] == ["plan", "plan", None]
+    assert agents["explore"].model == "small"
+    assert agents["general"].tools is None
+
+
+def test_files_come_before_ours_and_each_fault_is_told_once(tmp_path: Path) -> None:
+    """The user's folder wins over the workspace's, both over what is built in."""
+    mine, project = tmp_path / "mine", tmp_path / "project"
+    outside = tmp_path / "outside.md"
+    for folder in (mine, project):
+        folder.mkdir()
+    definition = "---\nname: {}\ndescription: {}\nwings: 2\n---\nDo."
+    (mine / "a.md").write_text(definition.format("explore", "mine"))
+    (project / "a.md").write_text(definition.format("explore", "theirs"))
+    (project / "b.md").write_text("no front matter")
+    (project / "big.md").write_text("x" * 70_000)
+    outside.write_text(definition.format("spy", "out"))
+    (project / "link.md").symlink_to(outside)
+    warned: list[str] = []
+    folders = [AgentFolder(mine), AgentFolder(project, inside=project)]
+    catalogue = AgentCatalogue(folders, warn=warned.append)
+
+    explore = catalogue.get("explore")
+
+    assert explore
+    assert explore.description == "mine"
+    assert catalogue.get("spy") is None
+    assert [agent.name for agent in catalogue.all()] == [*BUILT_IN]
+    assert warned == [
+        f"agent {mine / 'a.md'}: unknown fields are ignored: wings",
+        f"agent {project / 'a.md'}: unknown fields are ignored: wings",
+        f"agent {project / 'b.md'} is not used: it does not begin with front matter between two"
+        " lines of ---",
+        f"agent {project / 'big.md'} is not used: it has more than 64 KB",
+        f"agent {project / 'link.md'} is not used: it leads out of the workspace",
+    ]
+
+
+def test_what_changed_since_it_was_trusted_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("---\nname: a\ndescription: d\n---\nDo.")
+    warned: list[str] = []
+    folders = [AgentFolder(tmp_path, inside=tmp_path)]
+    catalogue = AgentCatalogue(folders, warn=warned.append, objection=lambda: "it changed")
+
+    assert catalogue.get("a") is None
+    assert warned == [f"agents of {tmp_path} are not used: it changed"]
