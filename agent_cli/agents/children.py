@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from agent_cli.agents.activity import AgentActivity
 from agent_cli.agents.catalogue import AgentCatalogue
-from agent_cli.agents.definition import AgentDefinition, Isolation
+from agent_cli.agents.definition import AgentDefinition
 from agent_cli.contracts.agent_events import AgentEvent
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import Event, EventSink
@@ -35,7 +35,6 @@ class Assignment:
         title: That in a few words.
         tool_call_id: The call that starts it.
         model: An alias or an id in place of the definition's; "" keeps that.
-        isolation: As in the definition, where this says more.
         depth: 1 for the first agent's, 2 for those that these start.
     """
 
@@ -44,7 +43,6 @@ class Assignment:
     title: str
     tool_call_id: str
     model: str
-    isolation: Isolation
     depth: int
 
     @property
@@ -65,8 +63,8 @@ class Worker(Protocol):
         """Put what waits to the person, and go on."""
         ...
 
-    async def end(self, text: str) -> str:
-        """Return what else the model has to be told behind the last reply *text*, or ""."""
+    async def end(self) -> str:
+        """Return what else the model has to be told behind the last reply, or ""."""
         ...
 
     async def send_back(self, text: str) -> str:
@@ -74,7 +72,7 @@ class Worker(Protocol):
         ...
 
 
-class Places:
+class ParallelLimit:
     """So many agents run at once in the whole tree; who waits for its own agents takes no place."""
 
     def __init__(self, most: int) -> None:
@@ -103,7 +101,7 @@ class Children:
         catalogue: AgentCatalogue,
         build: Callable[[Assignment], AbstractAsyncContextManager[Worker]],
         *,
-        places: Places,
+        places: ParallelLimit,
         publish: EventSink,
         conversation: Callable[[], Conversation],
         depth: int = 1,
@@ -154,7 +152,6 @@ class Children:
         context: ToolContext,
         *,
         model: str = "",
-        isolation: Isolation = "",
     ) -> ToolResult:
         """Let an agent do *task* and return its last reply.
 
@@ -171,7 +168,6 @@ class Children:
             title=title,
             tool_call_id=context.tool_call_id,
             model=model or definition.model,
-            isolation=isolation or definition.isolation,
             depth=self._depth,
         )
         async with self._parent_waits():
@@ -192,7 +188,9 @@ class Children:
             yield
         finally:
             self._waiting -= 1
-            if self._place and not self._waiting:
+            task = asyncio.current_task()
+            is_ending = task is not None and task.cancelling()
+            if self._place and not self._waiting and not is_ending:
                 await self._places.take(self._place)
 
     async def _done(
@@ -235,7 +233,7 @@ def _text(result: RunResult) -> str:
 async def _reported(assignment: Assignment, worker: Worker, result: RunResult) -> ToolResult:
     """Return what the model reads of a run, and what the screen and the record are told."""
     name, text = assignment.definition.name, _text(result)
-    more = await worker.end(text)
+    more = await worker.end()
     if result.stop_reason == "aborted":
         raise ToolError(f"{STOPPED_ALONE}{more and ' ' + more}")
     if result.stop_reason == "error":

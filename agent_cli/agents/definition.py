@@ -6,13 +6,11 @@ The fields are those of Claude Code, and `maxCost`.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, TypeAlias, get_args
 
 from agent_cli.contracts.permissions import Mode
 from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.prompt_files import front_matter
-
-Isolation: TypeAlias = Literal["", "worktree"]
 
 INHERIT: Final = "inherit"
 DESCRIPTION_CHARS_MAX: Final = 300
@@ -64,7 +62,6 @@ class AgentDefinition:
     max_cost_usd: float = 0
     skills: tuple[str, ...] = ()
     servers: tuple[str, ...] | None = None
-    isolation: Isolation = ""
     has_instructions: bool = True
     unknown: tuple[str, ...] = ()
 
@@ -98,12 +95,18 @@ def parse_definition(
         prompt=body.strip(),
         source=source,
     )
-    unknown = [written_name for written_name in written if written_name.strip().lower() in fields]
-    for field in _FIELDS:
-        if field in fields:
-            agent = replace(agent, **_FIELDS[field](fields[field], our_tool_name))  # type: ignore[arg-type]  # by name
-            unknown = [each for each in unknown if each.strip().lower() != field]
-    return replace(agent, unknown=tuple(each for each in unknown if each.lower() not in _SHOWN))
+    for name, read in _FIELDS.items():
+        if name in fields:
+            values = read(fields.pop(name), our_tool_name)
+            agent = replace(agent, **values)  # type: ignore[arg-type]  # by name
+    unknown = [each for each in written if each.strip().lower() in {*fields} - _SHOWN]
+    return replace(agent, unknown=tuple(unknown))
+
+
+def model_name(text: str) -> str:
+    """Return the alias or id that *text* stands for; "" for the parent's model."""
+    lowered = text.strip().lower()
+    return "" if lowered == INHERIT else _MODELS.get(lowered, text.strip())
 
 
 _Values: TypeAlias = dict[str, object]
@@ -134,8 +137,7 @@ def _denied(text: str, our_tool_name: Callable[[str], str]) -> _Values:
 
 
 def _model(text: str, _name: object) -> _Values:
-    lowered = text.lower()
-    return {"model": "" if lowered in ("", INHERIT) else _MODELS.get(lowered, text)}
+    return {"model": model_name(text)}
 
 
 def _effort(text: str, _name: object) -> _Values:
@@ -144,12 +146,6 @@ def _effort(text: str, _name: object) -> _Values:
 
 def _mode(text: str, _name: object) -> _Values:
     return {"mode": _one_of("permissionMode", text, _MODES)}
-
-
-def _isolation(text: str, _name: object) -> _Values:
-    if text not in get_args(Isolation):
-        raise ValueError(f'its isolation must be "worktree", not {text!r}')
-    return {"isolation": text}
 
 
 def _rounds(text: str, _name: object) -> _Values:
@@ -199,8 +195,7 @@ _FIELDS: Final[Mapping[str, _Reader]] = {
     "maxcost": _cost,
     "skills": _skills,
     "mcpservers": _servers,
-    "isolation": _isolation,
     "omitclaudemd": _omits_instructions,
 }
 # Says how another program draws the agent.
-_SHOWN: Final = ("color",)
+_SHOWN: Final = frozenset({"color"})

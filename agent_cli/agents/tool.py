@@ -3,33 +3,34 @@
 from collections.abc import Sequence
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
+from pydantic.config import JsonDict
 
 from agent_cli.agents.children import Children
-from agent_cli.agents.definition import AgentDefinition, Isolation
+from agent_cli.agents.definition import AgentDefinition
 from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.parameters import Parameters, without_docstring
 from agent_cli.contracts.tooling import Approval, Tool, ToolContext, ToolResult
 
 TOOL: Final = "agent"
 _TITLE_CHARS_MAX: Final = 80
 
 
-class AgentInput(BaseModel):  # no docstring: it would stand in the schema
+def _shortened(schema: JsonDict) -> None:
+    """Leave out what costs tokens in every request: the docstring, titles and defaults."""
+    without_docstring(schema)
+    schema["properties"] = {name: {"type": "string"} for name in AgentInput.model_fields}
+
+
+class AgentInput(Parameters):
+    """What the tool takes."""
+
     description: str
     prompt: str
     subagent_type: str = "general"
     model: str = ""
-    isolation: Isolation = ""
 
-    # Written out: what pydantic says of defaults and titles costs tokens in every request.
-    model_config = ConfigDict(
-        json_schema_extra=lambda schema: schema.update(
-            properties={
-                **{name: {"type": "string"} for name in schema["properties"]},
-                "isolation": {"enum": ["worktree"]},
-            }
-        )
-    )
+    model_config = ConfigDict(extra="forbid", json_schema_extra=_shortened)
 
 
 def agent_tool(children: Children, *, ask_beyond: int) -> Tool:
@@ -44,7 +45,6 @@ def agent_tool(children: Children, *, ask_beyond: int) -> Tool:
             _title(params),
             context,
             model=params.model,
-            isolation=params.isolation,
         )
 
     def approval(_params: AgentInput) -> Approval:
@@ -70,8 +70,5 @@ def _title(params: AgentInput) -> str:
 
 
 def _described(agents: Sequence[AgentDefinition]) -> str:
-    kinds = "; ".join(f"{agent.name} {agent.description}" for agent in agents)
-    return (
-        "Give a task to an agent with its own context; you read only its last reply. Several in one"
-        f" reply run at once. Types: {kinds}"
-    )
+    kinds = "; ".join(f"{agent.name}: {agent.description}" for agent in agents)
+    return f"Have an agent with its own context do a task; you get its last reply. Types: {kinds}"

@@ -11,7 +11,7 @@ from agent_cli.app.overview import overview_lines
 from agent_cli.app.plugins import command_files
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.workbench import Workbench
-from agent_cli.contracts.dialogs import ModelDialogs, ServerDialogs
+from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, ServerDialogs
 from agent_cli.contracts.documents import Documents
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.tooling import Tool
@@ -143,10 +143,15 @@ class App:
         """The MCP servers."""
         return self._bench.servers.all
 
-    def answer(self, servers: ServerDialogs, model: ModelDialogs) -> None:
-        """Put questions of MCP servers and the model to these; before, they are declined."""
+    def answer(
+        self, servers: ServerDialogs, model: ModelDialogs, calls: CallDialogs | None = None
+    ) -> None:
+        """Put questions of MCP servers, the model and its agents to these.
+
+        Before, they are declined.
+        """
         self._bench.servers.answer(servers)
-        self._bench.person.dialogs = model
+        self._bench.person.dialogs, self._bench.person.calls = model, calls
         self.jobs.is_attended = lambda: model.can_ask
 
     async def examine(self) -> CheckReport:

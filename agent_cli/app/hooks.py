@@ -94,26 +94,42 @@ class SessionHooks:
 
     def around(self, config: LoopConfig, place: Place) -> LoopConfig:
         """Return *config* with hooks asked around what it does; without hooks, as it is."""
+        if self._lifecycle is None:
+            return config
+        return replace(
+            self.around_calls(config, place),
+            prepare=(self._lifecycle, *config.prepare),
+            get_follow_up_messages=self._lifecycle.follow_ups_beside(config.get_follow_up_messages),
+        )
+
+    def around_calls(self, config: LoopConfig, place: Place) -> LoopConfig:
+        """Return *config* with hooks asked around its tool calls only, for an agent's agents."""
         if self._lifecycle is None or self._runs is None or config.finish_result is None:
             return config
         from agent_cli.hooks.tool_calls import CallHooks  # noqa: PLC0415 - as above
 
-        finish: Any = config.finish_result  # that of this program is a plain function
+        # Those of this program are a coroutine function and a plain one.
+        authorize: Any = config.authorize_tool
+        finish: Any = config.finish_result
         calls = CallHooks(
             self._runs,
             self._payloads,
-            authorize=self._permissions,
+            authorize=authorize,
             finish=finish,
             covers=lambda call, rule: covers(call, rule, place),
             heard=self._lifecycle.heard,
         )
-        return replace(
-            config,
-            prepare=(self._lifecycle, *config.prepare),
-            authorize_tool=calls.authorize,
-            finish_result=calls.finish,
-            get_follow_up_messages=self._lifecycle.follow_ups_beside(config.get_follow_up_messages),
-        )
+        return replace(config, authorize_tool=calls.authorize, finish_result=calls.finish)
+
+    async def agent_starts(self, agent_id: str, agent: str) -> Sequence[str]:
+        """Tell SubagentStart hooks of an agent; return what it has to know."""
+        return await self._lifecycle.agent_starts(agent_id, agent) if self._lifecycle else ()
+
+    async def agent_ends(self, agent_id: str, agent: str, text: str, *, again: bool) -> str:
+        """Return why SubagentStop hooks send an agent back whose last reply is *text*, or ""."""
+        if self._lifecycle is None:
+            return ""
+        return await self._lifecycle.agent_ends(agent_id, agent, text, again=again)
 
     async def __aenter__(self) -> "SessionHooks":
         for problem in self._problems:

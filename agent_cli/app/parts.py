@@ -28,7 +28,8 @@ from agent_cli_tools import builtin_tools
 from agent_cli_tools.jobs import Jobs
 from agent_cli_tools.secret_files import is_secret
 from agent_cli_tools.snapshots import Snapshots
-from agent_cli_tools.workspace import Keeper, Workspace
+from agent_cli_tools.workspace import Workspace
+from agent_cli_tools.workspace_ports import Keeper
 
 
 def connection(startup: StartupContext, on_sent: Callable[[], None] | None = None) -> Connection:

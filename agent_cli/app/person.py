@@ -3,9 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from agent_cli.contracts.dialogs import ModelDialogs, PlanApproved
+from agent_cli.contracts.dialogs import Approved, CallDialogs, ModelDialogs, PlanApproved
 from agent_cli.contracts.errors import ToolError
-from agent_cli.core.declining import CHANGE_PLAN, CLOSED, UNDECIDED
+from agent_cli.contracts.events import ToolCall
+from agent_cli.core.agent import Agent
+from agent_cli.core.declining import CHANGE_PLAN, CLOSED, UNDECIDED, decline_and_stop
+from agent_cli.core.run_result import RunResult
 from agent_cli.plugins.ask_user import Question
 from agent_cli.policies.permissions import Permissions
 
@@ -15,6 +18,10 @@ _NOBODY: Final = (
 _NOBODY_DECIDES: Final = (
     "Nobody can approve a plan in this run. Give the plan as your answer and end there."
 )
+_NOBODY_ALLOWS: Final = (
+    "This call needs a person's approval and nobody can be asked in this run. Go on without it, and"
+    " say at the end what was left out."
+)
 _NO_PLAN_MODE: Final = "Plan mode is off, so no plan needs approval. Go on with the work."
 
 
@@ -23,11 +30,13 @@ class ModelsPerson:
 
     Attributes:
         dialogs: Who answers; a front end sets it once its screen is up.
+        calls: Who decides about calls of agents; set with it.
     """
 
     def __init__(self, permissions: Callable[[], Permissions]) -> None:
         """Answer nothing yet; *permissions* holds the mode, and is made later than this."""
         self.dialogs: ModelDialogs | None = None
+        self.calls: CallDialogs | None = None
         self._permissions = permissions
 
     async def ask(self, questions: Sequence[Question]) -> Sequence[str]:
@@ -42,6 +51,23 @@ class ModelsPerson:
         if answers is None:
             raise ToolError(CLOSED)
         return answers
+
+    async def decide(self, agent: Agent, who: str) -> RunResult:
+        """Have the calls decided about that *agent* waits with, and go on with its run."""
+        waiting = [ToolCall.of(call) for call in agent.conversation.questions()]
+        if self.calls is None or not self.calls.can_ask:
+            for call in waiting:
+                result = await agent.reject(call.id, _NOBODY_ALLOWS)
+            return result
+        decisions = await self.calls.decide_calls(waiting, who)
+        for call, decision in zip(waiting, decisions, strict=True):
+            if isinstance(decision, Approved):
+                result = await agent.approve(call.id, edited=decision.edited)
+            elif decision.stop:
+                return await decline_and_stop(agent, [each.id for each in waiting])
+            else:
+                result = await agent.reject(call.id, decision.reason)
+        return result
 
     async def present(self, plan: str) -> str:
         """Have *plan* approved, which leaves plan mode, and return what the model is told.

@@ -1,7 +1,8 @@
 """The plugins of this program, and the commands people wrote: what settings and trust let in."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import SettingsError
@@ -11,6 +12,7 @@ from agent_cli.plugins.contributor import Plugins
 from agent_cli.plugins.discovery import discover
 from agent_cli.plugins.project_instructions import project_instructions, workspace_root
 from agent_cli.plugins.reminders import reminders
+from agent_cli.plugins.skill_files import Skill, find_skills
 from agent_cli.plugins.skills import skills
 from agent_cli.plugins.todo import todo
 from agent_cli.prompt_files.command_files import CommandFiles, CommandFolder
@@ -51,21 +53,49 @@ def plugins(
 def _shipped_plugins(
     startup: StartupContext, warn: Callable[[str], None], *, one_shot: bool
 ) -> Iterator[Plugin]:
-    user_dir, workspace = paths.config_dir(), startup.workspace
-    root = workspace_root(workspace)
-    yield project_instructions(
-        root,
+    yield _instructions(startup, warn)
+    yield skills(_skill_folders(startup), warn=warn)
+    yield todo()
+    if startup.loaded.settings.plugins.reminders and not one_shot:
+        yield reminders()
+
+
+def agent_plugins(startup: StartupContext, warn: Callable[[str], None]) -> Plugins:
+    """Return what an agent gets that works for another: the project's instructions."""
+    return Plugins((_instructions(startup, warn),), warn=warn)
+
+
+def skill_texts(startup: StartupContext, names: Sequence[str]) -> Sequence[str]:
+    """Return the whole texts of skills; of one that cannot be read, a sentence that says so."""
+    if not names:
+        return ()
+    found, _ = find_skills(_skill_folders(startup))
+    return [_skill_text(found.get(name), name) for name in names]
+
+
+def _skill_text(skill: Skill | None, name: str) -> str:
+    try:
+        text = skill.read() if skill else "there is no such skill"
+    except (OSError, ValueError) as error:
+        text = f"it cannot be read: {error}"
+    return f"[skill {name}]\n{text}"
+
+
+def _instructions(startup: StartupContext, warn: Callable[[str], None]) -> Plugin:
+    workspace = startup.workspace
+    return project_instructions(
+        workspace_root(workspace),
         workspace,
-        user_dir=user_dir,
+        user_dir=paths.config_dir(),
         is_secret=is_secret,
         warn=warn,
         trusted=startup.trusted,
     )
-    project_folders = [workspace / folder for folder in SKILL_FOLDERS] if startup.trusted else []
-    yield skills([user_dir / "skills", *project_folders], warn=warn)
-    yield todo()
-    if startup.loaded.settings.plugins.reminders and not one_shot:
-        yield reminders()
+
+
+def _skill_folders(startup: StartupContext) -> Sequence[Path]:
+    folders = [startup.workspace / folder for folder in SKILL_FOLDERS] if startup.trusted else []
+    return [paths.config_dir() / "skills", *folders]
 
 
 def command_files(startup: StartupContext) -> CommandFiles:

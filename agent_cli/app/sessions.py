@@ -96,6 +96,31 @@ class Sessions:
             conversation = self._agent.conversation
             self._keep(self._store.create(conversation, self._startup.workspace), resumed=False)
 
+    def keep_agent(
+        self, agent: Agent, *, parent: str, tool_call_id: str, name: str
+    ) -> Callable[[], None]:
+        """Keep the conversation of *agent*, called *name*, which works for the session *parent*.
+
+        Returns:
+            What ends that.
+        """
+        if self._session is None:
+            return lambda: None
+        store = self._store.of_agents(self._session.id)
+        session = store.create(
+            agent.conversation,
+            self._startup.workspace,
+            parent=parent,
+            parent_at=tool_call_id,
+            agent=name,
+        )
+        agent.subscribe(session.record)
+        return session.close
+
+    def agents(self) -> Sequence[SessionInfo]:
+        """Return the sessions of agents that worked for the one at hand, the newest first."""
+        return self._store.of_agents(self._session.id).list() if self._session else ()
+
     def list(self) -> Sequence[SessionInfo]:
         """Return all sessions, the newest first."""
         return self._store.list()

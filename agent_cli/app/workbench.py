@@ -18,6 +18,7 @@ from dataclasses import replace
 from types import TracebackType
 
 from agent_cli.app import logs, parts
+from agent_cli.app.agents import AgentTree
 from agent_cli.app.announcements import Announcements
 from agent_cli.app.context_window import ContextWindow
 from agent_cli.app.hooks import HookHost, SessionHooks
@@ -81,7 +82,9 @@ class Workbench:
         self._log = logs.EventLog()
         launcher = self.workspace.launcher
         self._preparations = Preparations(self.sandbox, launcher, self._log, one_shot=one_shot)
-        self._builtin_tools = parts.tools(startup, self.workspace, self.sandbox)
+        self._agents = AgentTree(self, startup)
+        builtin = parts.tools(startup, self.workspace, self.sandbox)
+        self._builtin_tools = (*builtin, *self._agents.tools())
         reach = None if one_shot else self.workspace  # with a person there, who may grant more
         self.permissions = parts.permissions(startup, self.sandbox, reach)
         host = HookHost(lambda: self.agent, lambda: self.sessions, self.announce)
@@ -113,6 +116,7 @@ class Workbench:
             tools=self._builtin_tools,
             stream_fn=self.ledger.stream,
             services={"workspace": self.workspace.root, "sandbox": self.sandbox},
+            path_order=self._agents.path_order,
             prepare=(
                 self.directories,
                 SessionFacts(self.workspace.root, trusted=startup.trusted),

@@ -19,3 +19,10 @@ class AgentEvent:
     agent: str
     tool_call_id: str
     event: "Event"
+
+
+def innermost(event: "Event") -> "Event":
+    """Return what happened, in whichever agent it did."""
+    while isinstance(event, AgentEvent):
+        event = event.event
+    return event

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
+from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.servers import FormField, SamplingRequest
 from agent_cli.contracts.timeline import Json
 
@@ -120,4 +121,35 @@ class ModelDialogs(Protocol):
 
     async def decide_plan(self, plan: str) -> PlanDecision:
         """Show *plan* and return what the person decides about it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """The call may run: with the input that was shown, or with `edited` in place of it."""
+
+    edited: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The call may not run, for *reason*; `stop` when the person wants the prompt back."""
+
+    reason: str
+    stop: bool = False
+
+
+Decision: TypeAlias = Approved | Rejected
+
+
+class CallDialogs(Protocol):
+    """How a front end decides about calls of agents that work for the one it shows."""
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether a person is there to answer."""
+        ...
+
+    async def decide_calls(self, calls: Sequence[ToolCall], who: str) -> Sequence[Decision]:
+        """Return what the person decides about each of *calls*; *who* is the agent that asks."""
         ...

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, TextIO, TypeAlias
 
 from agent_cli.attachments.attachments import with_attachments
+from agent_cli.contracts.agent_events import innermost
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, AgentCliError, SettingsError, UsageError
 from agent_cli.contracts.events import ErrorShown, Event, Notice, PromptOutput, UsageChanged
@@ -242,8 +243,9 @@ class _HeadlessRun:
                 return 3 if self._refusals else 0
 
     def _tell(self, event: Event) -> None:
-        if isinstance(event, UsageChanged):
-            self._outcome.usage += event.reply
+        told = innermost(event)
+        if isinstance(told, UsageChanged):
+            self._outcome.usage += told.reply
         if self._format == "stream-json":
             self._print(to_json(event))
         if sentence := narrate(event):

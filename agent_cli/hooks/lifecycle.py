@@ -179,6 +179,23 @@ class Lifecycle:
         self._own = [text]
         return [UserMessage.of(text)]
 
+    async def agent_starts(self, agent_id: str, agent: str) -> Sequence[str]:
+        """Return what hooks tell an agent that works for this one."""
+        answer = await self._ask("SubagentStart", agent, agent_id=agent_id, agent_type=agent)
+        return answer.contexts
+
+    async def agent_ends(self, agent_id: str, agent: str, text: str, *, again: bool) -> str:
+        """Return why hooks do not let an agent end with *text*, or ""; *again* after such a no."""
+        answer = await self._ask(
+            "SubagentStop",
+            agent,
+            agent_id=agent_id,
+            agent_type=agent,
+            stop_hook_active=again,
+            last_assistant_message=text,
+        )
+        return answer.reason if answer.decision == "deny" and not answer.stops else ""
+
     async def before_compaction(self, trigger: str, instructions: str) -> HookAnswer:
         """Return what PreCompact hooks say about a summary that is to be made."""
         return await self._ask(

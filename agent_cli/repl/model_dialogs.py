@@ -6,13 +6,18 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 from agent_cli.contracts.dialogs import (
+    Decision,
     OptionPort,
     PlanApproved,
     PlanDecision,
     PlanRefused,
+    Rejected,
     UserQuestion,
 )
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.events import ToolCall
+from agent_cli.core.declining import STOPPED
+from agent_cli.repl.approval.ask import Approvals
 from agent_cli.repl.approval.editing import Editor
 from agent_cli.repl.dialogue import Choice, Questions
 from agent_cli.repl.mcp.foreign_words import said
@@ -40,6 +45,7 @@ class ModelQuestions:
         before_asking: Callable[[], None] = lambda: None,
         asking: Callable[[], AbstractContextManager[None]] = nullcontext,
         editor: Editor | None = None,
+        approvals: Callable[[str], Approvals] | None = None,
     ) -> None:
         """Ask nothing yet.
 
@@ -51,6 +57,7 @@ class ModelQuestions:
             before_asking: Called when rows were written that somebody must see now.
             asking: Entered for as long as somebody is asked.
             editor: Lets somebody change the plan, where the terminal can be left to that.
+            approvals: Returns what asks about calls of the agent that is named.
         """
         self._questions = questions
         self._lines = lines
@@ -59,6 +66,7 @@ class ModelQuestions:
         self._before_asking = before_asking
         self._asking = asking
         self._editor = editor
+        self._approvals = approvals
 
     @property
     def can_ask(self) -> bool:
@@ -92,6 +100,17 @@ class ModelQuestions:
             except (KeyboardInterrupt, EOFError):
                 self._lines.aside("not decided; plan mode stays on", "dim")
                 return PlanRefused()
+
+    async def decide_calls(self, calls: Sequence[ToolCall], who: str) -> Sequence[Decision]:
+        """Return what the person decides about *calls* of the agent *who*."""
+        assert self._approvals
+        async with self._turn:
+            try:
+                with self._asking():
+                    self._begin()
+                    return await self._approvals(who).decide(calls)
+            except (KeyboardInterrupt, EOFError):
+                return [Rejected(STOPPED, stop=True)] * len(calls)
 
     async def _answer(self, question: UserQuestion, of: str) -> str:
         self._show([f"the model asks you{of}:", *said(question.question)])

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-from agent_cli.contracts.dialogs import ModelDialogs, ServerDialogs
+from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, ServerDialogs
 from agent_cli.contracts.jobs import JobInfo
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.sessions import SessionInfo
@@ -240,8 +240,13 @@ class Application(AbstractAsyncContextManager["Application"], Protocol):
         """The MCP servers."""
         ...
 
-    def answer(self, servers: ServerDialogs, model: ModelDialogs) -> None:
-        """Put questions of MCP servers and the model to these; before, they are declined."""
+    def answer(
+        self, servers: ServerDialogs, model: ModelDialogs, calls: CallDialogs | None = None
+    ) -> None:
+        """Put questions of MCP servers, the model and its agents to these.
+
+        Before, they are declined.
+        """
         ...
 
     async def examine(self) -> "View":

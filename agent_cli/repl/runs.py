@@ -6,6 +6,7 @@ The same for every front end that has a person in front of it.
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 
+from agent_cli.contracts.dialogs import Approved
 from agent_cli.contracts.errors import Aborted, AgentBusy, AgentCliError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import UserMessage
@@ -13,7 +14,7 @@ from agent_cli.contracts.provider import Model
 from agent_cli.core.agent import Agent
 from agent_cli.core.declining import decline_and_stop
 from agent_cli.core.run_result import RunResult
-from agent_cli.repl.approval.ask import Approvals, Approved
+from agent_cli.repl.approval.ask import Approvals
 from agent_cli.repl.approval.editing import Editor
 from agent_cli.repl.dialogue import Questions
 from agent_cli.repl.ports import Application

@@ -32,7 +32,11 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a session is. `parent` is the session it was forked from; `parent_at`, behind what."""
+    """What a session is. `parent` is the session it was forked from; `parent_at`, behind what.
+
+    Of an agent that worked for another, `agent` is its name, `parent` whose session that was, and
+    `parent_at` the call that started it.
+    """
 
     id: str
     workspace: str
@@ -41,6 +45,7 @@ class Header:
     program: str = f"agent-cli {__version__}"
     parent: str | None = None
     parent_at: str | None = None
+    agent: str | None = None
 
     def to_record(self) -> JsonObject:
         """Return the first record of the session's file."""
@@ -54,6 +59,7 @@ class Header:
             "program": self.program,
             "parent": self.parent,
             "parent_at": self.parent_at,
+            **({"agent": self.agent} if self.agent else {}),
         }
 
     @classmethod
@@ -76,6 +82,7 @@ class Header:
             record["program"],
             record["parent"],
             record["parent_at"],
+            record.get("agent"),
         )
 
 

@@ -25,6 +25,8 @@ from agent_cli.session_store.session import Session, Tell
 from agent_cli.system import paths
 from agent_cli.system.importing import collections_paused
 
+_AGENTS = "agents"
+
 
 class SessionStore:
     """The sessions of one folder. Nothing is created before there is something to save."""
@@ -52,6 +54,7 @@ class SessionStore:
         *,
         parent: str | None = None,
         parent_at: str | None = None,
+        agent: str | None = None,
     ) -> Session:
         """Return a new session for *conversation*; what it already holds is saved at once."""
         header = Header(
@@ -61,10 +64,15 @@ class SessionStore:
             conversation.user_id,
             parent=parent,
             parent_at=parent_at,
+            agent=agent,
         )
         session = Session(header, self._path(conversation.id), self._tell)
         session.begin(conversation.prompts)
         return session
+
+    def of_agents(self, id: str) -> "SessionStore":
+        """Return the sessions of all agents that worked for the session *id*, however deep."""
+        return SessionStore(self._folder / _AGENTS / id, tell=self._tell)
 
     def resume(self, id: str) -> tuple[Session, Conversation]:
         """Open a session to go on with it; what a crash left open is closed and recorded.
@@ -158,7 +166,8 @@ class SessionStore:
         Raises:
             SessionNotFound: None does, or more than one.
         """
-        found = [path for path in self._paths() if id and path.stem.startswith(id)]
+        known = [*self._paths(), *self._folder.glob(f"{_AGENTS}/*/*.jsonl")]
+        found = [path for path in known if id and path.stem.startswith(id)]
         exact = [path for path in found if path.stem == id]
         if len(exact or found) != 1:
             several = ", ".join(sorted(path.stem for path in found))

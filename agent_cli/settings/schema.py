@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args, get_origin
 
 from agent_cli.contracts.permissions import Mode
+from agent_cli.settings.agent_schema import AgentSettings
 from agent_cli.settings.hook_schema import HookSettings
 from agent_cli.settings.rules import (
     SettingRule,
@@ -185,8 +186,7 @@ class UiSettings(NamedTuple):
     """How the terminal looks; 0 characters per second means as fast as they come.
 
     `notify` is how somebody is called when a run of more than ten seconds ends; `vi` are the keys
-    that edit the prompt.
-    `screen_reader` repaints nothing and says states in words.
+    that edit the prompt. `screen_reader` repaints nothing and says states in words.
     """
 
     theme: Annotated[Theme, choice(*get_args(Theme))] = "dark"
@@ -252,6 +252,7 @@ class Settings(NamedTuple):
     sandbox: SandboxSettings = SandboxSettings()
     tools: ToolSettings = ToolSettings()
     jobs: JobSettings = JobSettings()
+    agents: AgentSettings = AgentSettings()
     mcp: McpSettings = McpSettings()
     plugins: PluginSettings = PluginSettings()
     hooks: HookSettings = HookSettings()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from agent_cli.contracts import events
+from agent_cli.contracts.agent_events import AgentEvent
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.contracts.tooling import Tool, check_input
@@ -41,6 +42,11 @@ def narrate(event: events.Event) -> Sentence | None:
                 f"compacted {event.removed_messages} messages: about "
                 f"{event.tokens_before:,} → {event.tokens_after:,} tokens",
             )
+        case AgentEvent(agent=name, event=inner):
+            sentence = narrate(inner)
+            if sentence is None or sentence.style not in ("warning", "error"):
+                return None  # what its agents do is not the person's business line by line
+            return Sentence(sentence.style, f"agent {name}: {sentence.text}")
         case _:
             return None
 

@@ -153,7 +153,7 @@ def test_every_event_has_a_json_form(kind: type) -> None:
         "level": "info",
         "error": None,
     }
-    hints = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind, localns={"Event": events.Event})
     fields = {
         field.name: made[field.name] if field.name in made else SAMPLES[hints[field.name]]
         for field in dataclasses.fields(kind)

@@ -137,6 +137,7 @@ def test_one_run_without_a_repl_offers_no_reminders() -> None:
         "bash",
         "grep",
         "glob",
+        "agent",
         "todo",
         "ask_user",
         "present_plan",

@@ -16,7 +16,7 @@ from pathlib import Path
 from agent_cli.app import logs
 from agent_cli.app.checks import Check, CheckReport
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.dialogs import ModelDialogs, ServerDialogs
+from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, ServerDialogs
 from agent_cli.contracts.errors import (
     AgentCliError,
     ModelError,
@@ -295,7 +295,9 @@ class Application:
     def overview(self) -> Sequence[str]:
         return ("tools: bash, note", "MCP servers: docs", "logs: agent.log")
 
-    def answer(self, servers: ServerDialogs, model: ModelDialogs) -> None:
+    def answer(
+        self, servers: ServerDialogs, model: ModelDialogs, calls: CallDialogs | None = None
+    ) -> None:
         self.dialogs, self.model_dialogs = servers, model
 
     async def examine(self) -> CheckReport:

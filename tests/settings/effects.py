@@ -300,10 +300,25 @@ def tools_offered(*, repl: bool = False) -> Callable[[], set[str]]:
 
     def see() -> set[str]:
         _, bodies = talked(lines="go\n") if repl else printed()
-        own = {"read", "edit", "write", "bash", "grep", "glob", "todo", "ask_user", "present_plan"}
+        own = {"read", "edit", "write", "bash", "grep", "glob"}
+        own |= {"agent", "todo", "ask_user", "present_plan"}
         return {tool["name"] for tool in bodies[0]["tools"]} - own
 
     return see
+
+
+def agent_offered() -> bool:
+    return any(tool["name"] == "agent" for tool in printed()[1][0]["tools"])
+
+
+def agent_works() -> tuple[int, bool, str]:
+    """See how a run ends that starts an agent, whether that may start others, and its result."""
+    task = {"description": "d", "prompt": "p", "subagent_type": "general"}
+    calls = (reply(tool_use("agent", task)), reply(bash("true")), reply("found"), reply("done"))
+    run, bodies = printed(*calls)
+    results = results_in(bodies[-1]) if len(bodies) > 1 else []
+    may_start = any(tool["name"] == "agent" for tool in bodies[1]["tools"])
+    return run.code, may_start, text_of(results[-1]) if results else ""
 
 
 def server(options: dict[str, Any] | None = None, **more: object) -> str:
@@ -476,6 +491,15 @@ ROWS = (
     ),
     Row("approval", 'approval = "defer"', questions_first, 1),
     Row("max_rounds", "max_rounds = 1", exit_code(reply(bash("true")), arguments=YOLO), 4),
+    Row("agents.enabled", "agents.enabled = false", agent_offered, False),
+    Row("agents.ask_beyond", "agents.ask_beyond = 0", lambda: agent_works()[0], 3),
+    Row("agents.max_depth", "agents.max_depth = 1", lambda: agent_works()[1], False),
+    Row(
+        "agents.max_rounds",
+        "agents.max_rounds = 1",
+        lambda: "stopped after round 1" in agent_works()[2],
+        True,
+    ),
     Row("max_cost_usd", "max_cost_usd = 0.000001", exit_code(reply(bash("true"))), 4),
     Row("working_directory", 'working_directory = "sub"', pwd, "sub"),
     Row(

@@ -12,6 +12,7 @@ from tests.settings.effects import ROWS, Row
 TESTS = Path(__file__).parents[1]
 # What needs a server of its own kind is set by the tests beside that part.
 ELSEWHERE = {
+    "agents.max_parallel": "app/test_agents.py",
     "mcp.servers.transport": "mcp_client/test_pool.py",
     "mcp.servers.command": "mcp_client/test_entries.py",
     "mcp.servers.args": "mcp_client/test_entries.py",

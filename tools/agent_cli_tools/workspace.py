@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from difflib import get_close_matches
 from pathlib import Path
-from typing import BinaryIO, Protocol, Self
+from typing import BinaryIO, Self
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.sandbox.own_folder import OwnFolder
@@ -25,36 +25,11 @@ from agent_cli_tools.secret_files import is_linked_secret, is_secret
 from agent_cli_tools.seen import SeenFiles
 from agent_cli_tools.stoppable import Claim
 from agent_cli_tools.textio import failure
+from agent_cli_tools.workspace_ports import Keeper, LeftRunning
 
 # Invisible characters that reorder the text around them, so that a path reads as another one.
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _CLOSE_NAMES_MAX = 3
-
-
-class LeftRunning(Protocol):
-    """What goes on after the call that started it, at the latest until the workspace closes."""
-
-    def has_ended(self) -> bool:
-        """Whether it ended by itself."""
-        ...
-
-    def close(self) -> None:
-        """End it, if it has not ended, and free what it held."""
-        ...
-
-
-class Keeper(Protocol):
-    """Who wants to know what happens to files, before it happens."""
-
-    def writing(
-        self, path: Path, before: bytes | None, after: bytes
-    ) -> AbstractContextManager[None]:
-        """Return what stands around the writing of a file; *before* is None where there is none."""
-        ...
-
-    def running(self, command: str) -> AbstractContextManager[None]:
-        """Return what stands around a command."""
-        ...
 
 
 class Workspace:

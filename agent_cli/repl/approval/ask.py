@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+from agent_cli.contracts.dialogs import Approved, Decision, Rejected
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
@@ -32,22 +33,6 @@ _INDENT: Final = 2
 _PREVIEW_ROWS_MIN: Final = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Approved:
-    """The call may run: with the input that was shown, or with `edited` in place of it."""
-
-    edited: Json = None
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """The call may not run, for *reason*; `stop` when the person wants the prompt back."""
-
-    reason: str
-    stop: bool = False
-
-
-Decision: TypeAlias = Approved | Rejected
 _Calls: TypeAlias = Mapping[int, ToolCall]
 _Decisions: TypeAlias = dict[int, Decision]
 _Action: TypeAlias = Literal["yes", "session", "project", "edit", "view", "no"] | int
@@ -75,10 +60,12 @@ class Approvals:
         workspace: Path,
         before_asking: Callable[[], None] = lambda: None,
         editor: Editor | None = None,
+        who: str = "",
     ) -> None:
         """Ask nothing yet; without an *editor* no input can be changed.
 
-        *before_asking* is called when rows were written that a person must see now.
+        *before_asking* is called when rows were written that a person must see now. *who* is the
+        agent whose calls they are, where it is not the one the person talks to.
         """
         self._questions = questions
         self._writer = writer
@@ -87,6 +74,7 @@ class Approvals:
         self._workspace = workspace
         self._before_asking = before_asking
         self._editor = editor
+        self._who = f"{reveal(who)}: " if who else ""
 
     async def decide(self, calls: Sequence[ToolCall]) -> list[Decision]:
         """Return what a person decides about each of *calls*; "don't ask again" is stored before.
@@ -221,9 +209,11 @@ class Approvals:
 
     def _write(self, calls: Mapping[int, _Shown]) -> None:
         several = len(calls) > 1
-        rows = [Row(f"{len(calls)} calls ask to run:")] if several else []
+        rows = [Row(f"{self._who}{len(calls)} calls ask to run:")] if several else []
         for number, call in calls.items():
-            rows.append(Row(f"{number}. {call.name}" if several else f"{call.name} asks to run:"))
+            rows.append(
+                Row(f"{number}. {call.name}" if several else f"{self._who}{call.name} asks to run:")
+            )
             rows += _indented((*call.what, *call.facts))
         write_rows(rows, self._writer)
 

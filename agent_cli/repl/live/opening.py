@@ -5,6 +5,7 @@ import os
 import time
 from functools import partial
 
+from agent_cli.repl.approval.ask import Approvals
 from agent_cli.repl.live.activity import ActivityLine
 from agent_cli.repl.live.backlog import Backlog
 from agent_cli.repl.live.bell import Bell
@@ -73,6 +74,18 @@ def open_dialogs(app: Application, screen: LiveScreen, display: Display, bell: B
         display.leave_space()
         bell.question()
 
+    def approvals(who: str) -> Approvals:
+        return Approvals(
+            questions=screen.asking,
+            writer=display,
+            permissions=app.permissions,
+            tools=app.tools,
+            workspace=app.workspace,
+            before_asking=display.show_now,
+            editor=partial(edit_text, screen.painter),
+            who=who,
+        )
+
     servers = Dialogs(
         screen.asking,
         display,
@@ -89,5 +102,6 @@ def open_dialogs(app: Application, screen: LiveScreen, display: Display, bell: B
         begin=begin,
         before_asking=display.show_now,
         editor=partial(edit_text, screen.painter),
+        approvals=approvals,
     )
-    app.answer(servers, model)
+    app.answer(servers, model, model)

@@ -8,7 +8,7 @@ from agent_cli.contracts import events
 from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.contracts.tooling import Tool
 from agent_cli.repl.approval.refusals import failure
-from agent_cli.repl.live.cells import shortened
+from agent_cli.repl.live.cells import row_width, shortened
 from agent_cli.repl.live.paint import Paint, rows_of
 from agent_cli.repl.live.results import has_failed, outcome_of
 from agent_cli.repl.live.widgets import Details, SideOutput, progress_of
@@ -29,6 +29,7 @@ class _Call:
     started_s: float | None = None
     ended_s: float | None = None
     update: tuple[str, ...] = ()
+    beside: str = ""
     side_outputs: list[SideOutput] = field(default_factory=list[SideOutput])
     rows: list[str] = field(default_factory=list[str])
 
@@ -123,9 +124,11 @@ class ToolRows:
                 rows.append(self._paint.text(f"· {call.text}", "dim"))
             else:
                 passed = whole_seconds(int(self._clock() - call.started_s))
-                room = self._columns() - len(passed) - len(spinner) - 3
-                text = self._named(call, shortened(call.text, room))
-                rows.append(f"{spinner} {text} {self._paint.text(passed, 'dim')}")
+                beside = f"{call.beside} · {passed}" if call.beside else passed
+                columns = self._columns() - len(spinner) - 3
+                beside = shortened(beside, columns // 2) if call.beside else beside
+                text = self._named(call, shortened(call.text, columns - row_width(beside)))
+                rows.append(f"{spinner} {text} {self._paint.text(beside, 'dim')}")
                 rows += call.update
                 rows += [row for out in call.side_outputs[-1:] for row in self._drawn(out)]
         return rows
@@ -151,6 +154,10 @@ class ToolRows:
 
     def _update(self, event: events.ToolExecutionUpdate) -> None:
         call = self._call(event.tool_call_id, event.tool_name, None)
+        details = event.partial_result.details
+        if isinstance(details, dict) and isinstance(status := details.get("status"), str):
+            call.beside = clean(status)
+            return
         rows = rows_of(event.partial_result.text.rstrip("\n"))[-_UPDATE_ROWS_MAX:]
         call.update = tuple(self._paint.text(f"  {row}", "dim") for row in rows)
 

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.events import Event
+from agent_cli.repl.approval.ask import Approvals
 from agent_cli.repl.dialogue import Dialogue, Questions
 from agent_cli.repl.dispatch import LineWork
 from agent_cli.repl.hidden_prompts import HiddenPrompts
@@ -110,8 +111,25 @@ class Shell:
             turn=turn,
         )
         asking = self._interrupts.asking
-        model = ModelQuestions(self._prompt, self._writer, turn=turn, begin=begin, asking=asking)
-        self._app.answer(servers, model)
+        model = ModelQuestions(
+            self._prompt,
+            self._writer,
+            turn=turn,
+            begin=begin,
+            asking=asking,
+            approvals=self._approvals,
+        )
+        self._app.answer(servers, model, model)
+
+    def _approvals(self, who: str) -> Approvals:
+        return Approvals(
+            questions=self._prompt,
+            writer=self._writer,
+            permissions=self._app.permissions,
+            tools=self._app.tools,
+            workspace=self._app.workspace,
+            who=who,
+        )
 
     async def handle(self, line: str) -> bool:
         """Do what *line* says, and ask what waits for an answer; False when it asks to leave."""

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.dialogs import Approved, Decision, Rejected
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permissions import ApprovalFacts, Mode, Rule
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolContext
-from agent_cli.repl.approval.ask import Approvals, Approved, Decision, Rejected
+from agent_cli.repl.approval.ask import Approvals
 from agent_cli.repl.dialogue import Choice, chosen
 from agent_cli.terminal.writer import Style
 

@@ -1,0 +1,233 @@
+"""Agents that work for the session's agent: built of its parts, and never of more than it has."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final
+
+from agent_cli.agents.catalogue import AgentCatalogue, AgentFolder
+from agent_cli.agents.children import Assignment, Children, ParallelLimit, Worker
+from agent_cli.agents.definition import AgentDefinition, model_name
+from agent_cli.agents.tool import TOOL, agent_tool
+from agent_cli.app import parts
+from agent_cli.app.plugins import agent_plugins, skill_texts
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.permissions import Mode, stricter
+from agent_cli.contracts.tooling import Tool, Verdict
+from agent_cli.core.agent import Agent
+from agent_cli.core.batches import InOrder
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.run_result import RunResult
+from agent_cli.core.turn import Turn
+from agent_cli.mcp_client.deferral import SEARCH_TOOL
+from agent_cli.plugins.workspace_facts import WorkspaceDirectories
+from agent_cli.policies.ledger import Ledger
+from agent_cli.policies.trimming import Trimming
+from agent_cli.policies.truncation import Truncation
+from agent_cli.system import paths
+from agent_cli.trust.store import AGENT_FOLDERS
+
+if TYPE_CHECKING:
+    from agent_cli.app.workbench import Workbench
+
+_SENT_BACK_MAX: Final = 3
+_CHANGED: Final = "what acts in this workspace changed; `agent-cli trust` trusts it as it is now"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rank:
+    """An agent as its children see it: they get a part of what it has, and never more.
+
+    Attributes:
+        allows: Whether it may have the tool of that name.
+        mode: Its own permission mode; the session's holds too.
+        depth: That of its children.
+        place: Who holds its place among those that run; the session's agent needs none.
+    """
+
+    agent: Callable[[], Agent]
+    ledger: Ledger
+    allows: Callable[[str], bool] = lambda _name: True
+    mode: Mode = "yolo"
+    depth: int = 1
+    place: object = None
+
+
+class AgentTree:
+    """The agents of one session, however deep: one ledger, one queue for files, one person."""
+
+    def __init__(self, bench: "Workbench", startup: StartupContext) -> None:
+        """Start none yet; the parts of *bench* are used when one starts."""
+        self.path_order = InOrder()
+        self._bench = bench
+        self._startup = startup
+        self._settings = startup.loaded.settings.agents
+        self._places = ParallelLimit(self._settings.max_parallel)
+        self._catalogue = _catalogue(startup, bench.announce.warn)
+
+    def tools(self) -> Sequence[Tool]:
+        """Return the tool by which the session's agent starts others, if it may."""
+        bench = self._bench
+        return self._tools_of(_Rank(lambda: bench.agent, bench.ledger))
+
+    def _tools_of(self, rank: _Rank) -> Sequence[Tool]:
+        if not self._settings.enabled or rank.depth > self._settings.max_depth:
+            return ()
+        children = Children(
+            self._catalogue,
+            lambda assignment: self._built(assignment, rank),
+            places=self._places,
+            publish=lambda event: rank.agent().publish(event),
+            conversation=lambda: rank.agent().conversation,
+            depth=rank.depth,
+            place=rank.place,
+        )
+        return (agent_tool(children, ask_beyond=self._settings.ask_beyond),)
+
+    @asynccontextmanager
+    async def _built(self, assignment: Assignment, parent: _Rank) -> AsyncIterator[Worker]:
+        """Build the agent for *assignment*; behind it, its session is closed."""
+        definition, bench = assignment.definition, self._bench
+        ledger = parent.ledger.child(lambda: agent.conversation, limit_usd=definition.max_cost_usd)
+        rank = _Rank(
+            lambda: agent,
+            ledger,
+            lambda name: parent.allows(name) and _allows(definition, name),
+            stricter(parent.mode, definition.mode or parent.mode),
+            assignment.depth + 1,
+            assignment,
+        )
+        config = bench.hooks.around_calls(
+            self._config(assignment, parent, rank), parts.place(self._startup)
+        )
+        agent = Agent(config, conversation=Conversation())
+        closing = bench.sessions.keep_agent(
+            agent,
+            parent=parent.agent().conversation.id,
+            tool_call_id=assignment.tool_call_id,
+            name=definition.name,
+        )
+        agent.subscribe(ledger.listen)
+        try:
+            contexts = await bench.hooks.agent_starts(agent.conversation.id, definition.name)
+            if contexts:
+                prompt = "\n\n".join((agent.state.system_prompt, *contexts))
+                agent.set_system_prompt(prompt)
+            yield _Worker(bench, assignment, agent)
+        finally:
+            closing()
+
+    def _config(self, assignment: Assignment, parent: _Rank, rank: _Rank) -> LoopConfig:
+        startup, bench, definition = self._startup, self._bench, assignment.definition
+        settings = startup.loaded.settings
+        workspace = bench.workspace.for_another_agent()
+        own = (*parts.tools(startup, workspace, bench.sandbox), *self._tools_of(rank))
+        options = parts.run_options(startup)
+        model = model_name(assignment.model)
+
+        async def authorize(call: ToolCall, tool: Tool, params: object) -> Verdict:
+            return await bench.permissions(call, tool, params, mode=rank.mode)
+
+        def offer_servers(turn: Turn) -> None:
+            tools = bench.servers.offered()
+            turn.tools += [
+                tool for tool in tools if rank.allows(tool.name) and tool.name != SEARCH_TOOL
+            ]
+
+        return replace(
+            options,
+            system_prompt="\n\n".join(
+                (definition.prompt, *skill_texts(startup, definition.skills))
+            ),
+            model=bench.named_model(model) if model else parent.agent().state.model,
+            thinking_level=definition.effort or options.thinking_level,
+            max_rounds=definition.max_rounds or self._settings.max_rounds,
+            tools=[tool for tool in own if rank.allows(tool.name)],
+            stream_fn=rank.ledger.stream,
+            services={"workspace": workspace.root, "sandbox": bench.sandbox},
+            path_order=self.path_order,
+            prepare=(
+                WorkspaceDirectories(workspace.root, bench.directories.all[1:]),
+                *([agent_plugins(startup, bench.announce.warn)] * definition.has_instructions),
+                offer_servers,
+                rank.ledger,
+                parts.compaction(startup, rank.ledger.stream, bench.hooks),
+                Trimming(max_messages=settings.history.max_conversation_messages),
+            ),
+            authorize_tool=authorize,
+            finish_result=Truncation(
+                lambda event: rank.agent().publish(event),
+                limit_chars=settings.history.max_tool_result_chars,
+            ),
+        )
+
+
+class _Worker:
+    """An agent with its task, as `Children` needs it."""
+
+    def __init__(self, bench: "Workbench", assignment: Assignment, agent: Agent) -> None:
+        self.agent = agent
+        self._bench = bench
+        self._assignment = assignment
+        self._sent_back = 0
+
+    async def decide(self) -> RunResult:
+        """Put what waits to the person, and go on."""
+        result = await self._bench.person.decide(self.agent, self._assignment.who)
+        if result.stop_reason == "aborted":
+            self._bench.agent.abort()  # who stops at a question stops everything
+        return result
+
+    async def send_back(self, text: str) -> str:
+        """Return why SubagentStop hooks do not let the agent end, a few times at most."""
+        if self._sent_back == _SENT_BACK_MAX:
+            return ""
+        again, self._sent_back = self._sent_back > 0, self._sent_back + 1
+        name = self._assignment.definition.name
+        why = await self._bench.hooks.agent_ends(
+            self.agent.conversation.id, name, text, again=again
+        )
+        return f"[A SubagentStop hook of the user's does not let you end yet: {why}]" if why else ""
+
+    async def end(self) -> str:
+        """Return what else the model has to be told."""
+        return ""
+
+
+def _allows(definition: AgentDefinition, name: str) -> bool:
+    """Return whether *definition* lets its agent have the tool *name*."""
+    server = name.split("__")[1] if name.startswith("mcp__") else ""
+    if server and definition.servers is not None and server not in definition.servers:
+        return False
+    if _is_named(name, definition.denied_tools):
+        return False
+    return definition.tools is None or _is_named(name, definition.tools)
+
+
+def _is_named(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, each) or name.startswith(f"{each}__") for each in patterns)
+
+
+def _catalogue(startup: StartupContext, warn: Callable[[str], None]) -> AgentCatalogue:
+    """Return the agents there are; those of a workspace only where it is trusted."""
+
+    def objection() -> str:
+        try:
+            return "" if startup.is_unchanged() else _CHANGED
+        except SettingsError as error:
+            return str(error)
+
+    workspace = startup.workspace
+    project = [AgentFolder(workspace / folder, inside=workspace) for folder in AGENT_FOLDERS]
+    folders = [AgentFolder(paths.config_dir() / "agents"), *(project if startup.trusted else ())]
+    return AgentCatalogue(folders, warn=warn, our_tool_name=_our_tool_name, objection=objection)
+
+
+def _our_tool_name(name: str) -> str:
+    from agent_cli.hooks.claude_names import our_tool_name  # noqa: PLC0415 - most define none
+
+    return TOOL if name in ("Agent", "Task") else our_tool_name(name)

@@ -1,0 +1,367 @@
+"""Agents that work for the agent, in the whole program against a test server."""
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from agent_cli.app.app import App
+from agent_cli.app.arguments import parse_arguments
+from agent_cli.app.startup import start
+from agent_cli.contracts.agent_events import AgentEvent
+from agent_cli.contracts.dialogs import Approved, Decision, Rejected
+from agent_cli.contracts.events import (
+    Event,
+    ToolCall,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    ToolExecutionUpdate,
+)
+from agent_cli.contracts.messages import ToolResultMessage
+from agent_cli.core.run_result import RunResult
+from agent_cli.session_store import SessionStore
+from agent_cli.system import paths
+from tests.fakes import LIMIT_S
+from tests.messages_api import (
+    Gate,
+    ReceivedRequest,
+    Reply,
+    error,
+    reply,
+    serve_in_thread,
+    tool_use,
+)
+from tests.messages_api.script import Answer, Payload
+
+TASK = "explore the basket"
+
+
+def started(*tasks: str, agent: str = "explore", **more: object) -> Reply:
+    """Return a reply that starts an agent for each task."""
+    return reply(
+        *(
+            tool_use(
+                "agent",
+                {"description": task, "prompt": task, "subagent_type": agent, **more},
+            )
+            for task in tasks
+        )
+    )
+
+
+def task_of(request: ReceivedRequest) -> str:
+    """Return what the agent that asks was told first."""
+    content = request.body["messages"][0]["content"]
+    return content if isinstance(content, str) else str(content[-1]["text"])
+
+
+class Script:
+    """Answers each agent by its task, one reply after the other; keeps what was asked."""
+
+    def __init__(self, **replies: Sequence[Answer]) -> None:
+        self.replies = {name.replace("_", " "): [*given] for name, given in replies.items()}
+        self.asked: list[tuple[str, Payload]] = []
+        self._lock = threading.Lock()
+
+    def __call__(self, request: ReceivedRequest) -> Answer:
+        with self._lock:
+            task = task_of(request)
+            self.asked.append((task, request.body))
+            return self.replies[task].pop(0)
+
+    def bodies(self, task: str) -> list[Payload]:
+        return [body for name, body in self.asked if name == task]
+
+    def tools(self, task: str) -> list[str]:
+        return [tool["name"] for tool in self.bodies(task)[0].get("tools", [])]
+
+
+class Person:
+    """Decides about calls of agents as told, and keeps what was asked."""
+
+    can_ask = True
+
+    def __init__(self, *decisions: Decision) -> None:
+        self.decisions = list(decisions)
+        self.asked: list[tuple[str, str]] = []
+
+    async def decide_calls(self, calls: Sequence[ToolCall], who: str) -> Sequence[Decision]:
+        self.asked += [(who, call.name) for call in calls]
+        return [self.decisions.pop(0) for _ in calls]
+
+
+@dataclass
+class Program:
+    app: App
+    script: Script
+    events: list[Event] = field(default_factory=list)
+
+    async def prompt(self, text: str = "go") -> RunResult:
+        return await self.app.agent.prompt(text)
+
+    def answers(self, result: RunResult) -> list[str]:
+        return [each.text for each in result.messages if isinstance(each, ToolResultMessage)]
+
+    def of_agents(self) -> list[Event]:
+        return [event.event for event in self.events if isinstance(event, AgentEvent)]
+
+
+@asynccontextmanager
+async def program(
+    script: Script, *words: str, person: Person | None = None, mode: str = "yolo"
+) -> AsyncIterator[Program]:
+    with serve_in_thread(answer=script) as api, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANTHROPIC_BASE_URL", api.base_url)
+        patch.setenv("ANTHROPIC_API_KEY", "k")
+        patch.setenv("AGENT_CLI_RETRY__OTHER_BASE_S", "0.01")
+        given = ("--no-mcp", "--permission-mode", mode, *words)
+        app = App(start(parse_arguments(given), may_ask=False), one_shot=True)
+        async with app, asyncio.timeout(6 * LIMIT_S):
+            run = Program(app, script)
+            app.agent.subscribe(run.events.append)
+            if person:
+                app._bench.person.calls = person
+            yield run
+        assert api.refusals == []
+
+
+async def test_an_agent_does_a_task_and_its_last_reply_is_the_result() -> None:
+    """It starts with nothing but the task; it only reads; its work is told with its id."""
+    Path("basket.py").write_text("total = 0\n")
+    script = Script(
+        go=[started(TASK), reply("Thanks.")],
+        explore_the_basket=[
+            reply(tool_use("read", {"path": "basket.py"})),
+            reply("It is `basket.py:1`."),
+        ],
+    )
+    async with program(script) as run:
+        result = await run.prompt()
+
+    assert (result.stop_reason, run.answers(result)) == ("end_turn", ["It is `basket.py:1`."])
+    assert script.tools(TASK) == ["read", "bash", "grep", "glob"]
+    assert "explore a codebase" in json.dumps(script.bodies(TASK)[0]["system"])
+    assert script.bodies(TASK)[0]["model"] == "claude-haiku-5-5"
+    assert any(isinstance(event, ToolExecutionStart) for event in run.of_agents())
+    told = [
+        str(event.partial_result.details)
+        for event in run.events
+        if isinstance(event, ToolExecutionUpdate)
+    ]
+    assert any("read basket.py · " in each for each in told)
+
+
+async def test_agents_of_one_reply_run_beside_each_other() -> None:
+    """Both have been asked before either is answered."""
+    gate = Gate()
+    held = [reply("found", gate=gate, hold_at=0)]
+    script = Script(go=[started("one", "two"), reply("Done.")], one=held, two=[*held])
+    async with program(script) as run:
+        prompting = asyncio.create_task(run.prompt())
+        async with asyncio.timeout(LIMIT_S):
+            while len(script.asked) < 3:  # noqa: ASYNC110 - the server is a thread
+                await asyncio.sleep(0.01)
+        gate.open(100)
+        result = await prompting
+
+    assert run.answers(result) == ["found", "found"]
+
+
+async def test_an_agent_has_a_part_of_its_parents_tools_and_permissions() -> None:
+    """What a definition asks for beyond that it does not get: neither tools nor a freer mode."""
+    folder = paths.config_dir() / "agents"
+    folder.mkdir(parents=True)
+    (folder / "bold.md").write_text(
+        "---\nname: bold\ndescription: d\ntools: Write, Read, Fly\n"
+        "permissionMode: bypassPermissions\n---\nBe bold."
+    )
+    script = Script(
+        go=[started("write it", agent="bold"), reply("Done.")],
+        write_it=[reply(tool_use("write", {"path": "a", "content": "b"})), reply("Refused.")],
+    )
+    async with program(script, mode="ask") as run:
+        result = await run.prompt()
+
+    assert script.tools("write it") == ["read", "write"]
+    assert not Path("a").exists()
+    assert "nobody can be asked" in json.dumps(script.bodies("write it")[1])
+    assert run.answers(result) == ["Refused."]
+
+
+@pytest.mark.parametrize(
+    ("decision", "exists"), [(Approved(), True), (Rejected("Not there."), False)]
+)
+async def test_a_question_of_an_agent_reaches_the_person(decision: Decision, exists: bool) -> None:
+    """Marked with who asks."""
+    script = Script(
+        go=[started("write it", agent="general"), reply("Done.")],
+        write_it=[reply(tool_use("write", {"path": "a", "content": "b"})), reply("Over.")],
+    )
+    person = Person(decision)
+    async with program(script, mode="ask", person=person) as run:
+        await run.prompt()
+
+    assert person.asked == [("agent general (write it)", "write")]
+    assert Path("a").exists() == exists
+
+
+async def test_who_stops_at_a_question_stops_the_tree() -> None:
+    script = Script(
+        go=[started("write it", agent="general")],
+        write_it=[reply(tool_use("write", {"path": "a", "content": "b"}))],
+    )
+    async with program(script, mode="ask", person=Person(Rejected("", stop=True))) as run:
+        result = await run.prompt()
+
+    assert result.stop_reason == "aborted"
+
+
+async def test_an_agent_may_start_agents_but_not_for_ever() -> None:
+    """Depth 2: the agents of an agent have no agents."""
+    script = Script(
+        go=[started("first", agent="general"), reply("Done.")],
+        first=[started("second", agent="general"), reply("From below: yes.")],
+        second=[reply("yes")],
+    )
+    async with program(script, "--settings", _settings("agents.max_parallel = 1")) as run:
+        result = await run.prompt()
+
+    assert run.answers(result) == ["From below: yes."]
+    assert "agent" in script.tools("first")
+    assert "agent" not in script.tools("second")
+    inner = [event for event in run.of_agents() if isinstance(event, AgentEvent)]
+    assert inner
+
+
+def _settings(text: str) -> str:
+    Path("more.toml").write_text(text)
+    return "more.toml"
+
+
+async def test_many_agents_at_once_are_asked_about() -> None:
+    """More than agents.ask_beyond of one reply; nobody is there, so they wait for a decision."""
+    script = Script(go=[started("a", "b", "c", "d")])
+    async with program(script) as run:
+        result = await run.prompt()
+
+    assert result.stop_reason == "waiting_for_approval"
+    reasons = {call.name for call in run.app.agent.conversation.questions()}
+    assert reasons == {"agent"}
+
+
+async def test_only_so_many_run_at_once() -> None:
+    gate = Gate()
+    names = ["one", "two", "three"]
+    script = Script(
+        go=[started(*names), reply("Done.")],
+        **{name: [reply(name, gate=gate, hold_at=0)] for name in names},
+    )
+    async with program(script, "--settings", _settings("agents.max_parallel = 2")) as run:
+        prompting = asyncio.create_task(run.prompt())
+        async with asyncio.timeout(LIMIT_S):
+            while len(script.asked) < 3:  # noqa: ASYNC110 - the server is a thread
+                await asyncio.sleep(0.01)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert len(script.asked) == 3
+        gate.open(100)
+        result = await prompting
+
+    assert run.answers(result) == names
+
+
+async def test_a_failed_agent_is_a_failed_call() -> None:
+    """The parent goes on; an agent that does not exist is named with those that do."""
+    script = Script(
+        go=[started("broken"), started("other", agent="nobody"), reply("Done.")],
+        broken=[error(400, "invalid_request_error", "no")],
+    )
+    async with program(script) as run:
+        result = await run.prompt()
+
+    failed, unknown = run.answers(result)
+    assert failed.startswith("The agent explore failed: the API refused the request")
+    assert unknown == "There is no agent 'nobody'; there are: explore, plan, general."
+    assert result.stop_reason == "end_turn"
+
+
+async def test_ctrl_c_stops_the_tree() -> None:
+    gate = Gate()
+    script = Script(go=[started("held")], held=[reply("never", gate=gate, hold_at=0)])
+    async with program(script) as run:
+        prompting = asyncio.create_task(run.prompt())
+        async with asyncio.timeout(LIMIT_S):
+            while len(script.asked) < 2:  # noqa: ASYNC110 - the server is a thread
+                await asyncio.sleep(0.01)
+        run.app.agent.abort()
+        result = await prompting
+        [kept] = run.app.sessions.agents()
+        gate.open(100)
+
+    assert result.stop_reason == "aborted"
+    assert kept.problem == ""
+
+
+async def test_an_agents_conversation_is_kept_below_its_parents() -> None:
+    """It can be found by its id, and its cost is known; lists of sessions show it not."""
+    script = Script(go=[started(TASK), reply("Thanks.")], explore_the_basket=[reply("Found.")])
+    async with program(script) as run:
+        await run.prompt()
+        [kept] = run.app.sessions.agents()
+        parent = run.app.sessions.id
+        [ended] = [event for event in run.events if isinstance(event, ToolExecutionEnd)]
+
+    store = SessionStore(paths.sessions_dir())
+    header = store.read(kept.id[:8]).header
+    assert header
+    assert (header.parent, header.agent) == (parent, "explore")
+    assert [each.id for each in store.list()] == [parent]
+    assert kept.usage.cost_microdollars
+    assert isinstance(ended.result.details, dict)
+    assert ended.result.details["agent_id"] == kept.id
+
+
+async def test_the_tree_has_one_limit() -> None:
+    """What an agent spends counts for its parent, whose next call is refused."""
+    usage = {"input_tokens": 1_000_000, "output_tokens": 1}
+    script = Script(
+        go=[started(TASK), reply("never")],
+        explore_the_basket=[reply("Found.", usage=usage)],
+    )
+    async with program(script, "--max-cost", "0.45") as run:
+        result = await run.prompt()
+
+    assert result.stop_reason == "max_cost"
+    assert len(script.asked) == 2
+
+
+async def test_files_are_written_in_turn_across_the_tree() -> None:
+    """Two agents that edit one file at once: the second edits what the first left."""
+    Path("list.txt").write_text("one\n")
+
+    def edit(line: str) -> list[Answer]:
+        add = {"path": "list.txt", "edits": [{"old": "one\n", "new": f"one\n{line}\n"}]}
+        return [
+            reply(tool_use("read", {"path": "list.txt"})),
+            reply(tool_use("edit", add)),
+            reply(tool_use("read", {"path": "list.txt"})),
+            reply(tool_use("edit", add)),
+            reply("ok"),
+        ]
+
+    script = Script(
+        go=[started("left", "right", agent="general"), reply("Done.")],
+        left=edit("left"),
+        right=edit("right"),
+    )
+    async with program(script) as run:
+        await run.prompt()
+
+    text = Path("list.txt").read_text()
+    assert text.startswith("one\n")
+    assert {*text.splitlines()} == {"one", "left", "right"}
