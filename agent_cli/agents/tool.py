@@ -14,12 +14,13 @@ from agent_cli.contracts.tooling import Approval, Tool, ToolContext, ToolResult
 
 TOOL: Final = "agent"
 _TITLE_CHARS_MAX: Final = 80
+_SHOWN: Final = ("description", "prompt", "subagent_type")
 
 
 def _shortened(schema: JsonDict) -> None:
-    """Leave out what costs tokens in every request: the docstring, titles and defaults."""
+    """Leave out what costs tokens in every request: docstring, titles, defaults, the rare field."""
     without_docstring(schema)
-    schema["properties"] = {name: {"type": "string"} for name in AgentInput.model_fields}
+    schema["properties"] = {name: {"type": "string"} for name in _SHOWN}
 
 
 class AgentInput(Parameters):
@@ -70,5 +71,5 @@ def _title(params: AgentInput) -> str:
 
 
 def _described(agents: Sequence[AgentDefinition]) -> str:
-    kinds = "; ".join(f"{agent.name}: {agent.description}" for agent in agents)
-    return f"Have an agent with its own context do a task; you get its last reply. Types: {kinds}"
+    kinds = ", ".join(f"{agent.name} ({agent.description})" for agent in agents)
+    return f"Have an agent with its own context do a task; get its last reply. Types: {kinds}"
