@@ -47,10 +47,13 @@ class MessageQueue:
     def delivered(self, message: Message) -> None:
         """Forget *message* if it was taken from here: it is part of the conversation now.
 
-        What is recorded has a time of its own and the same content, the very same.
+        What is recorded has a time of its own and the same content, the very same. Who queued one
+        message twice has it delivered twice.
         """
         if isinstance(message, UserMessage):
-            self._taken = [t for t in self._taken if t.content is not message.content]
+            same = (i for i, taken in enumerate(self._taken) if taken.content is message.content)
+            if (first := next(same, None)) is not None:
+                del self._taken[first]
 
     def take_back(self) -> None:
         """Put to the front what was taken by a run that ended before it was delivered."""

@@ -43,12 +43,13 @@ class ToolCallRun:
         self._call = call
         self._work: Bounded[ToolResult] | None = None
         self._last_words = ""
+        self._returned: ToolResult | None = None
         self.is_running = False
         turn.emit(ToolExecutionStart(call.tool_call_id, call.name, call.input))
 
     async def run(self, tool: Tool, params: object) -> ToolResult:
         """Return the tool's result as the model will read it; raises only CancelledError."""
-        result = await self._within_limit(tool, params)
+        result = self._returned = await self._within_limit(tool, params)
         if self._turn.config.finish_result:
             finishing = self._turn.config.finish_result(ToolCall.of(self._call), result)
             result = await settled(finishing)
@@ -70,8 +71,12 @@ class ToolCallRun:
     def finish_stopped(self) -> None:
         """Record that the call was interrupted, by steering or with the whole run.
 
-        A tool that was told to stop may say in a ToolError what it had done by then.
+        A tool that was told to stop may say in a ToolError what it had done by then. One that had
+        ended keeps its result: told that it was stopped, the model would call it again.
         """
+        if self._returned:
+            self.finish(_shortened(self._returned))
+            return
         config = self._turn.config
         steered = config.steering == "cancel_running" and not self._turn.cancel.cancelled
         if self.is_running:
@@ -147,6 +152,15 @@ class ToolCallRun:
             self._turn.conversation.attach(output)
         else:
             _log.warning("tool output after its end", tool=self._call.name)
+
+
+def _shortened(result: ToolResult) -> ToolResult:
+    """Return *result* without the middle of long texts: nobody came to apply the limit to it."""
+    content = tuple(
+        {**block, "text": bounded(str(block["text"]))} if block["type"] == "text" else block
+        for block in result.content
+    )
+    return replace(result, content=content)
 
 
 def _as_result(call: ToolOutput, returned: object) -> ToolResult:

@@ -47,12 +47,12 @@ def answer(terminal: Terminal, word: str) -> None:
 def asked_and_ended(
     api: FakeMessagesApi,
     how: signal.Signals,
-    *,
+    *arguments: str,
     term: str = "dumb",
     prompt: str = "make a file",
 ) -> str:
     """Bring a session to its question, end the program there, and return the session's id."""
-    with Terminal(AGENT_CLI, **environment(api, {"TERM": term})) as terminal:
+    with Terminal(AGENT_CLI, *arguments, **environment(api, {"TERM": term})) as terminal:
         terminal.until("? or /help")
         terminal.send(f"{prompt}\r")
         terminal.until("allow?")
@@ -118,6 +118,32 @@ def test_a_prompt_with_a_model_of_its_own_keeps_it_over_a_restart(
     assert [request.body["model"] for request in api.requests] == ["claude-opus-5", asked]
     assert ("goes on with claude-opus-5" in run.stderr) is (not options)
     assert said_by_user(api.requests[0].body) == ["make a file"]
+
+
+@pytest.mark.parametrize(("order", "before"), [("defer", ["one"]), ("batch", [])])
+def test_calls_around_a_question_run_once_and_answer_in_order(
+    order: str, before: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S2-35, C4: what stands behind the question waits with it, over a kill too."""
+    monkeypatch.setenv("AGENT_CLI_APPROVAL", order)
+    around = [
+        tool_use("bash", {"command": f"echo ran >> {name}"}, id=f"toolu_{name}")
+        for name in ("one", "two")
+    ]
+    allow = ("--allow", "bash(echo ran *)")
+    asks = reply("I write.", around[0], WRITE, around[1])
+    with serve_in_thread(asks, reply("It is made.")) as api:
+        id = asked_and_ended(api, signal.SIGKILL, *allow)
+        made = [name for name in ("one", "two", "made.txt") if Path(name).exists()]
+        run = agent_cli(*allow, "sessions", "approve", id, api=api)
+
+    assert made == before
+    assert (run.code, run.stdout) == (0, "It is made.\n"), run.stderr
+    assert [Path(name).read_text() for name in ("one", "two")] == ["ran\n", "ran\n"]
+    assert [result["tool_use_id"] for result in results_in(api.requests[1].body)] == [
+        *("toolu_one", "toolu_write", "toolu_two")
+    ]
+    assert api.refusals == []
 
 
 def test_the_repl_puts_the_question_as_soon_as_its_session_is_chosen() -> None:

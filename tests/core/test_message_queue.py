@@ -103,3 +103,17 @@ def test_a_message_after_a_wait_was_given_up_disturbs_nobody() -> None:
     queue.put(ONE)
 
     assert queue.take() == [ONE]
+
+
+def test_a_message_that_was_queued_twice_is_delivered_once_at_a_time() -> None:
+    """S0-43: an abort between the two must not lose the second one."""
+    queue, message = MessageQueue("all"), UserMessage.of("go on")
+    queue.put(message)
+    queue.put(message)
+
+    taken = queue.take()
+    queue.delivered(taken[0])
+    queue.take_back()
+
+    assert taken == [message, message]
+    assert queue.take() == [message]

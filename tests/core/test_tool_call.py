@@ -9,10 +9,19 @@ from dataclasses import replace
 import pytest
 
 from agent_cli.contracts.events import Event, Notice, ToolCall, ToolExecutionEnd
-from agent_cli.contracts.messages import ToolResultMessage
-from agent_cli.contracts.timeline import FileOutput
-from agent_cli.contracts.tooling import Allow, Ask, Tool, ToolContext, ToolResult, Verdict
+from agent_cli.contracts.messages import ToolResultMessage, UserMessage
+from agent_cli.contracts.timeline import FileOutput, Success, image_block, text_block
+from agent_cli.contracts.tooling import (
+    Allow,
+    Ask,
+    Execute,
+    Tool,
+    ToolContext,
+    ToolResult,
+    Verdict,
+)
 from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.reasons import bounded
 from tests.fakes import (
     LIMIT_S,
     Gate,
@@ -295,3 +304,42 @@ def _host(*, configure: str) -> "subprocess.CompletedProcess[str]":
         timeout=60,
         check=False,
     )
+
+
+@pytest.mark.parametrize("how", ["abort", "steer"])
+async def test_a_call_that_had_ended_keeps_its_result_when_its_end_is_interrupted(how: str) -> None:
+    """S0-64, C3: a hook behind the call is slow; the model must not be told to look or repeat."""
+    gate = Gate()
+
+    async def finish(_call: ToolCall, result: ToolResult) -> ToolResult:
+        await gate.pass_through()
+        return result
+
+    options = LoopConfig(finish_result=finish, steering="cancel_running")
+    image = image_block(b"hi", "image/png")
+    returned = ToolResult((text_block("x" * 50_000), image), {"exit": 0})
+    agent, _, events = scripted_agent(
+        calls(tool_use("work")), says("ok"), tools=[tool("work", gives(returned))], options=options
+    )
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(gate.reached.wait(), LIMIT_S)
+
+    if how == "abort":
+        agent.abort()
+    else:
+        agent.steer(UserMessage.of("wait"))
+    result = await asyncio.wait_for(running, LIMIT_S)
+
+    check_run(events)
+    assert result.stop_reason == ("aborted" if how == "abort" else "end_turn")
+    kept = agent.conversation.call("t1").result
+    assert isinstance(kept, Success)
+    assert (kept.details, kept.content[1]) == ({"exit": 0}, image)
+    assert str(kept.content[0]["text"]) == bounded("x" * 50_000)
+
+
+def gives(result: ToolResult) -> Execute:
+    async def body(_context: ToolContext) -> ToolResult:
+        return result
+
+    return does(body)

@@ -28,7 +28,7 @@ from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.connection import Connection, base_url
 from agent_cli.providers.failures import SPEND_LIMITS
 from agent_cli.providers.retry_policy import RetryPolicy
-from agent_cli.providers.transport import connection_failure
+from agent_cli.providers.transport import broken_reply, connection_failure
 from tests.messages_api import (
     Answer,
     FakeMessagesApi,
@@ -290,6 +290,35 @@ async def test_a_failure_of_tls_is_named() -> None:
 
     assert str(asked.error).startswith("no TLS connection to https://127.0.0.1:")
     assert "()" not in str(asked.error)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("WRONG_VERSION_NUMBER", "wrong version number"), ("", "eof in a record")]
+)
+def test_a_connection_without_tls_says_what_was_wrong_with_it(name: str, said: str) -> None:
+    """OpenSSL has a name for some faults and only a sentence for others."""
+    fault = ssl.SSLError(1, "EOF in a record")
+    fault.reason = name
+    outer = httpx2.ConnectError("")
+    outer.__cause__ = fault
+
+    failed = connection_failure(outer, "https://x")
+
+    assert failed.reason.startswith("no TLS connection to https://x (")
+    assert said in failed.reason
+    assert str(failed) == f"{failed.reason}; check the network and ask again"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(httpx2.ReadError("reset by peer"), "reset by peer"), (httpx2.ReadError(""), "ReadError")],
+)
+def test_a_reply_that_breaks_says_how(error: httpx2.ReadError, said: str) -> None:
+    """An error without words is named."""
+    failed = broken_reply(error, Connection(), "req_1")
+
+    assert failed.reason == f"the connection broke in the reply ({said})"
+    assert failed.error.request_id == "req_1"
 
 
 def test_a_certificate_nobody_trusts_is_not_asked_again() -> None:

@@ -1,5 +1,6 @@
 """Retries over a real connection with recorded waits: the table, the server's word, the limits."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import get_args
@@ -10,7 +11,7 @@ from agent_cli.contracts.errors import ServerDelayTooLong
 from agent_cli.contracts.provider import Retrying
 from agent_cli.providers.failures import SPEND_LIMITS
 from agent_cli.providers.retry_policy import FailureKind, RetryPolicy, server_delay_s
-from tests.messages_api import Answer, FakeMessagesApi, broken, error, reply
+from tests.messages_api import Answer, FakeMessagesApi, broken, error, raw, reply
 from tests.providers.asking import asker, request
 
 RATE_LIMIT = error(429, "rate_limit_error", "Slow down")
@@ -62,6 +63,20 @@ async def test_a_rate_limit_in_the_middle_of_a_reply_restarts_it() -> None:
 
     assert [(retry.wait_s, retry.restarted) for retry in asked.retries] == [(10, True)]
     assert asked.text == "whole"
+
+
+@pytest.mark.parametrize(
+    "kind", ["overloaded_error", "api_error", "timeout_error", "rate_limit_error"]
+)
+async def test_an_error_that_passes_restarts_a_reply_that_had_begun(kind: str) -> None:
+    """S1-22, C15: the status was 200, so the kind of the error alone says that it passes."""
+    failed = {"type": "error", "error": {"type": kind, "message": "not now"}}
+    lines = b'event: message_start\ndata: {"type": "ping"}\n\n'
+    lines += f"event: error\ndata: {json.dumps(failed)}\n\n".encode()
+    async with FakeMessagesApi(raw(200, lines), reply("whole")) as api, asker(api) as it:
+        asked = await it.ask()
+
+    assert (asked.text, len(asked.retries)) == ("whole", 1)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from agent_cli.session_store.export import Format
 from agent_cli.session_store.history import History
 from agent_cli.system.redaction import Redactor
 from tests.fakes import calls, tool_use
-from tests.session_store.recordings import a_long_talk, recorded
+from tests.session_store.recordings import WORKSPACE, a_long_talk, recorded
 
 FORMATS: tuple[Format, ...] = ("md", "html", "json")
 
@@ -50,8 +50,16 @@ async def test_json_has_everything_and_refers_by_id(tmp_path: Path) -> None:
     document = json.loads(export(history, "json", redact=unchanged))
 
     ids = [prompt.id for prompt in history.prompts]
-    assert document["conversation"]["prompts"] == ids
-    assert document["conversation"]["user_id"] == "ada"
+    header = history.header
+    assert header is not None
+    assert document["conversation"] == {
+        "id": header.id,
+        "user_id": "ada",
+        "workspace": str(WORKSPACE),
+        "created_at_ms": header.created_at_ms,
+        "parent": None,
+        "prompts": ids,
+    }
     assert [prompt["visible"] for prompt in document["prompts"].values()].count(False) == 1
     kinds = [output["kind"] for output in document["prompts"][ids[0]]["output"]]
     assert kinds == [
