@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from agent_cli.contracts import events
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
 from agent_cli.contracts.tooling import Ask
+from agent_cli.core.batch_end import report_results
 from agent_cli.core.batches import InOrder, side_by_side
 from agent_cli.core.hook_values import queued
 from agent_cli.core.phase import Phase
@@ -51,12 +52,12 @@ class Executor:
         except BaseException:
             for call in self._conversation.open_calls():
                 ToolCallRun(turn, call).finish_stopped()
-            self._report()
+            self.results = report_results(turn)
             raise
         if asks:
             self._ask(asks)
         else:
-            self._report()
+            self.results = report_results(turn)
         return self.results
 
     async def _run_waves(self, ready: list[CheckedCall]) -> None:
@@ -104,10 +105,3 @@ class Executor:
         self._conversation.pause({id: ask.reason for id, ask in asks.items()})
         for call in self._conversation.questions():
             self._turn.emit(events.ApprovalRequested(events.ToolCall.of(call)))
-
-    def _report(self) -> None:
-        """Tell the results of the whole reply, in call order."""
-        self.results = self._conversation.results_of_last_reply()
-        for result in self.results:
-            self._turn.emit(events.MessageStart(result))
-            self._turn.emit(events.MessageEnd(result))

@@ -13,6 +13,7 @@ from agent_cli.contracts import events
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, ContextOverflow, LimitReached
 from agent_cli.contracts.messages import LIMIT, CustomMessage, Incoming, is_cut_off
+from agent_cli.core.batch_end import give_up_open_calls
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.executor import Executor
 from agent_cli.core.hook_values import queued, settled
@@ -48,10 +49,12 @@ class Run:
             async with self._cancel.scope():
                 stop_reason = await self._turns(prompts)
         except AgentCliError as ending:
+            give_up_open_calls(self._new_turn(self._config()))
             if isinstance(ending, LimitReached):
                 self._tell(self._conversation.note(CustomMessage(LIMIT, {"text": str(ending)})))
             return self._end(ending.stop_reason, str(ending) or None)
         except BaseException as bug:
+            give_up_open_calls(self._new_turn(self._config()))
             stopped = isinstance(bug, CancelledError)
             self._end("aborted" if stopped else "error", None if stopped else repr(bug))
             raise
@@ -115,12 +118,15 @@ class Run:
         self._tally(events.MessageEnd(message))
 
     async def _prepare(self, config: LoopConfig) -> Turn:
-        turn = Turn(
-            config, self._conversation, self._tally, self._cancel, self._phase, self._overflow
-        )
+        turn = self._new_turn(config)
         for contribute in config.prepare:
             await settled(contribute(turn))
         return turn
+
+    def _new_turn(self, config: LoopConfig) -> Turn:
+        return Turn(
+            config, self._conversation, self._tally, self._cancel, self._phase, self._overflow
+        )
 
     def _give_up(self, turns: int) -> NoReturn:
         limit = f"stopped after round {turns}, the limit max_rounds: send a message to go on"

@@ -14,6 +14,7 @@ from agent_cli.contracts.events import (
 from agent_cli.contracts.timeline import (
     Error,
     FileOutput,
+    Pending,
     Success,
     ToolOutput,
     WidgetOutput,
@@ -83,7 +84,7 @@ class ToolCallRun:
             reason = _STOPPED_BY_STEERING if steered else _STOPPED_WITH_RUN
             self.finish(ToolResult.error(reason + self._last_words))
         else:
-            self.finish(SKIPPED if steered else ToolResult.error(_NOT_RUN))
+            self.finish(SKIPPED if steered else not_run(self._call))
 
     async def _within_limit(self, tool: Tool, params: object) -> ToolResult:
         config, name = self._turn.config, self._call.name
@@ -152,6 +153,13 @@ class ToolCallRun:
             self._turn.conversation.attach(output)
         else:
             _log.warning("tool output after its end", tool=self._call.name)
+
+
+def not_run(call: ToolOutput) -> ToolResult:
+    """Return the answer to a call that the end of its run came before."""
+    if call.decision == "rejected" and isinstance(call.result, Pending):
+        return ToolResult.error(call.result.reason)
+    return ToolResult.error(_NOT_RUN)
 
 
 def _shortened(result: ToolResult) -> ToolResult:

@@ -6,9 +6,10 @@ from typing import Literal
 
 import pytest
 
-from agent_cli.contracts.errors import ConversationError, NothingToContinue
+from agent_cli.contracts.errors import ConversationError, LimitReached, NothingToContinue
 from agent_cli.contracts.events import (
     ApprovalRequested,
+    Notice,
     PromptOutput,
     PromptStateChanged,
     ToolCall,
@@ -19,11 +20,13 @@ from agent_cli.contracts.timeline import Error, Json, Pending, Success, ToolOutp
 from agent_cli.contracts.tooling import Allow, Approval, Ask, Deny, RequireApproval, Tool, Verdict
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.turn import Turn
 from tests.fakes import (
     LIMIT_S,
     MODEL,
     Held,
     ScriptedModel,
+    answered,
     calls,
     check_run,
     does,
@@ -599,3 +602,79 @@ async def test_a_no_that_a_stop_overtook_is_what_the_model_reads() -> None:
     assert ran == []
     [answer] = agent.conversation.call("t1").result.content  # type: ignore[union-attr]  # an Error
     assert answer["text"] == "stopped here"
+
+
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+async def test_a_decision_that_is_interrupted_at_once_leaves_no_call_open(decision: str) -> None:
+    """S0-51, S2-33: each call has its answer, a person's no among them, and nothing is repaired."""
+    agent, _, events = scripted_agent(
+        calls(tool_use("danger", {}, "t1"), tool_use("danger", {}, "t2")),
+        says("ok"),
+        tools=[asking()[0]],
+        options=LoopConfig(approval="batch"),
+    )
+    await agent.prompt("go")
+    await agent.reject("t1", "not this one")
+    stop = agent.subscribe(lambda event: agent.abort() if event.type == "agent_start" else None)
+    before = len(events)
+
+    deciding = agent.approve("t2") if decision == "approve" else agent.reject("t2", "nor this")
+    result = await deciding
+    stop()
+
+    said = "Not run: the run was stopped before its turn."
+    assert result.stop_reason == "aborted"
+    assert texts(agent.state.messages) == {
+        "t1": "not this one",
+        "t2": said if decision == "approve" else "nor this",
+    }
+    start = next(i for i in range(before, len(events)) if events[i].type == "agent_start")
+    check_run(events[start:])
+    assert answered(events) == ["t1", "t2"]
+    told = len(events)
+    await agent.prompt("again")
+    assert not any(isinstance(event, Notice) for event in events[told:])
+
+
+async def test_a_limit_that_ends_the_run_after_a_yes_answers_the_call() -> None:
+    """S0-51, S1-31: whatever ends a run before it came to its calls."""
+    limits: list[LimitReached] = []
+
+    def prepare(_turn: Turn) -> None:
+        for limit in limits:
+            raise limit
+
+    agent, _, events = scripted_agent(
+        calls(tool_use("danger")),
+        tools=[asking()[0]],
+        options=LoopConfig(prepare=[prepare], steering="cancel_running"),
+    )
+    await agent.prompt("go")
+    limits.append(LimitReached("enough", limit="max_cost"))
+
+    result = await agent.approve("t1")
+
+    start = max(i for i, event in enumerate(events) if event.type == "agent_start")
+    check_run(events[start:])
+    assert result.error == "enough"
+    assert texts(agent.state.messages) == {"t1": "Not run: the run was stopped before its turn."}
+
+
+async def test_a_no_is_read_also_when_the_call_before_it_is_stopped() -> None:
+    """S2-33: one after another, with an abort during the first."""
+    held = Held()
+    slow = replace(tool("slow", held), require_approval=Approval(required=True))
+    agent, _, _ = scripted_agent(
+        calls(tool_use("slow", {}, "t1"), tool_use("danger", {}, "t2")),
+        tools=[slow, asking()[0]],
+        options=LoopConfig(approval="batch", tool_execution="sequential"),
+    )
+    await agent.prompt("go")
+    await agent.reject("t2", "not this one")
+    running = asyncio.ensure_future(agent.approve("t1"))
+    await asyncio.wait_for(held.gate("t1").reached.wait(), LIMIT_S)
+
+    agent.abort()
+    await asyncio.wait_for(running, LIMIT_S)
+
+    assert texts(agent.state.messages)["t2"] == "not this one"

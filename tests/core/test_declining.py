@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from agent_cli.contracts.events import Notice
 from agent_cli.contracts.timeline import Error, text_block
 from agent_cli.contracts.tooling import Approval
 from agent_cli.core.declining import STOPPED, decline_and_stop, unwanted_because
@@ -11,15 +12,17 @@ from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use
 async def test_declined_calls_are_answered_and_the_model_is_not_asked_again() -> None:
     """The record stays one that the API accepts, and the person has the prompt back."""
     asking = replace(tool("danger", returns("boom")), require_approval=Approval(required=True))
-    agent, model, _ = scripted_agent(calls(tool_use("danger", {})), says("ok"), tools=[asking])
+    agent, model, events = scripted_agent(calls(tool_use("danger", {})), says("ok"), tools=[asking])
     await agent.prompt("go")
 
     await decline_and_stop(agent, ["t1"])
 
     assert len(model.requests) == 1
-    await agent.prompt("something else")
     said = Error((text_block(STOPPED),))
     assert agent.conversation.call("t1").result == said
+    told = len(events)
+    await agent.prompt("something else")
+    assert not any(isinstance(event, Notice) for event in events[told:])
 
 
 async def test_nothing_to_decline_is_an_abort_without_a_run() -> None:
