@@ -165,7 +165,7 @@ _PUBLIC = {
 }
 _HOMES = {name: home for home, names in _PUBLIC.items() for name in names.split()}
 
-__all__ = ["__version__", *_HOMES]  # noqa: PLE0604 - the names come from the table above
+__all__ = ["__version__", *_HOMES]  # noqa: PLE0604 # pyright: ignore[reportUnsupportedDunderAll] - from the table above
 
 
 def __getattr__(name: str) -> object:

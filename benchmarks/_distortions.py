@@ -39,10 +39,6 @@ def _old(change: Text) -> Both:
     return lambda old, new: (change(old), new)
 
 
-def _new(change: Text) -> Both:
-    return lambda old, new: (old, change(new))
-
-
 def _lines(change: Text, *, blank: bool = False) -> Text:
     def apply(text: str) -> str:
         body = text.removesuffix("\n")

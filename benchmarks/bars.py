@@ -70,7 +70,8 @@ def starts(environment: dict[str, str]) -> Iterator[Row]:
 
 def one_shot(environment: dict[str, str]) -> Iterator[Row]:
     """Measure `-p` from exec to its request, in units of the import of the HTTP library."""
-    importing(environment), first_byte(environment)
+    importing(environment)
+    first_byte(environment)
     pairs = [(importing(environment), first_byte(environment)) for _ in range(ROUNDS)]
     bare_s = statistics.median(bare for bare, _ in pairs)
     first_s = statistics.median(first_s for _, (first_s, _) in pairs)

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from agent_cli.sandbox import Policy, Sandbox
-from agent_cli.system.launching import Launcher, Link, Order
+from agent_cli.system.launching import KeeperLink, Launcher, Order
 from agent_cli_tools.secret_files import is_secret
 from benchmarks._program import empty_home, run
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
@@ -75,14 +75,14 @@ def cpu_ms(prefix: list[str], command: list[str]) -> float:
     launcher, before = Launcher(), resource.getrusage(resource.RUSAGE_CHILDREN)
     for _ in range(TURNS):
         order = Order(arguments=[*prefix, *command], cwd="/", environment={}, nested=bool(prefix))
-        _finish(*launcher.launch(order))
+        finish(*launcher.launch(order))
     launcher.close()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return spent / TURNS * 1000
 
 
-def _finish(link: Link, reading: int) -> bool:
+def finish(link: KeeperLink, reading: int) -> bool:
     """Wait for the end of a command; return whether it came in time."""
     link.socket.settimeout(_HANG_S)
     try:
@@ -102,7 +102,7 @@ def hangs() -> tuple[int, float]:
     begun = time.perf_counter()
     for _ in range(STARTS):
         order = Order(arguments=["/bin/true"], cwd="/", environment={})
-        count += not _finish(*launcher.launch(order))
+        count += not finish(*launcher.launch(order))
     each_ms = (time.perf_counter() - begun) / STARTS * 1000
     launcher.close()
     return count, each_ms

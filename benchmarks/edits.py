@@ -208,12 +208,12 @@ def speed() -> None:
 
 def _timed(name: str, text: str, edits: list[Edit]) -> None:
     """Print the shortest of some times, diff included; the machine may have other work."""
-    times_s = []
+    times_s: list[float] = []
+    outcome = ""
     for _ in range(ROUNDS):
         begun = time.perf_counter()
         try:
             diff(text, apply_edits(text, edits).text)
-            outcome = ""
         except NoMatch:
             outcome = " (refused)"
         times_s.append(time.perf_counter() - begun)

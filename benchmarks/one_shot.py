@@ -37,7 +37,8 @@ def first_byte(environment: dict[str, str]) -> tuple[float, Finished]:
 def main(rounds: int) -> None:
     """Measure both alternately and print medians; then the loop."""
     with empty_home() as environment:
-        importing(environment), first_byte(environment)  # compile what was not compiled yet
+        importing(environment)
+        first_byte(environment)  # compile what was not compiled yet
         pairs = [(importing(environment), first_byte(environment)) for _ in range(rounds)]
         bare_s = statistics.median(bare for bare, _ in pairs)
         first_s = statistics.median(first for _, (first, _) in pairs)

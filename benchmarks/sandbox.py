@@ -6,41 +6,38 @@ that of the eye: a command takes a model seconds to think of.
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
 from agent_cli.sandbox import Confinement, Policy, Sandbox
 from agent_cli.sandbox.backends import Backend, backends
+from agent_cli.system.launching import Launcher, Order
 from agent_cli_tools.secret_files import is_secret
+from benchmarks.commands import finish
 
 RUNS = 60
+BASH = shutil.which("bash") or "/bin/bash"
 SECRETS = 20
 
 
-def wall_ms(confinement: Confinement, cwd: Path) -> float:
-    took: list[float] = []
-
-    def run() -> None:
-        begun = time.perf_counter()
-        if confinement.enter is not None:
-            confinement.enter()
-        subprocess.run(
-            [*confinement.prefix, "bash", "--noprofile", "--norc", "-c", "true"],
-            cwd=cwd,
-            env={**os.environ, **confinement.environment},
-            pass_fds=confinement.descriptors,
-            check=True,
-        )
-        took.append((time.perf_counter() - begun) * 1000)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    return took[0]
+def wall_ms(launcher: Launcher, confinement: Confinement, cwd: Path) -> float:
+    order = Order(
+        arguments=[*confinement.prefix, BASH, "--noprofile", "--norc", "-c", "true"],
+        cwd=str(cwd),
+        environment={**os.environ, **confinement.environment},
+        files=confinement.files,
+        restriction=confinement.restriction,
+        nested=confinement.nested,
+        missing=[*map(str, confinement.missing)],
+        aside=str(confinement.aside),
+    )
+    begun = time.perf_counter()
+    assert finish(*launcher.launch(order)), "a command that does nothing hangs"
+    return (time.perf_counter() - begun) * 1000
 
 
 def show(name: str, times_ms: list[float]) -> None:
@@ -59,14 +56,17 @@ async def measure(backend: Backend, root: Path, home: Path, *, note: str = "") -
     if not report.holds:
         print(f"{name}: does not work here: {report.sentence}")
         return
-    preparing, running = [], []
+    preparing: list[float] = []
+    running: list[float] = []
+    launcher = Launcher()
     for _ in range(RUNS):
         begun = time.perf_counter()
         confinement = await sandbox.confine(root)
         preparing.append((time.perf_counter() - begun) * 1000)
         assert confinement is not None
-        running.append(wall_ms(confinement, root))
-        confinement.release()
+        running.append(wall_ms(launcher, confinement, root))
+        confinement.release(())
+    launcher.close()
     sandbox.close()
     show(name, running)
     show("  rules, placeholders, arguments", preparing)
@@ -82,7 +82,9 @@ async def main() -> None:
         root = home / "ws"
         root.mkdir()
         await asyncio.to_thread(subprocess.run, ["git", "init", "--quiet"], cwd=root, check=True)
-        show("no sandbox", [wall_ms(Confinement(), root) for _ in range(RUNS)])
+        launcher = Launcher()
+        show("no sandbox", [wall_ms(launcher, Confinement(), root) for _ in range(RUNS)])
+        launcher.close()
         found = [each for each in backends([root], home / "state") if isinstance(each, Backend)]
         for backend in found:
             await measure(backend, root, home / backend.state)

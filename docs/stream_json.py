@@ -11,12 +11,18 @@ import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 
-import agent_cli.session_store.codec  # noqa: F401 - entries of a kind nobody registered
+import agent_cli.session_store.codec  # noqa: F401 # pyright: ignore[reportUnusedImport] - entries of a kind nobody registered
 from agent_cli.contracts.events import Event, MessageUpdate
 from agent_cli.contracts.provider import StreamEvent
 from agent_cli.contracts.timeline import Json, Usage
 
-_SIMPLE = {str: "string", int: "integer", float: "number", bool: "boolean", types.NoneType: "null"}
+_SIMPLE: Mapping[object, str] = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    types.NoneType: "null",
+}
 _NAMES = ("type", "kind", "role", "state")
 _RESULT_TYPE = "app.result"
 
@@ -29,8 +35,8 @@ class Definitions:
 
     def of(self, annotation: object) -> dict[str, Json]:
         """Return the schema of a type."""
-        if annotation in _SIMPLE:
-            return {"type": _SIMPLE[annotation]}
+        if simple := _SIMPLE.get(annotation):
+            return {"type": simple}
         origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
         if origin is typing.Literal:
             return {"enum": list(arguments)}

@@ -80,7 +80,7 @@ class ScriptedModel:
     def __init__(self, *script: Step) -> None:
         self.requests: list[ModelRequest] = []
         self.closed = 0
-        self.script = list(script)
+        self.script: list[Step] = list(script)
 
     async def __call__(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
         faults = request_faults(request)

@@ -307,7 +307,7 @@ class _Mutated(SourceFileLoader):
         super().__init__(name, path)
         self._code = code
 
-    def get_code(self, _fullname: str) -> CodeType:
+    def get_code(self, fullname: str) -> CodeType:
         """Return what was given."""
         return self._code
 

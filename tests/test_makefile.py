@@ -108,13 +108,26 @@ def test_the_test_command_runs_every_check_and_stops_at_the_first_that_fails(clo
         "ruff format --check",
         "ruff check",
         "mypy --strict",
-        "pyright (examples)",
         "lint-imports",
         "pytest",
+        "pyright, begun beside the first",
     ]
     assert steps[-6:] == [f"==> {check}" for check in checks]
     assert red.returncode != 0
     assert "==> pytest" not in red.stdout
+
+
+def test_what_runs_beside_the_other_checks_can_fail_too(clone: Path) -> None:
+    """Its complaints come last, where they are seen."""
+    script(clone / ".venv/bin/python", "exit 0")
+    for tool in ("ruff", "mypy", "lint-imports"):
+        script(clone / f".venv/bin/{tool}", "exit 0")
+    script(clone / ".venv/bin/pyright", "echo 1 error; exit 1")
+
+    done = make(clone, "test")
+
+    assert done.returncode != 0
+    assert done.stdout.splitlines()[-1] == "1 error"
 
 
 def test_continuous_integration_runs_the_same_command() -> None:

@@ -70,7 +70,7 @@ def test_pygments_rules_are_matchers_with_actions_and_targets() -> None:
     lexer = get_lexer_by_name("python")
 
     assert isinstance(lexer, RegexLexer)
-    matches, _action, _target = lexer._tokens["root"][0]
+    matches, _action, _target = lexer._tokens["root"][0]  # pyright: ignore[reportAttributeAccessIssue] - pinned here
     assert callable(matches)
 
 

@@ -107,7 +107,7 @@ def configure(
 
 def load() -> None:
     """Import structlog, which the first record would do."""
-    import structlog  # noqa: F401, PLC0415
+    import structlog  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport]
 
 
 class EventLog:

@@ -21,7 +21,8 @@ class FrozenDict(dict[str, "Json"]):
     """A dict that refuses changes; made by `frozen`, so its values are frozen too."""
 
     __setitem__ = __delitem__ = __ior__ = _refuse
-    clear = pop = popitem = setdefault = update = _refuse
+    # Refusing is no way to change a dict that a type checker knows.
+    clear = pop = popitem = setdefault = update = _refuse  # pyright: ignore[reportAssignmentType]
 
     def __copy__(self) -> "dict[str, Json]":
         return dict(self)
@@ -37,8 +38,8 @@ class FrozenList(list["Json"]):
     """A list that refuses changes; made by `frozen`, so its items are frozen too."""
 
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
-    append = clear = extend = insert = _refuse
-    pop = remove = reverse = sort = _refuse
+    append = clear = extend = insert = _refuse  # pyright: ignore[reportAssignmentType]
+    pop = remove = reverse = sort = _refuse  # pyright: ignore[reportAssignmentType]
 
     def __copy__(self) -> "list[Json]":
         return list(self)

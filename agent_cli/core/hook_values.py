@@ -1,6 +1,5 @@
 """What hooks return: a value now or later, and messages or none."""
 
-import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias, TypeVar
 
@@ -14,7 +13,10 @@ Maybe: TypeAlias = T | Awaitable[T]
 
 async def settled(value: "Maybe[T]") -> T:
     """Return *value*, awaited if it must be."""
-    return await value if inspect.isawaitable(value) else value
+    if isinstance(value, Awaitable):
+        awaited: T = await value
+        return awaited
+    return value
 
 
 TakeMessages: TypeAlias = Callable[[], Maybe[Sequence[UserMessage] | None]]

@@ -104,15 +104,16 @@ async def check(turn: Turn, call: ToolOutput) -> CheckedCall | Ask:
             reads, writes = _paths(tool, params)
     except ToolError as error:
         return refuse(call, bounded(str(error)))
-    match await _with_own(tool, params, verdict):
+    joined = await _with_own(tool, params, verdict)
+    match joined:
         case Deny() as denied:  # by a rule that may be newer than the person's yes
             return refuse(call, bounded(denied.reason))
         case Ask() as asked if call.decision != "approved":
             return asked
         case Ask() | Allow():
             return CheckedCall(call, tool, params, reads, writes)
-        case never:
-            assert_never(never)
+        case _:
+            assert_never(joined)
 
 
 def _params(tool: Tool, call: ToolOutput) -> object:

@@ -154,30 +154,33 @@ class _HeadlessRun:
     async def _load_and_answer(self, task: str | Decide, build: Callable[[], Application]) -> None:
         async with AsyncExitStack() as stack:
             async with self._loading.scope():
-                if isinstance(task, str):
-                    prompt = task
-                    given = await in_background(lambda: read_prompt(prompt, sys.stdin, self._warn))
+                given = await self._given(task) if isinstance(task, str) else None
                 app = await in_background(build)
                 await stack.enter_async_context(app)
                 app.agent.subscribe(self._tell)
                 self._outcome.session_id = app.session_id
                 await stack.enter_async_context(self._bugs_logged())
-                if isinstance(task, str):
-                    message = await with_attachments(
-                        await app.written_out(given.text),
-                        Path.cwd(),
-                        data=given.piped,
-                        refusal=app.why_kept_back,
-                        note=app.note_attached,
-                        tell=lambda text: self._tell(Notice("info", text)),
-                    )
+                message = await self._message(app, given) if given is not None else None
             # From here on nothing is awaited but runs: a signal in between would stop nothing.
             self._stop = app.agent.abort
-            if isinstance(task, str):
+            if message is not None:
                 await self._answer(app.agent, message)
-            else:
+            elif not isinstance(task, str):
                 self._note(await task(app.agent))
             self._tell_what_waits(app.agent)
+
+    async def _given(self, prompt: str) -> Given:
+        return await in_background(lambda: read_prompt(prompt, sys.stdin, self._warn))
+
+    async def _message(self, app: Application, given: Given) -> UserMessage:
+        return await with_attachments(
+            await app.written_out(given.text),
+            Path.cwd(),
+            data=given.piped,
+            refusal=app.why_kept_back,
+            note=app.note_attached,
+            tell=lambda text: self._tell(Notice("info", text)),
+        )
 
     @asynccontextmanager
     async def _bugs_logged(self) -> AsyncGenerator[None]:

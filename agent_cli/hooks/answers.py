@@ -18,7 +18,7 @@ _WORDS: Final[Mapping[str, Decision]] = {
     "allow": "allow",
     "approve": "allow",
 }
-_ORDER: Final = ("deny", "ask", "allow")
+_ORDER: Final[tuple[Decision, ...]] = ("deny", "ask", "allow")
 # An exit code of 2 says no only where something can still be kept from happening.
 _BLOCKED_BY_EXIT_2: Final = frozenset(
     {"PreToolUse", "PermissionRequest", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact"}
@@ -74,7 +74,7 @@ def read_answer(hook: Hook, outcome: HookOutcome) -> HookAnswer:
 def merged(answers: Sequence[HookAnswer]) -> HookAnswer:
     """Return the answers as one; the strongest decision wins, and its reasons are joined."""
     decided = {answer.decision for answer in answers}
-    decision = next((each for each in _ORDER if each in decided), None)
+    decision: Decision | None = next((each for each in _ORDER if each in decided), None)
     changes = [answer.updated for answer in answers if answer.updated is not None]
     reasons = [a.reason for a in answers if a.decision == decision and a.reason]
     one = HookAnswer(

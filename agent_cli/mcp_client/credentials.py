@@ -159,9 +159,8 @@ class UserCredentials:
 
             backend = keyring.get_keyring()
             # A back end without a service behind it has a priority of 0 or less.
-            usable = backend.priority > 0
+            if backend.priority > 0:
+                return KeyringCredentials(backend, KeyringError)
         except (ImportError, RuntimeError):
-            usable = False
-        if usable:
-            return KeyringCredentials(backend, KeyringError)
+            pass
         return FileCredentials(self._folder)

@@ -5,6 +5,7 @@ with the identity of its user at the company's identity provider.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import parse_qsl
 
@@ -39,7 +40,7 @@ class BrowserFlow(OAuthClientProvider):
             outgoing = await flow.__anext__()
             while True:
                 response = yield outgoing
-                refused = outgoing is request and response.status_code == httpx2.codes.UNAUTHORIZED
+                refused = outgoing is request and response.status_code == HTTPStatus.UNAUTHORIZED
                 # The SDK refreshes only what it knows to be expired, and else opens the browser.
                 if refused and not is_refreshed and self._may_refresh():
                     is_refreshed = True
@@ -58,7 +59,7 @@ class BrowserFlow(OAuthClientProvider):
 
     async def _handle_refresh_response(self, response: httpx2.Response) -> bool:
         status = response.status_code
-        if status == httpx2.codes.TOO_MANY_REQUESTS or status >= httpx2.codes.INTERNAL_SERVER_ERROR:
+        if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             # The refresh token is as good as before: nothing is forgotten.
             raise SignInUnavailable(
                 f"its authorization server answered HTTP {status} when the token was to be renewed;"
@@ -150,7 +151,7 @@ def enterprise_assertion(oauth: OAuth, addresses: Addresses) -> Assertion:
             response = await client.post(oauth.idp_token_endpoint, data=form)
         answer = _object(response)
         token = answer.get("access_token")
-        if response.status_code != httpx2.codes.OK or not isinstance(token, str):
+        if response.status_code != HTTPStatus.OK or not isinstance(token, str):
             said = str(answer.get("error_description") or answer.get("error") or "no token")
             raise SignInUnavailable(
                 f"the identity provider answered HTTP {response.status_code}"

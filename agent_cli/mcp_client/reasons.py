@@ -1,6 +1,7 @@
 """Why a connection or a call failed, in one sentence a person or the model can act on."""
 
 from collections.abc import Iterator
+from http import HTTPStatus
 from urllib.parse import urlsplit
 
 import httpx2
@@ -120,7 +121,7 @@ def why_not_connected(
 
 def _other_way(status: int) -> str:
     """Return what else may help when a server refuses with *status*."""
-    if status == httpx2.codes.TOO_MANY_REQUESTS or status >= httpx2.codes.INTERNAL_SERVER_ERROR:
+    if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return "; try again later"
     return _OTHER_WAY
 

@@ -60,7 +60,9 @@ def _api_schema(schema: dict[str, Json]) -> dict[str, Json]:
     _check_depth(schema)
     _check_size(schema)
     try:
-        validator_for(schema, Draft202012Validator).check_schema(schema, format_checker=_NO_FORMATS)
+        checker = validator_for(schema, Draft202012Validator)
+        # The parameter is newer than the types that pyright brings along.
+        checker.check_schema(schema, format_checker=_NO_FORMATS)  # pyright: ignore[reportCallIssue]
     except SchemaError as error:
         reason = error.message[:_FAULT_CHARS_MAX]
         raise UnusableSchema(f"its input schema is not valid: {reason}") from error

@@ -82,11 +82,11 @@ class WatchedStream:
 
     async def __aexit__(
         self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
     ) -> bool | None:
-        return await self._inner.__aexit__(kind, error, traceback)
+        return await self._inner.__aexit__(exc_type, exc_val, exc_tb)
 
 
 def repaired(item: Item, on_note: Callable[[str], None]) -> Item:

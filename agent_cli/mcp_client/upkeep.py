@@ -72,7 +72,7 @@ class Upkeep:
         offers_logging = client.server_capabilities.logging is not None
         if offers_logging and client.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
             with contextlib.suppress(*CONNECTION_ERRORS):
-                await client.set_logging_level("info")
+                await client.set_logging_level("info")  # pyright: ignore[reportDeprecated] - old servers
         while True:
             try:
                 async with asyncio.timeout(self._config.startup_timeout_s):

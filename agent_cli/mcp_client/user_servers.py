@@ -36,7 +36,9 @@ class UserServers:
         content = self._read()
         servers = self._servers(content)
         known = tuple(name for name in entries if name in servers)
-        new = {name: dict(entry) for name, entry in entries.items() if name not in servers}
+        new: dict[str, Json] = {
+            name: dict(entry) for name, entry in entries.items() if name not in servers
+        }
         if new:
             # It may hold tokens in `env` and `headers`: readable by the user alone.
             self._write(content | {_SERVERS: servers | new})

@@ -8,6 +8,7 @@ nothing of the HTTP status.
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import httpx2
@@ -101,9 +102,9 @@ class SafeAsyncClient(httpx2.AsyncClient):
                 self.refused, self.refusal = status, response.reason_phrase
             # Others are refused by servers that simply do not send on their own.
             return _mended_stream(response)
-        if status < httpx2.codes.BAD_REQUEST:
+        if status < HTTPStatus.BAD_REQUEST:
             self.refused, self.refusal = None, ""
-            if response.has_redirect_location or status == httpx2.codes.ACCEPTED:
+            if response.has_redirect_location or status == HTTPStatus.ACCEPTED:
                 return response
             if _is_event_stream(response):
                 return _mended_stream(response)
@@ -226,6 +227,6 @@ def _is_session_loss(
     if _SESSION_HEADER not in request.headers:
         return False
     said = str(error.get("message", "")) if error else ""
-    return status == httpx2.codes.NOT_FOUND or (
-        status == httpx2.codes.BAD_REQUEST and bool(_ABOUT_SESSIONS.search(said))
+    return status == HTTPStatus.NOT_FOUND or (
+        status == HTTPStatus.BAD_REQUEST and bool(_ABOUT_SESSIONS.search(said))
     )

@@ -46,12 +46,8 @@ class WorkspaceDirectories:
         Raises:
             UsageError: It is no directory, or may be used already.
         """
-        try:
-            folder = Path(os.path.realpath(self._root / Path(given).expanduser()))
-            is_dir = folder.is_dir()
-        except (OSError, RuntimeError, ValueError):  # no such user, a NUL in it, too long
-            is_dir = False
-        if not is_dir:
+        folder = self._directory(given)
+        if folder is None:
             raise UsageError(f"{one_line(given)} is not a directory")
         if any(folder.is_relative_to(known) for known in self.all):
             raise UsageError(f"the tools may use {folder} already")
@@ -60,6 +56,13 @@ class WorkspaceDirectories:
             open_dir(folder)
         self._untold.append(folder)
         return folder
+
+    def _directory(self, given: str) -> Path | None:
+        try:
+            folder = Path(os.path.realpath(self._root / Path(given).expanduser()))
+            return folder if folder.is_dir() else None
+        except (OSError, RuntimeError, ValueError):  # no such user, a NUL in it, too long
+            return None
 
     def __call__(self, turn: Turn) -> None:
         """Name what holds for the whole session, and tell what was added since."""

@@ -124,6 +124,7 @@ class Runs:
             decisions = await approvals.decide(calls)
         except EOFError as end:
             raise LeftWaiting from end
+        result: RunResult | None = None
         with self._running():
             for call, decision in zip(calls, decisions, strict=True):
                 if isinstance(decision, Approved):
@@ -132,7 +133,8 @@ class Runs:
                     return await decline_and_stop(agent, [call.id for call in calls])
                 else:
                     result = await agent.reject(call.id, decision.reason)
-            return result
+        assert result is not None, "a run that waits has a call to decide about"
+        return result
 
 
 async def _prompt(agent: Agent, message: str | UserMessage, model: Model | None) -> RunResult:

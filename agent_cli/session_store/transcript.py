@@ -53,8 +53,8 @@ def result_line(call: ToolOutput) -> str:
             outcome = "error"
         case Success():
             outcome = "done"
-        case never:
-            assert_never(never)
+        case _:
+            assert_never(call.result)
     return f"{call.decision}, {outcome}" if call.decision else outcome
 
 

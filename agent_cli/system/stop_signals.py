@@ -26,7 +26,7 @@ _Handler: TypeAlias = Callable[[int, FrameType | None], None]
 class Stopped(SystemExit):
     """A signal came before there was a run; `code` is the exit code."""
 
-    code: int
+    code: int  # pyright: ignore[reportIncompatibleVariableOverride] - set once, below
 
 
 def raise_stopped() -> None:

@@ -37,7 +37,8 @@ def _chat(message: LlmMessage) -> Iterator[dict[str, Json]]:
         case AssistantMessage():
             said: dict[str, Json] = {"role": "assistant", "content": text_of(message.content)}
             uses = [_function(block) for block in message.content if block["type"] == "tool_use"]
-            yield said | {"tool_calls": [*uses]} if uses else said
+            calls: dict[str, Json] = {"tool_calls": [*uses]} if uses else {}
+            yield said | calls
 
 
 def _function(use: Block) -> Json:

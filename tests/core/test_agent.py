@@ -279,7 +279,7 @@ async def test_the_state_follows_every_event() -> None:
             in_reply = event.type == "message_start" and role == "assistant"
         state = agent.state
         if (
-            state.pending_tool_calls != expected_calls
+            {*state.pending_tool_calls} != expected_calls
             or (state.stream_message is not None) != in_reply
             or state.is_streaming == (event.type == "agent_end")
         ):

@@ -88,10 +88,6 @@ def test_a_key_that_another_call_changed_is_not_overwritten(
 ) -> None:
     """C24: what was lost without a word is an error that names the place."""
 
-    def put(value: dict[str, Json], new: dict[str, Json]) -> None:
-        value.clear()
-        value.update(new)
-
     shared: dict[str, Json] = {"s": start}
     one, two = CallState(shared), CallState(shared)
     assert one["s"] == two["s"] == start

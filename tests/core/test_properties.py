@@ -1,7 +1,7 @@
 """What holds for every run, whatever the model, the tools and the user do."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -97,7 +97,7 @@ def _paths(params: dict[str, str]) -> list[str]:
 
 TOOLS = [behaving("work"), behaving("alone", parallel_safe=False)]
 
-inputs: st.SearchStrategy[dict[str, Json]] = st.one_of(
+inputs: st.SearchStrategy[Mapping[str, Json]] = st.one_of(
     st.fixed_dictionaries(
         {
             "do": st.sampled_from(BEHAVIOURS),

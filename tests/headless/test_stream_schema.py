@@ -46,7 +46,7 @@ async def test_every_line_of_a_run_fits() -> None:
     ]
     assert faults == []
     assert {"message_update", "tool_execution_end", "app.approval_requested", "app.result"} <= {
-        line["type"] for line in lines
+        str(line["type"]) for line in lines
     }
 
 

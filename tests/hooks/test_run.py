@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import httpx2  # noqa: F401 - loaded by then in the program, by the model's SDK
+import httpx2  # noqa: F401 # pyright: ignore[reportUnusedImport] - loaded by then in the program, by the model's SDK
 import pytest
 
 from agent_cli.hooks.definition import Hook
@@ -110,7 +110,7 @@ class _Server(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_arguments: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
 
 

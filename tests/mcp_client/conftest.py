@@ -57,7 +57,7 @@ class HttpServer:
     """A server built with the SDK on a port of its own, which can be stopped and started again."""
 
     def __init__(self, transport: TransportName, script: str = SDK_SERVER) -> None:
-        self.transport = transport
+        self.transport: TransportName = transport
         self.script = script
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))

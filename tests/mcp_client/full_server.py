@@ -32,13 +32,13 @@ async def ask_to_visit(ctx: Context) -> str:
 @server.tool(structured_output=False)
 async def think(ctx: Context) -> str:
     question = SamplingMessage(role="user", content=TextContent(type="text", text="2 + 2?"))
-    reply = await ctx.session.create_message([question], max_tokens=10, system_prompt="Count.")
+    reply = await ctx.session.create_message([question], max_tokens=10, system_prompt="Count.")  # pyright: ignore[reportDeprecated]
     return f"{reply.model}: {reply.content.text if reply.content.type == 'text' else ''}"
 
 
 @server.tool(structured_output=False)
 async def where(ctx: Context) -> str:
-    roots = (await ctx.session.list_roots()).roots
+    roots = (await ctx.session.list_roots()).roots  # pyright: ignore[reportDeprecated]
     return " ".join(str(root.uri) for root in roots)
 
 
@@ -76,7 +76,7 @@ async def ping(ctx: Context) -> str:
 
 @server.tool(structured_output=False)
 async def grumble(ctx: Context) -> str:
-    await ctx.session.send_log_message(level="error", data="it is\x1b[31m cold", logger="mood")
+    await ctx.session.send_log_message(level="error", data="it is\x1b[31m cold", logger="mood")  # pyright: ignore[reportDeprecated]
     return "grumbled"
 
 

@@ -202,7 +202,7 @@ def sign_in_server() -> Generator[SignInServer]:
 
         do_GET = do_POST = do_DELETE = _do
 
-        def log_message(self, *_arguments: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as web:

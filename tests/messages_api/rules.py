@@ -80,8 +80,9 @@ def _shape(body: Payload) -> Refusals:
     for index, message in enumerate(body["messages"]):
         if not isinstance(message, dict) or message.get("role") not in ("user", "assistant"):
             yield bad("R1", f"messages.{index}.role: Input should be 'user' or 'assistant'")
-        for at, block in enumerate(blocks_of(message)):
-            if not isinstance(block, dict) or "type" not in block:
+        blocks: list[object] = [*blocks_of(message)]
+        for at, block in enumerate(blocks):
+            if not isinstance(block, Mapping) or "type" not in block:
                 yield bad("R1", f"messages.{index}.content.{at}.type: Field required")
 
 

@@ -46,7 +46,8 @@ async def test_a_list_that_does_not_fit_is_refused_and_the_old_one_stays() -> No
     """Bad input is answered with the field's name, and loses nothing."""
     wrong: Json = {"todos": [{"content": "x", "status": "begun"}]}
     long: Json = {"todos": [{"content": "x" * 301, "status": "pending"}]}
-    many: Json = {"todos": [{"content": "x", "status": "pending"}] * 51}
+    one: Json = {"content": "x", "status": "pending"}
+    many: Json = {"todos": [one for _ in range(51)]}
     run = Contributing(
         [todo()],
         calls(tool_use("todo", {"todos": [*STEPS]}, "t0")),

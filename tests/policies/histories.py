@@ -27,8 +27,9 @@ QUICK = settings(deadline=None, derandomize=True, max_examples=150)
 Step: TypeAlias = Literal["user", "steer", "trigger", "aborted", "refused", "note", "file"] | int
 """Something that happened; a number is a reply with so many calls, each answered."""
 
+_KINDS: list[Step] = ["user", "user", "steer", "trigger", "aborted", "refused", "note", "file"]
 steps: st.SearchStrategy[Step] = st.one_of(
-    st.sampled_from(["user", "user", "steer", "trigger", "aborted", "refused", "note", "file"]),
+    st.sampled_from(_KINDS),
     st.integers(0, 3),
     st.integers(0, 3),
 )

@@ -78,7 +78,7 @@ async def asker(
     async def record(seconds: float) -> None:
         waits_s.append(seconds)
 
-    place = {"base_url": api.base_url, "api_key": "secret-key"} if api else {}
+    place: dict[str, Any] = {"base_url": api.base_url, "api_key": "secret-key"} if api else {}
     provider = AnthropicMessages(Connection(**{**place, **options}), retry, sleep=record)
     yield Asker(provider, waits_s)
     await provider.aclose()

@@ -213,8 +213,11 @@ async def test_retries_count_through_different_failures() -> None:
 )
 async def test_only_the_failures_named_are_waited_out(answer: Answer, kind: FailureKind) -> None:
     """C15: each of the four words alone, and all but it."""
-    others = tuple(other for other in get_args(FailureKind) if other != kind)
-    for on, retries in (((kind,), 1), (others, 0)):
+    others: tuple[FailureKind, ...] = tuple(
+        other for other in get_args(FailureKind) if other != kind
+    )
+    tried: list[tuple[tuple[FailureKind, ...], int]] = [((kind,), 1), (others, 0)]
+    for on, retries in tried:
         policy = RetryPolicy(on=on)
         async with FakeMessagesApi(answer, reply("whole")) as api, asker(api, retry=policy) as it:
             asked = await it.ask()

@@ -38,10 +38,11 @@ async def test_a_resumed_session_shows_its_transcript_folded() -> None:
     asks = calls(tool_use("look", {}, "t1"), tool_use("look", {}, "t2"))
     answers = [says(f"Answer {number}.\nMore.") for number in range(11)]
     agent, *_ = scripted_agent(asks, *answers, tools=[tool("look", execute)])
-    for number in range(10):
+    for number in range(2):
         await agent.prompt(f"prompt {number}")
-        if number == 1:
-            two = recalled(agent.conversation)
+    two = recalled(agent.conversation)
+    for number in range(2, 10):
+        await agent.prompt(f"prompt {number}")
 
     assert two.split("\n") == [
         "2 prompts so far:",

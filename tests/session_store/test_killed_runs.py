@@ -60,6 +60,7 @@ def runs(tmp_path: Path) -> Iterator[Runs]:
 def kill_and_check(runs: Runs, *, times: int) -> None:
     """Kill runs of one session again and again; after each, look at what is left."""
     chance = random.Random(times)
+    ran: Counter[str] = Counter()
     for _ in range(times):
         vouched = runs.kill_one(chance.randrange(1, 120))
 

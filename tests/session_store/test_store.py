@@ -239,7 +239,7 @@ async def test_going_on_appends_to_the_same_file(store: SessionStore) -> None:
     again.close()
 
     assert session.path.read_bytes().startswith(old)
-    last, _ = store.resume(session.id)[::-1]
+    _, last = store.resume(session.id)
     assert last.prompts == conversation.prompts
     assert len(last.prompts) == len(before.prompts)
 

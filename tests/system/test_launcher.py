@@ -167,6 +167,7 @@ def test_a_killed_launcher_is_replaced(launcher: Launcher, tmp_path: Path) -> No
     os.kill(parent_of(keeper), signal.SIGKILL)
     link.end(LIMIT_S)
 
+    output = ""
     for _ in range(3):
         output, link = output_of(launcher, bash("echo again", tmp_path))
         link.end(LIMIT_S)

@@ -28,7 +28,7 @@ class Slow:
         self.ended = threading.Event()
 
     @contextmanager
-    def writing(self, _path: Path, _before: bytes | None, _after: bytes) -> Generator[None]:
+    def writing(self, path: Path, before: bytes | None, after: bytes) -> Generator[None]:
         self.reached.set()
         self.go_on.wait(LIMIT_S)
         try:
@@ -37,7 +37,7 @@ class Slow:
             self.ended.set()
 
     @contextmanager
-    def running(self, _command: str) -> Generator[None]:
+    def running(self, command: str) -> Generator[None]:
         yield
 
 

@@ -50,7 +50,7 @@ async def in_thread(work: Callable[[Claim], ToolResult]) -> ToolResult:
         ToolError: It was too late to stop; the text says so, with what *work* returned.
     """
     claim = Claim()
-    run = partial(contextvars.copy_context().run, work, claim)
+    run = partial(contextvars.copy_context().run, partial(work, claim))
     thread = asyncio.get_running_loop().run_in_executor(None, run)
     try:
         return await asyncio.shield(thread)

@@ -50,8 +50,8 @@ def _parser() -> _Parser:
     parser = _Parser(prog="agent-cli mcp", allow_abbrev=False)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_exercise(commands.add_parser("exercise", help="use a server without a model"))
-    configuring.arguments(commands)
-    consent.arguments(commands)
+    configuring.arguments(commands.add_parser)
+    consent.arguments(commands.add_parser)
     return parser
 
 

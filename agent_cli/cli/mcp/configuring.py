@@ -1,9 +1,8 @@
 """`agent-cli mcp add|list|remove|test|import`: which servers there are, and whether they work."""
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from agent_cli.cli.mcp.context import CommandContext
 from agent_cli.cli.mcp.reports import (
@@ -24,7 +23,6 @@ from agent_cli.mcp_client.user_servers import UserServers, user_file
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.redaction import Redactor
 
-Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
 _NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 
 
@@ -172,26 +170,26 @@ async def _states(configs: list[ServerConfig], context: CommandContext) -> tuple
             return servers.states()
 
 
-def arguments(commands: "argparse._SubParsersAction[Parser]") -> None:
-    """Add what these commands take to the command line."""
-    add = commands.add_parser("add", help="add a server to your own")
+def arguments(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the arguments of these commands; *add_parser* adds a command by its name."""
+    add = add_parser("add", help="add a server to your own")
     add.add_argument("name")
     add.add_argument("target", nargs="+", metavar="COMMAND [ARG ...] | URL")
     add.add_argument("--transport", choices=("http", "sse"), help="for a URL; http by default")
     add.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
     add.add_argument("--header", action="append", default=[], metavar="NAME:VALUE")
     add.set_defaults(do=add_server)
-    listing = commands.add_parser("list", help="all servers, and where each was found")
+    listing = add_parser("list", help="all servers, and where each was found")
     listing.add_argument("--json", action="store_true", help="for scripts")
     listing.set_defaults(do=list_servers)
-    remove = commands.add_parser("remove", help="remove a server from your own")
+    remove = add_parser("remove", help="remove a server from your own")
     remove.add_argument("name")
     remove.set_defaults(do=remove_server)
-    test = commands.add_parser("test", help="connect to one server, or to all")
+    test = add_parser("test", help="connect to one server, or to all")
     test.add_argument("name", nargs="?")
     test.add_argument("--json", action="store_true", help="for scripts")
     test.set_defaults(do=check_servers)
-    bring = commands.add_parser("import", help="take over the servers of other programs")
+    bring = add_parser("import", help="take over the servers of other programs")
     bring.add_argument("program", nargs="?", choices=PROGRAMS)
     bring.add_argument("--file", help="a file of any of them")
     bring.add_argument("--dry-run", action="store_true", help="only say what would be imported")

@@ -2,8 +2,8 @@
 
 import argparse
 import sys
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
 
 from agent_cli.cli.mcp.context import CommandContext
 from agent_cli.contracts.errors import UsageError
@@ -14,8 +14,6 @@ from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.trial import connected
 from agent_cli.system.event_loop import run_loop
 from agent_cli.terminal.sanitize import reveal
-
-Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
 
 
 def approve_server(given: argparse.Namespace, context: CommandContext) -> int:
@@ -70,15 +68,15 @@ def sign_out(given: argparse.Namespace, context: CommandContext) -> int:
     return 0
 
 
-def arguments(commands: "argparse._SubParsersAction[Parser]") -> None:
-    """Add what these commands take to the command line."""
-    approve = commands.add_parser("approve", help="see and approve how a server's tools changed")
+def arguments(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the arguments of these commands; *add_parser* adds a command by its name."""
+    approve = add_parser("approve", help="see and approve how a server's tools changed")
     approve.add_argument("name")
     approve.add_argument("--dry-run", action="store_true", help="only show it")
     approve.set_defaults(do=approve_server)
-    login = commands.add_parser("login", help="sign in to a server of the web")
+    login = add_parser("login", help="sign in to a server of the web")
     login.add_argument("name")
     login.set_defaults(do=sign_in)
-    logout = commands.add_parser("logout", help="forget the sign-in to a server")
+    logout = add_parser("logout", help="forget the sign-in to a server")
     logout.add_argument("name")
     logout.set_defaults(do=sign_out)

@@ -66,10 +66,10 @@ def _mode(context: Context, name: str) -> Awaitable[None] | None:
     if _may_choose(context, name):
         return _choose(context, _mode, described, f"mode: {permissions.mode}; which one?")
     if name:
-        mode = next((known for known in _MODES if known == name), None)
-        if mode is None:
+        modes: dict[str, Mode] = {mode: mode for mode in _MODES}
+        if name not in modes:
             raise UsageError(f"unknown mode {one_line(name)}; there are: {', '.join(_MODES)}")
-        permissions.mode = mode
+        permissions.mode = modes[name]
     lines = [f"mode: {permissions.mode}, {_MODES[permissions.mode]}"]
     if not name:
         lines += [f"  {row}" for row in described.values()]

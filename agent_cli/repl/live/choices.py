@@ -35,7 +35,7 @@ class Choices:
             return
         self._text = text
         found = chosen(text, self.all)
-        if found in self._listed:
+        if found is not None and found in self._listed:
             self._place = self._listed.index(found)
         else:
             self._place = None if text else 0

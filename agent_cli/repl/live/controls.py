@@ -11,6 +11,7 @@ from agent_cli.repl.live.input.editing import terminal_lent
 from agent_cli.repl.live.results import DIFF_ROWS_MAX, Results
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.widgets import Details
+from agent_cli.repl.look import ThemeName
 from agent_cli.repl.markdown import THEMES
 from agent_cli.repl.recall import FOLDED_ROWS, earlier_in
 from agent_cli.terminal.narration import one_line
@@ -94,7 +95,7 @@ class ScreenControls:
 
     def use_theme(self, name: str) -> None:
         """Show answers in another theme from the next one on."""
-        theme = next((known for known in THEMES if known == name), None)
-        if theme is None:
+        themes: dict[str, ThemeName] = {theme: theme for theme in THEMES}
+        if name not in themes:
             raise UsageError(f"unknown theme {one_line(name)}; there are: {', '.join(THEMES)}")
-        self._screen.paint.use_theme(theme)
+        self._screen.paint.use_theme(themes[name])

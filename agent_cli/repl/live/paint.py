@@ -60,7 +60,7 @@ class Paint:
 
     def __init__(self, *, color: bool, theme: ThemeName = "dark") -> None:
         self._color = color
-        self._theme = theme
+        self._theme: ThemeName = theme
 
     @property
     def theme(self) -> ThemeName:

@@ -72,7 +72,7 @@ class LiveShells:
 
     def load(self) -> None:
         """Import the shell, and with it the agent and the markdown."""
-        from agent_cli.repl.live import controller  # noqa: F401, PLC0415
+        from agent_cli.repl.live import controller  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport]
 
     @asynccontextmanager
     async def open(self, app: "Application") -> "AsyncGenerator[LiveShell]":

@@ -116,7 +116,8 @@ class _Stateful:
         Reads `_tokens`: the public `get_tokens_unprocessed` takes a stack of states and does not
         return the one it ends with, so that each line would cost a pass over the whole block.
         """
-        for matches, action, target in self._lexer._tokens[self._stack[-1]]:
+        rules = self._lexer._tokens  # pyright: ignore[reportAttributeAccessIssue] - as pinned
+        for matches, action, target in rules[self._stack[-1]]:
             if match := matches(text, position):
                 return match, action, target
         if text[position] == "\n":
@@ -144,7 +145,7 @@ class _Stateful:
             self._has_c_comments
             and line.startswith("/*", at)
             and "*/" not in line[at + 2 :]
-            and (match is None or action is None or not match[0] or action not in String)
+            and (match is None or not match[0] or not _is_string(action))
         )
 
     def copy(self) -> "_Stateful":
@@ -154,6 +155,10 @@ class _Stateful:
             stack=tuple(self._stack),
             inside_comment=self._inside_comment,
         )
+
+
+def _is_string(action: object) -> bool:
+    return isinstance(action, _TokenType) and action in String
 
 
 @lru_cache(maxsize=1024)

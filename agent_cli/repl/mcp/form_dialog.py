@@ -72,10 +72,10 @@ class FormDialog:
             try:
                 value = value_of(field, typed)
                 fault = "" if value is None else self._form.fault(field.name, value)
+                if not fault:
+                    return value
             except UsageError as error:
                 fault = str(error)
-            if not fault:
-                return value
             self._show([f"  not taken: {reveal(one_line(fault))}"])
 
 

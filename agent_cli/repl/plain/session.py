@@ -36,7 +36,7 @@ class PlainShells:
 
     def load(self) -> None:
         """Import the shell, and with it the agent."""
-        from agent_cli.repl.plain import shell  # noqa: F401, PLC0415
+        from agent_cli.repl.plain import shell  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport]
 
     @asynccontextmanager
     async def open(self, app: "Application") -> "AsyncGenerator[Shell]":

@@ -332,7 +332,7 @@ def test_side_outputs_stand_below_their_call_however_parallel_calls_end() -> Non
 
 def test_progress_is_one_live_row_and_stays_as_it_ended() -> None:
     """Each report of the same work takes the place of the one before it."""
-    screen = Screen()
+    screen, during = Screen(), [""]
     screen(start("1", "a.py"))
     for done in (1, 2, 4):
         data: Json = {"label": "files", "done": done, "total": 4}

@@ -27,7 +27,9 @@ class Terminal:
 
     def cells(self) -> list[list[tuple[object, ...]]]:
         """Return every cell that is not blank, with its style; blank rows at the end aside."""
-        rows = [[tuple(cell) for cell in row if cell.data.strip()] for row in self._rows()]
+        rows: list[list[tuple[object, ...]]] = [
+            [tuple(cell) for cell in row if cell.data.strip()] for row in self._rows()
+        ]
         while rows and not rows[-1]:
             rows.pop()
         return rows

@@ -159,7 +159,7 @@ def test_a_dumb_terminal_gets_the_prompt_and_questions_without_one_escape() -> N
         child.expect_exact("you> ")
         child.sendeof()
         child.expect(pexpect.EOF)
-        assert "\x1b" not in before + child.before
+        assert "\x1b" not in f"{before}{child.before}"
     finally:
         child.close(force=True)
 

@@ -57,7 +57,11 @@ class Completions(Completer):
         self._sources = sources
         self._answered: tuple[str, Completion | None] = ("", None)
 
-    def get_completions(self, document: Document, _event: CompleteEvent) -> Iterable[Completion]:
+    def get_completions(
+        self,
+        document: Document,
+        complete_event: CompleteEvent,  # noqa: ARG002 - the base class's name
+    ) -> Iterable[Completion]:
         """Yield what could stand at the cursor."""
         before, found = document.text_before_cursor, 0
         completion: Completion | None = None

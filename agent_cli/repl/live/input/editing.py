@@ -1,7 +1,7 @@
 """Leaving the terminal to another program for a while: the person's editor, a command of theirs."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from prompt_toolkit.application.run_in_terminal import in_terminal
@@ -11,7 +11,7 @@ from agent_cli.repl.live.painter import Painter
 
 
 @asynccontextmanager
-async def terminal_lent(painter: Painter) -> AsyncIterator[None]:
+async def terminal_lent(painter: Painter) -> AsyncGenerator[None]:
     """Take prompt and live rows off the screen while the body runs."""
     painter.drop_tail()
     async with in_terminal():
