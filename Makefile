@@ -46,7 +46,7 @@ demo: .venv/installed
 # pyright takes 35 seconds of one core, most of them while the others leave one idle.
 test: .venv/installed-test
 	@$(BIN)/pyright > .venv/pyright.txt 2>&1 & typed=$$!; \
-	trap 'kill $$typed 2> /dev/null' EXIT; \
+	trap 'kill $$typed 2> /dev/null || :' EXIT; \
 	set -e; \
 	echo '==> ruff format --check'; \
 	$(BIN)/ruff format --check .; \
