@@ -17,10 +17,13 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.sandbox.bwrap import installed
-from benchmarks._program import COMMAND, empty_home, run
+from benchmarks._program import COMMAND, Finished, empty_home, run
+from benchmarks.long_answer import cpu_s as answer_cpu_s
+from benchmarks.markdown import measure as markdown_cost
 from benchmarks.one_shot import first_byte, importing
 from benchmarks.startup import Start, start, until_exit
 from tests.messages_api import FakeMessagesApi, Gate, Reply, reply, serve_in_thread, tool_use
+from tests.repl.markdown.documents import mixed
 from tests.repl.terminal import Terminal
 
 ROUNDS: Final = 9
@@ -28,6 +31,10 @@ TURNS: Final = 40
 OVER: Final = 1.2
 PACED_CHARS: Final = 200_000
 PACED_S: Final = 20
+IDLE_S: Final = 5
+SETTLED_S: Final = 3
+ANSWER_CHARS: Final = 500_000
+MARKDOWN_CHARS: Final = 1_000_000
 DELTA_CHARS: Final = 20
 END: Final = "Theend."
 TEXT: Final = "Some *text* with `code` in it, and a bit more.\n\n- one\n- two **bold**\n\n"
@@ -66,6 +73,10 @@ def starts(environment: dict[str, str]) -> Iterator[Row]:
     bare_s = statistics.median(bare)
     yield Row("`you> ` visible / python -c pass", _median(found, _visible) / bare_s, 3, "x")
     yield Row("key echoed by the editor / python -c pass", _median(found, _echoed) / bare_s, 9, "x")
+    for words in (["-c"], ["go"]):
+        start(environment, *words)
+        seen = _median([start(environment, *words) for _ in range(ROUNDS)], _visible)
+        yield Row(f"`you> ` visible with `{words[0]}` / python -c pass", seen / bare_s, 3, "x")
 
 
 def one_shot(environment: dict[str, str]) -> Iterator[Row]:
@@ -90,10 +101,13 @@ def turns(environment: dict[str, str]) -> Iterator[Row]:
     bash_s = _turn_s(environment, lambda: reply(tool_use("bash", {"command": "true"})))
     yield Row("read turn and its server / python -c pass", read_s / bare_s, 0.5, "x")
     beside_s = read_s + _sandboxed_true_s(environment) + 0.005
+    turn = reply(tool_use("read", {"path": "a.txt"}))
+    _, done = _session(environment, *[turn] * 50, reply("done"))
+    yield Row("50 read turns: peak memory", done.peak_mb, 90, "MB")
     yield Row("bash turn / (read turn + bwrap true + 5 ms)", bash_s / beside_s, 1, "x")
     naps = [tool_use("bash", {"command": "sleep 0.5"}) for _ in range(4)]
     warm = [reply(tool_use("bash", {"command": "true"})) for _ in range(3)]
-    requests = _session(environment, *warm, reply(*naps), reply("done")).requests
+    requests = _session(environment, *warm, reply(*naps), reply("done"))[0].requests
     yield Row("four `sleep 0.5` in one reply", requests[-1].at_s - requests[-2].at_s, 0.56, "s")
 
 
@@ -106,21 +120,38 @@ def paced(environment: dict[str, str]) -> Iterator[Row]:
         with Terminal(COMMAND, **more) as terminal:
             terminal.until("? or /help")
             terminal.until_prompt()
+            time.sleep(SETTLED_S)
+            idle_s = _cpu_s(terminal.child.pid)
+            time.sleep(IDLE_S)
+            idle_s = _cpu_s(terminal.child.pid) - idle_s
             before_s, before = _cpu_s(terminal.child.pid), len(terminal.bytes)
             terminal.send("go\r")
             threading.Thread(target=_open, args=(gate,), daemon=True).start()
             terminal.until(lambda: END.encode() in terminal.bytes[-4_000:])
             used_s = _cpu_s(terminal.child.pid) - before_s
             written_mb = (len(terminal.bytes) - before) / 1e6
+    yield Row(f"idle for {IDLE_S} s: CPU", idle_s / IDLE_S * 100, 0.5, "%")
     yield Row("200 kB in 20 s: CPU", used_s, 1.5, "s")
     yield Row("200 kB in 20 s: written to the terminal", written_mb, 0.5, "MB")
+
+
+def texts(_environment: dict[str, str]) -> Iterator[Row]:
+    """Measure a long answer to a pipe, and Markdown beside the program."""
+    begin_s, half_s, whole_s = (
+        min(answer_cpu_s(chars) for _ in range(3)) for chars in (0, ANSWER_CHARS, 2 * ANSWER_CHARS)
+    )
+    growth = (whole_s - begin_s) / (half_s - begin_s)
+    yield Row("CPU of twice the answer / of the answer", growth, 2.3, "x")
+    markdown_cost(mixed(20_000))  # imports
+    seconds, _ = markdown_cost(mixed(MARKDOWN_CHARS))
+    yield Row("1 MB of mixed Markdown: CPU", seconds, 2, "s")
 
 
 def main() -> int:
     """Print a row as soon as it is measured; return 1 where one is missed."""
     missed = 0
     print(f"{'row':<44} {'measured':>11} {'target':>11}  verdict")
-    for measure in (starts, one_shot, turns, paced):
+    for measure in (starts, one_shot, turns, texts, paced):
         with empty_home() as environment:
             environment["TERM"] = "xterm-256color"
             for row in measure(environment):
@@ -141,17 +172,18 @@ def _echoed(found: Start) -> float:
     return found.echoed_s
 
 
-def _session(environment: dict[str, str], *script: Reply) -> FakeMessagesApi:
+def _session(environment: dict[str, str], *script: Reply) -> tuple[FakeMessagesApi, Finished]:
     with serve_in_thread(*script) as api:
         more = environment | {"ANTHROPIC_BASE_URL": api.base_url}
-        run(["-p", "go", "--permission-mode", "yolo"], more, environment["HOME"])
-        return api
+        done = run(["-p", "go", "--permission-mode", "yolo"], more, environment["HOME"])
+        return api, done
 
 
 def _turn_s(environment: dict[str, str], turn: Callable[[], Reply]) -> float:
     """Return the median time between two requests, after the first ten."""
     script = [turn() for _ in range(TURNS + 10)]
-    at_s = [each.at_s for each in _session(environment, *script, reply("done")).requests[10:]]
+    api, _ = _session(environment, *script, reply("done"))
+    at_s = [each.at_s for each in api.requests[10:]]
     return statistics.median(b - a for a, b in pairwise(at_s))
 
 

@@ -42,12 +42,12 @@ class Start:
     echoed_s: float
 
 
-def start(environment: dict[str, str]) -> Start:
+def start(environment: dict[str, str], *arguments: str) -> Start:
     """Start the REPL in a pty and press a key at the first prompt."""
     started_s = time.perf_counter()
     pid, terminal = pty.fork()
     if pid == 0:
-        os.execve(COMMAND, [COMMAND], environment)
+        os.execve(COMMAND, [COMMAND, *arguments], environment)
     signal.alarm(LIMIT_S)
     seen = _read_until(terminal, b"", lambda seen: PROMPT in seen)
     visible_s = time.perf_counter() - started_s
