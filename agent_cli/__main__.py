@@ -2,6 +2,9 @@
 
 import sys
 
+# What needs no parsing; for other arguments the prompt is shown once they are parsed.
+_OPENS_A_SCREEN: tuple[list[str], ...] = ([], ["-c"], ["--continue"])
+
 
 def main() -> int:
     """Run the program and return its exit code."""
@@ -10,7 +13,8 @@ def main() -> int:
     from agent_cli.terminal.first_prompt import FIRST_PROMPT  # noqa: PLC0415
 
     try:
-        FIRST_PROMPT.show()
+        if sys.argv[1:] in _OPENS_A_SCREEN:
+            FIRST_PROMPT.show()
         stop_signals.raise_stopped()
         from agent_cli.cli.main import run  # noqa: PLC0415
 

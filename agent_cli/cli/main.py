@@ -9,7 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from agent_cli.app.arguments import Arguments, asks_for_json, help_text, parse_arguments
+from agent_cli.app.arguments import (
+    CHOOSE_SESSION,
+    Arguments,
+    asks_for_json,
+    help_text,
+    parse_arguments,
+)
 from agent_cli.contracts.errors import AgentCliError, SettingsError, UsageError
 from agent_cli.system.stop_signals import Stopped, exit_code_of
 from agent_cli.terminal.first_prompt import FIRST_PROMPT
@@ -109,6 +115,8 @@ def _run(arguments: Arguments) -> int:
             print(help_text(), end="")
             return 0
         case _:
+            if _opens_a_screen(arguments):
+                FIRST_PROMPT.show()
             from agent_cli.system.importing import without_collections  # noqa: PLC0415
 
             with without_collections():  # half of the start-up time
@@ -118,6 +126,12 @@ def _run(arguments: Arguments) -> int:
             with suppress(OSError):  # The folder is gone, which is told soon.
                 shield_path(Path.cwd())
             return COMMANDS[arguments.command](arguments)
+
+
+def _opens_a_screen(arguments: Arguments) -> bool:
+    """Return whether a prompt comes first, and not a list of sessions or a file of prompts."""
+    is_session = arguments.command == "repl" and arguments.prompts_from is None
+    return is_session and arguments.resume != CHOOSE_SESSION
 
 
 def _complain(error: AgentCliError, exit_code: int) -> int:

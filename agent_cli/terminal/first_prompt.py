@@ -5,7 +5,6 @@ gets the keys; where there will be no screen, both go away again.
 """
 
 import os
-import sys
 from contextlib import suppress
 from typing import Final
 
@@ -20,8 +19,8 @@ class FirstPrompt:
     is_shown = False
 
     def show(self) -> None:
-        """Print the prompt if a screen will probably take it over: a bare start in a terminal."""
-        if len(sys.argv) == 1 and _is_quiet_terminal():
+        """Print the prompt in a terminal, for a screen to take over; once."""
+        if not self.is_shown and _is_quiet_terminal():
             self.is_shown = True
             _print(PROMPT)
 

@@ -1,5 +1,9 @@
-"""The program, held up behind its first prompt until a file named `typed` lies beside it."""
+"""The program, held up behind its first prompt until a file named `typed` lies beside it.
 
+With AFTER_PARSING in the environment it is held up once its arguments are parsed.
+"""
+
+import os
 import sys
 import time
 from pathlib import Path
@@ -7,20 +11,33 @@ from select import select
 
 from agent_cli.__main__ import main
 from agent_cli.cli import main as command_line
+from agent_cli.system import programs
 
 LIMIT_S = 30
 
 
-def held_up(argv: list[str]) -> int:
+def wait() -> None:
     """Stand for the imports that take long."""
     deadline_s = time.monotonic() + LIMIT_S
     while not Path("typed").exists() and time.monotonic() < deadline_s:
         time.sleep(0.005)
+
+
+def held_up(argv: list[str]) -> int:
+    wait()
     return run(argv)
 
 
+def held_up_later(here: Path) -> None:
+    wait()
+    shield_path(here)
+
+
 if __name__ == "__main__":
-    run, command_line.run = command_line.run, held_up  # type: ignore[assignment]
+    if "AFTER_PARSING" in os.environ:
+        shield_path, programs.shield_path = programs.shield_path, held_up_later
+    else:
+        run, command_line.run = command_line.run, held_up  # type: ignore[assignment]
     exit_code = main()
     if select([0], [], [], 0)[0]:
         print("a line is left for the shell")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.system.paths import user_settings_file
-from tests.e2e.program import environment, said_by_user
+from tests.e2e.program import agent_cli, environment, said_by_user
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread
 from tests.repl.terminal import COLUMNS, Terminal
 
@@ -110,9 +110,48 @@ def test_a_dumb_terminal_has_no_first_prompt() -> None:
         assert len(prompts(terminal)) == 2
 
 
-def test_arguments_have_no_first_prompt() -> None:
-    """Whether they start the REPL is not known yet."""
-    with gated(None, "--version") as terminal:
+@pytest.mark.parametrize("argument", ["--version", "sessions", "-p"])
+def test_what_opens_no_screen_has_no_first_prompt(argument: str) -> None:
+    """Nothing would take it over."""
+    with gated(None, argument) as terminal:
         go_on()
         terminal.exit_code()
-        assert "you>" not in terminal.text
+        assert b"you>" not in terminal.bytes
+
+
+@pytest.mark.parametrize("arguments", [("Good day",), ("--permission-mode", "plan", "Good day")])
+def test_a_first_message_has_a_first_prompt_too(arguments: tuple[str, ...]) -> None:
+    """S1-05: keys typed meanwhile stand behind the prompt, and none is lost."""
+    with (
+        serve_in_thread(reply("Good morning.")) as api,
+        gated(api, *arguments, AFTER_PARSING="1") as terminal,
+    ):
+        terminal.until(lambda: terminal.last_row == "you>")
+        terminal.send("next")
+        terminal.until("you> next")
+        go_on()
+        terminal.until("Good morning.")
+        terminal.until(lambda: terminal.last_row == "you> next")
+        assert prompts(terminal) == ["you> Good day", "you> next"]
+
+
+def test_a_session_that_goes_on_has_a_first_prompt_too() -> None:
+    """S1-05: the row below the old conversation is the one that stood there first."""
+    with serve_in_thread(reply("Good morning.")) as api:
+        assert agent_cli("-p", "Good day", api=api).code == 0
+        with gated(api, "-c") as terminal:
+            terminal.until(lambda: terminal.last_row == "you>")
+            terminal.send("next")
+            terminal.until("you> next")
+            go_on()
+            terminal.until("Good morning.")
+            terminal.until(lambda: terminal.last_row == "you> next")
+            assert prompts(terminal) == ["you> Good day", "you> next"]
+
+
+def test_without_a_session_to_go_on_with_an_error_takes_the_place_of_the_prompt() -> None:
+    with serve_in_thread() as api, gated(api, "-c") as terminal:
+        terminal.until(lambda: terminal.last_row == "you>")
+        go_on()
+        assert terminal.exit_code() != 0
+        assert prompts(terminal) == []
