@@ -2,16 +2,26 @@
 
 import gc
 import sys
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
+from typing import Final
+
+_ONE_AT_A_TIME: Final = threading.RLock()
 
 
 def load(module: str) -> None:
-    """Import *module*, by its full name, without garbage collections in between."""
-    if module not in sys.modules:
-        with without_collections():
-            import_module(module)
+    """Import *module*, by its full name, without garbage collections in between.
+
+    One at a time, in whichever thread: two threads that import parts of one package at once get a
+    KeyError or a deadlock error from Python now and then (importlib takes a module out of
+    sys.modules for a moment when it is done).
+    """
+    with _ONE_AT_A_TIME:
+        if module not in sys.modules:
+            with without_collections():
+                import_module(module)
 
 
 @contextmanager

@@ -2,7 +2,10 @@
 
 import gc
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
 
@@ -36,3 +39,30 @@ def test_a_collector_that_was_off_stays_off() -> None:
 
         assert not gc.isenabled()
     assert gc.isenabled()
+
+
+def test_threads_load_one_module_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two threads in one package: Python raises a KeyError or a deadlock error now and then."""
+    package = tmp_path / "large_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("import threading\nbegun = threading.Event()\n")
+    (package / "first.py").write_text(
+        "import large_package\n"
+        "large_package.begun.set()\n"
+        "was_beside = large_package.is_second.wait(0.3)\n"
+    )
+    (package / "second.py").write_text("import large_package\nlarge_package.is_second.set()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    load("large_package")
+    made: Any = sys.modules["large_package"]
+    made.is_second = Event()
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(load, "large_package.first")
+        assert made.begun.wait(10)
+        threads.submit(load, "large_package.second").result(10)
+        first.result(10)
+
+    assert sys.modules["large_package.first"].was_beside is False
+    gc.unfreeze()
