@@ -17,10 +17,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.definition import Hook
+from agent_cli.system.addresses import are_inside, are_of_this_machine, resolve
+from agent_cli.system.importing import load
 from agent_cli.system.supervisor import GRACE_S, supervised
+from agent_cli.terminal.background import in_background
 
 OUTPUT_BYTES_MAX: Final = 1_048_576
 _BYTES_A_READ = 65_536
@@ -201,7 +205,10 @@ async def _drain(stream: asyncio.StreamReader | None) -> None:
 
 async def _ask(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
     """Post *sent* to the hook's address; redirects would lead to where nobody agreed to."""
-    import httpx2  # noqa: PLC0415 - slow, and few hooks are addresses
+    if fault := await _why_not_asked(hook):
+        return HookOutcome(fault=fault)
+    await in_background(lambda: load("httpx2"))  # slow, and few hooks are addresses
+    import httpx2  # noqa: PLC0415
 
     headers = {"content-type": "application/json"}
     headers |= {name: _filled(value, hook, around) for name, value in hook.headers}
@@ -222,6 +229,24 @@ async def _ask(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
         fault = f"{hook.url} answered with status {response.status_code}; it must be 200 to 299"
         return HookOutcome(code=response.status_code, fault=fault)
     return HookOutcome(stdout=found.decode(errors="replace"))
+
+
+async def _why_not_asked(hook: Hook) -> str:
+    """Return why *hook*'s address is none that a file of a workspace may name, or "".
+
+    Whoever wrote the file must not have what the session does sent to a service of the user's own
+    network. A server on this machine is what hooks of addresses are mostly for.
+    """
+    try:
+        host = urlsplit(hook.url).hostname or ""
+    except ValueError as error:
+        return f"{hook.url} is no address ({error}); correct it"
+    if not hook.is_project:
+        return ""
+    addresses = await resolve(host)
+    if are_of_this_machine(addresses) or not are_inside(addresses):
+        return ""
+    return f"{host} is inside your own network; define this hook in your own settings to allow it"
 
 
 def _filled(value: str, hook: Hook, around: HookEnvironment) -> str:

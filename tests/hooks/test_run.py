@@ -11,7 +11,6 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import httpx2  # noqa: F401 # pyright: ignore[reportUnusedImport] - loaded by then in the program, by the model's SDK
 import pytest
 
 from agent_cli.hooks.definition import Hook
@@ -157,3 +156,34 @@ async def test_an_address_where_nobody_is_is_a_fault(tmp_path: Path) -> None:
     found = await run_hook(hook, PAYLOAD, HookEnvironment(tmp_path, {}))
 
     assert "did not answer" in found.fault
+
+
+@pytest.mark.parametrize("host", ["169.254.169.254", "10.1.2.3", "[fe80::1]", "[::ffff:a00:1]"])
+async def test_a_file_of_a_workspace_names_nothing_inside_the_network(
+    tmp_path: Path, host: str
+) -> None:
+    """Whoever wrote it would have the session sent to a service of the user's own network."""
+    hook = Hook(event="PreToolUse", url=f"http://{host}:9/x", is_project=True)
+
+    outcome = await run_hook(hook, {}, HookEnvironment(tmp_path, os.environ))
+
+    assert outcome.fault == (
+        f"{host.strip('[]')} is inside your own network; define this hook in your own settings to"
+        " allow it"
+    )
+
+
+async def test_a_file_of_a_workspace_may_name_a_server_of_this_machine(
+    tmp_path: Path, address: str
+) -> None:
+    hook = Hook(event="PreToolUse", url=f"{address}/200", is_project=True)
+
+    assert (await run_hook(hook, {}, HookEnvironment(tmp_path, os.environ))).fault == ""
+
+
+async def test_what_is_no_address_is_a_fault(tmp_path: Path) -> None:
+    hook = Hook(event="PreToolUse", url="http://[::1/x")
+
+    assert (
+        "is no address" in (await run_hook(hook, {}, HookEnvironment(tmp_path, os.environ))).fault
+    )
