@@ -272,6 +272,13 @@ class _PrivateFile(RotatingFileHandler):
         descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         return os.fdopen(descriptor, "a", encoding="utf-8")
 
+    def shouldRollover(self, record: logging.LogRecord) -> bool:
+        # Another process may have rotated our file away, and would lose its new one to us.
+        if self.stream and not _is_at(self.baseFilename, self.stream):
+            self.stream.close()
+            self.stream = None
+        return bool(super().shouldRollover(record))
+
     def close(self) -> None:
         # What a full disk did not take has been told by `handleError`.
         with suppress(OSError):
@@ -284,3 +291,9 @@ class _PrivateFile(RotatingFileHandler):
             return
         self.setLevel(logging.CRITICAL + 1)
         sys.stderr.write(f"warning: logging stopped: {error.strerror}\n")
+
+
+def _is_at(path: str, stream: TextIOWrapper) -> bool:
+    with suppress(FileNotFoundError):
+        return os.path.samestat(Path(path).stat(), os.fstat(stream.fileno()))
+    return False

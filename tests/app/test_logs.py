@@ -156,6 +156,35 @@ def test_a_file_rotates_and_three_are_kept(start: Configure) -> None:
     assert (logs.FILE_BYTES_MAX, logs.FILES) == (10 * 1024 * 1024, 3)
 
 
+def test_two_programs_share_a_file_that_one_of_them_rotated(start: Configure) -> None:
+    """S1-43: what the other wrote into the new file stays, and ours comes behind it."""
+    start(size=1000)
+    log, path = logger("agent_cli.x"), paths.log_file()
+    while path.stat().st_size < 800:
+        log.info("ours")
+    path.rename(path.with_name("agent.log.1"))
+    path.write_text('{"event": "theirs"}\n')
+
+    for _ in range(3):
+        log.info("ours again")
+
+    assert [record["event"] for record in records()] == ["theirs", *["ours again"] * 3]
+    assert not path.with_name("agent.log.2").exists()
+
+
+def test_a_file_that_was_deleted_is_made_anew(start: Configure) -> None:
+    """S1-43: for the user alone, as the first one."""
+    start()
+    log = logger("agent_cli.x")
+    log.info("one")
+    paths.log_file().unlink()
+
+    log.info("two")
+
+    assert [record["event"] for record in records()] == ["two"]
+    assert paths.log_file().stat().st_mode & 0o777 == 0o600
+
+
 def test_no_secret_reaches_a_log(start: Configure, capfd: pytest.CaptureFixture[str]) -> None:
     """Neither a known value nor a recognisable one: in events, values, names, tracebacks."""
     start(LogSink("file"), LogSink("console"), redactor=Redactor(["CANARY value"]))
