@@ -33,8 +33,17 @@ from agent_cli.contracts.provider import (
     StreamEvent,
     TextDelta,
 )
-from agent_cli.contracts.timeline import Block, Json, Pending, Usage, text_block
+from agent_cli.contracts.timeline import (
+    Block,
+    Error,
+    Json,
+    Pending,
+    ToolOutput,
+    Usage,
+    text_block,
+)
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolContext, ToolResult, Verdict
+from agent_cli.core import projection
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
@@ -46,6 +55,7 @@ from agent_cli.policies.summarizer import Summarizer
 from agent_cli.policies.trimming import Trimming
 from agent_cli.policies.truncation import Truncation
 from agent_cli.session_store import Session, SessionStore, verify
+from agent_cli.session_store.repair import NEVER_STARTED
 from tests.fakes import (
     LIMIT_S,
     MODEL,
@@ -74,15 +84,16 @@ Act = Literal[
     "other session",
     "plan",
 ]
+Deeds: TypeAlias = Mapping[tuple[str, int], Deed]
 Step: TypeAlias = Reply | Exception | Sequence[StreamEvent | Exception]
 
 
 @dataclass
 class Turn:
-    """One thing the person does, and what happens meanwhile: deeds by the number of the event."""
+    """One thing the person does, and what happens meanwhile, by kind and number of the event."""
 
     act: Act
-    deeds: Mapping[int, Deed]
+    deeds: Deeds
     yes: bool
     where: float
 
@@ -98,7 +109,7 @@ class Life:
 
 
 _BEHAVIOURS = ["return", "return", "raise", "tool error", "hang", "much", "swallow"]
-_TOOLS = ["work", "work", "alone", "danger", "missing", "rewritten"]
+_TOOLS = ["work", "work", "alone", "danger", "danger", "missing", "rewritten"]
 _STOPS = ["tool_use", "tool_use", "end_turn", "max_tokens", "pause_turn", "refusal"]
 
 
@@ -128,8 +139,17 @@ _broken: st.SearchStrategy[Step] = st.sampled_from(
     ]
 )
 _ACTS: Sequence[Act] = (*get_args(Act), "say", "say", "say", "say", "decide", "decide", "decide")
-_deeds: st.SearchStrategy[Mapping[int, Deed]] = st.dictionaries(
-    st.integers(0, 40), st.sampled_from([*get_args(Deed), "steer", "kill"]), max_size=4
+_MOMENTS = (
+    *("agent_start", "turn_start", "message_start", "message_update", "message_end", "turn_end"),
+    *("tool_execution_start", "tool_execution_update", "tool_execution_end", "agent_end"),
+    *("app.state_changed", "app.retry"),
+    *("app.prompt_started", "app.prompt_output", "app.prompt_state", "app.prompt_completed"),
+    *("app.tool_calls_announced", "app.approval_requested", "app.compaction", "app.notice"),
+)
+_deeds: st.SearchStrategy[Deeds] = st.dictionaries(
+    st.tuples(st.sampled_from(_MOMENTS), st.integers(0, 3)),
+    st.sampled_from([*get_args(Deed), "steer", "kill", "abort"]),
+    max_size=6,
 )
 _modes: st.SearchStrategy[QueueMode] = st.sampled_from(["one_at_a_time", "all"])
 lives = st.builds(
@@ -173,10 +193,11 @@ class Played:
         self._ran: Counter[int] = Counter()
         self._plan = False
         self._accepted: set[str] = set()
+        self._queued: set[str] = set()
         self._summaries = count(1)
         self._known: list[str] = []
         self._events: list[Event] = []
-        self._deeds: Mapping[int, Deed] = {}
+        self._deeds: Deeds = {}
         self._file: bytes | None = None
         self._killed_at = 0
         conversation = Conversation()
@@ -190,6 +211,7 @@ class Played:
         while self._agent.conversation.waiting:
             await self._settle_questions()
         self._agent.clear_all_queues()
+        self._queued.clear()
         self._script.clear()
         result = await self._run(self._agent.prompt("and now?"), {})
         while result.stop_reason == "waiting_for_approval":
@@ -202,7 +224,7 @@ class Played:
         agent = self._agent
         match turn.act:
             case "say" | "trigger" | "continue" if agent.conversation.waiting:
-                pass  # a decision is due first
+                await self._decide(turn)  # which is due first
             case "say":
                 await self._run(agent.prompt(self._text("said")), turn.deeds)
             case "trigger":
@@ -246,6 +268,7 @@ class Played:
         if not self._session.path.exists() or not prompts:
             return
         if turn.act == "rewind":
+            self._queued.clear()  # what was delivered may be taken back with its prompt
             self._agent.adopt(
                 self._session.rewind(prompts[int(turn.where * (len(prompts) - 1))].id)
             )
@@ -295,11 +318,12 @@ class Played:
             steering_mode=self._life.modes[0],
             follow_up_mode=self._life.modes[1],
         )
-        self._accepted = set()
+        self._accepted.clear()
+        self._queued.clear()
         self._agent.subscribe(session.record)
         self._agent.subscribe(self._listen)
 
-    async def _run(self, running: Awaitable[RunResult], deeds: Mapping[int, Deed]) -> RunResult:
+    async def _run(self, running: Awaitable[RunResult], deeds: Deeds) -> RunResult:
         """Wait for a run with a limit; after a kill, go on with what the file held then."""
         self._events, self._deeds, self._file = [], deeds, None
         result = RunResult((), None, 0, "")
@@ -328,18 +352,27 @@ class Played:
                 result = conversation.call(event.tool_call_id).result
                 assert not isinstance(result, Pending), "a result is lost"
                 assert result.content == event.result.content
+        for output in projection.entries(conversation.prompts):
+            if isinstance(output, ToolOutput) and isinstance(output.result, Error):
+                claims_not = NEVER_STARTED in str(output.result.content)
+                assert not (claims_not and self._has_run(output)), "a call that ran is denied"
         self._begin(session, conversation)
+
+    def _has_run(self, call: ToolOutput) -> bool:
+        number = call.input.get("n") if isinstance(call.input, dict) else None
+        return isinstance(number, int) and self._ran[number] > 0
 
     def _listen(self, event: Event) -> None:
         index = len(self._events)
         self._events.append(event)
         if self._file is not None:
             return
-        match self._deeds.get(index):
+        earlier = sum(each.type == event.type for each in self._events[:index])
+        match self._deeds.get((event.type, earlier)):
             case "steer":
-                self._agent.steer(UserMessage.of(self._text("steered")))
+                self._agent.steer(self._queue("steered"))
             case "follow up":
-                self._agent.follow_up(UserMessage.of(self._text("followed up")))
+                self._agent.follow_up(self._queue("followed up"))
             case "abort":
                 self._agent.abort()
             case "plan":
@@ -353,6 +386,21 @@ class Played:
         self._accepted.add(text)
         return text
 
+    def _queue(self, kind: str) -> UserMessage:
+        text = self._text(kind)
+        self._queued.add(text)
+        return UserMessage.of(text)
+
+    def _waiting(self) -> list[str]:
+        """Return what is queued; it stays queued."""
+        steering = self._agent.clear_steering_queue()
+        follow_ups = self._agent.clear_follow_up_queue()
+        for message in steering:
+            self._agent.steer(message)
+        for message in follow_ups:
+            self._agent.follow_up(message)
+        return users([*steering, *follow_ups])
+
     def _check(self) -> list[str]:
         """Return what is wrong between two runs."""
         agent, conversation = self._agent, self._agent.conversation
@@ -360,6 +408,10 @@ class Played:
         found += [f"call {number} ran twice" for number, times in self._ran.items() if times > 1]
         said = Counter(users(conversation.messages()))
         found += [f"{text} was said twice" for text in self._accepted if said[text] > 1]
+        waiting = self._waiting()
+        found += [
+            f"{text} is lost" for text in self._queued if said[text] + waiting.count(text) != 1
+        ]
         state = agent.state
         if state.is_streaming or state.stream_message or state.pending_tool_calls:
             found.append("the agent is not idle")
