@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from agent_cli_tools.matching.alignment import common_start
+
 Text: TypeAlias = Callable[[str], str]
 Both: TypeAlias = Callable[[str, str], tuple[str, str] | None]
 """old and new → the same, distorted; None where it cannot be said of them."""
@@ -66,8 +68,11 @@ def _filled(old: str, new: str) -> tuple[str, str] | None:
 
 
 def _margin(text: str) -> str:
+    """Return the indentation that all lines start with."""
     lines = [line for line in text.split("\n") if line.strip()]
-    return min((line[: len(line) - len(line.lstrip())] for line in lines), key=len, default="")
+    indents = [line[: len(line) - len(line.lstrip())] for line in lines]
+    first, last = min(indents, default=""), max(indents, default="")
+    return first[: common_start(first, last)]
 
 
 def _dedent_both(old: str, new: str) -> tuple[str, str] | None:
@@ -106,9 +111,22 @@ def _with_indentation(change: Text) -> Both:
     return apply
 
 
+def _expanded(old: str, new: str) -> tuple[str, str] | None:
+    """Write tabs as spaces where none stands after a space, so that nothing is lost."""
+    if re.search(r"^[ \t]* \t", f"{old}\n{new}", re.MULTILINE):
+        return None
+    expand = _indent(lambda indent: indent.replace("\t", "    "))
+    return expand(old), expand(new)
+
+
 def _curly(text: str) -> str:
     text = re.sub(r'"([^"\n]*)"', "“\\1”", text)
     return re.sub(r"(?<=\w)'(?=\w)", "’", text)
+
+
+def _curled(change: Both) -> Both:
+    """Change quotes only where all are straight, so that nothing is lost."""
+    return lambda old, new: None if re.search("[“”„‘’]", old + new) else change(old, new)
 
 
 def _straight(text: str) -> str:
@@ -187,8 +205,8 @@ DISTORTIONS = (
     Distortion("line numbers, old alone", _old(_numbered("{:6}\t"))),
     Distortion("CRLF", _both(lambda text: text.replace("\n", "\r\n"))),
     Distortion("CRLF, old alone", _old(lambda text: text.replace("\n", "\r\n"))),
-    Distortion("curly quotes", _both(_curly)),
-    Distortion("curly quotes, old alone", _old(_curly)),
+    Distortion("curly quotes", _curled(_both(_curly))),
+    Distortion("curly quotes, old alone", _curled(_old(_curly))),
     Distortion("straight quotes for curly", _both(_straight)),
     Distortion("dashes for hyphens", _both(lambda text: text.replace(" - ", " – "))),
     Distortion("hyphens for dashes", _both(lambda text: re.sub("[–—]", "-", text))),
@@ -210,7 +228,7 @@ DISTORTIONS = (
         "indented by 4, old alone", _old(_lines(lambda line: f"    {line}")), has_readings=True
     ),
     Distortion("tabs for spaces", _with_indentation(lambda s: s.replace("    ", "\t"))),
-    Distortion("spaces for tabs", _both(_indent(lambda s: s.replace("\t", "    ")))),
+    Distortion("spaces for tabs", _expanded),
     Distortion("indentation halved", _with_indentation(lambda s: s[: len(s) // 2])),
     Distortion("indentation doubled", _with_indentation(lambda s: s * 2)),
     Distortion("final newline dropped in new", _dropped_newline, is_of_new=True),
