@@ -13,6 +13,9 @@ from tests.tools.matching.editing import check, edited, refusal, repairs
         ("a \n \nb \n", "a\n\nb\n", "", ""),
         ("x\n   \ny\n", "\n\n", "\n", None),
         ("a\n\nb\n", "a  \n  \n", "c  \n  \n", "c\n\nb\n"),
+        # Not all lines of new have what all lines of old have: it may be meant.
+        ("a\nb\n", "b  \n", "c  \nb\n", None),
+        ("a\nb\n", "b  \n", "c\nb\n", "a\nc\nb\n"),
     ],
 )
 def test_only_blanks_that_the_model_added_are_lost(

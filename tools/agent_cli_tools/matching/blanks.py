@@ -6,12 +6,23 @@ from agent_cli_tools.matching.lines import Line, Unclear
 
 
 class Blanks:
-    """What the quoted lines *old* have at their ends that the lines *there* have not, or lack."""
+    """What the quoted lines *old* have at their ends that the lines *there* have not, or lack.
 
-    def __init__(self, there: Sequence[Line], old: Sequence[Line], *, is_certain: bool) -> None:
+    The lines of *new* are taken to have the same in addition.
+    """
+
+    def __init__(
+        self,
+        there: Sequence[Line],
+        old: Sequence[Line],
+        new: Sequence[Line],
+        *,
+        is_certain: bool,
+    ) -> None:
         pairs = [(a.trail, b.trail) for a, b in zip(there, old, strict=True) if not a.is_blank]
         blank = [(a.trail, b.trail) for a, b in zip(there, old, strict=True) if a.is_blank]
         self._surplus = _surplus(pairs)
+        self._is_mixed = _some_end_in(self._surplus, new)
         self._blank_lack = any(len(quoted) < len(there) for there, quoted in blank)
         # Without a blank line in old, they are taken to have what the others have.
         self._blank_surplus = _surplus(blank) if blank else self._surplus
@@ -19,8 +30,15 @@ class Blanks:
         self.were_repaired = any(there != quoted for there, quoted in [*pairs, *blank])
 
     def trail(self, line: Line) -> str:
-        """Return the end of a new line that is not blank."""
-        return _without(line.trail, self._surplus)
+        """Return the end of a new line that is not blank.
+
+        Raises:
+            Unclear: Perhaps its blanks are those of the line, as other new lines have none.
+        """
+        trail = _without(line.trail, self._surplus)
+        if self._is_mixed and trail != line.trail:
+            raise Unclear("it is open whether new is to have blanks at the end of a line")
+        return trail
 
     def blank_line(self, line: Line) -> str:
         """Return a new blank line.
@@ -43,6 +61,12 @@ def _surplus(pairs: Sequence[tuple[str, str]]) -> set[str | None]:
     if not any(len(quoted) > len(there) for there, quoted in pairs):
         return set()
     return surplus if len(surplus) == 1 else {None}
+
+
+def _some_end_in(surplus: set[str | None], new: Sequence[Line]) -> bool:
+    """Whether some lines end in what all quoted ones have in addition, and others do not."""
+    trails = [line.trail for line in new if not line.is_blank]
+    return any(extra and len({trail.endswith(extra) for trail in trails}) > 1 for extra in surplus)
 
 
 def _without(trail: str, surplus: set[str | None]) -> str:

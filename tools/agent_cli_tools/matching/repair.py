@@ -74,7 +74,7 @@ def _written(
         [line.body for line in texts],
         file.text,
     )
-    blanks = Blanks(there, old, is_certain=not (shift or file.has_blanks_alone()))
+    blanks = Blanks(there, old, quotation.new, is_certain=not (shift or file.has_blanks_alone()))
     whole = iter(
         [
             indent + body + blanks.trail(line)
