@@ -14,6 +14,7 @@ SYSTEM = "/usr/bin:/bin"
 @pytest.fixture(autouse=True)
 def _own_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("PATH", os.environ["PATH"])
+    use_shielded_path()
     yield
     use_shielded_path()
 

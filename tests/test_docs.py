@@ -1,0 +1,135 @@
+"""What the documentation shows is what the program does."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_cli.app.arguments import parse_arguments
+from agent_cli.repl.commands.registry import COMMANDS
+from tests.e2e.program import AGENT_CLI, agent_cli
+from tests.messages_api import reply, serve_in_thread
+from tests.repl.terminal import Terminal
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+SHELL = re.compile(r"```(?:sh|bash)\n(.*?)```", re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
+# Those that only look: they need no key, no server and no session.
+LOOKING = ("config ", "permissions explain ", "sessions list", "sessions verify", "hooks list")
+DECISIONS = "decisions/README.md"
+DURATIONS = re.compile(r"\d+\.\d+ ?s\b|\d+ s\b")
+# A path that may be long, and a sandbox if it was found that soon.
+GREETING = re.compile(r"(?<=the tests run\.\n\n).*?(?=you> )", re.DOTALL)
+# Pythons tell failures in more or fewer lines.
+FOLDED = re.compile(r"\d+ more lines")
+
+
+def page(name: str) -> str:
+    """Return the text of a page of the documentation."""
+    return (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+
+
+def comparable(transcript: str) -> list[str]:
+    """Return the lines without what differs from one computer to another."""
+    text = FOLDED.sub("n more lines", GREETING.sub("", DURATIONS.sub("n s", transcript)))
+    return [line.rstrip() for line in text.strip("\n").split("\n")]
+
+
+def test_the_transcript_of_the_demo_is_what_the_demo_prints() -> None:
+    """On a terminal of 100 columns, line by line."""
+    shown = (
+        page("getting-started").partition("```text\n$ agent-cli demo\n")[2].partition("\n```")[0]
+    )
+
+    with Terminal(AGENT_CLI, "demo", TERM="xterm-256color") as terminal:
+        assert terminal.exit_code() == 0
+
+        assert comparable(terminal.text) == comparable(shown)
+
+
+def test_the_program_of_the_library_chapter_is_an_example() -> None:
+    """So that both type checkers read it."""
+    example = (ROOT / "examples" / "real_model.py").read_text()
+
+    shown = page("library").partition("```python\n")[2].partition("```")[0]
+    assert example.partition('"""\n\n')[2] == shown
+
+
+def test_every_command_of_the_prompt_is_named() -> None:
+    """And none that does not exist."""
+    table = page("prompt").partition("| at the prompt | |")[2].partition("\n\n")[0]
+    named = set(re.findall(r"`/([a-z-]+)", table))
+
+    assert named == {command.name for command in COMMANDS}
+
+
+def test_the_example_of_the_library_runs(tmp_path: Path) -> None:
+    """S0-71, S3-01: as it stands, with a server in place of the real one."""
+    program = page("library").partition("```python\n")[2].partition("```")[0]
+    (tmp_path / "example.py").write_text(program, encoding="utf-8")
+
+    with serve_in_thread(reply("Hello yourself!")) as api:
+        ran = subprocess.run(
+            [sys.executable, "example.py"],
+            env={**os.environ, "ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": api.base_url},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    assert (ran.stdout, ran.returncode, api.refusals) == ("Hello yourself!", 0, []), ran.stderr
+
+
+def command_lines(text: str) -> list[list[str]]:
+    """Return the words behind `agent-cli` in each line of a shell block of *text*."""
+    lines = "".join(SHELL.findall(text)).replace("\\\n", " ").splitlines()
+    parts = [part for line in lines for part in re.split(r"\s[|<>]\s", line.partition("  #")[0])]
+    return [shlex.split(part)[1:] for part in parts if re.match(r"agent-cli( |$)", part)]
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", *PAGES], ids=lambda path: path.stem)
+def test_each_command_a_page_shows_is_one(path: Path) -> None:
+    """It is understood as it stands, and what only looks is run."""
+    for words in command_lines(path.read_text(encoding="utf-8")):
+        parse_arguments(words)
+        if " ".join(words).startswith(LOOKING):
+            assert agent_cli(*words).code == 0, words
+
+
+def test_the_commands_of_the_pages_are_found() -> None:
+    found = [line for path in PAGES for line in command_lines(path.read_text(encoding="utf-8"))]
+
+    assert ["-p", "review this", "--output-format", "json"] in found
+    assert len([line for line in found if " ".join(line).startswith(LOOKING)]) >= 5
+
+
+def test_each_page_is_named_once_in_the_index_and_each_link_leads_somewhere() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+
+    named = [link for link, _ in LINK.findall(index)]
+    assert sorted(named) == sorted(
+        [path.name for path in PAGES if path.stem != "index"] + [DECISIONS]
+    )
+    for path in (ROOT / "README.md", *PAGES):
+        text = path.read_text(encoding="utf-8")
+        for link, anchor in LINK.findall(text):
+            target = path.parent / link if link else path
+            assert target.exists(), f"{path.name}: {link}"
+            headings = re.findall(r"^#+ (.*)$", target.read_text() if anchor else "", re.MULTILINE)
+            assert not anchor or anchor in map(anchor_of, headings), f"{path.name}: #{anchor}"
+
+
+def anchor_of(heading: str) -> str:
+    """Return what a link to *heading* ends with."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def test_the_readme_is_one_screen_and_links() -> None:
+    """What a page says need not stand here too."""
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
