@@ -17,7 +17,7 @@ def _live(life: Life) -> None:
         asyncio.run(Played(life, Path(folder)).play())
 
 
-@settings(_COMMON, derandomize=True, max_examples=60)
+@settings(_COMMON, derandomize=True, max_examples=25)
 @given(lives)
 def test_a_session_keeps_its_promises(life: Life) -> None:
     """S0-15, S0-46, S2-31, S2-43: requests valid, nothing twice, nothing lost, no hang."""

@@ -35,6 +35,13 @@ def test_what_a_clone_writes_names_no_program(root: Path, config: str) -> None:
     assert names_no_program(root)
 
 
+def test_a_repository_without_files_yet_names_no_program(root: Path) -> None:
+    """After `git init` there is no index, and so no submodule in it."""
+    (root / ".git/index").unlink(missing_ok=True)
+
+    assert names_no_program(root)
+
+
 @pytest.mark.parametrize(
     "config",
     [
