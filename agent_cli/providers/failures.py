@@ -130,7 +130,8 @@ def _too_long(refusal: Refusal) -> bool:
 
 def _reason_and_advice(refusal: Refusal) -> tuple[str, str]:
     # A proxy may answer with a page: one line of it is enough.
-    said = shorten(refusal.message, MAX_SAID_CHARS, placeholder=" ...").rstrip(".")
+    words = refusal.message.strip().rstrip(".")
+    said = shorten(words, MAX_SAID_CHARS, placeholder=" ...")
     if _too_long(refusal):
         return f"the conversation is too large for the model ({said})", "shorten it with /compact"
     if _spent(refusal):

@@ -110,3 +110,19 @@ async def test_a_password_in_the_address_is_not_shown(
         asked = await it.ask()
 
     assert "CANARY" not in str(asked.error)
+
+
+@pytest.mark.parametrize("is_small", [True, False])
+@pytest.mark.parametrize("content_type", ["text/event-stream; charset=utf-8", "text/html"])
+async def test_both_clients_say_what_kind_of_answer_it_is(
+    content_type: str, *, is_small: bool
+) -> None:
+    """C15: a page in place of a stream is told apart by it."""
+    async with FakeMessagesApi(raw(200, b"x", content_type=content_type)) as api:
+        connection = Connection(base_url=api.base_url, api_key="k")
+        one: Client = WireClient(connection, "k") if is_small else SdkClient(connection)
+        async with one.post(parameters(request(), compat=False), api_key=None) as opened:
+            await opened.finish()
+        await one.aclose()
+
+    assert opened.content_type == content_type

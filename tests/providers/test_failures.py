@@ -1,0 +1,147 @@
+"""Each answer that is an error, as the sentence a person reads and the facts the retries need."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from agent_cli.contracts.errors import ContextOverflow, ModelError
+from agent_cli.providers.failures import (
+    MAX_SAID_CHARS,
+    NO_CREDIT,
+    OWN_SPEND_LIMIT,
+    SPEND_LIMITS,
+    CallFailed,
+    Refusal,
+    broken_off,
+    not_the_api,
+    refused,
+)
+from agent_cli.providers.retry_policy import FailureKind
+
+
+@dataclass(frozen=True)
+class Row:
+    """An answer, and what it is."""
+
+    answer: Refusal
+    sentence: str
+    kind: FailureKind
+    retryable: bool = False
+
+
+def answer(status: int, message: str = "said.", kind: str | None = None, **headers: str) -> Refusal:
+    return Refusal(status=status, message=message, kind=kind, model_id="m-1", headers=headers)
+
+
+ROWS = [
+    Row(answer(301, location="https://b"), "the server redirects to https://b; set"
+        " ANTHROPIC_BASE_URL to it if you trust it", "5xx"),
+    Row(answer(302), "the server redirects to another address; set ANTHROPIC_BASE_URL to it if you"
+        " trust it", "5xx"),
+    Row(answer(400), "the API refused the request (400: said); change it, or /clear", "5xx"),
+    Row(answer(401), "API key rejected (said); check ANTHROPIC_API_KEY", "5xx"),
+    Row(answer(402), "no credit left (said); check the billing settings", "5xx"),
+    Row(answer(403), "the API key has no permission for this (said); check its workspace and"
+        " limits", "5xx"),
+    Row(answer(404), "unknown model 'm-1' or wrong URL (said); check the model id and"
+        " ANTHROPIC_BASE_URL", "5xx"),
+    Row(answer(408), "the API refused the request (408: said); change it, or /clear",
+        "connection", retryable=True),
+    Row(answer(409), "the API refused the request (409: said); change it, or /clear", "5xx",
+        retryable=True),
+    Row(answer(429), "rate limit reached (said); wait a little and ask again", "429",
+        retryable=True),
+    Row(answer(499), "the API refused the request (499: said); change it, or /clear", "5xx"),
+    Row(answer(500), "API error (500: said); try again later", "5xx", retryable=True),
+    Row(answer(503), "API error (503: said); try again later", "5xx", retryable=True),
+    Row(answer(529), "API overloaded (529); try again later", "529", retryable=True),
+    Row(answer(530), "API error (530: said); try again later", "5xx", retryable=True),
+    Row(answer(200, kind="overloaded_error"), "API overloaded during the reply; try again later",
+        "529", retryable=True),
+    Row(answer(200, kind="rate_limit_error"), "the API broke the reply off (said); ask again",
+        "429", retryable=True),
+    Row(answer(200, kind="api_error"), "the API broke the reply off (said); ask again", "5xx",
+        retryable=True),
+    Row(answer(200, kind="timeout_error"), "the API broke the reply off (said); ask again", "5xx",
+        retryable=True),
+    Row(answer(200), "the API broke the reply off (said); ask again", "5xx", retryable=True),
+    Row(answer(200, kind="invalid_request_error"), "the API broke the reply off (said); ask again",
+        "5xx"),
+    Row(answer(400, NO_CREDIT), f"no credit left ({NO_CREDIT}); check the billing settings", "5xx"),
+    Row(answer(400, OWN_SPEND_LIMIT), f"spending limit reached ({OWN_SPEND_LIMIT}); raise it in the"
+        " API's console", "5xx"),
+    Row(answer(500, **{"x-should-retry": "false"}), "API error (500: said); try again later",
+        "5xx"),
+    Row(answer(400, **{"x-should-retry": "true"}), "the API refused the request (400: said); change"
+        " it, or /clear", "5xx", retryable=True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.answer.status} {row.sentence[:30]}")
+def test_each_answer_is_one_sentence_and_says_whether_it_passes(row: Row) -> None:
+    """S1-20, S1-46, C15: what happened, what to do now, and whether asking again can help."""
+    failed = refused(row.answer, asked_delay_s=3.0)
+
+    assert str(failed) == str(failed.error) == row.sentence
+    assert failed.reason == row.sentence.partition(";")[0]
+    assert (failed.retryable, failed.kind) == (row.retryable, row.kind)
+    assert failed.asked_delay_s == 3.0
+    assert type(failed.error) is ModelError
+    assert failed.error.may_have_cost is (row.answer.status == 200)
+
+
+@pytest.mark.parametrize("code", sorted(SPEND_LIMITS))
+def test_a_spent_limit_is_not_waited_for(code: str) -> None:
+    """S1-20: also where the status is that of a rate limit."""
+    failed = refused(Refusal(status=429, message="no more", code=code))
+
+    assert str(failed) == "spending limit reached (no more); raise it in the API's console"
+    assert not failed.retryable
+
+
+@pytest.mark.parametrize(("status", "said"), [(413, "big"), (400, "prompt is too long: 9 > 8")])
+def test_a_conversation_that_does_not_fit_is_one_that_can_be_shortened(
+    status: int, said: str
+) -> None:
+    """S1-39: whoever makes room catches this one."""
+    failed = refused(Refusal(status=status, message=said, request_id="req_1"))
+
+    assert isinstance(failed.error, ContextOverflow)
+    assert failed.reason == f"the conversation is too large for the model ({said})"
+    assert (failed.error.request_id, failed.retryable) == ("req_1", False)
+
+
+def test_a_page_is_told_in_one_line() -> None:
+    """S1-46: a proxy answers with more than anybody reads."""
+    failed = refused(answer(502, "<p>no\n" * 500))
+
+    assert "\n" not in failed.reason
+    assert failed.reason.endswith(" ...)")
+    assert len(failed.reason) <= MAX_SAID_CHARS + len("API error (502: )")
+
+
+def test_a_failure_without_a_reason_of_its_own_is_its_error() -> None:
+    failed = CallFailed(ModelError("it broke"), retryable=True)
+
+    assert (failed.reason, failed.kind, failed.asked_delay_s) == ("it broke", None, None)
+
+
+def test_a_connection_that_broke_may_have_cost_once_the_request_was_sent() -> None:
+    """S1-46: and it is one of those that pass."""
+    sent, unsent = broken_off("lost", "req_1"), broken_off("lost", is_sent=False)
+
+    assert str(sent) == "lost; check the network and ask again (request req_1)"
+    assert (sent.reason, sent.kind, sent.retryable) == ("lost", "connection", True)
+    assert (sent.error.request_id, unsent.error.request_id) == ("req_1", None)
+    assert (sent.error.may_have_cost, unsent.error.may_have_cost) == (True, False)
+
+
+def test_a_page_in_place_of_a_stream_names_the_base_url() -> None:
+    """C15: asking again brings the same page."""
+    failed = not_the_api("https://x", "a web page")
+
+    assert str(failed) == (
+        "https://x answered with a web page instead of a stream of the Messages API; the base URL"
+        " is probably wrong, check ANTHROPIC_BASE_URL"
+    )
+    assert (failed.error.status, failed.retryable) == (200, False)
