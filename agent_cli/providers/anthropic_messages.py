@@ -25,6 +25,7 @@ from agent_cli.providers.failures import (
     not_the_api,
     refused,
 )
+from agent_cli.providers.gulps import Gulps
 from agent_cli.providers.progress import ProgressLimit
 from agent_cli.providers.reply_builder import BrokenReply, ReplyBuilder
 from agent_cli.providers.retries import with_retries
@@ -195,17 +196,22 @@ async def _payloads(
     opened: "OpenReply", limit: ProgressLimit
 ) -> AsyncGenerator[Mapping[str, Json], None]:
     """Yield the JSON of each event; an `error` event ends the call."""
-    decoder = EventDecoder()
+    decoder, gulps = EventDecoder(), Gulps()
+    clock = asyncio.get_running_loop().time
     try:
         while True:
+            asked_s = clock()
             async with limit.waiting():
                 chunk = await anext(opened.chunks, None)
             if chunk is None:
                 return
+            pause_s = gulps.pause_s(clock() - asked_s)
             for event in decoder.feed(chunk):
                 payload = _payload(event, opened)
                 limit.note(payload)
                 yield payload
+            if pause_s:
+                await asyncio.sleep(pause_s)
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BrokenReply(str(error)) from error
 
