@@ -1,0 +1,306 @@
+"""Random trees of agents against a server that keeps a ledger of its own.
+
+The agents, their ledger, the provider and its retries are the real ones; replies, usage, faults and
+interruptions are random. The server counts what it generated, whether or not it arrived.
+"""
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from agent_cli.agents.catalogue import AgentCatalogue
+from agent_cli.agents.children import Assignment, Children, ParallelLimit
+from agent_cli.agents.tool import agent_tool
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import ModelError, ToolError
+from agent_cli.contracts.events import UsageChanged
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.provider import ModelRequest, ReplyEnd
+from agent_cli.contracts.timeline import Usage
+from agent_cli.contracts.tooling import Execute, Tool, ToolContext
+from agent_cli.core.agent import Agent
+from agent_cli.core.api_messages import problems, to_api
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.run_result import RunResult
+from agent_cli.policies.accounts import Account
+from agent_cli.policies.ledger import Ledger
+from agent_cli.providers.anthropic_messages import AnthropicMessages
+from agent_cli.providers.connection import Connection
+from agent_cli.providers.models import cost_microdollars, model_by_id
+from agent_cli.providers.retry_policy import RetryPolicy
+from tests.fakes import NOT_THE_USERS, tool
+from tests.messages_api import (
+    FakeMessagesApi,
+    ReceivedRequest,
+    Reply,
+    broken,
+    error,
+    reply,
+    tool_use,
+)
+from tests.messages_api.script import Answer, Payload
+from tests.policies.histories import llm
+
+MODEL = "claude-opus-5-5"
+DEPTH_MAX = 2
+QUICK_TREES = 40
+SOAK_TREES = 10_000
+FAULTS = ("drop", "reset", "eof", "error", "bad_json")
+
+
+@dataclass
+class Bill:
+    """What the server generated: whole replies, and those that it broke off."""
+
+    whole: int = 0
+    broken: int = 0
+    requests: int = 0
+    faults: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.whole + self.broken
+
+
+@dataclass
+class Server:
+    """Answers at random; the model it plays has dense text and long replies."""
+
+    dice: random.Random
+    bill: Bill = field(default_factory=Bill)
+    density: float = 0.5
+
+    def __call__(self, request: ReceivedRequest) -> Answer:
+        self.bill.requests += 1
+        fate = self.dice.random()
+        if fate < 0.08:
+            self.bill.faults += 1
+            return error(529, "overloaded_error", "busy")
+        body = request.body
+        usage = self._usage(body)
+        cost = cost_microdollars(MODEL, used(usage))
+        assert cost is not None
+        answer = self._reply(body, usage)
+        if fate < 0.16:
+            self.bill.broken += cost
+            self.bill.faults += 1
+            return broken(answer, self.dice.choice(FAULTS), after=self.dice.randint(1, 4))
+        self.bill.whole += cost
+        return answer
+
+    def _usage(self, body: Payload) -> Payload:
+        """Return figures that the API could give: what the same text counts is always the same."""
+        system = [block["text"] for block in body.get("system", [])]
+        tools = [
+            [each["name"], each["description"], each["input_schema"]]
+            for each in body.get("tools", [])
+        ]
+        fixed = sum(len(json.dumps(part, ensure_ascii=False)) for part in (*system, *tools))
+        content = [block for message in body["messages"] for block in message["content"]]
+        sent = sum(
+            len(json.dumps({k: v for k, v in block.items() if k != "cache_control"}))
+            for block in content
+        )
+        prompt = 300 + int((fixed + sent) * self.density)
+        written = self.dice.randint(0, prompt)
+        read = self.dice.randint(0, prompt - written)
+        return {
+            "input_tokens": prompt - written - read,
+            "cache_creation_input_tokens": written,
+            "cache_read_input_tokens": read,
+            "output_tokens": self.dice.randint(1, body["max_tokens"]),
+        }
+
+    def _reply(self, body: Payload, usage: Payload) -> Reply:
+        names = {each["name"] for each in body.get("tools", [])}
+        blocks: list[Payload] = []
+        if self.dice.random() < 0.6:
+            for _ in range(self.dice.randint(1, 3)):
+                name = self.dice.choice(sorted(names)) if names else ""
+                given = {"description": "d", "prompt": "work"} if name == "agent" else {}
+                blocks += [tool_use(name, given)] if name else []
+        return reply("so " * self.dice.randint(1, 20), *blocks, usage=usage)
+
+
+def used(figures: Payload) -> Usage:
+    return Usage(
+        figures["input_tokens"],
+        figures["output_tokens"],
+        figures["cache_read_input_tokens"],
+        figures["cache_creation_input_tokens"],
+    )
+
+
+class Worker:
+    """An agent as `Children` needs it."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+
+    async def decide(self) -> RunResult:
+        raise AssertionError("nothing asks here")
+
+    async def end(self) -> str:
+        return ""
+
+    async def send_back(self, text: str) -> str:
+        return ""
+
+
+class Tree:
+    """A tree of agents on one ledger; all their conversations are kept."""
+
+    def __init__(self, provider: AnthropicMessages, dice: random.Random, limit: int) -> None:
+        self.conversations: list[Conversation] = []
+        self.agents: list[Agent] = []
+        self.dice = dice
+        self._catalogue = AgentCatalogue(warn=lambda _text: None)
+        self._places = ParallelLimit(3)
+        self.ledger = Ledger(
+            provider.stream,
+            lambda: self.root.conversation,
+            price=cost_microdollars,
+            account=Account(limit),
+        )
+        self.root = self._agent(self.ledger, 1, None)
+
+    def _agent(self, ledger: Ledger, depth: int, place: object) -> Agent:
+        children = Children(
+            self._catalogue,
+            lambda assignment: self._built(assignment, ledger),
+            places=self._places,
+            publish=lambda event: agent.publish(event),
+            conversation=lambda: agent.conversation,
+            depth=depth,
+            place=place,
+        )
+        tools: list[Tool] = [tool("sample", self._sampling(ledger, lambda: agent))]
+        if depth <= DEPTH_MAX:
+            tools.append(agent_tool(children, ask_beyond=9))
+        agent = Agent(
+            LoopConfig(
+                model=model_by_id(MODEL),
+                system_prompt="Work.",
+                tools=tools,
+                stream_fn=ledger.stream,
+                prepare=[ledger],
+                max_tokens=4_000,
+                max_rounds=6,
+            )
+        )
+        agent.subscribe(ledger.listen)
+        self.conversations.append(agent.conversation)
+        self.agents.append(agent)
+        return agent
+
+    @asynccontextmanager
+    async def _built(self, assignment: Assignment, parent: Ledger) -> AsyncIterator[Worker]:
+        share = self.dice.choice([0, 0, 0.05, 0.5])
+        ledger = parent.child(lambda: agent.conversation, limit_usd=share)
+        agent = self._agent(ledger, assignment.depth + 1, assignment)
+        yield Worker(agent)
+
+    def _sampling(self, ledger: Ledger, agent: Callable[[], Agent]) -> Execute:
+        """Return a tool that asks the model itself, as a question of an MCP server does."""
+
+        async def sample(_id: str, _params: object, _cancel: CancelToken, _on: ToolContext) -> str:
+            request = ModelRequest(
+                model=model_by_id(MODEL), messages=(UserMessage.of("2 + 2?"),), max_tokens=3_000
+            )
+            try:
+                async for event in ledger.stream(request):
+                    if isinstance(event, ReplyEnd):
+                        asker = agent()
+                        asker.conversation.add_usage(event.reply.usage)
+                        total = asker.conversation.usage
+                        asker.publish(UsageChanged(event.reply.usage, total))
+            except ModelError as failed:
+                raise ToolError(str(failed)) from failed
+            return "4"
+
+        return sample
+
+    def recorded(self) -> int:
+        """Return what the records say: what was spent for certain, and what may have been."""
+        usages = [conversation.usage for conversation in self.conversations]
+        return sum((each.cost_microdollars or 0) + each.held_microdollars for each in usages)
+
+
+async def grow(api: FakeMessagesApi, server: Server, seed: int) -> tuple[Tree, bool]:
+    """Run one tree; return it and whether somebody interrupted it."""
+    dice = random.Random(seed)
+    server.dice, server.bill = random.Random(seed + 1), Bill()
+    server.density = dice.choice([0.1, 0.3, 0.8])
+    limit = dice.choice([60_000, 300_000, 1_000_000])
+    provider = AnthropicMessages(
+        Connection(base_url=api.base_url, api_key="k"), RetryPolicy(max=2, base_s=0, other_base_s=0)
+    )
+    tree = Tree(provider, dice, limit)
+    interrupted = dice.random() < 0.3
+    running = asyncio.create_task(tree.root.prompt("go"))
+    if interrupted:
+        await asyncio.wait([running], timeout=dice.random() * 0.05)
+        victim = dice.choice(tree.agents)
+        if dice.random() < 0.5:
+            victim.abort()
+        else:
+            running.cancel()  # as the program is stopped: nothing is tidied up on the way
+    await asyncio.wait([running])
+    await provider.aclose()
+    return tree, interrupted
+
+
+def check(tree: Tree, bill: Bill, *, interrupted: bool) -> None:
+    """Compare the ledger, the records and the server's bill."""
+    account = tree.ledger.account
+    assert account.held == 0
+    assert bill.total <= account.spent + account.lost <= account.limit
+    assert bill.total <= tree.recorded()
+    if not interrupted:
+        assert account.spent == bill.whole
+        assert bill.broken <= account.lost
+        assert tree.recorded() == account.spent + account.lost
+    if not interrupted and not bill.broken:
+        assert (account.spent, account.lost) == (bill.total, 0)
+    for conversation in tree.conversations:
+        assert conversation.open_calls() == []
+        faults = problems(to_api(llm(conversation.context())))
+        assert {*faults} <= {NOT_THE_USERS, "there are no messages"}
+    again = Ledger(
+        tree.ledger.stream, lambda: tree.root.conversation, price=cost_microdollars,
+        account=Account(account.limit),
+    )  # fmt: skip
+    again._open_prompt()
+    own = tree.conversations[0].usage
+    assert again.account.spent + again.account.lost == (
+        (own.cost_microdollars or 0) + own.held_microdollars
+    )
+
+
+async def run_trees(first: int, count: int) -> None:
+    server = Server(random.Random(0))
+    async with FakeMessagesApi(answer=server) as api:
+        for seed in range(first, first + count):
+            tree, interrupted = await grow(api, server, seed)
+            try:
+                check(tree, replace(server.bill), interrupted=interrupted)
+            except AssertionError as failed:
+                raise AssertionError(f"tree {seed}: {failed}") from failed
+            assert api.refusals == []
+            api.requests.clear()
+
+
+async def test_no_tree_spends_more_than_its_limit() -> None:
+    """Nor less than the server says: to the micro-dollar, whatever broke off or was stopped."""
+    await run_trees(0, QUICK_TREES)
+
+
+@pytest.mark.slow
+async def test_no_tree_of_many_spends_more_than_its_limit() -> None:
+    await run_trees(1_000_000, SOAK_TREES)
