@@ -11,7 +11,7 @@ from agent_cli.contracts.errors import AgentBusy, SessionError, UsageError
 from agent_cli.contracts.events import Event, EventSink, Notice, SessionOpened
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.sessions import SessionInfo
-from agent_cli.contracts.timeline import UNKNOWN_MODEL
+from agent_cli.contracts.timeline import UNKNOWN_MODEL, Prompt, ToolOutput
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.providers.models import model_by_id
@@ -120,6 +120,18 @@ class Sessions:
     def agents(self) -> Sequence[SessionInfo]:
         """Return the sessions of agents that worked for the one at hand, the newest first."""
         return self._store.of_agents(self._session.id).list() if self._session else ()
+
+    def cost_of_agents(self, prompt: Prompt) -> int:
+        """Return the micro-dollars that agents cost, and may have cost, which *prompt* started."""
+        calls = {out.tool_call_id for out in prompt.output if isinstance(out, ToolOutput)}
+        agents = self.agents() if calls else ()
+        started = {info.id for info in agents if info.parent_call in calls}
+        if not started:
+            return 0
+        # Agents of agents stand beside them, and one prompt at a time starts any.
+        first = min(info.created_at_ms for info in agents if info.id in started)
+        usages = [info.usage for info in agents if info.created_at_ms >= first]
+        return sum((each.cost_microdollars or 0) + each.held_microdollars for each in usages)
 
     def list(self) -> Sequence[SessionInfo]:
         """Return all sessions, the newest first."""

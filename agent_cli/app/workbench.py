@@ -72,6 +72,7 @@ class Workbench:
             lambda: self.agent.conversation,
             price=cost_microdollars,
             account=Account(round(settings.max_cost_usd * MICRODOLLARS)),
+            of_agents=lambda prompt: self.sessions.cost_of_agents(prompt),
         )
         self.servers = self._new_servers(one_shot=one_shot)
         self.person = ModelsPerson(lambda: self.permissions)

@@ -44,7 +44,8 @@ def list_sessions(arguments: Arguments) -> int:
 
 def show(arguments: Arguments) -> int:
     """Print a session: Markdown on a terminal, else a transcript; or its places, a line each."""
-    history = _store().read(arguments.operands[0])
+    store = _store()
+    history = store.read(arguments.operands[0])
     if arguments.entries:
         return _show_entries(history)
     from agent_cli.terminal.views.console import show as show_view  # noqa: PLC0415 - rich
@@ -52,6 +53,11 @@ def show(arguments: Arguments) -> int:
 
     page = MarkdownPage(export(history, "md", redact=str), plain=transcript(history.prompts))
     show_view(page, sys.stdout)
+    agents = store.of_agents(history.header.id).list() if history.header else ()
+    for info in reversed(agents):
+        cost = info.usage.cost_microdollars
+        spent = "cost unknown" if cost is None else f"${cost / 1e6:.4f}"
+        print(f"agent {info.agent}: {info.title} ({spent}); agent-cli sessions show {info.id}")
     return 0
 
 
@@ -94,11 +100,14 @@ def _is_recording(path: Path) -> bool:
 def export_session(arguments: Arguments) -> int:
     """Print a session as Markdown, HTML or JSON, without secrets."""
     id, *formats = arguments.operands
-    history = _store().read(id)
+    store = _store()
+    history = store.read(id)
+    of_agents = store.of_agents(store.find(id).stem)
+    agents = [of_agents.read(path.stem) for path in reversed(of_agents.files())]
     redact = Redactor.of(start(arguments, may_ask=False).environment).text
     match formats or ["md"]:
         case ["md" | "html" | "json" as to]:
-            print(export(history, to, redact=redact), end="")
+            print(export(history, to, redact=redact, agents=agents), end="")
         case _:
             raise UsageError(f"sessions cannot be exported as {formats[0]!r}: md, html or json")
     return 0
@@ -107,7 +116,8 @@ def export_session(arguments: Arguments) -> int:
 def verify_sessions(arguments: Arguments) -> int:
     """Check one session, or all of them; return 1 when a record is damaged."""
     store = _store()
-    found = [store.find(id) for id in arguments.operands] or store.files()
+    named = [store.find(id) for id in arguments.operands] or store.files()
+    found = [path for each in named for path in store.tree(each)]
     from agent_cli.terminal.views.progress import tracked  # noqa: PLC0415 - rich
 
     checked = {

@@ -11,6 +11,7 @@ class SessionInfo:
     """A session in a list.
 
     `title` is the first prompt, on one line. `waiting` says that a call waits for a decision.
+    `agent` is the name of an agent that worked for another, started by the call `parent_call`.
     `problem` says why the session cannot be resumed; then the rest may be incomplete.
     """
 
@@ -24,3 +25,5 @@ class SessionInfo:
     usage: Usage = NO_USAGE
     waiting: bool = False
     problem: str = ""
+    agent: str = ""
+    parent_call: str = ""

@@ -20,7 +20,7 @@ from agent_cli.contracts.provider import (
     StreamEvent,
     StreamFn,
 )
-from agent_cli.contracts.timeline import Usage
+from agent_cli.contracts.timeline import Prompt, Usage
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.turn import Turn
 from agent_cli.policies.accounts import MICRODOLLARS, Account
@@ -50,6 +50,7 @@ class Ledger:
         price: Price,
         account: Account,
         parent: "Ledger | None" = None,
+        of_agents: Callable[[Prompt], int] = lambda _prompt: 0,
     ) -> None:
         """Reserve nothing yet.
 
@@ -59,9 +60,11 @@ class Ledger:
             price: Prices tokens.
             account: Whose limit holds.
             parent: The part of whoever this agent works for.
+            of_agents: Returns what agents have cost that a prompt started, which goes on.
         """
         self.account = account
         self._parent = parent
+        self._of_agents = of_agents
         self._ask = stream
         self._conversation = conversation
         self._price = price
@@ -195,7 +198,8 @@ class Ledger:
                 limit="max_cost",
             )
         self._prompt_id = prompts[-1].id
-        account.spent, account.lost = usage.cost_microdollars, usage.held_microdollars
+        account.spent = usage.cost_microdollars + self._of_agents(prompts[-1])
+        account.lost = usage.held_microdollars
 
 
 class _Reservation:

@@ -37,6 +37,10 @@ class SessionsPort(Protocol):
         """Return all sessions, the newest first."""
         ...
 
+    def agents(self) -> Sequence[SessionInfo]:
+        """Return the sessions of agents that worked for the one at hand, the newest first."""
+        ...
+
     async def resume(self, id: str) -> None:
         """Go on with an earlier session; the beginning of its id is enough."""
         ...

@@ -29,17 +29,21 @@ Redact: TypeAlias = Callable[[str], str]
 _BACKTICKS = re.compile(r"`{3,}")
 
 
-def export(history: History, to: Format, *, redact: Redact) -> str:
+def export(history: History, to: Format, *, redact: Redact, agents: Sequence[History] = ()) -> str:
     """Return the session as text of the given format.
 
     Args:
         history: What the session holds.
         to: "json" has everything, hidden prompts too; the others are for reading.
         redact: Takes the secrets out of a string; called for every string there is.
+        agents: The sessions of agents that worked for it, which "json" has, too.
     """
     match to:
         case "json":
-            shown = _redacted(_document(history), redact)
+            document = _document(history)
+            if agents:
+                document["agents"] = [_document(agent) for agent in agents]
+            shown = _redacted(document, redact)
             return json.dumps(shown, indent=2, ensure_ascii=True, default=str) + "\n"
         case "md":
             return "\n\n".join(_markdown(_visible(history), redact)) + "\n"
@@ -57,6 +61,7 @@ def _document(history: History) -> dict[str, object]:
             "workspace": header.workspace if header else None,
             "created_at_ms": header.created_at_ms if header else None,
             "parent": header.parent if header else None,
+            **({"agent": header.agent} if header and header.agent else {}),
             "prompts": [prompt.id for prompt in history.prompts],
         },
         "prompts": {

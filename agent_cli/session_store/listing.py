@@ -40,6 +40,8 @@ def describe(path: Path, codec: Codec) -> SessionInfo:
         usage_of(history.prompts, history.taken_back),
         waiting=any(prompt.state == "waiting_for_approval" for prompt in history.prompts),
         problem=_problem(history),
+        agent=(history.header.agent or "") if history.header else "",
+        parent_call=(history.header.parent_at or "") if history.header else "",
     )
 
 

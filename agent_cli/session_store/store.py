@@ -191,6 +191,10 @@ class SessionStore:
         """Return the sessions, the last used first; at most *limit*."""
         return [self._described(path) for path in self.files()[:limit]]
 
+    def tree(self, path: Path) -> Sequence[Path]:
+        """Return the file *path* of a session, and those of all agents that worked for it."""
+        return [path, *self.of_agents(path.stem).files()]
+
     def files(self) -> Sequence[Path]:
         """Return the sessions' files, the last used first."""
         return sorted(self._paths(), key=lambda path: path.stat().st_mtime_ns, reverse=True)

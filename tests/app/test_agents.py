@@ -13,6 +13,7 @@ import pytest
 from agent_cli.app.app import App
 from agent_cli.app.arguments import parse_arguments
 from agent_cli.app.startup import start
+from agent_cli.cli.sessions import COMMANDS
 from agent_cli.contracts.agent_events import AgentEvent
 from agent_cli.contracts.dialogs import Approved, Decision, Rejected
 from agent_cli.contracts.events import (
@@ -365,3 +366,48 @@ async def test_files_are_written_in_turn_across_the_tree() -> None:
     text = Path("list.txt").read_text()
     assert text.startswith("one\n")
     assert {*text.splitlines()} == {"one", "left", "right"}
+
+
+async def test_the_whole_tree_is_shown_exported_and_verified(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Each command about a session sees the agents that worked for it."""
+    script = Script(go=[started(TASK), reply("Thanks.")], explore_the_basket=[reply("Found.")])
+    async with program(script) as run:
+        await run.prompt()
+        [kept] = run.app.sessions.agents()
+        id = run.app.sessions.id
+        prompt = run.app.agent.conversation.prompts[-1]
+        assert run.app.sessions.cost_of_agents(prompt) == kept.usage.cost_microdollars
+    assert id
+
+    def printed(*words: str) -> str:
+        arguments = parse_arguments(words)
+        assert COMMANDS[arguments.command](arguments) == 0
+        return capsys.readouterr().out
+
+    assert f"agent explore: {TASK} ($" in printed("sessions", "show", id)
+    assert "Found." in printed("sessions", "show", kept.id)
+    [agent] = json.loads(printed("sessions", "export", id, "json"))["agents"]
+    assert agent["conversation"]["agent"] == "explore"
+    assert printed("sessions", "verify", id) == "2 sessions checked, 0 damaged\n"
+    assert printed("sessions", "verify") == "2 sessions checked, 0 damaged\n"
+
+
+async def test_a_prompt_that_goes_on_counts_its_agents() -> None:
+    """After a restart the limit is what is left of it: the agent's session says what it cost."""
+    usage = {"input_tokens": 1_000_000, "output_tokens": 1}
+    ask = tool_use("write", {"path": "a", "content": "b"})
+    script = Script(
+        go=[started(TASK), reply(ask), reply("never")],
+        explore_the_basket=[reply("Found.", usage=usage)],
+    )
+    limit = ("--max-cost", "0.55")
+    async with program(script, *limit, mode="ask") as run:
+        result = await run.prompt()
+        assert result.stop_reason == "waiting_for_approval"
+        [call] = run.app.agent.conversation.questions()
+    async with program(script, "--continue", *limit, mode="ask") as run:
+        result = await run.app.agent.approve(call.tool_call_id)
+
+    assert (result.stop_reason, len(script.asked)) == ("max_cost", 3)

@@ -104,6 +104,9 @@ class Sessions:
         self.id = "s-1"
         self._agent = agent
 
+    def agents(self) -> Sequence[SessionInfo]:
+        return ()
+
     def list(self) -> Sequence[SessionInfo]:
         return [kept("s-1", "this"), kept("aa1", "An old one"), kept("bb2", "Touch", waiting=True)]
 

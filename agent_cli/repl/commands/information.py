@@ -4,7 +4,8 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.errors import UsageError
@@ -50,12 +51,13 @@ def _todo(context: Context, _argument: str) -> None:
 
 def _usage(context: Context, _argument: str) -> None:
     conversation = context.app.agent.conversation
-    show(context, UsageView.of(conversation.messages(), conversation.usage))
+    agents = {f"agent {info.agent} {info.id}": info.usage for info in context.app.sessions.agents()}
+    show(context, UsageView.of(conversation.messages(), conversation.usage, agents))
 
 
 @dataclass(frozen=True, slots=True)
 class UsageView:
-    """Tokens and cost: of each model, and in all.
+    """Tokens and cost: of each model, in all, and with the agents that worked for this one.
 
     *total* may hold more than the models' replies: summaries, questions of MCP servers to the
     model, replies that broke off, and what somebody went back from.
@@ -63,15 +65,21 @@ class UsageView:
 
     models: Mapping[str, Usage]
     total: Usage
+    agents: Mapping[str, Usage] = field(default_factory=dict[str, Usage])
 
     @classmethod
-    def of(cls, messages: Iterable[Message], total: Usage) -> "UsageView":
-        """Return the usage of a conversation."""
+    def of(
+        cls,
+        messages: Iterable[Message],
+        total: Usage,
+        agents: Mapping[str, Usage] = MappingProxyType({}),
+    ) -> "UsageView":
+        """Return the usage of a conversation, and of each of the *agents* that worked for it."""
         models: dict[str, Usage] = {}
         for message in messages:
             if isinstance(message, AssistantMessage) and message.usage.prompt_tokens:
                 models[message.model] = models.get(message.model, NO_USAGE) + message.usage
-        return cls(models, total)
+        return cls(models, total, agents)
 
     def drawn(self) -> "Drawn":
         """Return a table with a row for each model."""
@@ -81,7 +89,7 @@ class UsageView:
         several = self.models if len(self.models) > 1 else {}
         numbers = ("input", "cache read", "cached", "cache write", "output", "cost")
         columns = [Column("model"), *(Column(title, right=True) for title in numbers)]
-        rows = [*several.items(), ("total", self.total)]
+        rows = [*several.items(), ("total", self.total), *self._of_agents()]
         table = Table(columns, [(name, *_cells(usage)) for name, usage in rows])
         return Stack([table, *map(Note, self._besides())]).drawn()
 
@@ -91,8 +99,14 @@ class UsageView:
         return [
             describe_usage(self.total),
             *(f"  {model}: {describe_usage(usage)}" for model, usage in several.items()),
+            *(f"{name}: {describe_usage(usage)}" for name, usage in self._of_agents()),
             *(f"  {line}" for line in self._besides()),
         ]
+
+    def _of_agents(self) -> Sequence[tuple[str, Usage]]:
+        if not self.agents:
+            return ()
+        return [*self.agents.items(), ("with agents", sum(self.agents.values(), self.total))]
 
     def _besides(self) -> Sequence[str]:
         if besides := _tokens(self.total) - sum(map(_tokens, self.models.values())):
