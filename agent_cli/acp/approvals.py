@@ -4,17 +4,20 @@ The rules are those of the terminal: nothing is allowed but by an answer that sa
 offered only for what the policy would add a rule for, and all that will happen is in the question.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from agent_cli.acp.client import EditorClient, PermissionOption
 from agent_cli.acp.content import text
-from agent_cli.acp.faults import RpcFault
+from agent_cli.acp.faults import ConnectionLost, RpcFault
 from agent_cli.acp.ports import Application
+from agent_cli.contracts.dialogs import Approved, Decision, Rejected
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
-from agent_cli.core.declining import UNWANTED
+from agent_cli.core.declining import STOPPED, UNWANTED
 from agent_cli.system.logger import logger
 from agent_cli.terminal.sanitize import reveal
 
@@ -116,3 +119,24 @@ class PermissionRequests:
         facts = [*why, *self._app.permissions.asked_about(call).facts]
         lines: list[Json] = [{"type": "content", "content": text(reveal(fact))} for fact in facts]
         return {**described, "status": "pending", "content": [*lines, *planned]}
+
+
+class AgentCalls:
+    """Decides about calls of agents that work for the session's; see `dialogs.CallDialogs`."""
+
+    can_ask = True
+
+    def __init__(self, requests: PermissionRequests, turn: asyncio.Lock) -> None:
+        """Ask nothing yet; *turn* is held during a question."""
+        self._requests = requests
+        self._turn = turn
+
+    async def decide_calls(self, calls: Sequence[ToolCall], who: str) -> Sequence[Decision]:
+        """Return what the user decides about each of *calls*; the question names *who* asks."""
+        named = [replace(call, reason=f"{who}: {call.reason}") for call in calls]
+        async with self._turn:
+            try:
+                refusals = await self._requests.decide(named)
+            except (QuestionClosed, ConnectionLost):
+                return [Rejected(STOPPED, stop=True)] * len(calls)
+        return [Rejected(refusal) if refusal else Approved() for refusal in refusals]

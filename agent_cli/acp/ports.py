@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from agent_cli.acp.schema import McpServer
-from agent_cli.contracts.dialogs import ModelDialogs, ServerDialogs
+from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, ServerDialogs
 from agent_cli.contracts.documents import Documents
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permissions import ApprovalFacts, Mode
@@ -190,8 +190,10 @@ class Application(AbstractAsyncContextManager["Application"], Protocol):
         """Return the steps the model noted for its task, in order."""
         ...
 
-    def answer(self, servers: ServerDialogs, model: ModelDialogs) -> None:
-        """Put questions of MCP servers and the model to these."""
+    def answer(
+        self, servers: ServerDialogs, model: ModelDialogs, calls: CallDialogs | None = None
+    ) -> None:
+        """Put questions of MCP servers, the model and its agents to these."""
         ...
 
     def context_tokens(self) -> int:

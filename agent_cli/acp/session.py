@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, NoReturn
 
-from agent_cli.acp.approvals import PermissionRequests, QuestionClosed
+from agent_cli.acp.approvals import AgentCalls, PermissionRequests, QuestionClosed
 from agent_cli.acp.client import EditorClient
 from agent_cli.acp.commands import available_commands, run_command
 from agent_cli.acp.dialogs import EditorModelDialogs, EditorServerDialogs
@@ -63,6 +63,7 @@ class OpenSession:
         app.answer(
             EditorServerDialogs(client, turn, say=self._updates.say, on_change=self._tell_commands),
             EditorModelDialogs(client, lambda: self._updates.running_call, turn),
+            AgentCalls(self._approvals, turn),
         )
 
     @property

@@ -124,11 +124,14 @@ class ToolRows:
                 rows.append(self._paint.text(f"· {call.text}", "dim"))
             else:
                 passed = whole_seconds(int(self._clock() - call.started_s))
-                beside = f"{call.beside} · {passed}" if call.beside else passed
-                columns = self._columns() - len(spinner) - 3
-                beside = shortened(beside, columns // 2) if call.beside else beside
-                text = self._named(call, shortened(call.text, columns - row_width(beside)))
-                rows.append(f"{spinner} {text} {self._paint.text(beside, 'dim')}")
+                room = self._columns() - len(passed) - len(spinner) - 3
+                if call.beside:
+                    room -= len(" · ")
+                    most = max(room - row_width(call.text), room // 2)
+                    beside = shortened(call.beside, most)
+                    passed, room = f"{beside} · {passed}", room - row_width(beside)
+                text = self._named(call, shortened(call.text, room))
+                rows.append(f"{spinner} {text} {self._paint.text(passed, 'dim')}")
                 rows += call.update
                 rows += [row for out in call.side_outputs[-1:] for row in self._drawn(out)]
         return rows

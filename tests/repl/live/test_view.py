@@ -155,6 +155,22 @@ def test_what_a_running_call_tells_is_shown_below_it_until_it_ends() -> None:
     assert screen.rows == ["✓ read a.py · 0.0 s"]
 
 
+def test_what_an_agent_does_stands_beside_its_call_on_one_row() -> None:
+    """One row an agent, however narrow the screen; the latest of what it does."""
+    screen = Screen()
+    screen(start("1", "a" * 70), start("2", "b.py"))
+    for doing in ("thinking · 0 tokens", "grep x · 12.3k tokens · $0.01"):
+        told = ToolResult.of("", {"status": doing})
+        screen(*(events.ToolExecutionUpdate(each, "agent", told) for each in ("1", "2")))
+    screen.now_s = 4.0
+
+    long, short = screen.tail
+
+    assert short.endswith("read b.py grep x · 12.3k tokens · $0.01 · 4 s")
+    assert "aaa…" in long
+    assert max(map(len, screen.tail)) <= COLUMNS
+
+
 def test_calls_that_never_started_leave_the_screen_with_the_run() -> None:
     """They wait for an approval, or the run was stopped; what ended stays."""
     screen = Screen()
