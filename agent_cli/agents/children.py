@@ -5,7 +5,7 @@ given.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -22,7 +22,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.run_result import RunResult
 
-STOPPED_ALONE: Final = "The user stopped this agent. Do not start it again unless they ask for it."
+STOPPED: Final = "The user stopped this agent. Do not start it again unless they ask for it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,20 +125,7 @@ class Children:
         self._conversation = conversation
         self._depth = depth
         self._place = place
-        self._running: dict[str, Agent] = {}
         self._waiting = 0
-
-    @property
-    def running(self) -> Sequence[str]:
-        """The ids of the agents that run, those started first before."""
-        return [*self._running]
-
-    def stop(self, agent_id: str) -> bool:
-        """Stop one agent with all that work for it; False when it does not run any more."""
-        agent = self._running.get(agent_id)
-        if agent:
-            agent.abort()
-        return agent is not None
 
     def started_beside(self, tool_name: str) -> int:
         """Return how many agents the last reply wants to start."""
@@ -205,13 +192,11 @@ class Children:
             name, call_id = assignment.definition.name, assignment.tool_call_id
             self._publish(AgentEvent(agent_id, name, call_id, event))
 
-        self._running[agent_id] = agent
         unsubscribe = agent.subscribe(hear)
         try:
             result = await self._to_the_end(assignment, worker)
         finally:
             unsubscribe()
-            del self._running[agent_id]
         return await _reported(assignment, worker, result)
 
     async def _to_the_end(self, assignment: Assignment, worker: Worker) -> RunResult:
@@ -235,7 +220,7 @@ async def _reported(assignment: Assignment, worker: Worker, result: RunResult) -
     name, text = assignment.definition.name, _text(result)
     more = await worker.end()
     if result.stop_reason == "aborted":
-        raise ToolError(f"{STOPPED_ALONE}{more and ' ' + more}")
+        raise ToolError(f"{STOPPED}{more and ' ' + more}")
     if result.stop_reason == "error":
         last = f" Its last words: {text}" if text else ""
         raise ToolError(f"The agent {name} failed: {result.error}.{last}{more and ' ' + more}")
