@@ -28,6 +28,7 @@ from agent_cli.core.run_result import RunResult
 from agent_cli.session_store import SessionStore
 from agent_cli.system import paths
 from tests.fakes import LIMIT_S
+from tests.hooks.test_scripts import command, hooks
 from tests.messages_api import (
     Gate,
     ReceivedRequest,
@@ -411,3 +412,30 @@ async def test_a_prompt_that_goes_on_counts_its_agents() -> None:
         result = await run.app.agent.approve(call.tool_call_id)
 
     assert (result.stop_reason, len(script.asked)) == ("max_cost", 3)
+
+
+async def test_hooks_hear_of_agents_and_guard_their_calls() -> None:
+    """SubagentStart tells it something, PreToolUse blocks a call, SubagentStop sends it back."""
+    say = {"hookSpecificOutput": {"hookEventName": "SubagentStart", "additionalContext": "Hurry."}}
+    once = "test -e stopped && exit 0; touch stopped; echo 'name the line' >&2; exit 2"
+    hooks(
+        SubagentStart=command(f"echo '{json.dumps(say)}'"),
+        SubagentStop=command(once),
+        PreToolUse=command("echo 'not that' >&2; exit 2", matcher="Grep"),
+    )
+    script = Script(
+        go=[started(TASK), reply("Thanks.")],
+        explore_the_basket=[
+            reply(tool_use("grep", {"pattern": "x"})),
+            reply("Found."),
+            reply("Found in line 3."),
+        ],
+    )
+    async with program(script) as run:
+        result = await run.prompt()
+
+    first, second, third = script.bodies(TASK)
+    assert "Hurry." in json.dumps(first["system"])
+    assert "not that" in json.dumps(second["messages"])
+    assert "name the line" in json.dumps(third["messages"])
+    assert run.answers(result) == ["Found in line 3."]

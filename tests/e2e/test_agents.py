@@ -1,0 +1,41 @@
+"""Agents of the installed program: killed in the middle, and gone on with."""
+
+import signal
+import threading
+
+from tests.e2e.program import agent_cli, started
+from tests.messages_api import Gate, ReceivedRequest, Reply, reply, serve_in_thread, tool_use
+
+YOLO = ("--permission-mode", "yolo")
+NAMES = ("one", "two", "three")
+
+
+def test_a_program_killed_with_agents_at_work_goes_on() -> None:
+    """The tree is valid: no call is open, every session reads, and a limit still holds."""
+    gate, asked, lock = Gate(), [], threading.Lock()  # type: ignore[var-annotated]  # texts
+
+    def answer(request: ReceivedRequest) -> Reply:
+        text = str(request.body["messages"][-1]["content"][-1].get("text", ""))
+        with lock:
+            asked.append(text)
+        if text == "go":
+            return reply(
+                *(tool_use("agent", {"description": each, "prompt": each}) for each in NAMES)
+            )
+        return reply("never", gate=gate, hold_at=0) if text in NAMES else reply("Gone on.")
+
+    with serve_in_thread(answer=answer) as api:
+        with started("-p", "go", "--max-cost", "5", *YOLO, api=api) as process:
+            api.wait_for_requests(1 + len(NAMES))
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        verified = agent_cli("sessions", "verify", api=api)
+        run = agent_cli("-p", "again", "--continue", "--max-cost", "5", *YOLO, api=api)
+        gate.open(100)
+        sent = api.requests[-1].body["messages"]
+
+    assert (verified.code, verified.stdout) == (0, "4 sessions checked, 0 damaged\n")
+    assert (run.code, run.stdout) == (0, "Gone on.\n")
+    answers = [block for block in sent[2]["content"] if block["type"] == "tool_result"]
+    assert len(answers) == len(NAMES)
+    assert api.refusals == []
