@@ -12,7 +12,7 @@ NAMES = ("one", "two", "three")
 
 def test_a_program_killed_with_agents_at_work_goes_on() -> None:
     """The tree is valid: no call is open, every session reads, and a limit still holds."""
-    gate, asked, lock = Gate(), [], threading.Lock()  # type: ignore[var-annotated]  # texts
+    gate, asked, lock = Gate(), [], threading.Lock()
 
     def answer(request: ReceivedRequest) -> Reply:
         text = str(request.body["messages"][-1]["content"][-1].get("text", ""))
