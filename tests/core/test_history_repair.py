@@ -16,6 +16,7 @@ from agent_cli.contracts.messages import (
 from agent_cli.contracts.timeline import text_block
 from agent_cli.core.agent import Agent
 from agent_cli.core.agent_state import AgentState
+from agent_cli.core.history_repair import conversation_of
 from tests.fakes import (
     ScriptedModel,
     config,
@@ -134,3 +135,10 @@ async def test_messages_keep_the_times_they_came_with() -> None:
     assert [message.timestamp for message in agent.state.messages[5:]] == [5000, 5000]
     await agent.prompt("now")
     assert agent.state.messages[-1].timestamp > 1_600_000_000_000
+
+
+def test_a_history_that_is_taken_in_ends_with_a_completed_prompt() -> None:
+    """S0-58: what comes next is a prompt of its own, and not steering of the last one."""
+    taken_in = conversation_of([UserMessage.of("go"), AssistantMessage((text_block("ok"),))])
+
+    assert [prompt.state for prompt in taken_in.prompts] == ["completed"]
