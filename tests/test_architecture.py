@@ -26,8 +26,8 @@ OWNERS = {
     "tenacity": ("providers/",),
     "anyio": ("mcp_client/stdio/",),  # the streams of the SDK
     "jwt": ("mcp_client/dpop/",),  # comes with the SDK
-    "mcp": ("mcp_client/",),
-    "mcp_types": ("mcp_client/",),
+    "mcp": ("mcp_client/", "mcp_server/"),
+    "mcp_types": ("mcp_client/", "mcp_server/"),
     "prompt_toolkit": ("repl/",),
     "rich": ("terminal/views/",),
     "pygments": ("repl/",),

@@ -147,7 +147,9 @@ _COMMANDS = {
     "permissions explain": _Command("TOOL INPUT [--json]", 2, 2, switches=("json",)),
     "acp": _Command(""),
     "hooks": _Command("list|test EVENT [--input FILE]|import", 1, 10_000),
-    "mcp": _Command("add|list|remove|test|import|exercise|approve|login|logout ...", 1, 10_000),
+    "mcp": _Command(
+        "serve|add|list|remove|test|import|exercise|approve|login|logout ...", 1, 10_000
+    ),
     "replay": _Command("FILE", 1, 1),
 }
 

@@ -16,6 +16,7 @@ from agent_cli.app.arguments import Arguments
 from agent_cli.app.startup import start
 from agent_cli.contracts.errors import SessionNotFound, UsageError
 from agent_cli.settings import check_credentials
+from agent_cli.settings.sources import Override
 from agent_cli.system import paths
 from agent_cli.system.programs import shield_path
 from agent_cli.system.redaction import Redactor
@@ -75,8 +76,15 @@ class EditorProgram:
 
         return SessionStore(paths.sessions_dir())
 
-    def build(self, opening: Opening) -> "App":
+    def build(
+        self, opening: Opening, overrides: Sequence[Override] = (), *, one_shot: bool = False
+    ) -> "App":
         """Return the program of a session.
+
+        Args:
+            opening: The session.
+            overrides: Settings that hold for it only.
+            one_shot: Nobody can be asked.
 
         Raises:
             NoCredentials, SettingsError, SessionError: As when the terminal is started there.
@@ -95,13 +103,15 @@ class EditorProgram:
             add_dirs=(*self._arguments.add_dirs, *opening.directories),
             resume=opening.resume,
             fork=opening.fork,
+            overrides=(*self._arguments.overrides, *overrides),
         )
         startup = start(arguments, may_ask=False, workspace=workspace)
         if not arguments.replay:
             check_credentials(startup.environment)
         mcp = startup.loaded.settings.mcp
         servers = tuple(_server(given, mcp) for given in opening.servers)
-        return App(startup._replace(servers=servers), one_shot=False, log_secrets=self._secrets)
+        startup = startup._replace(servers=servers)
+        return App(startup, one_shot=one_shot, log_secrets=self._secrets)
 
 
 def _require_session(id: str) -> None:

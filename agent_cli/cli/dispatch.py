@@ -193,7 +193,21 @@ def _decide(arguments: Arguments) -> int:
     return run_loop(running)
 
 
+def _mcp_serve(arguments: Arguments) -> int:
+    from agent_cli.app.served import ServedProgram  # noqa: PLC0415
+    from agent_cli.mcp_server.server import make_server  # noqa: PLC0415
+
+    if len(arguments.operands) > 1:
+        raise UsageError("usage: agent-cli [options] mcp serve")
+    program = ServedProgram(arguments)
+    with program.logging():
+        run_loop(make_server(program).run_stdio_async())
+    return 0
+
+
 def _mcp(arguments: Arguments) -> int:
+    if arguments.operands[0] == "serve":
+        return _mcp_serve(arguments)
     from agent_cli.app import logs  # noqa: PLC0415
     from agent_cli.app.mcp_config import (  # noqa: PLC0415
         configured_servers,

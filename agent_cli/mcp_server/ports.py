@@ -1,0 +1,103 @@
+"""What serving needs of the program."""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.file_changes import Difference
+from agent_cli.contracts.permissions import ApprovalFacts, Mode
+from agent_cli.contracts.sessions import SessionInfo
+from agent_cli.contracts.tooling import Tool
+from agent_cli.core.agent import Agent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a client asks for besides the prompt; None keeps what holds anyway.
+
+    Attributes:
+        session: A saved session to go on with.
+        cwd: Where the tools work: the folder the server was started in, or one below it.
+        max_cost_usd: At most what the server's own settings allow.
+        mode: Yolo only where the server was started with it.
+        can_ask: The client puts questions to its user.
+    """
+
+    session: str | None = None
+    cwd: str | None = None
+    model: str | None = None
+    max_cost_usd: float | None = None
+    mode: Mode | None = None
+    can_ask: bool = False
+
+
+class PermissionsPort(Protocol):
+    """The permission policy."""
+
+    def asked_about(self, call: ToolCall) -> ApprovalFacts:
+        """Return what there is to say about the question whether *call* may run."""
+        ...
+
+    async def recall(self, call: ToolCall, tools: Sequence[Tool]) -> None:
+        """Find out anew what there is to say about *call*, if another process asked about it."""
+        ...
+
+
+class FileChangesPort(Protocol):
+    """What the agent did to files."""
+
+    def differences(self, *, last_run: bool = False) -> Sequence[Difference]:
+        """Return what the last run left different; blocks, raises AgentCliError."""
+        ...
+
+
+class Application(AbstractAsyncContextManager["Application"], Protocol):
+    """The program behind one call; entered and left by the same task."""
+
+    @property
+    def agent(self) -> Agent:
+        """Who is asked."""
+        ...
+
+    @property
+    def permissions(self) -> PermissionsPort:
+        """Who decides about tool calls."""
+        ...
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """All tools the model has at the moment."""
+        ...
+
+    @property
+    def workspace(self) -> Path:
+        """The directory the tools work in."""
+        ...
+
+    @property
+    def file_changes(self) -> FileChangesPort:
+        """What the agent did to files."""
+        ...
+
+
+class AgentBuilder(Protocol):
+    """What builds the program of a call, and knows the saved sessions; all of it blocks."""
+
+    def build_for(self, wanted: Wanted) -> Application:
+        """Return the program, not yet entered.
+
+        Raises:
+            AgentCliError: What is wanted may not be, or cannot be used.
+        """
+        ...
+
+    def sessions(self) -> Sequence[SessionInfo]:
+        """Return the saved sessions, the last used first."""
+        ...
+
+    def transcript(self, id: str) -> str:
+        """Return a session as Markdown, without secrets; raises SessionError."""
+        ...

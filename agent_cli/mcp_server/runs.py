@@ -1,0 +1,181 @@
+"""One call of a client: a prompt, the questions its tools raise, and what it came to."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Protocol
+
+from pydantic import BaseModel, Field
+
+from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.events import Event, ToolCall, ToolExecutionStart
+from agent_cli.contracts.timeline import Json
+from agent_cli.core.declining import UNWANTED
+from agent_cli.core.run_result import RunResult
+from agent_cli.mcp_server.ports import Application
+from agent_cli.terminal.background import in_background
+from agent_cli.terminal.narration import describe_call
+from agent_cli.terminal.sanitize import reveal
+
+_NOBODY: Final = (
+    "This call needs a person's approval and nobody can be asked in this run. Go on without it,"
+    " and say at the end what was left out."
+)
+# A refused model may ask again and again, and each answer begins a run with fresh limits.
+_REFUSALS_MAX: Final = 10
+
+
+class Outcome(BaseModel):
+    """What a call came to."""
+
+    session: str = Field(description="give it to reply to go on")
+    text: str = Field(description="the answer")
+    stop_reason: str = Field(description="end_turn, or why it stopped early")
+    cost_usd: float | None = Field(description="of this call; null when no price is known")
+    files_changed: list[str] = Field(description="by edits; what commands changed is not known")
+
+
+class Asker(Protocol):
+    """Puts questions to the client's user."""
+
+    async def prepare(self, questions: Mapping[str, str]) -> None:
+        """Hear of all questions that come; raises AnswersNeeded where they cannot be put yet."""
+        ...
+
+    async def __call__(self, id: str, question: str, /) -> bool:
+        """Return whether the call *id* is allowed."""
+        ...
+
+
+class AnswersNeeded(Exception):
+    """The run waits for its user, who is asked between two requests of the client.
+
+    Attributes:
+        questions: What to ask, by the id of the call.
+    """
+
+    def __init__(self, questions: Mapping[str, str]) -> None:
+        super().__init__(*questions)
+        self.questions = questions
+
+
+class ServedRun:
+    """A prompt on one program, taken through its questions to its end."""
+
+    def __init__(
+        self,
+        app: Application,
+        *,
+        allow: Asker | None,
+        progress: Callable[[int, str], Awaitable[None]],
+    ) -> None:
+        """Ask nothing yet.
+
+        Args:
+            app: The program, entered.
+            allow: Puts a question to the client's user; None where it cannot.
+            progress: Gets the number of each tool call that begins, and what it does.
+        """
+        self._app = app
+        self._allow = allow
+        self._progress = progress
+        self._begun: asyncio.Queue[str] = asyncio.Queue()
+        self._refusals = 0
+
+    async def answer(self, prompt: str | None) -> Outcome:
+        """Say *prompt* and return what it came to; None goes on where the run waited.
+
+        Raises:
+            AgentCliError: The run ended in an error.
+            AnswersNeeded: It waits for answers, which `allow` could not get.
+        """
+        agent = self._app.agent
+        spent_before = agent.conversation.usage.cost_microdollars
+        agent.subscribe(self._note)
+        result = await self._told(prompt)
+        if result.stop_reason in ("error", "context_window"):
+            raise AgentCliError(result.error or "the run ended in an error")
+        spent = agent.conversation.usage.cost_microdollars
+        changed = await in_background(lambda: self._app.file_changes.differences(last_run=True))
+        known = spent is not None and spent_before is not None
+        return Outcome(
+            session=agent.conversation.id,
+            text=result.final_message.text if result.final_message else "",
+            stop_reason=result.stop_reason or "cancelled",
+            cost_usd=((spent or 0) - (spent_before or 0)) / 1_000_000 if known else None,
+            files_changed=[str(each.path) for each in changed],
+        )
+
+    async def _told(self, prompt: str | None) -> RunResult:
+        """Run to the end, and tell the progress."""
+        async with asyncio.TaskGroup() as group:
+            telling = group.create_task(self._tell())
+            try:
+                return await self._to_the_end(prompt)
+            except (AnswersNeeded, AgentCliError) as error:
+                ending = error  # the group would wrap it
+            finally:
+                telling.cancel()
+        raise ending
+
+    async def _to_the_end(self, prompt: str | None) -> RunResult:
+        agent = self._app.agent
+        result = await self._decide() if agent.conversation.waiting else None
+        while result and result.stop_reason == "waiting_for_approval":
+            result = await self._decide()
+        if prompt is not None:
+            result = await agent.prompt(prompt)
+        while result and result.stop_reason == "waiting_for_approval":
+            result = await self._decide()
+        if result is None:
+            raise AgentCliError("nothing waits for an answer in this session")
+        return result
+
+    async def _decide(self) -> RunResult:
+        """Decide about all calls that wait, and resume the run."""
+        agent = self._app.agent
+        calls = [ToolCall.of(output) for output in agent.conversation.questions()]
+        for call in calls:
+            await self._app.permissions.recall(call, self._app.tools)
+        if self._allow:
+            await self._allow.prepare({call.id: self._question(call) for call in calls})
+        refusals = [await self._refusal(call) for call in calls]
+        for call, refusal in zip(calls, refusals, strict=True):
+            deciding = agent.reject(call.id, refusal) if refusal else agent.approve(call.id)
+            result = await deciding
+        return result
+
+    async def _refusal(self, call: ToolCall) -> str:
+        """Return why *call* may not run, or ""."""
+        if self._allow is None:
+            self._refusals += 1
+            if self._refusals > _REFUSALS_MAX:
+                raise AgentCliError(f"stopped after {_REFUSALS_MAX} calls that nobody could allow")
+            return _NOBODY
+        return "" if await self._allow(call.id, self._question(call)) else UNWANTED
+
+    def _question(self, call: ToolCall) -> str:
+        """Return all that *call* would do, and why it asks."""
+        why = [f"Why it asks: {call.reason}"] if call.reason else []
+        facts = [*why, *self._app.permissions.asked_about(call).facts]
+        where = f"{call.name} in {self._app.workspace} asks to run:"
+        return "\n".join([where, *_shown(call.input), *map(reveal, facts)])
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, ToolExecutionStart):
+            shown = describe_call(self._app.tools, event.tool_name, event.args)
+            self._begun.put_nowait(reveal(shown))
+
+    async def _tell(self) -> None:
+        number = 0
+        while True:
+            shown = await self._begun.get()
+            number += 1
+            await self._progress(number, shown)
+
+
+def _shown(given: Json) -> list[str]:
+    match given:
+        case {"command": str(command), **rest} if not rest:
+            return [reveal(command)]
+    return [reveal(json.dumps(given, ensure_ascii=False, indent=2))]

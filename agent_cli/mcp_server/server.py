@@ -1,0 +1,100 @@
+"""The server: two tools, and the saved sessions as resources."""
+
+import json
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, Final
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
+from mcp_types import InputRequiredResult, ToolAnnotations
+from pydantic import Field
+
+from agent_cli.contracts.errors import AgentCliError, SessionError
+from agent_cli.contracts.permissions import Mode
+from agent_cli.mcp_server.ports import AgentBuilder, Wanted
+from agent_cli.mcp_server.questions import asker_of, questions_for
+from agent_cli.mcp_server.runs import AnswersNeeded, Outcome, ServedRun
+from agent_cli.terminal.background import in_background
+from agent_cli.version import __version__
+
+_LISTED_MAX: Final = 100
+_INSTRUCTIONS: Final = (
+    "A coding agent that reads, edits and runs things in the folder this server was started in."
+    " It asks your user before changes. Calls may take minutes; progress names each step."
+)
+_CHANGES: Final = ToolAnnotations(destructive_hint=True, open_world_hint=True)
+
+
+class AgentTools:
+    """The tools and resources, each a method."""
+
+    def __init__(self, builder: AgentBuilder) -> None:
+        """Serve what *builder* builds."""
+        self._builder = builder
+
+    async def ask(
+        self,
+        prompt: str,
+        ctx: Context,
+        cwd: Annotated[str | None, Field(description="the server's folder or one below")] = None,
+        model: Annotated[str | None, Field(description="an id or an alias")] = None,
+        max_cost: Annotated[float | None, Field(gt=0, description="dollars")] = None,
+        permission_mode: Mode | None = None,
+    ) -> Outcome | InputRequiredResult:
+        """Give the agent a task and return its answer."""
+        wanted = Wanted(cwd=cwd, model=model, max_cost_usd=max_cost, mode=permission_mode)
+        return await self._run(prompt, wanted, ctx)
+
+    async def reply(self, session: str, prompt: str, ctx: Context) -> Outcome | InputRequiredResult:
+        """Go on with a session: answer the agent's question, or give it the next task."""
+        return await self._run(prompt, Wanted(session=session), ctx)
+
+    async def sessions(self) -> str:
+        """The saved sessions, the last used first."""
+        saved = await in_background(self._builder.sessions)
+        listed = [
+            {"id": info.id, "title": info.title, "workspace": info.workspace}
+            for info in saved[:_LISTED_MAX]
+        ]
+        return json.dumps(listed, ensure_ascii=False)
+
+    async def session(self, id: str) -> str:
+        """A saved session as Markdown."""
+        try:
+            return await in_background(lambda: self._builder.transcript(id))
+        except SessionError as error:
+            raise ResourceNotFoundError(str(error)) from error
+
+    async def _run(
+        self, prompt: str, wanted: Wanted, ctx: Context
+    ) -> Outcome | InputRequiredResult:
+        capabilities = ctx.client_capabilities
+        asker = asker_of(ctx) if capabilities and capabilities.elicitation else None
+        waits_in = ctx.request_state
+        asked = replace(wanted, session=waits_in or wanted.session, can_ask=asker is not None)
+        try:
+            app = await in_background(lambda: self._builder.build_for(asked))
+            async with app:
+                run = ServedRun(app, allow=asker, progress=partial(_tell, ctx))
+                try:
+                    return await run.answer(None if waits_in else prompt)
+                except AnswersNeeded as needed:
+                    return questions_for(app.agent.conversation.id, needed.questions)
+        except AgentCliError as error:
+            raise ToolError(str(error)) from error
+
+
+def make_server(builder: AgentBuilder) -> MCPServer:
+    """Return the server of *builder*'s agents."""
+    tools = AgentTools(builder)
+    server = MCPServer("agent-cli", instructions=_INSTRUCTIONS, version=__version__)
+    for tool in (tools.ask, tools.reply):
+        server.add_tool(tool, annotations=_CHANGES, structured_output=True)
+    server.resource("sessions://all", mime_type="application/json")(tools.sessions)
+    server.resource("session://{id}", mime_type="text/markdown")(tools.session)
+    return server
+
+
+async def _tell(ctx: Context, number: int, message: str) -> None:
+    await ctx.report_progress(number, message=message)

@@ -1,0 +1,189 @@
+"""The agent as an MCP server, with the SDK's own client against the real program."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp_types import ElicitRequestParams, ElicitResult
+
+from tests.e2e.program import AGENT_CLI, environment, processes_with, results_in, text_of, until
+from tests.messages_api import FakeMessagesApi, error, reply, tool_use
+
+WRITE = tool_use("write", {"path": "note.txt", "content": "done\n"})
+
+
+class User:
+    """Answers questions of the server as the test says; keeps them."""
+
+    def __init__(self, *answers: bool | Literal["cancel"]) -> None:
+        self.asked: list[str] = []
+        self._answers = [*answers]
+
+    async def answer(self, context: Any, params: ElicitRequestParams) -> ElicitResult:
+        self.asked.append(params.message)
+        answer = self._answers.pop(0)
+        if answer == "cancel":
+            return ElicitResult(action="cancel")
+        return ElicitResult(action="accept", content={"allow": answer})
+
+
+@asynccontextmanager
+async def serving(
+    api: FakeMessagesApi, *arguments: str, user: User | None = None, **options: Any
+) -> AsyncIterator[Client]:
+    """Yield a client of `agent-cli mcp serve` in the current folder."""
+    parameters = StdioServerParameters(
+        command=AGENT_CLI, args=[*arguments, "mcp", "serve"], env=environment(api, {})
+    )
+    callback = user.answer if user else None
+    async with Client(stdio_client(parameters), elicitation_callback=callback, **options) as client:
+        yield client
+
+
+async def called(client: Client, tool: str, **given: object) -> dict[str, Any]:
+    """Return the structured result of a call that works."""
+    result = await client.call_tool(tool, given)
+    assert not result.is_error, result.content
+    assert isinstance(result.structured_content, dict)
+    return result.structured_content
+
+
+async def failed(client: Client, tool: str, **given: object) -> str:
+    """Return what a call that does not work says."""
+    result = await client.call_tool(tool, given)
+    assert result.is_error
+    return str(getattr(result.content[0], "text", ""))
+
+
+async def test_a_task_is_given_and_gone_on_with() -> None:
+    """One session, the terminal's; what it cost comes with the answer."""
+    async with FakeMessagesApi(reply("First."), reply("Second.")) as api, serving(api) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        first = await called(client, "ask", prompt="one")
+        second = await called(client, "reply", session=first["session"], prompt="two")
+
+        assert list(tools) == ["ask", "reply"]
+        assert (first["text"], first["stop_reason"]) == ("First.", "end_turn")
+        assert first["cost_usd"] > 0
+        assert (second["text"], second["session"]) == ("Second.", first["session"])
+        assert len(api.requests[1].body["messages"]) == 3
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_an_approval_is_a_question_to_the_clients_user(mode: str) -> None:
+    """Both revisions of the protocol; the question holds the whole call."""
+    user = User(True)
+    async with (
+        FakeMessagesApi(reply(WRITE), reply("Written.")) as api,
+        serving(api, user=user, mode=mode) as client,
+    ):
+        outcome = await called(client, "ask", prompt="write it")
+
+        assert '"content": "done\\n"' in user.asked[0]
+        assert Path("note.txt").read_text() == "done\n"
+        assert outcome["files_changed"] == [str(Path("note.txt").resolve())]
+
+
+@pytest.mark.parametrize("answer", [False, "cancel"])
+async def test_anything_but_a_yes_is_a_no(answer: bool | Literal["cancel"]) -> None:
+    async with (
+        FakeMessagesApi(reply(WRITE), reply("Not written.")) as api,
+        serving(api, user=User(answer)) as client,
+    ):
+        outcome = await called(client, "ask", prompt="write it")
+
+        assert not Path("note.txt").exists()
+        assert outcome["files_changed"] == []
+        assert "does not want" in text_of(results_in(api.requests[1].body)[0])
+
+
+async def test_a_client_that_cannot_ask_allows_nothing() -> None:
+    async with FakeMessagesApi(reply(WRITE), reply("No.")) as api, serving(api) as client:
+        await called(client, "ask", prompt="write it")
+
+        assert not Path("note.txt").exists()
+        assert "nobody can be asked" in text_of(results_in(api.requests[1].body)[0])
+
+
+async def test_each_step_is_told_as_progress() -> None:
+    Path("a.txt").write_text("text")
+    told: list[tuple[float, str | None]] = []
+
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, message))
+
+    read = reply(tool_use("read", {"path": "a.txt"}), tool_use("glob", {"pattern": "*"}))
+    async with FakeMessagesApi(read, reply("ok")) as api, serving(api) as client:
+        await client.call_tool("ask", {"prompt": "look"}, progress_callback=progress)
+
+    assert told == [(1, "Read a.txt"), (2, "Glob * in .")]
+
+
+async def test_a_client_gets_no_more_than_the_server_was_given() -> None:
+    """Its model writes the calls: no other folder, no freer mode."""
+    Path("below").mkdir()
+    async with FakeMessagesApi(reply("ok")) as api, serving(api) as client:
+        outside = await failed(client, "ask", prompt="go", cwd="..")
+        freer = await failed(client, "ask", prompt="go", permission_mode="yolo")
+        unknown = await failed(client, "reply", session="0123456789ab", prompt="go")
+        await called(client, "ask", prompt="go", cwd="below", model="claude-opus-5-5", max_cost=1)
+
+        assert "where this server was started" in outside
+        assert "yolo" in freer
+        assert "no session" in unknown
+        assert api.requests[0].body["model"] == "claude-opus-5-5"
+        assert len(api.requests) == 1
+
+
+async def test_two_questions_in_a_row_are_both_asked() -> None:
+    """Since 2026-07-28 each costs the client one more request; the run waits in its session."""
+    again = tool_use("write", {"path": "two.txt", "content": "2\n"})
+    user = User(True, False)
+    async with (
+        FakeMessagesApi(reply(WRITE), reply(again), reply("Half.")) as api,
+        serving(api, user=user) as client,
+    ):
+        outcome = await called(client, "ask", prompt="write both")
+
+        assert (len(user.asked), outcome["text"]) == (2, "Half.")
+        assert Path("note.txt").exists()
+        assert not Path("two.txt").exists()
+        assert api.refusals == []
+
+
+async def test_a_run_that_fails_says_why() -> None:
+    failure = error(400, "invalid_request_error", "no such thing")
+    async with FakeMessagesApi(failure) as api, serving(api) as client:
+        assert "no such thing" in await failed(client, "ask", prompt="go")
+
+
+async def test_saved_sessions_are_resources() -> None:
+    async with FakeMessagesApi(reply("The answer.")) as api, serving(api) as client:
+        outcome = await called(client, "ask", prompt="the question")
+        id = outcome["session"]
+        listed: Any = (await client.read_resource("sessions://all")).contents[0]
+        session: Any = (await client.read_resource(f"session://{id}")).contents[0]
+
+        assert [each["title"] for each in json.loads(listed.text)] == ["the question"]
+        assert "The answer." in session.text
+        with pytest.raises(Exception, match="does not exist"):
+            await client.read_resource("session://0123456789ab")
+
+
+async def test_a_client_that_leaves_ends_what_runs() -> None:
+    marker = "sleep 1007.25"
+    async with (
+        FakeMessagesApi(reply(tool_use("bash", {"command": f"touch begun; {marker}"}))) as api,
+        serving(api, "--permission-mode", "yolo") as client,
+        asyncio.TaskGroup() as group,
+    ):
+        call = group.create_task(client.call_tool("ask", {"prompt": "run"}))
+        await asyncio.to_thread(until, Path("begun").exists, "the command runs")
+        call.cancel()
+    await asyncio.to_thread(until, lambda: not processes_with(marker), "the command has ended")
