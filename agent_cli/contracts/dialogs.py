@@ -84,6 +84,16 @@ class UserQuestion(Protocol):
         ...
 
     @property
+    def header(self) -> str:
+        """What it is about, in a word or two, or ""."""
+        ...
+
+    @property
+    def multi_select(self) -> bool:
+        """Whether several answers may be picked."""
+        ...
+
+    @property
     def options(self) -> Sequence[OptionPort]:
         """The answers."""
         ...

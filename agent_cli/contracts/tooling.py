@@ -227,7 +227,7 @@ class Tool:
 
 
 def input_schema(parameters: type[BaseModel] | dict[str, Json]) -> dict[str, Json]:
-    """Return the JSON schema of *parameters* without pydantic's titles: they cost tokens."""
+    """Return the schema of *parameters* without titles and empty defaults, which cost tokens."""
     return parameters if isinstance(parameters, dict) else _schema_of(parameters)
 
 
@@ -246,7 +246,7 @@ def _without_titles(schema: dict[str, Json]) -> dict[str, Json]:
                 name: _without_titles(part) if isinstance(part, dict) else part
                 for name, part in value.items()
             }
-        elif key != "title":
+        elif key != "title" and not (key == "default" and (value is False or value == "")):
             kept[key] = _clean(value)
     return kept
 

@@ -6,7 +6,7 @@ Who is asked, and what an approval changes, the program decides; see `Person`.
 from collections.abc import Sequence
 from typing import Annotated, Final, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.parameters import without_docstring
@@ -27,11 +27,19 @@ class Option(BaseModel):
 
 
 class Question(BaseModel):
-    """One question; the person may also answer in their own words."""
+    """One question; the person may also answer in their own words.
+
+    `header` names it in a word or two; with `multi_select` several options may be picked.
+    """
 
     model_config = _LEAN
 
     question: str
+    header: str = ""
+    # The second is the name other agents use, which models know.
+    multi_select: bool = Field(
+        default=False, validation_alias=AliasChoices("multi_select", "multiSelect")
+    )
     options: Annotated[list[Option], Field(min_length=2, max_length=4)]
 
 

@@ -1,7 +1,7 @@
 """What the model asks of the person during a run: questions, and whether a plan is right."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
@@ -19,13 +19,15 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.core.declining import STOPPED
 from agent_cli.repl.approval.ask import Approvals
 from agent_cli.repl.approval.editing import Editor
-from agent_cli.repl.dialogue import Choice, Questions
+from agent_cli.repl.dialogue import Choice, Questions, chosen
 from agent_cli.repl.mcp.foreign_words import said
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Pages
 
 _LABEL_CHARS_MAX: Final = 300
+_HEADER_CHARS_MAX: Final = 30
+_SEVERAL: Final = "answer in your own words, or with several numbers: 1, 3"
 _AUTO_EDIT: Final = Choice("Yes, and edit files without asking (auto-edit)", ("y", "yes", "auto"))
 _ASK: Final = Choice("Yes, and ask before each change (ask)", ("a", "ask"))
 _EDIT: Final = Choice("Edit the plan", ("e", "edit"))
@@ -113,25 +115,56 @@ class ModelQuestions:
                 return [Rejected(STOPPED, stop=True)] * len(calls)
 
     async def _answer(self, question: UserQuestion, of: str) -> str:
-        self._show([f"the model asks you{of}:", *said(question.question)])
+        about = f", {one_line(reveal(question.header), _HEADER_CHARS_MAX)}" * bool(question.header)
+        self._show([f"the model asks you{of}{about}:", *said(question.question)])
         offered = _offered(question.options)
-        answer = await self._questions.select(
-            "answer? ",
-            list(offered),
-            text="answer in your own words",
-            ctrl_c="closes the question",
-        )
+        if question.multi_select:
+            return await self._several(offered)
+        answer = await self._select("answer? ", list(offered), "answer in your own words")
         return answer.strip() if isinstance(answer, str) else offered[answer].label
+
+    async def _several(self, offered: Mapping[Choice, OptionPort]) -> str:
+        """Return what was picked, one after the other or all at once, and the person's own words.
+
+        What is picked is said in the first row, so that Enter is enough once one was picked.
+        """
+        picked: list[OptionPort] = []
+        while True:
+            rows = {
+                Choice(
+                    f"{'[x]' if option in picked else '[ ]'} {choice.label}", choice.lines
+                ): option
+                for choice, option in offered.items()
+            }
+            named = ", ".join(_label(option, is_short=True) for option in picked)
+            done = Choice(f"Done: {named}" if picked else "None of these", ("done", "none"))
+            listed = [done, *rows] if picked else [*rows, done]
+            answer = await self._select("answers? ", listed, _SEVERAL)
+            if isinstance(answer, Choice) and answer is not done:
+                option = rows[answer]
+                picked = [each for each in picked if each is not option] + (
+                    [option] if option not in picked else []
+                )
+                continue
+            in_order = [option.label for option in offered.values() if option in picked]
+            if not isinstance(answer, str):
+                return ", ".join(in_order) or "none of these"
+            typed = [chosen(part, offered) for part in answer.split(",")]
+            if all(typed):
+                return ", ".join(offered[choice].label for choice in typed if choice)
+            return "; ".join(filter(None, [", ".join(in_order), answer.strip()]))
+
+    async def _select(self, message: str, choices: Sequence[Choice], text: str) -> Choice | str:
+        return await self._questions.select(
+            message, choices, text=text, ctrl_c="closes the question"
+        )
 
     async def _decided(self, plan: str) -> PlanDecision:
         choices = [_AUTO_EDIT, _ASK, *([_EDIT] if self._editor else []), _NO]
         self._show_plan("the plan:", plan)
         while True:
-            answer = await self._questions.select(
-                "go ahead? ",
-                choices,
-                text="stay in plan mode and tell the model what to change",
-                ctrl_c="closes the question",
+            answer = await self._select(
+                "go ahead? ", choices, "stay in plan mode and tell the model what to change"
             )
             if isinstance(answer, str):
                 return PlanRefused(answer.strip())
@@ -182,6 +215,6 @@ def _offered(options: Sequence[OptionPort]) -> dict[Choice, OptionPort]:
     }
 
 
-def _label(option: OptionPort) -> str:
-    said_of = f": {option.description}" if option.description else ""
+def _label(option: OptionPort, *, is_short: bool = False) -> str:
+    said_of = f": {option.description}" if option.description and not is_short else ""
     return one_line(reveal(f"{option.label}{said_of}"), _LABEL_CHARS_MAX)

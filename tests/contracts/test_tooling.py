@@ -54,6 +54,23 @@ def test_the_model_sees_name_description_and_schema_only() -> None:
     assert move(SCHEMA).spec == ToolSpec("move", "Move the thing", SCHEMA)
 
 
+def test_a_schema_does_not_say_that_nothing_is_the_default() -> None:
+    """S0-16: that goes without saying; any other default is said."""
+
+    class Options(BaseModel):
+        deep: bool = False
+        name: str = ""
+        count: int = 0
+        kind: str = "all"
+
+    assert input_schema(Options)["properties"] == {
+        "deep": {"type": "boolean"},
+        "name": {"type": "string"},
+        "count": {"default": 0, "type": "integer"},
+        "kind": {"default": "all", "type": "string"},
+    }
+
+
 def test_a_schema_has_no_titles_but_may_have_a_parameter_of_that_name() -> None:
     """S0-16: pydantic's titles say nothing the name does not say."""
     schema = input_schema(Move)

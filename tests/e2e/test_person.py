@@ -21,6 +21,19 @@ QUESTION = tool_use(
         ]
     },
 )
+SEVERAL = tool_use(
+    "ask_user",
+    {
+        "questions": [
+            {
+                "question": "Which features?",
+                "header": "Features",
+                "multi_select": True,
+                "options": [{"label": "Login"}, {"label": "Search"}, {"label": "Export"}],
+            }
+        ]
+    },
+)
 PLAN = tool_use("present_plan", {"plan": "1. Write note.txt"})
 WRITE = tool_use("write", {"path": "note.txt", "content": "done\n"})
 
@@ -139,3 +152,33 @@ def test_a_plan_outside_plan_mode_needs_no_approval() -> None:
         agent_cli("-p", "go", api=api)
 
     assert "Plan mode is off" in last_message(api)
+
+
+@pytest.mark.parametrize("columns", [80, 30])
+def test_several_answers_are_picked_with_the_arrows(columns: int) -> None:
+    """Enter picks, and once something is picked, Enter alone is done."""
+    with (
+        serve_in_thread(reply(SEVERAL), reply("Thanks.")) as api,
+        in_terminal(api) as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.resize(columns)
+        terminal.send("go\r")
+        terminal.until("❯ [ ] Login")
+        terminal.send("\x1b[B\r")
+        terminal.until("❯ Done: Search")
+        terminal.send("\x1b[B\r")
+        terminal.until("❯ Done: Search, Login")
+        terminal.send("\r")
+        terminal.until("Thanks.")
+        terminal.until_prompt()
+
+    assert "Which features?\\n→ Login, Search" in last_message(api)
+
+
+def test_nobody_answers_a_question_of_several() -> None:
+    """With -p the model is told so, at once."""
+    with serve_in_thread(reply(SEVERAL), reply("I chose.")) as api:
+        agent_cli("-p", "go", api=api)
+
+    assert "Nobody can answer in this run." in last_message(api)

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import pytest
+
 from agent_cli.contracts.dialogs import PlanApproved, PlanRefused
 from agent_cli.contracts.errors import UsageError
 from agent_cli.plugins.ask_user import Option, Question
@@ -146,3 +148,70 @@ async def test_one_dialog_waits_for_the_other() -> None:
         assert person.seen == []
 
     assert await asking == ["SQLite"]
+
+
+FEATURES = Question(
+    question="Which features?",
+    header="Features \x1b[31m",
+    multi_select=True,
+    options=[
+        Option(label="Login", description="with a password"),
+        Option(label="Search"),
+        Option(label="Export"),
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        (("1", "3", "done"), "Login, Export"),
+        (("3", "1", "done"), "Login, Export"),
+        (("1", "2", "1", "done"), "Search"),
+        (("1, 3",), "Login, Export"),
+        (("search, login",), "Search, Login"),
+        (("none",), "none of these"),
+        (
+            (
+                "2",
+                "And a shop",
+            ),
+            "Search; And a shop",
+        ),
+        (("Nothing, really",), "Nothing, really"),
+    ],
+)
+async def test_several_answers_are_picked_one_by_one_or_at_once(
+    typed: tuple[str, ...], answer: str
+) -> None:
+    """A second pick takes an answer back; own words stand beside what was picked."""
+    dialogs, _ = asked(*typed)
+
+    assert await dialogs.ask([FEATURES]) == [answer]
+
+
+async def test_what_is_picked_is_said_and_the_header_names_the_question() -> None:
+    """Enter alone takes the first row: once something is picked, that is to be done."""
+    dialogs, person = asked("1", "done")
+
+    await dialogs.ask([FEATURES])
+
+    assert person.seen == [
+        "the model asks you, Features \\x1b[31m:",
+        "  │ Which features?",
+        "[ ] Login: with a password",
+        "[ ] Search",
+        "[ ] Export",
+        "None of these",
+        "Done: Login",
+        "[x] Login: with a password",
+        "[ ] Search",
+        "[ ] Export",
+    ]
+
+
+def test_the_words_of_other_agents_are_known() -> None:
+    """Models write `multiSelect`, too."""
+    given = {"question": "?", "multiSelect": True, "options": [{"label": "a"}, {"label": "b"}]}
+
+    assert Question.model_validate(given).multi_select
