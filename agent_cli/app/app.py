@@ -21,6 +21,7 @@ from agent_cli.prompt_files.command_files import written_out
 from agent_cli.providers.models import doubt_about
 from agent_cli.repl.ports import PromptCommand
 from agent_cli.repl.todos import Todo
+from agent_cli.system import paths
 from agent_cli.system.redaction import Redactor, secrets_in
 
 
@@ -135,7 +136,7 @@ class App:
     def overview(self) -> Sequence[str]:
         """Return lines for the start: model, tools, sandbox, MCP servers."""
         tools, servers = self._bench.own_tools(), self.servers.states()
-        head = f"{self._bench.model.id} · {self._startup.workspace}"
+        head = f"{self._bench.model.id} · {paths.shown(self._startup.workspace)}"
         return [head, *overview_lines(tools, servers, self._bench.sandbox.report)]
 
     @property

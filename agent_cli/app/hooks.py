@@ -1,6 +1,5 @@
 """The lifecycle hooks of this program: read, switched on, and told about. None costs nothing."""
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -20,6 +19,7 @@ from agent_cli.policies.compaction import CompactionStrategy, Summary
 from agent_cli.policies.permission_rules import COMMAND_TOOL, called_paths, parse_rule, touches
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell.place import Place
+from agent_cli.system import paths
 
 if TYPE_CHECKING:
     from agent_cli.hooks.definition import Hook
@@ -291,6 +291,4 @@ def listed(hooks: "Sequence[Hook]") -> list[str]:
 
 def _file_of(origin: str) -> str:
     path, _, line = origin.rpartition(":")
-    shown = path if line.isdecimal() else origin
-    home = os.path.expanduser("~")  # noqa: PTH111 - as text
-    return shown.replace(home, "~", 1) if shown.startswith(home) else shown
+    return paths.shown(path if line.isdecimal() else origin)

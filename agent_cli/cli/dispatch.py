@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 from agent_cli.app.arguments import CHOOSE_SESSION, Arguments
 from agent_cli.app.startup import StartupContext, start
+from agent_cli.cli.complaint import print_complaint
 from agent_cli.contracts.errors import NoCredentials, UsageError
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.importing import without_collections
@@ -17,6 +18,8 @@ from agent_cli.terminal.first_prompt import FIRST_PROMPT
 
 if TYPE_CHECKING:
     from agent_cli.app.app import App
+
+_NO_CREDENTIALS = 2
 
 
 def _repl(arguments: Arguments) -> int:
@@ -35,9 +38,9 @@ def _repl(arguments: Arguments) -> int:
     try:
         startup = _ready(arguments, may_ask=may_ask)
     except NoCredentials as error:
-        if may_ask and _wants_demo(error):
-            return _demo(arguments)
-        raise
+        if not may_ask:
+            raise
+        return _demo(arguments) if _wants_demo(error) else _NO_CREDENTIALS
     settings = startup.loaded.settings
     look = Look(
         color=may_color(os.environ),
@@ -58,7 +61,7 @@ def _repl(arguments: Arguments) -> int:
 def _wants_demo(error: NoCredentials) -> bool:
     """Show what is missing and offer the demo, which works without it."""
     FIRST_PROMPT.take_away()
-    print(f"agent-cli: {error}", file=sys.stderr)
+    print_complaint(str(error))
     print("Play the demo now? [Y/n] ", end="", file=sys.stderr, flush=True)
     try:
         return sys.stdin.readline().strip().lower() in ("", "y", "yes")

@@ -135,6 +135,8 @@ def _opens_a_screen(arguments: Arguments) -> bool:
 
 
 def _complain(error: AgentCliError, exit_code: int) -> int:
+    from agent_cli.cli.complaint import print_complaint  # noqa: PLC0415 - rare
+
     FIRST_PROMPT.take_away()
-    print(f"agent-cli: {error}", file=sys.stderr)
+    print_complaint(str(error))
     return exit_code

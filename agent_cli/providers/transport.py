@@ -141,17 +141,19 @@ def connection_failure(error: BaseException | None, base_url: str) -> CallFailed
     if isinstance(why, ssl.SSLError):
         fault = (why.reason or str(why)).replace("_", " ").lower()
         return broken_off(f"no TLS connection to {base_url} ({fault})", is_sent=is_sent)
-    said = str(why) or type(why).__name__
-    return broken_off(f"cannot reach {base_url} ({said})", is_sent=is_sent)
+    said = (isinstance(why, OSError) and why.strerror) or str(why) or type(why).__name__
+    return broken_off(f"cannot reach {base_url} ({said.lower()})", is_sent=is_sent)
 
 
 def _reason(error: BaseException | None) -> BaseException | None:
-    """Return the error behind *error* that says most: one of TLS, else the first with words."""
+    """Return the error behind *error* that says most: one of TLS, else of the system."""
     chain = [error] if error else []
     while chain and (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
-        chain.append(cause)
+        # Several addresses were tried: one attempt stands for all.
+        chain.append(cause.exceptions[0] if isinstance(cause, BaseExceptionGroup) else cause)
     of_tls = [each for each in chain if isinstance(each, ssl.SSLError)]
-    return next((each for each in (*of_tls, *chain) if str(each)), error)
+    of_system = [each for each in chain if isinstance(each, OSError) and each.strerror]
+    return next((each for each in (*of_tls, *of_system, *chain) if str(each)), error)
 
 
 def broken_reply(
@@ -161,5 +163,7 @@ def broken_reply(
     if isinstance(error, httpx2.TimeoutException):
         silence = f"the reply stopped: nothing for {connection.read_timeout_s:g} s"
         return broken_off(silence, request_id)
+    if isinstance(error, httpx2.RemoteProtocolError):  # says "peer closed connection" at length
+        return broken_off("the connection broke in the reply", request_id)
     said = str(error) or type(error).__name__
     return broken_off(f"the connection broke in the reply ({said})", request_id)

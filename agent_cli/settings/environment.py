@@ -104,9 +104,10 @@ def check_credentials(environment: Environment) -> None:
     """
     if len(environment.missing(*_CREDENTIALS)) < len(_CREDENTIALS) or _has_profile(environment):
         return
+    file = paths.shown(paths.user_env_file())
     raise NoCredentials(
         f"ANTHROPIC_API_KEY is not set; get a key at {KEYS_URL}, then export it, or write"
-        f" ANTHROPIC_API_KEY=... into {paths.user_env_file()}; `agent-cli demo` needs none"
+        f" ANTHROPIC_API_KEY=... into {file}; `agent-cli demo` needs none"
     )
 
 

@@ -11,6 +11,13 @@ from platformdirs import PlatformDirs
 _APP = "agent-cli"
 
 
+def shown(path: Path | str) -> str:
+    """Return *path* as people write it, with `~` for the home directory."""
+    home, text = os.path.expanduser("~"), str(path)  # noqa: PTH111 - as text
+    inside = home != os.sep and (text == home or text.startswith(f"{home}{os.sep}"))
+    return f"~{text[len(home) :]}" if inside else text
+
+
 def config_dir() -> Path:
     """The user's settings, .env and permissions."""
     return PlatformDirs(_APP, appauthor=False).user_config_path

@@ -137,7 +137,7 @@ def ago(elapsed_s: float) -> str:
 
 def _retry(event: events.Retry) -> str:
     retry = f"retry {event.attempt} of {event.max_attempts} in {event.wait_s:g} s"
-    restarted = "; the reply above is void and starts again" if event.restarted else ""
+    restarted = "; the text above is discarded, the reply starts again" if event.restarted else ""
     return f"{event.reason}; {retry}{restarted}"
 
 

@@ -69,6 +69,8 @@ def test_without_a_key_the_first_start_offers_the_demo() -> None:
         assert "platform.claude.com/settings/keys" in terminal.text.replace("\n", "")
         terminal.send("n\r")
         assert terminal.exit_code() == 2
+        assert terminal.text.count("is not set") == 1
+        assert "then export it" in terminal.text.replace("\n", " ")  # no word is broken
     with Terminal(AGENT_CLI, **nothing) as terminal:
         terminal.until("Play the demo now? [Y/n]")
         terminal.send("\r")

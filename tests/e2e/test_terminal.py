@@ -131,7 +131,7 @@ def test_a_stream_that_breaks_is_seen_to_begin_again() -> None:
     ):
         terminal.until_prompt()
         terminal.send("go\r")
-        terminal.until("the reply above is void")
+        terminal.until("the text above is discarded")
         terminal.until("A whole answer.")
         terminal.until_prompt()
     assert api.refusals == []

@@ -361,7 +361,8 @@ def test_an_error_is_one_line_and_the_prompt_returns() -> None:
             *("you> fail", "", "the API is overloaded (request req_1)", ""),
             *("you> boom", "", "RuntimeError: a bug (traceback in the log)", ""),
             "you> exit",
-            "to resume this session: agent-cli --resume s-1",
+            "to resume this session:",
+            "  agent-cli --resume s-1",
         ]
     assert "a bug" in Path("agent.log").read_text()
 

@@ -31,3 +31,21 @@ def test_a_private_directory_is_the_users_alone(tmp_path: Path) -> None:
 
     modes = [folder.stat().st_mode & 0o777 for folder in (made, *list(made.parents)[:2])]
     assert modes == [0o700, 0o700, 0o755]
+
+
+@pytest.mark.parametrize(
+    ("home", "path", "shown"),
+    [
+        ("/home/ann", "/home/ann/src", "~/src"),
+        ("/home/ann", "/home/ann", "~"),
+        ("/home/ann", "/home/annex/src", "/home/annex/src"),
+        ("/", "/src", "/src"),
+    ],
+)
+def test_the_home_directory_is_shown_as_people_write_it(
+    home: str, path: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row of 80 cells has better uses."""
+    monkeypatch.setenv("HOME", home)
+
+    assert paths.shown(path) == shown

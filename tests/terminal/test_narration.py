@@ -35,7 +35,8 @@ def test_a_restart_in_the_middle_of_an_answer_is_marked() -> None:
 
     assert narrate(retry) == Sentence(
         "warning",
-        "the connection broke; retry 1 of 5 in 1.5 s; the reply above is void and starts again",
+        "the connection broke; retry 1 of 5 in 1.5 s; the text above is discarded, the reply starts"
+        " again",
     )
 
 

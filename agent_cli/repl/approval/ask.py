@@ -18,6 +18,7 @@ from agent_cli.repl.approval.editing import Editor, edited_input, edited_part
 from agent_cli.repl.approval.preview import folded, preview, write_rows
 from agent_cli.repl.dialogue import Choice, Questions
 from agent_cli.repl.permissions import PermissionsPort
+from agent_cli.system.paths import shown
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines
 
@@ -182,7 +183,8 @@ class Approvals:
             label = f"{yes}, and don't ask again this session for {listed}"
             offered[Choice(label, ("y session", "yes session"))] = "session"
             if file := self._permissions.project_file:
-                label = f"{yes}, and don't ask again in this project for {listed} (kept in {file})"
+                label = f"{yes}, and don't ask again in this project for {listed}"
+                label += f" (kept in {shown(file)})"
                 offered[Choice(label, ("y project", "yes project"))] = "project"
         if one and self._editor:
             label = f"Edit the {edited_part(*calls.values())}, then run it"

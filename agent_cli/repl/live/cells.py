@@ -23,13 +23,17 @@ def shortened(text: str, cells_max: int) -> str:
     """Return *text*, which holds no escapes, cut to *cells_max* cells."""
     if row_width(text) <= cells_max:
         return text
-    kept, used = [], 1
-    for char in text:
+    return f"{fitting(text, cells_max - 1)}…" if cells_max > 0 else ""
+
+
+def fitting(text: str, cells_max: int) -> str:
+    """Return the beginning of *text*, which holds no escapes, that takes *cells_max* cells."""
+    used = 0
+    for at, char in enumerate(text):
         used += max(get_cwidth(char), 0)
         if used > cells_max:
-            break
-        kept.append(char)
-    return "".join(kept) + "…" if cells_max > 0 else ""
+            return text[:at]
+    return text
 
 
 def cut(row: str, columns: int) -> str:

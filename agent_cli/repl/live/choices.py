@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from agent_cli.repl.dialogue import Choice, chosen, is_slip, not_an_answer
-from agent_cli.repl.live.cells import row_width, shortened
+from agent_cli.repl.live.cells import fitting, row_width, shortened
 
 _MARK: Final = "❯ "
 _MARGIN: Final = " " * len(_MARK)
@@ -86,6 +86,11 @@ class Choices:
         width = max(columns - len(_MARGIN), 1)
         rows, row = [], ""
         for word in label.split(" "):
+            while row_width(word) > width:  # a path: all of it is read before it is agreed to
+                rows += [row] if row else []
+                head = fitting(word, width) or word[0]
+                row, word = "", word[len(head) :]
+                rows.append(head)
             if row and row_width(f"{row} {word}") > width:
                 rows.append(row)
                 row = word

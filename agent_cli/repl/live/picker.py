@@ -14,12 +14,16 @@ from prompt_toolkit.layout.containers import ConditionalContainer, HSplit, Windo
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.layout.dimension import Dimension
 
-from agent_cli.repl.live.cells import shortened
+from agent_cli.repl.live.cells import row_width, shortened
 
 FAINT: Final = "class:faint"
 """What is less important below the prompt; the layout says how that looks."""
 CHOSEN: Final = "reverse"
-_HINT: Final = "type to filter · ↑ ↓ · Enter · Esc leaves"
+_HINTS: Final = (
+    "type to filter · ↑ ↓ · Enter · Esc leaves",
+    "↑ ↓ · Enter · Esc leaves",
+    "Esc leaves",
+)
 
 
 class Picker:
@@ -88,7 +92,9 @@ class Picker:
             style = CHOSEN if place == self._place else ""
             parts += [(style, self._cut(f"  {self._rows[index]}")), ("", "\n")]
         count = f"{len(fitting)} of {len(self._rows)}"
-        return [*parts, (FAINT, self._cut(f"  {count} · {_HINT}"))]
+        hints = (f"  {count} · {hint}" for hint in _HINTS)
+        shown = next((hint for hint in hints if row_width(hint) < self._columns()), f"  {count}")
+        return [*parts, (FAINT, self._cut(shown))]
 
     def _cut(self, text: str) -> str:
         return shortened(text, self._columns() - 1)

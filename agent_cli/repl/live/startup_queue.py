@@ -96,7 +96,7 @@ class LiveShells:
                 running.cancel()
                 if app.sessions.id and app.agent.conversation.prompts:
                     id = app.sessions.id
-                    self.farewell = f"to resume this session: agent-cli --resume {id}"
+                    self.farewell = f"to resume this session:\n  agent-cli --resume {id}"
 
     async def _leave_after(self, shell: "LiveShell") -> None:
         await shell.wait_for_idle()

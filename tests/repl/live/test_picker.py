@@ -10,7 +10,7 @@ from tests.repl.live.test_screen import Live, live
 
 CTRL_C, ESCAPE, UP, DOWN, PAGE_DOWN = "\x03", "\x1b", "\x1b[A", "\x1b[B", "\x1b[6~"
 NAMES = [f"session {number}" for number in range(9)]
-HINT = "type to filter · ↑ ↓ · Ente…"
+HINT = "↑ ↓ · Enter · Esc leaves"
 
 
 def picking(it: Live, rows: list[str]) -> "asyncio.Future[int | None]":

@@ -52,7 +52,8 @@ def test_stdout_holds_only_answers() -> None:
         "logs: agent.log",
         "* Note good",
         "  done in n s: Note good",
-        "the connection broke; retry 1 of 5 in 10 s; the reply above is void and starts again",
+        "the connection broke; retry 1 of 5 in 10 s; the text above is discarded, the reply starts"
+        " again",
         "bash  Run a command",
         "note  Write something down.",
         "the API is overloaded (request req_1)",

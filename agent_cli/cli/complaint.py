@@ -1,0 +1,22 @@
+"""What the program says of itself on standard error where no prompt is on the screen."""
+
+import os
+import sys
+from contextlib import suppress
+
+
+def print_complaint(text: str) -> None:
+    """Print *text* to stderr; on a terminal its lines are broken between words."""
+    sys.stderr.write(f"{_fitted(f'agent-cli: {text}')}\n")
+
+
+def _fitted(text: str) -> str:
+    if not sys.stderr.isatty():
+        return text  # whoever reads a file looks for whole lines
+    import textwrap  # noqa: PLC0415 - a start that succeeds complains of nothing
+
+    columns = 0
+    with suppress(OSError):
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns
+    lines = textwrap.TextWrapper(columns or 80, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines.fill(line) for line in text.split("\n"))

@@ -1,0 +1,23 @@
+"""The rows of a list of answers."""
+
+from agent_cli.repl.dialogue import Choice
+from agent_cli.repl.live.cells import row_width
+from agent_cli.repl.live.choices import Choices
+
+
+def test_a_word_wider_than_the_screen_is_broken_and_not_cut() -> None:
+    """Whoever agrees to keep a rule in a file has read the file's whole name."""
+    path = "~/.config/agent-cli/permissions.toml"
+    choices = Choices([Choice(f"Yes (kept in {path})", ("y",))], "decline")
+
+    rows = [row for _marked, row in choices.rows(20, 20)]
+
+    assert path in "".join(row.strip() for row in rows)
+    assert all(row_width(row) <= 20 for row in rows)
+
+
+def test_a_cell_too_few_for_a_character_ends() -> None:
+    """Characters of two cells on a screen of three columns."""
+    rows = Choices([Choice("漢字", ("y",))], "decline").rows(3, 20)
+
+    assert [row for _marked, row in rows][:2] == ["  …", "  …"]
