@@ -1,6 +1,7 @@
 """The HTTP under both clients: one connection pool, its limits, and its failures as sentences."""
 
 import asyncio
+import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -141,8 +142,8 @@ def connection_failure(error: BaseException | None, base_url: str) -> CallFailed
     if isinstance(why, ssl.SSLError):
         fault = (why.reason or str(why)).replace("_", " ").lower()
         return broken_off(f"no TLS connection to {base_url} ({fault})", is_sent=is_sent)
-    said = (isinstance(why, OSError) and why.strerror) or str(why) or type(why).__name__
-    return broken_off(f"cannot reach {base_url} ({said.lower()})", is_sent=is_sent)
+    said = _of_system(why) or str(why) or type(why).__name__
+    return broken_off(f"cannot reach {base_url} ({said})", is_sent=is_sent)
 
 
 def _reason(error: BaseException | None) -> BaseException | None:
@@ -152,8 +153,16 @@ def _reason(error: BaseException | None) -> BaseException | None:
         # Several addresses were tried: one attempt stands for all.
         chain.append(cause.exceptions[0] if isinstance(cause, BaseExceptionGroup) else cause)
     of_tls = [each for each in chain if isinstance(each, ssl.SSLError)]
-    of_system = [each for each in chain if isinstance(each, OSError) and each.strerror]
+    of_system = [each for each in chain if _of_system(each)]
     return next((each for each in (*of_tls, *of_system, *chain) if str(each)), error)
+
+
+def _of_system(error: BaseException | None) -> str:
+    """Return the system's words for *error*, "" for another one; asyncio has words of its own."""
+    if not isinstance(error, OSError) or not error.errno:
+        return ""
+    is_number = error.errno > 0  # the others are of name resolution
+    return (os.strerror(error.errno) if is_number else str(error.strerror)).lower()
 
 
 def broken_reply(

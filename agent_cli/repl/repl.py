@@ -9,13 +9,13 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TextIO, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TextIO, TypeVar
 
 from agent_cli.repl.hosting import Maker, ProgramHost
 from agent_cli.repl.interrupts import Interrupts
 from agent_cli.repl.look import Look
 from agent_cli.repl.typeahead import typeahead_kept
-from agent_cli.system.stop_signals import exit_code_of
+from agent_cli.system.stop_signals import end_with, exit_code_of
 from agent_cli.terminal.abilities import is_dumb
 from agent_cli.terminal.first_prompt import FIRST_PROMPT
 from agent_cli.terminal.writer import Writer, flush_or_silence
@@ -23,6 +23,8 @@ from agent_cli.terminal.writer import Writer, flush_or_silence
 if TYPE_CHECKING:
     from agent_cli.repl.ports import Application
 
+_CLOSING_TOLD_AFTER_S: Final = 0.7
+_CLOSING: Final = "closing: servers and hooks have a moment to end · Ctrl-C leaves at once"
 ShellT = TypeVar("ShellT")
 
 
@@ -137,6 +139,10 @@ async def _host(
                 finally:
                     if not host.leave():
                         hosting.cancel()
+                closed, _ = await asyncio.wait([hosting], timeout=_CLOSING_TOLD_AFTER_S)
+                if not closed:
+                    end_with(front.exit_code)
+                    Writer(sys.stdout, sys.stderr, color=False).aside(_CLOSING)
         except ExceptionGroup as failed:
             # Nearly always one: what went wrong while the application was closed.
             raise failed.exceptions[0] from failed

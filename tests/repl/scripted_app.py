@@ -345,6 +345,8 @@ class Application:
 
     async def __aexit__(self, *_failure: object) -> None:
         self._serving.cancel()
+        if "SLOW_CLOSING" in os.environ:
+            await asyncio.to_thread(wait_for, "may-close")
         Path("closed").touch()
 
     async def _connect(self) -> None:

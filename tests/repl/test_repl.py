@@ -558,3 +558,20 @@ def test_thinking_is_shown_only_on_request() -> None:
         terminal.until("logs: agent.log")
         terminal.send("think\r")
         terminal.until("a private thought\n\nThe answer.")
+
+
+@pytest.mark.parametrize("is_patient", [True, False])
+def test_a_slow_end_is_told_and_need_not_be_waited_for(is_patient: bool) -> None:
+    """A hook at the end, a server that ignores its end: the terminal looked dead."""
+    with Terminal(SLOW_CLOSING="1") as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("exit\r")
+        terminal.until("closing: servers and hooks have a moment to end")
+        if is_patient:
+            Path("may-close").touch()
+        else:
+            terminal.send(CTRL_C)
+
+        assert terminal.exit_code() == 0
+    assert Path("closed").exists() == is_patient

@@ -121,8 +121,8 @@ def test_a_missing_key_is_one_clear_sentence() -> None:
 
     assert str(raised.value) == (
         "ANTHROPIC_API_KEY is not set; get a key at https://platform.claude.com/settings/keys,"
-        f" then export it, or write ANTHROPIC_API_KEY=... into {paths.user_env_file()};"
-        " `agent-cli demo` needs none"
+        " then export it, or write ANTHROPIC_API_KEY=... into"
+        f" {paths.shown(paths.user_env_file())}; `agent-cli demo` needs none"
     )
 
 

@@ -75,7 +75,7 @@ def test_an_error_takes_the_place_of_the_prompt() -> None:
         terminal.until(lambda: terminal.last_row == "")
         go_on()
         assert terminal.exit_code() == 2
-        assert terminal.text.count("agent-cli: ") == 1
+        assert terminal.text.count("agent-cli:") == 1
         assert "left for the shell" not in terminal.text
 
 

@@ -56,6 +56,7 @@ class ActivityLine:
         self._began_s: float | None = None
         self._command: tuple[str, float] | None = None
         self._is_hidden: Callable[[], bool] = bool
+        self._is_stopping = False
         self._doing = _PREPARING
         self._streams = False
         self._heard_s = 0.0
@@ -82,7 +83,11 @@ class ActivityLine:
         try:
             yield
         finally:
-            self._command = None
+            self._command, self._is_stopping = None, False
+
+    def stop(self) -> None:
+        """Take note that what goes on was told to stop, which may take a moment."""
+        self._is_stopping = self.is_busy
 
     def __call__(self, event: events.Event) -> None:
         """Take note of *event*."""
@@ -93,7 +98,7 @@ class ActivityLine:
                 self._running.clear()
                 self._do(_PREPARING)
             case events.AgentEnd():
-                self._began_s = None
+                self._began_s, self._is_stopping = None, False
             case events.TurnStart() if self._retry is None:
                 self._do(_PREPARING)
             case events.StateChanged(after=Phase.THINKING):
@@ -135,6 +140,8 @@ class ActivityLine:
                 return ""
         else:
             return ""
+        if self._is_stopping:
+            return shortened(f"stopping: {doing}", columns)
         said = f" · {short_count(tokens)} tokens" if tokens > 1 else ""
         passed = f" · {whole_seconds(int(now_s - began_s))}"
         rest = f"{passed}{said}{_STOP}"

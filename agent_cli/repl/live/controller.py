@@ -158,6 +158,7 @@ class LiveShell:
     def interrupt(self) -> None:
         """Stop the run or the command; what was queued comes back into the input."""
         self.display.hurry()
+        self._activity.stop()
         self._app.agent.abort()
         if self._command:
             self._command.cancel()
@@ -271,9 +272,7 @@ class LiveShell:
         queued = len(self._outbox) + len(self._lines)
         urgent = [self.display.held, f"{queued} queued" if queued else "", self._screen.app.vi_mode]
         return self._status.text(
-            self._app.badges(),
-            urgent=[*filter(None, urgent)],
-            columns=self._screen.columns - 1,
+            self._app.badges(), urgent=[*filter(None, urgent)], columns=self._screen.columns - 1
         )
 
     def _track(self, event: Event) -> None:

@@ -154,3 +154,16 @@ def test_a_question_in_a_run_says_who_is_waited_for() -> None:
     run.asks = True
 
     assert run() == "waiting for your answer"
+
+
+def test_what_was_stopped_and_still_runs_is_said_to_stop() -> None:
+    """A command that ignores signals has two seconds; the key looked as if it did nothing."""
+    run = Run()
+    run.activity.stop()
+    run(events.AgentStart(), THINKING, events.ToolExecutionStart("t1", "bash", {}))
+    before = run()
+    run.activity.stop()
+
+    assert (before, run()) == ("running bash · 0 s", "stopping: running bash")
+    run(events.AgentEnd((), "aborted"))
+    assert run(events.AgentStart(), after_s=1) == "preparing the request · 0 s"
