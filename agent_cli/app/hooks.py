@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from agent_cli.hooks.lifecycle import Lifecycle
     from agent_cli.hooks.runs import HookRuns
 
+_IDLE_AFTER_S = 60.0  # as Claude Code
 _UNTRUSTED = (
     "it runs a file of this workspace, which is not trusted; `agent-cli trust` or --trust"
     " changes that"
@@ -90,6 +91,7 @@ class SessionHooks:
             conversation=lambda: self._host.agent().conversation,
             publish=self._publish,
             end_reason="other" if self._one_shot else "prompt_input_exit",
+            idle_after_s=None if self._one_shot else _IDLE_AFTER_S,
         )
 
     def around(self, config: LoopConfig, place: Place) -> LoopConfig:

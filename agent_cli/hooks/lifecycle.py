@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import (
+    AgentEnd,
     AgentStart,
     ApprovalRequested,
     Compacted,
@@ -50,8 +51,15 @@ class Lifecycle:
         conversation: Callable[[], Conversation],
         publish: EventSink,
         end_reason: str,
+        idle_after_s: float | None = None,
     ) -> None:
-        """Start nothing yet; *end_reason* is what SessionEnd hooks are told at the end."""
+        """Start nothing yet.
+
+        *end_reason* is what SessionEnd hooks are told at the end; *idle_after_s* after how long
+        without a run hooks are told that a person is waited for, None where there is none.
+        """
+        self._idle_after_s = idle_after_s
+        self._idle: asyncio.TimerHandle | None = None
         self._runs = runs
         self._payloads = payloads
         self._conversation = conversation
@@ -80,6 +88,7 @@ class Lifecycle:
         return self
 
     async def __aexit__(self, *_failure: object) -> None:
+        self._end_idling()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_GRACE_S)
         self._is_open = False
@@ -103,6 +112,9 @@ class Lifecycle:
         match event:
             case AgentStart():
                 self._stop = ""
+                self._end_idling()
+            case AgentEnd() if self._is_open and event.stop_reason != "waiting_for_approval":
+                self._begin_idling()
             case TurnStart():
                 self._incoming = []
             case MessageStart(UserMessage() as message):
@@ -231,6 +243,17 @@ class Lifecycle:
             self._contexts += answer.contexts
 
         self._started = self._start(begin())
+
+    def _begin_idling(self) -> None:
+        self._end_idling()
+        if self._idle_after_s is not None:
+            told = ("idle_prompt", "agent-cli is waiting for your input")
+            loop = asyncio.get_running_loop()
+            self._idle = loop.call_later(self._idle_after_s, self._notify, *told)
+
+    def _end_idling(self) -> None:
+        if self._idle:
+            self._idle.cancel()
 
     def _notify(self, kind: str, message: str) -> None:
         self._start(self._ask("Notification", kind, message=message, notification_type=kind))

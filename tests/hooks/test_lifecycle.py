@@ -1,8 +1,10 @@
 """What hooks of prompts and ends are asked, and in which order with the program's own parts."""
 
+import json
 import os
 from pathlib import Path
 
+from agent_cli.contracts.events import AgentEnd, AgentStart
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.hook_values import queued
@@ -11,9 +13,10 @@ from agent_cli.hooks.lifecycle import Lifecycle
 from agent_cli.hooks.payloads import Payloads
 from agent_cli.hooks.run import HookEnvironment
 from agent_cli.hooks.runs import HookRuns
+from tests.tools.calling import until
 
 
-def lifecycle(folder: Path, *hooks: Hook) -> Lifecycle:
+def lifecycle(folder: Path, *hooks: Hook, idle_after_s: float | None = None) -> Lifecycle:
     runs = HookRuns(hooks, HookEnvironment(folder, os.environ))
     payloads = Payloads(folder, session_id=lambda: "s", transcript=lambda: "", mode=lambda: "ask")
     return Lifecycle(
@@ -22,6 +25,7 @@ def lifecycle(folder: Path, *hooks: Hook) -> Lifecycle:
         conversation=Conversation,
         publish=lambda _event: None,
         end_reason="other",
+        idle_after_s=idle_after_s,
     )
 
 
@@ -37,3 +41,18 @@ async def test_stop_hooks_are_asked_only_where_the_run_would_end(tmp_path: Path)
 
     [sent_back] = await queued(take)
     assert "more" in sent_back.text
+
+
+async def test_hooks_are_told_once_that_the_person_is_waited_for(tmp_path: Path) -> None:
+    """Not while a run goes on, and not where a question waits, which has its own notification."""
+    hook = Hook(event="Notification", matcher="idle_prompt", command="cat >> told.json; echo >> n")
+    told = tmp_path / "told.json"
+    async with lifecycle(tmp_path, hook, idle_after_s=0.05) as hooks:
+        hooks.listen(AgentEnd((), "waiting_for_approval", None))
+        hooks.listen(AgentEnd((), "end_turn", None))
+        hooks.listen(AgentStart())
+        hooks.listen(AgentEnd((), "end_turn", None))
+        await until(lambda: (tmp_path / "n").exists())
+
+    assert json.loads(told.read_text())["notification_type"] == "idle_prompt"
+    assert (tmp_path / "n").read_text() == "\n"
