@@ -60,6 +60,8 @@ class EditorClient:
         match answer:
             case {"outcome": {"outcome": "selected", "optionId": str(id)}}:
                 return id
+            case _:
+                pass
         return None
 
     async def fill_form(self, message: str, schema: Mapping[str, Json]) -> FormAnswer:
@@ -78,6 +80,8 @@ class EditorClient:
         match await self._ask("fs/read_text_file", {"path": path}):
             case {"content": str(content)}:
                 return content
+            case _:
+                pass
         return None
 
     async def write_file(self, path: str, content: str) -> None:
@@ -96,4 +100,6 @@ def _form_answer(answer: Json) -> FormAnswer:
             return FormAnswer("accept", {})
         case {"action": "decline"}:
             return FormAnswer("decline", {})
+        case _:
+            pass
     return FormAnswer("cancel", {})

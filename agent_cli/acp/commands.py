@@ -67,6 +67,8 @@ async def run_command(blocks: Sequence[PromptBlock], app: Application) -> str:
             name, _, argument = line[1:].strip().partition(" ")
             if command := _BUILT_IN.get(name):
                 return await command.run(app, argument.strip())
+        case _:
+            pass
     return ""
 
 

@@ -47,6 +47,8 @@ def image(block: Block) -> dict[str, Json] | None:
     match block:
         case {"type": "image", "source": {"type": "base64", "data": data, "media_type": kind}}:
             return {"type": "image", "data": data, "mimeType": kind}
+        case _:
+            pass
     return None
 
 

@@ -82,6 +82,8 @@ class EditorModelDialogs:
                 return PlanApproved(plan, "auto-edit")
             case "ask":
                 return PlanApproved(plan, "ask")
+            case _:
+                pass
         return PlanRefused()
 
     async def _by_form(self, questions: Sequence[UserQuestion]) -> Sequence[str] | None:

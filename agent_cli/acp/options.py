@@ -6,7 +6,7 @@ from typing import Final, get_args
 from agent_cli.acp.faults import INVALID_PARAMS, RpcFault
 from agent_cli.acp.ports import Application
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.permissions import Mode
+from agent_cli.contracts.permissions import Mode, mode_named
 from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.contracts.timeline import Json
 
@@ -80,7 +80,7 @@ def set_mode(app: Application, id: str) -> None:
     Raises:
         RpcFault: There is no such mode.
     """
-    mode = next((known for known in _MODES if known == id), None)
+    mode = mode_named(id)
     if mode is None:
         raise RpcFault(INVALID_PARAMS, f"there is no mode {id!r}; there are: {', '.join(_MODES)}")
     app.permissions.mode = mode

@@ -86,6 +86,8 @@ def _merged(before: dict[str, Json], message: dict[str, Json]) -> bool:
             {"method": "session/update", "params": {"sessionId": other, "update": dict(next)}},
         ) if one == other:
             return _is_joined(last, next)
+        case _:
+            pass
     return False
 
 
@@ -104,4 +106,6 @@ def _is_joined(last: dict[str, Json], next: dict[str, Json]) -> bool:
             if len(text) < _PIECE_CHARS_MAX:  # copied at each merge
                 begun["text"] = text + str(more["text"])
                 return True
+        case _:
+            pass
     return False

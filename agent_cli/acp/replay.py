@@ -44,6 +44,8 @@ def replayed(
                 yield from _call(calls, output)
             case DiscardedOutput(text=words) if words:
                 yield message_chunk("agent_message", text(clean(words)), output.id)
+            case _:
+                pass
 
 
 def _said(output: UserOutput) -> Iterator[dict[str, Json]]:

@@ -1,7 +1,7 @@
 """One open session: prompts taken through their questions to an end, settings, commands."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, NoReturn
 
@@ -135,7 +135,7 @@ class OpenSession:
         self.app.agent.abort()
 
     @asynccontextmanager
-    async def _my_turn(self) -> AsyncIterator[CancelToken]:
+    async def _my_turn(self) -> AsyncGenerator[CancelToken]:
         """Wait until nothing else asks the user; what is done then, the token stops."""
         cancel, is_mine = CancelToken(), False
         self._cancels.add(cancel)
@@ -185,9 +185,11 @@ class OpenSession:
         except (Aborted, QuestionClosed):
             await decline_and_stop(agent, [call.id for call in calls])
             raise
+        result: RunResult | None = None
         for call, refusal in zip(calls, refusals, strict=True):
             deciding = agent.reject(call.id, refusal) if refusal else agent.approve(call.id)
             result = await deciding
+        assert result is not None, "a run that waits has a call to decide about"
         return result
 
     def _stop_reason(self, result: RunResult, cancel: CancelToken) -> str:
@@ -223,6 +225,8 @@ class OpenSession:
                 self._used += reply
             case AgentEnd(stop_reason="waiting_for_approval") if not self._is_prompted:
                 self._unasked.set()
+            case _:
+                pass
 
 
 def _tokens(used: Usage) -> dict[str, Json]:

@@ -7,7 +7,7 @@ between ours.
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
@@ -49,7 +49,7 @@ class StandardStreams:
 
 
 @contextmanager
-def standard_streams() -> Iterator[StandardStreams]:
+def standard_streams() -> Generator[StandardStreams]:
     """Take stdin and stdout from the rest of the process while the body runs."""
     sys.stdout.flush()
     taken = os.dup(_STDIN), os.dup(_STDOUT)

@@ -58,6 +58,8 @@ class CallView:
         match call.input:
             case {"command": str(command)}:
                 return [_note(fenced(reveal(command), "sh"))]
+            case _:
+                pass
         return self.fragments(call)
 
     def fragments(self, call: ToolCall) -> list[Json]:
@@ -67,6 +69,8 @@ class CallView:
                 return [diff for edit in edits if (diff := _edit(self._absolute(path), edit))]
             case {"path": str(path), "content": str(content)}:
                 return [_diff(self._absolute(path), None, content)]
+            case _:
+                pass
         return []
 
     def ended(self, call_id: str, result: ToolResult) -> dict[str, Json]:
@@ -97,6 +101,8 @@ class CallView:
                 return [{"path": str(self._absolute(path)), "line": line}]
             case {"path": str(path)} if path:
                 return [{"path": str(self._absolute(path))}]
+            case _:
+                pass
         return []
 
     def _absolute(self, path: str) -> Path:
@@ -115,6 +121,8 @@ def _edit(path: Path, edit: Json) -> Json:
     match edit:
         case {"old": str(old), "new": str(new)}:
             return _diff(path, old, new)
+        case _:
+            pass
     return None
 
 

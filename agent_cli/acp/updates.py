@@ -171,6 +171,8 @@ class Updates:
                 self._send(message_chunk("agent_message", link, new_id()))
             case WidgetOutput() as widget:
                 self.say(clean(side_output(widget)))
+            case _:
+                pass
 
     def _tell_title(self, said: UserOutput) -> None:
         if not self._has_title and (title := one_line(clean(typed_in(said.content)))):

@@ -1,6 +1,6 @@
 """Agents that work for the session's agent: built of its parts, and never of more than it has."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -89,7 +89,7 @@ class AgentTree:
         return (agent_tool(children, ask_beyond=self._settings.ask_beyond),)
 
     @asynccontextmanager
-    async def _built(self, assignment: Assignment, parent: _Rank) -> AsyncIterator[Worker]:
+    async def _built(self, assignment: Assignment, parent: _Rank) -> AsyncGenerator[Worker]:
         """Build the agent for *assignment*; behind it, its session is closed."""
         definition, bench = assignment.definition, self._bench
         ledger = parent.ledger.child(lambda: agent.conversation, limit_usd=definition.max_cost_usd)

@@ -4,7 +4,7 @@ What is opened here obeys the rules of the terminal. A folder that is not truste
 a client opens folders its user has not looked at; only `agent-cli trust` or --trust changes that.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -46,7 +46,7 @@ class EditorProgram:
         self._secrets = Redactor.of(self._startup.environment)
 
     @contextmanager
-    def logging(self) -> Iterator[None]:
+    def logging(self) -> Generator[None]:
         """Keep the logs open: those of the settings here, whatever a session's folder sets."""
         from agent_cli.app import logs  # noqa: PLC0415 - not before the handshake is heard
 
@@ -59,7 +59,7 @@ class EditorProgram:
 
     def warm_up(self) -> None:
         """Import what the first session needs."""
-        import agent_cli.app.app  # noqa: F401, PLC0415
+        import agent_cli.app.app  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport]
 
     def check_credentials(self) -> None:
         """Raise NoCredentials unless the environment or the user's files hold a key."""

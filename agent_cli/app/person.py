@@ -3,7 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from agent_cli.contracts.dialogs import Approved, CallDialogs, ModelDialogs, PlanApproved
+from agent_cli.contracts.dialogs import (
+    Approved,
+    CallDialogs,
+    Decision,
+    ModelDialogs,
+    PlanApproved,
+    Rejected,
+)
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.core.agent import Agent
@@ -55,11 +62,10 @@ class ModelsPerson:
     async def decide(self, agent: Agent, who: str) -> RunResult:
         """Have the calls decided about that *agent* waits with, and go on with its run."""
         waiting = [ToolCall.of(call) for call in agent.conversation.questions()]
-        if self.calls is None or not self.calls.can_ask:
-            for call in waiting:
-                result = await agent.reject(call.id, _NOBODY_ALLOWS)
-            return result
-        decisions = await self.calls.decide_calls(waiting, who)
+        result: RunResult | None = None
+        decisions: Sequence[Decision] = [Rejected(_NOBODY_ALLOWS)] * len(waiting)
+        if self.calls is not None and self.calls.can_ask:
+            decisions = await self.calls.decide_calls(waiting, who)
         for call, decision in zip(waiting, decisions, strict=True):
             if isinstance(decision, Approved):
                 result = await agent.approve(call.id, edited=decision.edited)
@@ -67,6 +73,7 @@ class ModelsPerson:
                 return await decline_and_stop(agent, [each.id for each in waiting])
             else:
                 result = await agent.reject(call.id, decision.reason)
+        assert result is not None, "a run that waits has a call to decide about"
         return result
 
     async def present(self, plan: str) -> str:

@@ -16,7 +16,13 @@ STRICTNESS: Final[tuple[Mode, ...]] = ("plan", "ask", "auto-edit", "yolo")
 
 def stricter(one: Mode, other: Mode) -> Mode:
     """Return the mode of the two that allows less."""
-    return min(one, other, key=STRICTNESS.index)
+    return one if STRICTNESS.index(one) <= STRICTNESS.index(other) else other
+
+
+def mode_named(name: str) -> Mode | None:
+    """Return the mode of that name; None when there is none."""
+    modes: dict[str, Mode] = {mode: mode for mode in STRICTNESS}
+    return modes.get(name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ProviderNotFound
 from agent_cli.contracts.frozen import Frozen
 from agent_cli.contracts.messages import LlmMessage
+from agent_cli.contracts.options import MAX_TOKENS
 from agent_cli.contracts.timeline import NO_USAGE, Block, Json, Usage
 from agent_cli.contracts.tooling import ToolSpec
 
@@ -53,7 +54,7 @@ class ModelRequest:
     messages: tuple[LlmMessage, ...]
     system: tuple[str, ...] = ()
     tools: tuple[ToolSpec, ...] = ()
-    max_tokens: int = 32_000
+    max_tokens: int = MAX_TOKENS
     temperature: float | None = None
     thinking_level: ThinkingLevel | None = None
     thinking_budgets: dict[str, int] = field(default_factory=dict[str, int])

@@ -7,8 +7,9 @@ with that sentence, anything else is a bug and is reported as one.
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from agent_cli.contracts import options
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import Message
@@ -64,20 +65,20 @@ class LoopConfig:
     tools: Sequence[Tool] = ()
     stream_fn: StreamFn | None = None
     registry: ProviderRegistry | None = None
-    max_tokens: int = 32_000
+    max_tokens: int = options.MAX_TOKENS
     temperature: float | None = None
     thinking_level: ThinkingLevel | None = "minimal"
     thinking_budgets: Mapping[str, int] = field(default_factory=dict[str, int])
     api_key: str | None = field(default=None, repr=False)
     session_id: str | None = None
     max_retry_delay_ms: int | None = 60_000
-    max_rounds: int = 100
-    tool_execution: Literal["parallel", "sequential"] = "parallel"
-    concurrency: int = 8
-    tool_timeout_s: float = 120.0
+    max_rounds: int = options.MAX_ROUNDS
+    tool_execution: options.ToolExecution = options.TOOL_EXECUTION
+    concurrency: int = options.CONCURRENCY
+    tool_timeout_s: float = options.TOOL_TIMEOUT_S
     tool_stop_timeout_s: float = 5.0
-    steering: Literal["skip_unstarted", "cancel_running", "after_batch"] = "skip_unstarted"
-    approval: Literal["defer", "batch"] = "defer"
+    steering: options.Steering = options.STEERING
+    approval: options.ApprovalOrder = options.APPROVAL
     user_id: str = "local"
     services: Mapping[str, object] = field(default_factory=dict[str, object])
     path_order: InOrder | None = None

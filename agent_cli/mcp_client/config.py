@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from agent_cli.contracts.options import MCP_CALL_TIMEOUT_S, MCP_STARTUP_TIMEOUT_S
+
 TransportName: TypeAlias = Literal["stdio", "http", "sse"]
 Protocol: TypeAlias = Literal["auto", "legacy"]
 Grant: TypeAlias = Literal["browser", "client_credentials", "jwt_bearer", "token_exchange"]
@@ -67,8 +69,8 @@ class ServerConfig:
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     enabled: bool = True
-    startup_timeout_s: float = 30.0
-    call_timeout_s: float = 300.0
+    startup_timeout_s: float = MCP_STARTUP_TIMEOUT_S
+    call_timeout_s: float = MCP_CALL_TIMEOUT_S
     protocol: Protocol | None = None
     oauth: OAuth = OAuth()
     enabled_tools: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.options import MCP_CALL_TIMEOUT_S, MCP_STARTUP_TIMEOUT_S
 from agent_cli.mcp_client.commented_json import load_commented
 from agent_cli.mcp_client.config import (
     ConfigFile,
@@ -119,8 +120,8 @@ def read_config_file(
     path: Path,
     environment: Mapping[str, str],
     *,
-    startup_timeout_s: float = 30.0,
-    call_timeout_s: float = 300.0,
+    startup_timeout_s: float = MCP_STARTUP_TIMEOUT_S,
+    call_timeout_s: float = MCP_CALL_TIMEOUT_S,
 ) -> ConfigFile:
     """Read a `.mcp.json`: `{"mcpServers": {name: {command, args, env, type, url, headers}}}`.
 
@@ -177,8 +178,8 @@ def server_config(
     environment: Mapping[str, str],
     *,
     source: str = "",
-    startup_timeout_s: float = 30.0,
-    call_timeout_s: float = 300.0,
+    startup_timeout_s: float = MCP_STARTUP_TIMEOUT_S,
+    call_timeout_s: float = MCP_CALL_TIMEOUT_S,
 ) -> ServerConfig | ServerProblem:
     """Return the server that *entry* describes, or why it cannot be used."""
     try:

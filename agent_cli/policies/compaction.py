@@ -12,6 +12,7 @@ from typing import Protocol
 from agent_cli.contracts.errors import AgentCliError, ContextOverflow, ModelError
 from agent_cli.contracts.events import Compacted, EventSink, Notice, UsageChanged
 from agent_cli.contracts.messages import Message, UserMessage
+from agent_cli.contracts.options import PROTECTED_TAIL_MESSAGES
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Usage
 from agent_cli.core.conversation import Conversation
@@ -78,7 +79,7 @@ class Compaction:
         strategy: CompactionStrategy | None,
         *,
         threshold_tokens: int = 0,
-        protected_tail_messages: int = 6,
+        protected_tail_messages: int = PROTECTED_TAIL_MESSAGES,
     ) -> None:
         self._strategy = strategy
         self._threshold_tokens = threshold_tokens

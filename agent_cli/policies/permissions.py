@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.options import AUTO_ALLOW, AutoAllow
 from agent_cli.contracts.permissions import ApprovalFacts, Mode, Rule, RuleKind, stricter
 from agent_cli.contracts.tooling import Ask, Tool, Verdict, check_input
 from agent_cli.policies.decision import Decision, allowed, asked, denied_by, denied_by_plan
@@ -24,7 +25,6 @@ from agent_cli.sandbox.report import Report
 if TYPE_CHECKING:
     from agent_cli.policies.shell import Judgement
 
-AutoAllow: TypeAlias = Literal["never", "auto-edit", "always"]
 
 _UNSANDBOXED = "runs outside the sandbox, with all your rights and the network"
 _THIS_SESSION = "this session"
@@ -50,7 +50,7 @@ class Permissions:
         *,
         rules: RuleSet = _NO_RULES,
         mode: Mode = "ask",
-        auto_allow: AutoAllow = "auto-edit",
+        auto_allow: AutoAllow = AUTO_ALLOW,
         trusted: bool = False,
         own_dirs: Sequence[Path] = (),
         sandbox: Callable[[], Awaitable[Report]] | None = None,

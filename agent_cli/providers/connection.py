@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_cli.contracts.errors import ModelError
+from agent_cli.contracts.options import READ_TIMEOUT_S, STALL_TIMEOUT_S
 from agent_cli.providers.failures import CallFailed
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
@@ -35,8 +36,8 @@ class Connection:
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
     auth_token: str | None = field(default=None, repr=False)
-    read_timeout_s: float = 90.0
-    stall_timeout_s: float = 600.0
+    read_timeout_s: float = READ_TIMEOUT_S
+    stall_timeout_s: float = STALL_TIMEOUT_S
     compat: bool = False
     record: Path | None = None
     replay: Path | None = None

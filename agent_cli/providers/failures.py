@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from textwrap import shorten
 
 from agent_cli.contracts.errors import ContextOverflow, ModelError
-from agent_cli.providers.retry_policy import FailureKind
+from agent_cli.contracts.options import FailureKind
 
 RETRIED_STATUSES = frozenset({408, 409, 429})
 RETRIED_IN_STREAM = frozenset(

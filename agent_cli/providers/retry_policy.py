@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Literal, TypeAlias, get_args
+from typing import get_args
 
-FailureKind: TypeAlias = Literal["429", "529", "5xx", "connection"]
+from agent_cli.contracts import options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,14 +23,14 @@ class RetryPolicy:
         max_server_delay_s: The longest wait a server may ask for, unless the request says another.
     """
 
-    max: int = 5
-    base_s: float = 10.0
-    other_base_s: float = 1.0
-    factor: float = 2.0
-    jitter: Literal["none", "full"] = "none"
-    on: tuple[FailureKind, ...] = get_args(FailureKind)
+    max: int = options.RETRIES
+    base_s: float = options.RETRY_BASE_S
+    other_base_s: float = options.RETRY_OTHER_BASE_S
+    factor: float = options.RETRY_FACTOR
+    jitter: options.Jitter = options.RETRY_JITTER
+    on: tuple[options.FailureKind, ...] = get_args(options.FailureKind)
     respect_retry_after: bool = True
-    max_server_delay_s: float = 60.0
+    max_server_delay_s: float = options.MAX_SERVER_DELAY_S
 
     def wait_s(self, retry: int, *, rate_limited: bool, random_share: float) -> float:
         """Return the wait before retry number *retry*, from 1; *random_share* is in [0, 1)."""

@@ -1,11 +1,8 @@
 """How a session looks: settings that every front end of the terminal shares."""
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from agent_cli.terminal.alerts import Notify
-
-ThemeName: TypeAlias = Literal["dark", "light", "high-contrast", "none"]
-Streaming: TypeAlias = Literal["live", "sequential"]
+from agent_cli.contracts.options import NOTIFY, STREAMING, THEME, Notify, Streaming, ThemeName
 
 
 class Look(NamedTuple):
@@ -17,10 +14,10 @@ class Look(NamedTuple):
     """
 
     color: bool = True
-    streaming: Streaming = "live"
+    streaming: Streaming = STREAMING
     show_thinking: bool = False
     chars_per_second: float = 0
-    theme: ThemeName = "dark"
-    notify: Notify = "auto"
+    theme: ThemeName = THEME
+    notify: Notify = NOTIFY
     vi: bool = False
     screen_reader: bool = False

@@ -8,8 +8,9 @@ from types import MappingProxyType
 from typing import Any
 
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.settings.keys import all_rules, rules_of, sections, value_of
 from agent_cli.settings.rules import SettingRule, fold
-from agent_cli.settings.schema import Settings, all_rules, rules_of, sections, value_of
+from agent_cli.settings.schema import Settings
 from agent_cli.settings.sources import Entry, KeyPath
 from agent_cli.system import paths
 

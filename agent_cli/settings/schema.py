@@ -7,13 +7,13 @@ define as Python takes to start, and settings are read before the first prompt i
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args, get_origin
+from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args
 
+from agent_cli.contracts import options
 from agent_cli.contracts.permissions import Mode
 from agent_cli.settings.agent_schema import AgentSettings
 from agent_cli.settings.hook_schema import HookSettings
 from agent_cli.settings.rules import (
-    SettingRule,
     choice,
     choices,
     flag,
@@ -29,16 +29,7 @@ from agent_cli.settings.rules import (
 )
 
 Strategy: TypeAlias = Literal["summarize", "none"]
-Jitter: TypeAlias = Literal["none", "full"]
-RetriedFailure: TypeAlias = Literal["429", "529", "5xx", "connection"]
 SandboxMode: TypeAlias = Literal["auto", "required", "off"]
-AutoAllow: TypeAlias = Literal["never", "auto-edit", "always"]
-Streaming: TypeAlias = Literal["live", "sequential"]
-ToolExecution: TypeAlias = Literal["parallel", "sequential"]
-Steering: TypeAlias = Literal["skip_unstarted", "cancel_running", "after_batch"]
-ApprovalOrder: TypeAlias = Literal["defer", "batch"]
-Theme: TypeAlias = Literal["dark", "light", "high-contrast", "none"]
-Notify: TypeAlias = Literal["auto", "bell", "osc9", "off"]
 Effort: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 LEVELS = ("debug", "info", "warning", "error")
 # The words of other logging libraries, as settings files of older programs have them.
@@ -57,8 +48,8 @@ _NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 class ProviderSettings(NamedTuple):
     """How the model's server is talked to."""
 
-    read_timeout_s: Annotated[float, number(1, 3600, "seconds")] = 90
-    stall_timeout_s: Annotated[float, number(1, 86_400, "seconds")] = 600
+    read_timeout_s: Annotated[float, number(1, 3600, "seconds")] = options.READ_TIMEOUT_S
+    stall_timeout_s: Annotated[float, number(1, 86_400, "seconds")] = options.STALL_TIMEOUT_S
     compat: Annotated[bool, flag()] = False
 
 
@@ -74,22 +65,24 @@ class CompactionSettings(NamedTuple):
 
     strategy: Annotated[Strategy, choice(*get_args(Strategy))] = "summarize"
     threshold_tokens: Annotated[int, whole(0, 10_000_000, "tokens")] = 0
-    protected_tail_messages: Annotated[int, whole(1, 1000, "messages")] = 6
+    protected_tail_messages: Annotated[int, whole(1, 1000, "messages")] = (
+        options.PROTECTED_TAIL_MESSAGES
+    )
 
 
 class RetrySettings(NamedTuple):
     """How a failed model call is repeated: `base_s` after a 429, `other_base_s` after the rest."""
 
-    max: Annotated[int, whole(0, 20, "retries")] = 5
-    base_s: Annotated[float, number(0, 3600, "seconds")] = 10
-    other_base_s: Annotated[float, number(0, 3600, "seconds")] = 1
-    factor: Annotated[float, number(1, 10)] = 2
-    jitter: Annotated[Jitter, choice(*get_args(Jitter))] = "none"
-    on: Annotated[tuple[RetriedFailure, ...], choices(*get_args(RetriedFailure))] = get_args(
-        RetriedFailure
+    max: Annotated[int, whole(0, 20, "retries")] = options.RETRIES
+    base_s: Annotated[float, number(0, 3600, "seconds")] = options.RETRY_BASE_S
+    other_base_s: Annotated[float, number(0, 3600, "seconds")] = options.RETRY_OTHER_BASE_S
+    factor: Annotated[float, number(1, 10)] = options.RETRY_FACTOR
+    jitter: Annotated[options.Jitter, choice(*get_args(options.Jitter))] = options.RETRY_JITTER
+    on: Annotated[tuple[options.FailureKind, ...], choices(*get_args(options.FailureKind))] = (
+        get_args(options.FailureKind)
     )
     respect_retry_after: Annotated[bool, flag()] = True
-    max_server_delay_s: Annotated[float, number(0, 86_400, "seconds")] = 60
+    max_server_delay_s: Annotated[float, number(0, 86_400, "seconds")] = options.MAX_SERVER_DELAY_S
 
 
 class PermissionSettings(NamedTuple):
@@ -106,14 +99,16 @@ class SandboxSettings(NamedTuple):
 
     mode: Annotated[SandboxMode, choice(*get_args(SandboxMode), user_only=True)] = "auto"
     network: Annotated[bool, flag()._replace(user_only=True)] = False
-    auto_allow: Annotated[AutoAllow, choice(*get_args(AutoAllow), user_only=True)] = "auto-edit"
+    auto_allow: Annotated[
+        options.AutoAllow, choice(*get_args(options.AutoAllow), user_only=True)
+    ] = options.AUTO_ALLOW
 
 
 class ToolSettings(NamedTuple):
     """Limits of tool calls; `concurrency` is per reply."""
 
-    timeout_s: Annotated[float, number(1, 86_400, "seconds")] = 120
-    concurrency: Annotated[int, whole(1, 64, "calls")] = 8
+    timeout_s: Annotated[float, number(1, 86_400, "seconds")] = options.TOOL_TIMEOUT_S
+    concurrency: Annotated[int, whole(1, 64, "calls")] = options.CONCURRENCY
 
 
 class JobSettings(NamedTuple):
@@ -167,9 +162,9 @@ class McpSettings(NamedTuple):
 
     enabled: Annotated[bool, flag()] = True
     config: Annotated[tuple[str, ...], texts(user_only=True)] = (".mcp.json",)
-    startup_timeout_s: Annotated[float, number(1, 600, "seconds")] = 30
+    startup_timeout_s: Annotated[float, number(1, 600, "seconds")] = options.MCP_STARTUP_TIMEOUT_S
     first_prompt_wait_s: Annotated[float, number(0, 600, "seconds")] = 4
-    call_timeout_s: Annotated[float, number(1, 86_400, "seconds")] = 300
+    call_timeout_s: Annotated[float, number(1, 86_400, "seconds")] = options.MCP_CALL_TIMEOUT_S
     defer_beyond_tokens: Annotated[int, whole(0, 1_000_000, "tokens")] = 20_000
     servers: Annotated[tuple[McpServer, ...], records(McpServer, complete_server)] = ()
 
@@ -189,10 +184,10 @@ class UiSettings(NamedTuple):
     that edit the prompt. `screen_reader` repaints nothing and says states in words.
     """
 
-    theme: Annotated[Theme, choice(*get_args(Theme))] = "dark"
+    theme: Annotated[options.ThemeName, choice(*get_args(options.ThemeName))] = options.THEME
     show_thinking: Annotated[bool, flag()] = False
     chars_per_second: Annotated[float, number(0, 100_000, "characters")] = 0
-    notify: Annotated[Notify, choice(*get_args(Notify))] = "auto"
+    notify: Annotated[options.Notify, choice(*get_args(options.Notify))] = options.NOTIFY
     vi: Annotated[bool, flag()] = False
     screen_reader: Annotated[bool, flag()] = False
 
@@ -225,14 +220,20 @@ class Settings(NamedTuple):
     """All settings of one run; nothing in it can be changed, `_replace` makes another."""
 
     model: Annotated[str, text("a model id or an alias from [models]")] = "claude-sonnet-5-5"
-    max_tokens: Annotated[int, whole(1, 1_000_000, "tokens")] = 32_000
+    max_tokens: Annotated[int, whole(1, 1_000_000, "tokens")] = options.MAX_TOKENS
     temperature: Annotated[float | None, optional(number(0, 1))] = None
     effort: Annotated[Effort | None, optional(choice(*get_args(Effort)))] = None
-    streaming: Annotated[Streaming, choice(*get_args(Streaming))] = "live"
-    tool_execution: Annotated[ToolExecution, choice(*get_args(ToolExecution))] = "parallel"
-    steering: Annotated[Steering, choice(*get_args(Steering))] = "skip_unstarted"
-    approval: Annotated[ApprovalOrder, choice(*get_args(ApprovalOrder))] = "batch"
-    max_rounds: Annotated[int, whole(0, 100_000, "rounds")] = 100
+    streaming: Annotated[options.Streaming, choice(*get_args(options.Streaming))] = (
+        options.STREAMING
+    )
+    tool_execution: Annotated[options.ToolExecution, choice(*get_args(options.ToolExecution))] = (
+        options.TOOL_EXECUTION
+    )
+    steering: Annotated[options.Steering, choice(*get_args(options.Steering))] = options.STEERING
+    approval: Annotated[options.ApprovalOrder, choice(*get_args(options.ApprovalOrder))] = (
+        options.APPROVAL
+    )
+    max_rounds: Annotated[int, whole(0, 100_000, "rounds")] = options.MAX_ROUNDS
     max_cost_usd: Annotated[float, number(0, 1_000_000, "USD")] = 0
     working_directory: Annotated[str | None, optional(text("a path"))._replace(user_only=True)] = (
         None
@@ -264,36 +265,3 @@ class Settings(NamedTuple):
         """Return the id behind an alias of `[models]`; any other name is an id already."""
         wanted = self.model if name is None else name
         return self.models.get(wanted.lower(), wanted)
-
-
-def rules_of(record: type) -> dict[str, SettingRule]:
-    """Return the rules of a section or record by field name; nested sections are left out."""
-    annotations: dict[str, object] = record.__annotations__
-    return {
-        name: get_args(annotation)[1]
-        for name, annotation in annotations.items()
-        if get_origin(annotation) is Annotated
-    }
-
-
-def all_rules() -> dict[str, SettingRule]:
-    """Return every setting's rule by its dotted key, in the order of the schema."""
-    rules = rules_of(Settings)
-    for section in sections():
-        inner = rules_of(type(getattr(Settings(), section)))
-        rules |= {f"{section}.{name}": rule for name, rule in inner.items()}
-    return rules
-
-
-def sections() -> tuple[str, ...]:
-    """Return the names of the tables."""
-    own = rules_of(Settings)
-    return tuple(name for name in Settings._fields if name not in own)
-
-
-def value_of(settings: Settings, key: str) -> object:
-    """Return the value of a dotted key."""
-    value: object = settings
-    for part in key.split("."):
-        value = getattr(value, part)
-    return value

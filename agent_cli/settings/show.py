@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from agent_cli.settings.environment import OPTIONAL_SECRETS, Environment
 from agent_cli.settings.example import descriptions
+from agent_cli.settings.keys import all_rules, rules_of, value_of
 from agent_cli.settings.load import Loaded
-from agent_cli.settings.schema import all_rules, rules_of, value_of
 from agent_cli.system.redaction import MASK, Redactor
 
 _SECRETS = (

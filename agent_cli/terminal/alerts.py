@@ -1,9 +1,9 @@
 """How a terminal calls somebody who looked away: with a notification (OSC 9), or its bell."""
 
 from collections.abc import Mapping
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
-Notify: TypeAlias = Literal["auto", "bell", "osc9", "off"]
+from agent_cli.contracts.options import Notify
 
 # Those that say in their documentation that they know it. To others it can mean something else
 # (ConEmu), or nothing at all: there a bell is what reaches somebody.

@@ -18,8 +18,9 @@ from agent_cli.settings.hook_files import (
     scripts_of,
     words_of,
 )
+from agent_cli.settings.keys import value_of
 from agent_cli.settings.layers import Layers
-from agent_cli.settings.schema import McpServer, Settings, value_of
+from agent_cli.settings.schema import McpServer, Settings
 from agent_cli.settings.show import shown_value
 from agent_cli.settings.sources import CLAUDE_FILES, Entry, WrittenHooks
 from agent_cli.settings.toml_json import file_entries

@@ -8,7 +8,7 @@ it, written out again, is the message.
 import asyncio
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -196,7 +196,7 @@ def fault_of(model: Any, value: Any) -> str:
 @asynccontextmanager
 async def editor(
     api: FakeMessagesApi | None, *arguments: str, **more: str | None
-) -> AsyncIterator[tuple[Editor, PipedProgram]]:
+) -> AsyncGenerator[tuple[Editor, PipedProgram]]:
     """Start `agent-cli acp` and connect an editor to it; its messages must all be valid."""
     client = Editor()
     with start(AGENT_CLI, *arguments, "acp", environment=environment(api, more)) as program:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,7 +116,7 @@ class Program:
 @asynccontextmanager
 async def program(
     script: Script, *words: str, person: Person | None = None, mode: str = "yolo"
-) -> AsyncIterator[Program]:
+) -> AsyncGenerator[Program]:
     with serve_in_thread(answer=script) as api, pytest.MonkeyPatch.context() as patch:
         patch.setenv("ANTHROPIC_BASE_URL", api.base_url)
         patch.setenv("ANTHROPIC_API_KEY", "k")

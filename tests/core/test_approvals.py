@@ -260,7 +260,12 @@ async def test_an_approval_blocks_what_comes_after_it() -> None:
     asks = calls(
         tool_use("safe", {}, "t1"), tool_use("danger", {}, "t2"), tool_use("safe", {"n": 3}, "t3")
     )
-    agent, _, events = scripted_agent(asks, says("done"), tools=[danger, tool("safe", held)])
+    agent, _, events = scripted_agent(
+        asks,
+        says("done"),
+        tools=[danger, tool("safe", held)],
+        options=LoopConfig(approval="defer"),
+    )
 
     await agent.prompt("go")
 
@@ -281,7 +286,9 @@ async def test_a_deferred_call_may_ask_again() -> None:
     """S2-34: two dangerous calls make two decisions, in order."""
     danger, ran = asking()
     asks = calls(tool_use("danger", {}, "t1"), tool_use("danger", {}, "t2"))
-    agent, _, _ = scripted_agent(asks, says("done"), tools=[danger])
+    agent, _, _ = scripted_agent(
+        asks, says("done"), tools=[danger], options=LoopConfig(approval="defer")
+    )
 
     await agent.prompt("go")
     assert [call.tool_call_id for call in agent.conversation.questions()] == ["t1"]

@@ -73,7 +73,7 @@ async def test_a_call_that_would_ask_is_skipped_when_the_user_speaks_first(
         asks,
         says("ok"),
         tools=[tool("held", held), danger],
-        options=LoopConfig(tool_execution=tool_execution),
+        options=LoopConfig(tool_execution=tool_execution, approval="defer"),
     )
     running = asyncio.ensure_future(agent.prompt("go"))
     await asyncio.wait_for(held.gate("t0").reached.wait(), LIMIT_S)

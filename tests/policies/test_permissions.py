@@ -8,12 +8,13 @@ import pytest
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.options import AutoAllow
 from agent_cli.contracts.permissions import Mode
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, Verdict
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.permission_rules import KINDS, RuleSet, parse_rule
-from agent_cli.policies.permissions import AutoAllow, Permissions
+from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.session_rules import ProjectRules
 from agent_cli.policies.shell import Place
 from agent_cli.sandbox import Report

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.session_store.random_lives import Life, Played, lives
 
-_COMMON = settings(deadline=None, print_blob=False, suppress_health_check=list(HealthCheck))
+_COMMON = settings(deadline=None, print_blob=False, suppress_health_check=[*HealthCheck])
 
 
 def _live(life: Life) -> None:

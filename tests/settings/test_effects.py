@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from agent_cli.settings.hook_schema import HookSettings
-from agent_cli.settings.schema import LogSink, McpServer, all_rules, rules_of
+from agent_cli.settings.keys import all_rules, rules_of
+from agent_cli.settings.schema import LogSink, McpServer
 from agent_cli.system import paths
 from tests.settings.effects import ROWS, Row
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent_cli.settings import Environment, Settings, load_settings
 from agent_cli.settings.example import descriptions
-from agent_cli.settings.schema import all_rules, value_of
+from agent_cli.settings.keys import all_rules, value_of
 from agent_cli.settings.show import settings_as_json, show_settings
 from agent_cli.system import paths
 

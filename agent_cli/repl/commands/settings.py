@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, get_args
 
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.permissions import Mode
+from agent_cli.contracts.options import ThemeName
+from agent_cli.contracts.permissions import Mode, mode_named
 from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.repl.commands.spec import Command, Context, Said, pick
 from agent_cli.repl.commands.views import show
-from agent_cli.repl.look import ThemeName
 from agent_cli.terminal.narration import one_line
 
 _MODES: Final[dict[Mode, str]] = {
@@ -66,10 +66,10 @@ def _mode(context: Context, name: str) -> Awaitable[None] | None:
     if _may_choose(context, name):
         return _choose(context, _mode, described, f"mode: {permissions.mode}; which one?")
     if name:
-        modes: dict[str, Mode] = {mode: mode for mode in _MODES}
-        if name not in modes:
+        mode = mode_named(name)
+        if mode is None:
             raise UsageError(f"unknown mode {one_line(name)}; there are: {', '.join(_MODES)}")
-        permissions.mode = modes[name]
+        permissions.mode = mode
     lines = [f"mode: {permissions.mode}, {_MODES[permissions.mode]}"]
     if not name:
         lines += [f"  {row}" for row in described.values()]

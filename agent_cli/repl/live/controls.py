@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.options import ThemeName
 from agent_cli.core.conversation import Conversation
 from agent_cli.repl.live.display import Display
 from agent_cli.repl.live.earlier import earlier_rows
@@ -11,7 +12,6 @@ from agent_cli.repl.live.input.editing import terminal_lent
 from agent_cli.repl.live.results import DIFF_ROWS_MAX, Results
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.widgets import Details
-from agent_cli.repl.look import ThemeName
 from agent_cli.repl.markdown import THEMES
 from agent_cli.repl.recall import FOLDED_ROWS, earlier_in
 from agent_cli.terminal.narration import one_line

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from agent_cli.contracts.events import Event, MessageEnd, MessageUpdate, StateChanged, TurnEnd
 from agent_cli.contracts.messages import AssistantMessage
+from agent_cli.contracts.options import Streaming
 from agent_cli.contracts.provider import TextDelta
 from agent_cli.core.phase import CONTENT_STREAMED, Phase
-from agent_cli.repl.look import Streaming
 from agent_cli.terminal.narration import words
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-from agent_cli.repl.look import ThemeName
+from agent_cli.contracts.options import THEME, ThemeName
 from agent_cli.terminal.sanitize import clean
 from agent_cli.terminal.writer import Style
 
@@ -58,7 +58,7 @@ _TAB_CELLS = 4
 class Paint:
     """Knows the theme, and whether colours may be used at all."""
 
-    def __init__(self, *, color: bool, theme: ThemeName = "dark") -> None:
+    def __init__(self, *, color: bool, theme: ThemeName = THEME) -> None:
         self._color = color
         self._theme: ThemeName = theme
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-from agent_cli.repl.look import ThemeName
+from agent_cli.contracts.options import ThemeName
 
 # What a token of code can be; the lexers' hundreds of kinds are mapped to these.
 TokenKind: TypeAlias = Literal[

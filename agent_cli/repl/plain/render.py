@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from agent_cli.contracts import events
 from agent_cli.contracts.messages import AssistantMessage, Message
+from agent_cli.contracts.options import STREAMING, Streaming
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.contracts.tooling import Tool
 from agent_cli.repl.approval.refusals import failure
-from agent_cli.repl.look import Streaming
 from agent_cli.terminal.narration import describe_call, narrate, seconds, side_output, words
 from agent_cli.terminal.writer import Writer
 
@@ -29,7 +29,7 @@ class Renderer:
         writer: Writer,
         tools: Callable[[], Sequence[Tool]],
         *,
-        streaming: Streaming = "live",
+        streaming: Streaming = STREAMING,
         show_thinking: bool = False,
         spoken: bool = False,
         clock: Callable[[], float] = time.monotonic,

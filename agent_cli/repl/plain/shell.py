@@ -10,12 +10,12 @@ from typing import Final, Protocol
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.events import Event
+from agent_cli.contracts.options import STREAMING, Streaming
 from agent_cli.repl.approval.ask import Approvals
 from agent_cli.repl.dialogue import Dialogue, Questions
 from agent_cli.repl.dispatch import LineWork
 from agent_cli.repl.hidden_prompts import HiddenPrompts
 from agent_cli.repl.interrupts import Interrupts
-from agent_cli.repl.look import Streaming
 from agent_cli.repl.mcp.dialogs import Dialogs
 from agent_cli.repl.model_dialogs import ModelQuestions
 from agent_cli.repl.plain.render import Renderer
@@ -48,7 +48,7 @@ class Shell:
         prompt: PlainDialogue,
         writer: Writer,
         interrupts: Interrupts,
-        streaming: Streaming = "live",
+        streaming: Streaming = STREAMING,
         show_thinking: bool = False,
         spoken: bool = False,
     ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from agent_cli.contracts import events
 from agent_cli.contracts.events import Event
 from agent_cli.contracts.messages import AssistantMessage
+from agent_cli.contracts.options import Streaming
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, text_block
 from agent_cli.contracts.tooling import ToolResult
@@ -20,7 +21,6 @@ from agent_cli.repl.live.thinking import Thinking
 from agent_cli.repl.live.tool_rows import ToolRows
 from agent_cli.repl.live.view import SessionView
 from agent_cli.repl.live.widgets import Details
-from agent_cli.repl.look import Streaming
 from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use
 
 COLUMNS = 60

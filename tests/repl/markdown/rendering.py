@@ -1,6 +1,6 @@
 """A whole answer at once, for tests that look at its rows."""
 
-from agent_cli.repl.look import ThemeName
+from agent_cli.contracts.options import ThemeName
 from agent_cli.repl.markdown import THEMES, MarkdownStream
 
 

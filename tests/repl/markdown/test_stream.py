@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from agent_cli.repl.look import ThemeName
+from agent_cli.contracts.options import ThemeName
 from agent_cli.repl.markdown import THEMES, MarkdownStream
 from agent_cli.repl.markdown.cells import cells
 from tests.repl.markdown.documents import (

@@ -1,0 +1,43 @@
+"""Choices and defaults that settings share with the types of the library, each written once.
+
+A default that only a setting has stands in `settings/schema.py`; one that a part below also offers
+to callers without settings stands here, and both name it.
+"""
+
+from typing import Final, Literal, TypeAlias
+
+ToolExecution: TypeAlias = Literal["parallel", "sequential"]
+Steering: TypeAlias = Literal["skip_unstarted", "cancel_running", "after_batch"]
+ApprovalOrder: TypeAlias = Literal["defer", "batch"]
+AutoAllow: TypeAlias = Literal["never", "auto-edit", "always"]
+Jitter: TypeAlias = Literal["none", "full"]
+FailureKind: TypeAlias = Literal["429", "529", "5xx", "connection"]
+Streaming: TypeAlias = Literal["live", "sequential"]
+ThemeName: TypeAlias = Literal["dark", "light", "high-contrast", "none"]
+Notify: TypeAlias = Literal["auto", "bell", "osc9", "off"]
+
+MAX_TOKENS: Final = 32_000
+MAX_ROUNDS: Final = 100
+CONCURRENCY: Final = 8
+TOOL_TIMEOUT_S: Final = 120
+TOOL_EXECUTION: Final[ToolExecution] = "parallel"
+STEERING: Final[Steering] = "skip_unstarted"
+APPROVAL: Final[ApprovalOrder] = "batch"
+AUTO_ALLOW: Final[AutoAllow] = "auto-edit"
+PROTECTED_TAIL_MESSAGES: Final = 6
+
+READ_TIMEOUT_S: Final = 90
+STALL_TIMEOUT_S: Final = 600
+RETRIES: Final = 5
+RETRY_BASE_S: Final = 10
+RETRY_OTHER_BASE_S: Final = 1
+RETRY_FACTOR: Final = 2
+RETRY_JITTER: Final[Jitter] = "none"
+MAX_SERVER_DELAY_S: Final = 60
+
+MCP_STARTUP_TIMEOUT_S: Final = 30
+MCP_CALL_TIMEOUT_S: Final = 300
+
+STREAMING: Final[Streaming] = "live"
+THEME: Final[ThemeName] = "dark"
+NOTIFY: Final[Notify] = "auto"

@@ -1,0 +1,112 @@
+"""A setting's default stands once: in the schema, or in `contracts/options.py`, which it names."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from agent_cli.contracts import options
+from agent_cli.settings.keys import all_rules
+
+ROOT = Path(__file__).parents[2]
+NAMES = frozenset(key.rsplit(".", 1)[-1] for key in all_rules())
+# These only share a setting's word.
+OTHER_THINGS = {
+    "Exercise.timeout_s": "of `agent-cli mcp exercise`",
+    "GrepParameters.mode": "of what grep returns",
+    "Permissions.__init__.mode": "the mode a setting begins in; the type is in contracts",
+    "RetryPolicy.respect_retry_after": "what a policy does; a switch has no other default",
+    "SamplingRequest.max_tokens": "of what a server asks for",
+    "ServerConfig.enabled": "of one server",
+    "_Entry.enabled": "of one server",
+    "open_file.mode": "the bits of a file",
+    "_Rank.mode": "of what an agent may do",
+    "_Slot._open.mode": "the bits of a file",
+}
+
+
+class Default(NamedTuple):
+    """A default that is written out in a class or signature."""
+
+    owner: str
+    name: str
+    value: ast.expr
+
+    @property
+    def is_written_out(self) -> bool:
+        """Whether it is a number, a word or True; nothing, off and "" are the same everywhere."""
+        return isinstance(self.value, ast.Constant) and bool(self.value.value)
+
+
+def defaults(source: str) -> Iterator[Default]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ClassDef):
+            for part in node.body:
+                if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
+                    if part.value is not None:
+                        yield Default(node.name, part.target.id, part.value)
+                elif isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef):
+                    yield from of_function(part, f"{node.name}.{part.name}")
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from of_function(node, node.name)
+
+
+def of_function(node: ast.FunctionDef | ast.AsyncFunctionDef, owner: str) -> Iterator[Default]:
+    given = node.args
+    named = [*given.posonlyargs, *given.args]
+    for argument, value in zip(named[::-1], given.defaults[::-1], strict=False):
+        yield Default(owner, argument.arg, value)
+    for argument, keyword_value in zip(given.kwonlyargs, given.kw_defaults, strict=True):
+        if keyword_value is not None:
+            yield Default(owner, argument.arg, keyword_value)
+
+
+def second_defaults(source: str) -> list[str]:
+    return [
+        f"{each.owner}.{each.name}"
+        for each in defaults(source)
+        if each.name in NAMES
+        and each.is_written_out
+        and f"{each.owner}.{each.name}" not in OTHER_THINGS
+    ]
+
+
+def test_no_default_of_a_setting_is_written_a_second_time() -> None:
+    """Two that differ are two programs: the one with settings and the library's."""
+    found = {
+        str(path.relative_to(ROOT)): again
+        for folder in ("agent_cli", "tools")
+        for path in (ROOT / folder).rglob("*.py")
+        if "settings" not in path.parts and "project" not in path.parts
+        if (again := second_defaults(path.read_text()))
+    }
+
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "class A:\n    max_rounds: int = 50",
+        "class A:\n    def __init__(self, *, approval='defer'): ...",
+        "def f(concurrency=4): ...",
+    ],
+)
+def test_a_second_default_is_found(source: str) -> None:
+    assert len(second_defaults(source)) == 1
+
+
+def test_every_shared_default_is_named_by_the_schema_and_by_another() -> None:
+    """One that nobody shares belongs into the schema."""
+    shared = [name for name in vars(options) if name.isupper()]
+    sources = {path: path.read_text() for path in (ROOT / "agent_cli").rglob("*.py")}
+    schema = sources.pop(ROOT / "agent_cli" / "settings" / "schema.py")
+    del sources[ROOT / "agent_cli" / "contracts" / "options.py"]
+
+    assert [name for name in shared if f"options.{name}" not in schema] == []
+    others = "".join(sources.values())
+    assert [name for name in shared if not re.search(rf"(= |options\.){name}\b", others)] == []
