@@ -130,6 +130,19 @@ def test_what_runs_beside_the_other_checks_can_fail_too(clone: Path) -> None:
     assert done.stdout.splitlines()[-1] == "1 error"
 
 
+def test_coverage_is_reported_though_a_test_fails(clone: Path) -> None:
+    """Which tests pass is `make test`'s to say; too low a share of branches fails."""
+    python = clone / ".venv/bin/python"
+    script(python, 'case "$*" in *pytest*) exit 1;; *report*) echo "${COVERAGE_ROOT}";; esac')
+    reported = make(clone, "coverage")
+    script(python, 'case "$*" in *report*) exit 2;; esac')
+    too_low = make(clone, "coverage")
+
+    assert reported.returncode == 0
+    assert reported.stdout.splitlines()[-1] == str(clone)
+    assert too_low.returncode != 0
+
+
 def test_continuous_integration_runs_the_same_command() -> None:
     """What passes here passes there."""
     run = ROOT / ".ci" / "run"
