@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import get_args
+from typing import TypeAlias, get_args
 
 from agent_cli.contracts import options
+
+FailureKind: TypeAlias = options.FailureKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +30,7 @@ class RetryPolicy:
     other_base_s: float = options.RETRY_OTHER_BASE_S
     factor: float = options.RETRY_FACTOR
     jitter: options.Jitter = options.RETRY_JITTER
-    on: tuple[options.FailureKind, ...] = get_args(options.FailureKind)
+    on: tuple[FailureKind, ...] = get_args(FailureKind)
     respect_retry_after: bool = True
     max_server_delay_s: float = options.MAX_SERVER_DELAY_S
 
