@@ -82,7 +82,8 @@ class Definitions:
 
 def _kinds(cls: type) -> list[type]:
     """Return *cls*, or our classes below it that have none below them."""
-    ours = [sub for sub in cls.__subclasses__() if sub.__module__.startswith("agent_cli.")]
+    subclasses: list[type] = cls.__subclasses__()
+    ours = [sub for sub in subclasses if sub.__module__.startswith("agent_cli.")]
     below = [kind for sub in ours for kind in _kinds(sub)]
     # With slots, the class that the decorator was given may still be around.
     return list({kind.__name__: kind for kind in below}.values()) or [cls]
