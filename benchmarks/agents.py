@@ -50,7 +50,7 @@ def session(turns: int, agents: int) -> Finished:
             "AGENT_CLI_AGENTS__MAX_PARALLEL": str(AGENTS),
             "AGENT_CLI_AGENTS__ASK_BEYOND": str(AGENTS),
         }
-        arguments = ["-p", "go", "--permission-mode", "yolo"]
+        arguments = ["-p", "go", "--permission-mode", "yolo", "--max-rounds", "0"]
         return run(arguments, environment, environment["HOME"])
 
 
