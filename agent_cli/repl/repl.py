@@ -75,8 +75,8 @@ async def run(options: ReplOptions, build: "Callable[[], Application]") -> int:
         if has_screen() and not options.look.screen_reader and options.script is None:
             with typeahead_kept(sys.stdin) as typed:
                 return await _run_live(options, build, typed)
-        FIRST_PROMPT.take_away()
-        return await _run_plain(options, build)
+        finished = FIRST_PROMPT.take_away()
+        return await _run_plain(options, build, finished)
     finally:
         # Python would flush them at its end, and turn our exit code into one of its own.
         for stream in (sys.stdout, sys.stderr):
@@ -107,14 +107,16 @@ async def _run_live(options: ReplOptions, build: "Callable[[], Application]", ty
     return code
 
 
-async def _run_plain(options: ReplOptions, build: "Callable[[], Application]") -> int:
+async def _run_plain(
+    options: ReplOptions, build: "Callable[[], Application]", typed: Sequence[str]
+) -> int:
     from agent_cli.repl.plain.lines import plain_prompt  # noqa: PLC0415 - what a terminal never needs
     from agent_cli.repl.plain.session import PlainRepl, PlainShells  # noqa: PLC0415
 
     color = options.look.color and not options.look.screen_reader
     writer = Writer(sys.stdout, sys.stderr, color=color)
     prompt = plain_prompt(options.script)
-    for line in options.first_lines:
+    for line in (*options.first_lines, *typed):
         prompt.wake(line)
     interrupts = Interrupts(prompt.stop)
     shells = PlainShells(prompt, writer, interrupts, options.look)

@@ -1,16 +1,18 @@
 """`you> ` on the screen before the program behind it is imported.
 
 The terminal's own line editing echoes what is typed meanwhile. The screen paints over both, and
-gets the keys; where there will be no screen, both go away again.
+gets the keys; where there will be no screen, the prompt goes away again.
 """
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
 from agent_cli.terminal.abilities import is_dumb
 
 PROMPT: Final = "you> "
+_LINE_BYTES_MAX: Final = 65_536
 
 
 class FirstPrompt:
@@ -29,19 +31,24 @@ class FirstPrompt:
         was_shown, self.is_shown = self.is_shown, False
         return was_shown
 
-    def take_away(self) -> None:
-        """Remove the prompt and discard what was typed at it.
+    def take_away(self) -> Sequence[str]:
+        """Remove the prompt and what was begun at it; return the lines that were finished.
 
-        Otherwise a prompt that begins with `y` would say yes to trust, and the shell would run one
-        that an error was faster than. A row that Enter has finished stays on the screen.
+        They are nobody's answer but a prompt's: otherwise one that begins with `y` would say yes to
+        trust, and the shell would run one that an error was faster than. Their rows stay.
         """
         if not self.hand_over():
-            return
+            return ()
         import termios  # noqa: PLC0415 - the way to the prompt is short
 
+        lines: list[str] = []
         with suppress(termios.error, OSError):  # the terminal is gone
+            # The terminal hands out whole lines, and nothing at Ctrl-D.
+            while _is_typed() and (line := os.read(0, _LINE_BYTES_MAX)):
+                lines.append(line.decode(errors="replace").rstrip("\n"))
             termios.tcflush(0, termios.TCIFLUSH)
             _print("\r\x1b[J")
+        return lines
 
 
 FIRST_PROMPT: Final = FirstPrompt()
@@ -49,11 +56,15 @@ FIRST_PROMPT: Final = FirstPrompt()
 
 def _is_quiet_terminal() -> bool:
     """Whether there is a terminal with nothing typed yet: older lines were echoed elsewhere."""
-    from select import select  # noqa: PLC0415 - `--version` does without
-
     if not (os.isatty(0) and os.isatty(1)) or is_dumb(os.environ):
         return False
-    return not select([0], [], [], 0)[0]
+    return not _is_typed()
+
+
+def _is_typed() -> bool:
+    from select import select  # noqa: PLC0415 - `--version` does without
+
+    return bool(select([0], [], [], 0)[0])
 
 
 def _print(text: str) -> None:

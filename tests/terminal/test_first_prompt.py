@@ -101,6 +101,23 @@ def test_a_screen_reader_that_settings_ask_for_hears_the_plain_prompt() -> None:
         assert terminal.exit_code() == 0
 
 
+def test_a_screen_reader_loses_no_line_that_was_finished_early() -> None:
+    settings = user_settings_file()
+    settings.parent.mkdir(parents=True)
+    settings.write_text("[ui]\nscreen_reader = true")
+    with serve_in_thread(reply("ok")) as api, gated(api) as terminal:
+        terminal.until("you>")
+        terminal.send("go\rand th")
+        terminal.until("and th")
+        go_on()
+        terminal.until("ok")
+        terminal.until_prompt()
+        terminal.send(CTRL_D)
+        assert terminal.exit_code() == 0
+
+    assert said_by_user(api.requests[-1].body) == ["go"]
+
+
 def test_a_dumb_terminal_has_no_first_prompt() -> None:
     """It could not be taken away again: the plain prompt is the first, and its next the second."""
     with serve_in_thread() as api, gated(api, TERM="dumb") as terminal:
