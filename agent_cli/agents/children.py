@@ -5,7 +5,7 @@ given.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -166,7 +166,7 @@ class Children:
                 self._places.give(assignment)
 
     @asynccontextmanager
-    async def _parent_waits(self) -> AsyncIterator[None]:
+    async def _parent_waits(self) -> AsyncGenerator[None]:
         """Let others have the place of the agent that these work for, while one of them does."""
         self._waiting += 1
         if self._place:

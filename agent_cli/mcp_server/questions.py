@@ -80,4 +80,5 @@ class _BetweenCalls:
         match self._answers.pop(id):
             case ElicitResult(action="accept", content={"allow": True}):
                 return True
-        return False
+            case _:
+                return False

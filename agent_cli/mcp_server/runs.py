@@ -131,8 +131,9 @@ class ServedRun:
             raise AgentCliError("nothing waits for an answer in this session")
         return result
 
-    async def _decide(self) -> RunResult:
-        """Decide about all calls that wait, and resume the run."""
+    async def _decide(self) -> RunResult | None:
+        """Decide about all calls that wait, and resume the run; None if nothing waits."""
+        result = None
         agent = self._app.agent
         calls = [ToolCall.of(output) for output in agent.conversation.questions()]
         for call in calls:
@@ -178,4 +179,5 @@ def _shown(given: Json) -> list[str]:
     match given:
         case {"command": str(command), **rest} if not rest:
             return [reveal(command)]
-    return [reveal(json.dumps(given, ensure_ascii=False, indent=2))]
+        case _:
+            return [reveal(json.dumps(given, ensure_ascii=False, indent=2))]

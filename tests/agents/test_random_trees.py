@@ -7,7 +7,7 @@ interruptions are random. The server counts what it generated, whether or not it
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -200,7 +200,7 @@ class Tree:
         return agent
 
     @asynccontextmanager
-    async def _built(self, assignment: Assignment, parent: Ledger) -> AsyncIterator[Worker]:
+    async def _built(self, assignment: Assignment, parent: Ledger) -> AsyncGenerator[Worker]:
         share = self.dice.choice([0, 0, 0.05, 0.5])
         ledger = parent.child(lambda: agent.conversation, limit_usd=share)
         agent = self._agent(ledger, assignment.depth + 1, assignment)

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -36,7 +36,7 @@ class User:
 @asynccontextmanager
 async def serving(
     api: FakeMessagesApi, *arguments: str, user: User | None = None, **options: Any
-) -> AsyncIterator[Client]:
+) -> AsyncGenerator[Client]:
     """Yield a client of `agent-cli mcp serve` in the current folder."""
     parameters = StdioServerParameters(
         command=AGENT_CLI, args=[*arguments, "mcp", "serve"], env=environment(api, {})

@@ -146,9 +146,10 @@ _MOMENTS = (
     *("app.prompt_started", "app.prompt_output", "app.prompt_state", "app.prompt_completed"),
     *("app.tool_calls_announced", "app.approval_requested", "app.compaction", "app.notice"),
 )
+_DEEDS: Sequence[Deed] = (*get_args(Deed), "steer", "kill", "abort")
 _deeds: st.SearchStrategy[Deeds] = st.dictionaries(
     st.tuples(st.sampled_from(_MOMENTS), st.integers(0, 3)),
-    st.sampled_from([*get_args(Deed), "steer", "kill", "abort"]),
+    st.sampled_from(_DEEDS),
     max_size=6,
 )
 _modes: st.SearchStrategy[QueueMode] = st.sampled_from(["one_at_a_time", "all"])
@@ -380,6 +381,8 @@ class Played:
             case "kill" if self._session.path.exists():
                 self._file, self._killed_at = self._session.path.read_bytes(), index
                 self._agent.abort()
+            case _:
+                pass
 
     def _text(self, kind: str) -> str:
         text = f"{kind} {next(self._numbers)}"
@@ -464,6 +467,8 @@ class Played:
                     await asyncio.Event().wait()
                 except asyncio.CancelledError:
                     await asyncio.sleep(0)
+            case _:
+                pass
         context("half")
         await asyncio.sleep(0)
         return "done " * (200 if params["do"] == "much" else 1)

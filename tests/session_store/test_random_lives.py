@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.session_store.random_lives import Life, Played, lives
 
-_COMMON = settings(deadline=None, print_blob=False, suppress_health_check=[*HealthCheck])
+_SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example)
+_COMMON = settings(deadline=None, print_blob=False, suppress_health_check=_SLOW)
 
 
 def _live(life: Life) -> None:
@@ -25,7 +26,7 @@ def test_a_session_keeps_its_promises(life: Life) -> None:
 
 
 @pytest.mark.slow
-@settings(_COMMON, max_examples=int(__import__("os").environ.get("N", "4000")))
+@settings(_COMMON, max_examples=4_000)
 @given(lives)
 def test_thousands_of_sessions_keep_their_promises(life: Life) -> None:
     """The same, another sample with each seed."""
