@@ -12,12 +12,12 @@ from agent_cli.plugins.contributor import Plugins
 from agent_cli.plugins.discovery import discover
 from agent_cli.plugins.project_instructions import project_instructions, workspace_root
 from agent_cli.plugins.reminders import reminders
-from agent_cli.plugins.skill_files import Skill, find_skills
 from agent_cli.plugins.skills import skills
 from agent_cli.plugins.todo import todo
 from agent_cli.prompt_files.command_files import CommandFiles, CommandFolder
+from agent_cli.prompt_files.skill_files import Skill, find_skills
 from agent_cli.system import paths
-from agent_cli.trust.store import COMMAND_FOLDERS, SKILL_FOLDERS
+from agent_cli.trust.store import COMMAND_FOLDERS, skill_folders
 from agent_cli_tools.secret_files import is_secret
 
 
@@ -86,7 +86,7 @@ def _instructions(startup: StartupContext, warn: Callable[[str], None]) -> Plugi
     return project_instructions(
         workspace_root(workspace),
         workspace,
-        user_dir=paths.config_dir(),
+        user_files=(paths.shared_instructions_file(), paths.config_dir() / "AGENTS.md"),
         is_secret=is_secret,
         warn=warn,
         trusted=startup.trusted,
@@ -94,12 +94,16 @@ def _instructions(startup: StartupContext, warn: Callable[[str], None]) -> Plugi
 
 
 def _skill_folders(startup: StartupContext) -> Sequence[Path]:
-    folders = [startup.workspace / folder for folder in SKILL_FOLDERS] if startup.trusted else []
-    return [paths.config_dir() / "skills", *folders]
+    folders = skill_folders(startup.workspace) if startup.trusted else ()
+    return [*_own_skill_folders(), *folders]
+
+
+def _own_skill_folders() -> Sequence[Path]:
+    return paths.config_dir() / "skills", paths.shared_skills_dir()
 
 
 def command_files(startup: StartupContext) -> CommandFiles:
-    """Return the commands the user wrote, and those of the workspace."""
+    """Return the commands and skills the user wrote, and those of the workspace."""
     untrusted = "this workspace is not trusted; `agent-cli trust` or --trust changes that"
 
     def objection() -> str:
@@ -110,14 +114,19 @@ def command_files(startup: StartupContext) -> CommandFiles:
             return str(error)
         return "what acts in this workspace changed; `agent-cli trust` trusts it as it is now"
 
-    project = [
-        CommandFolder(
-            startup.workspace / folder,
-            "project",
-            inside=startup.workspace,
-            refusal="" if startup.trusted else untrusted,
-            objection=objection,
-        )
-        for folder in COMMAND_FOLDERS
-    ]
-    return CommandFiles([CommandFolder(paths.config_dir() / "commands", "yours"), *project])
+    project = CommandFolder(
+        startup.workspace,
+        "project",
+        inside=startup.workspace,
+        refusal="" if startup.trusted else untrusted,
+        objection=objection,
+    )
+    folders = [CommandFolder(paths.config_dir() / "commands", "yours")]
+    folders += [project._replace(path=startup.workspace / name) for name in COMMAND_FOLDERS]
+    wanted = startup.loaded.settings.plugins
+    if wanted.enabled and "skills" not in wanted.disabled:
+        own = CommandFolder(startup.workspace, "your skills", holds_skills=True)
+        folders += [own._replace(path=path) for path in _own_skill_folders()]
+        theirs = project._replace(source="project skills", holds_skills=True)
+        folders += [theirs._replace(path=path) for path in skill_folders(startup.workspace)]
+    return CommandFiles(folders)

@@ -32,7 +32,7 @@ def project_instructions(
     root: Path,
     directory: Path,
     *,
-    user_dir: Path,
+    user_files: Sequence[Path],
     is_secret: Callable[[PurePath], bool],
     warn: Callable[[str], None],
     trusted: bool = False,
@@ -44,14 +44,14 @@ def project_instructions(
         root: The workspace; nothing outside is read.
         directory: Where the user works, *root* or below: files on the way down count, the
             nearest last.
-        user_dir: Holds the user's own AGENTS.md.
+        user_files: The user's own; one that is also the workspace's counts as the workspace's.
         is_secret: Whether a path names what must not be read: a repository may hold a link to it.
         warn: Gets a sentence when something was left out.
         trusted: The user trusts the workspace; else its text is marked as a stranger's.
         bytes_max: For all files together.
     """
     root, directory = root.resolve(), directory.resolve()
-    reader = _Instructions(root, directory, user_dir, is_secret, warn, bytes_max, trusted=trusted)
+    reader = _Instructions(root, directory, user_files, is_secret, warn, bytes_max, trusted=trusted)
     return Plugin(name="project_instructions", prepare=reader.prepare)
 
 
@@ -70,7 +70,7 @@ class _Instructions:
         self,
         root: Path,
         directory: Path,
-        user_dir: Path,
+        user_files: Sequence[Path],
         is_secret: Callable[[PurePath], bool],
         warn: Callable[[str], None],
         bytes_max: int,
@@ -80,7 +80,7 @@ class _Instructions:
         self._trusted = trusted
         self._root = root
         self._directory = directory
-        self._user_dir = user_dir
+        self._user_files = user_files
         self._is_secret = is_secret
         self._warn = warn
         self._bytes_max = bytes_max
@@ -99,12 +99,13 @@ class _Instructions:
         ctx.add_context(self._text)
 
     def _candidates(self) -> Iterator[tuple[Path, str]]:
-        yield self._user_dir / NAMES[0], _USER
         below = self._directory.relative_to(self._root).parts
-        for depth in range(len(below) + 1):
-            folder = self._root.joinpath(*below[:depth])
-            for name in NAMES:
-                yield folder / name, _REPOSITORY if self._trusted else _STRANGER
+        folders = [self._root.joinpath(*below[:depth]) for depth in range(len(below) + 1)]
+        theirs = [folder / name for folder in folders for name in NAMES]
+        # In a cloned ~/.config the shared file is a repository's.
+        own = [path for path in self._user_files if path.parent.resolve() / path.name not in theirs]
+        yield from ((path, _USER) for path in own)
+        yield from ((path, _REPOSITORY if self._trusted else _STRANGER) for path in theirs)
 
     def _read(self) -> str:
         left = self._bytes_max

@@ -14,7 +14,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.messages import ToolResultMessage
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.plugins.api import Plugin, PluginContext, PluginState
-from agent_cli.plugins.skill_files import FILE, Skill, find_skills
+from agent_cli.prompt_files.skill_files import FILE, Skill, find_skills
 
 _INTRODUCTION = "Skills, to be read with the tool `skill` before doing what they describe:"
 
@@ -108,17 +108,13 @@ class _Shelf:
 
 
 def _text(skill: Skill, file: str) -> str:
-    """Return a file of *skill*; below its main file stand the names of the others.
+    """Return a file of *skill*, or all that its main file tells the model.
 
     Raises:
         ToolError: It cannot be read.
     """
     try:
-        text = skill.read(file)
-        others = skill.files() if file == FILE else []
+        return skill.whole() if file == FILE else skill.read(file)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ToolError(f"{file} of the skill {skill.name!r} cannot be read: {reason}.") from error
-    listed = f"\n\nOther files of this skill: {', '.join(others)}" if others else ""
-    where = f"[skill {skill.name}, folder {skill.folder}]\n" if file == FILE else ""
-    return f"{where}{text}{listed}"

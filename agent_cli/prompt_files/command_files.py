@@ -1,7 +1,8 @@
 """Commands somebody wrote: markdown files whose text becomes a prompt.
 
-`review.md` is `/review`, `team/review.md` is `/team:review`. Files are read when they are used, so
-that an editor's last word counts; what lists them keeps only what has not changed.
+`review.md` is `/review`, `team/review.md` is `/team:review`; a skill is `/NAME` as well. Files are
+read when they are used, so that an editor's last word counts; what lists them keeps only what has
+not changed.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from typing import Final, NamedTuple
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.prompt_files import front_matter
+from agent_cli.prompt_files.skill_files import Skill, read_skill, skill_paths
 from agent_cli.system import paths
 
 FILE_BYTES_MAX: Final = 64 * 1024
@@ -34,6 +36,7 @@ class CommandFolder(NamedTuple):
         inside: Where its files must really lie; None for a folder of the user's own.
         refusal: Why none of its files may be read, or "".
         objection: Why what was read may not act, or ""; asked after reading.
+        holds_skills: Its commands are the skills in it.
     """
 
     path: Path
@@ -41,6 +44,7 @@ class CommandFolder(NamedTuple):
     inside: Path | None = None
     refusal: str = ""
     objection: Callable[[], str] = lambda: ""
+    holds_skills: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +69,17 @@ class CommandFile:
         Raises:
             UsageError: It cannot be read, or may not act any more.
         """
-        return filled(await asyncio.to_thread(self._body), argument)
+        body = await asyncio.to_thread(self._body)
+        if not self.folder.holds_skills:
+            return filled(body, argument)
+        # Written for the model to read: its $1 is the shell's.
+        return f"{body}\n\n{argument}".strip()
 
     def _body(self) -> str:
-        _, body = _read(self.folder, self.path)
+        if self.folder.holds_skills:
+            body = _read_skill(self.folder, self.path)[1]
+        else:
+            _, body = _read(self.folder, self.path)
         if objection := self.folder.objection():
             raise UsageError(f"{self.path} is not used: {objection}")
         return body
@@ -82,11 +93,24 @@ class CommandFiles:
         self._known: dict[Path, tuple[object, CommandFile]] = {}
 
     def commands(self) -> list[CommandFile]:
-        """Return all commands; of two with one name the first counts."""
-        return [command for folder in self._folders for command in self._commands_in(folder)]
+        """Return all commands; of two with one name the first counts.
+
+        Of two skills with one name only the first is there: folders for several agents hold copies.
+        """
+        found: list[CommandFile] = []
+        skills: set[str] = set()
+        for folder in self._folders:
+            for command in self._commands_in(folder):
+                if folder.holds_skills and command.name in skills:
+                    continue
+                if folder.holds_skills and not command.problem:
+                    skills.add(command.name)
+                found.append(command)
+        return found
 
     def _commands_in(self, folder: CommandFolder) -> Iterator[CommandFile]:
-        stamps = {path: paths.stamp(path) for path in command_paths(folder.path)}
+        found = skill_paths if folder.holds_skills else command_paths
+        stamps = {path: paths.stamp(path) for path in found(folder.path)}
         known = {path: self._known[path] for path in stamps if path in self._known}
         old = {path: command for path, (stamp, command) in known.items() if stamp == stamps[path]}
         new = {path: _described(folder, path) for path in stamps if path not in old}
@@ -159,6 +183,8 @@ def _markdown_files(folder: Path) -> Iterator[Path]:
 
 def _described(folder: CommandFolder, path: Path) -> CommandFile:
     """Return the command in a file, or what keeps it from being one."""
+    if folder.holds_skills:
+        return _described_skill(folder, path)
     name = ":".join(path.relative_to(folder.path).with_suffix("").parts)
     if not _NAME.fullmatch(name):
         why = f"{path} is no command: its name may hold letters, digits, dots, - and _ only"
@@ -177,16 +203,49 @@ def _described(folder: CommandFolder, path: Path) -> CommandFile:
     )
 
 
+def _described_skill(folder: CommandFolder, path: Path) -> CommandFile:
+    try:
+        skill, _ = _read_skill(folder, path)
+    except UsageError as error:
+        name = path.parent.name if _NAME.fullmatch(path.parent.name) else ""
+        return CommandFile(folder, path, name, problem=str(error))
+    return CommandFile(folder, path, skill.name, help=skill.description[:_HELP_CHARS_MAX])
+
+
+def _read_skill(folder: CommandFolder, path: Path) -> tuple[Skill, str]:
+    """Return a skill and what the model reads of it.
+
+    Raises:
+        UsageError: It may not be read, or cannot be used as it is.
+    """
+    _check_place(folder, path)
+    try:
+        skill = read_skill(path)
+        return skill, skill.whole()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"skill {path} is not used: {reason}") from error
+
+
+def _check_place(folder: CommandFolder, path: Path) -> None:
+    """Make sure that a file of *folder* may be read.
+
+    Raises:
+        UsageError: It may not.
+    """
+    if folder.refusal:
+        raise UsageError(f"{path} is not used: {folder.refusal}")
+    if folder.inside and not path.resolve().is_relative_to(folder.inside.resolve()):
+        raise UsageError(f"{path} is not used: it leads out of {folder.inside}")
+
+
 def _read(folder: CommandFolder, path: Path) -> tuple[dict[str, str], str]:
     """Return the front matter and the text of a command.
 
     Raises:
         UsageError: It may not be read, or cannot be used as it is.
     """
-    if folder.refusal:
-        raise UsageError(f"{path} is not used: {folder.refusal}")
-    if folder.inside and not path.resolve().is_relative_to(folder.inside.resolve()):
-        raise UsageError(f"{path} is not used: it leads out of {folder.inside}")
+    _check_place(folder, path)
     try:
         with path.open("rb") as stream:
             raw = stream.read(FILE_BYTES_MAX + 1)

@@ -10,7 +10,7 @@ from pathlib import Path
 # At the top of a workspace: what this program, other agents, editors and git hooks start from.
 NAMES = (
     *(".mcp.json", "appsettings.toml", "appsettings.json"),
-    *(".agent-cli", ".claude", ".cursor", ".vscode", ".idea", ".husky"),
+    *(".agent-cli", ".agents", ".claude", ".cursor", ".vscode", ".idea", ".husky"),
 )
 
 _SETTINGS = "holds agent-cli's settings for this folder, programs to start among them"
@@ -22,7 +22,7 @@ _STARTS = {
     ".vscode": "can make the editor run programs",
     ".idea": "can make the IDE run programs",
     ".husky": "holds git hooks: programs that run with every commit",
-    **dict.fromkeys((".agent-cli", ".claude", ".cursor"), _AGENTS),
+    **dict.fromkeys((".agent-cli", ".agents", ".claude", ".cursor"), _AGENTS),
 }
 
 # The same in any folder below: a part of the repository is opened as a project of its own.

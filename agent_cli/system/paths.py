@@ -28,6 +28,17 @@ def state_dir() -> Path:
     return PlatformDirs(_APP, appauthor=False).user_state_path
 
 
+def shared_instructions_file() -> Path:
+    """The AGENTS.md that the user keeps for all agents, of whatever make."""
+    chosen = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    return (chosen if chosen.is_absolute() else Path.home() / ".config") / "AGENTS.md"
+
+
+def shared_skills_dir() -> Path:
+    """The skills that the user keeps for all agents, of whatever make."""
+    return Path.home() / ".agents" / "skills"
+
+
 def user_settings_file() -> Path:
     """The user's `appsettings.toml`; an `appsettings.json` beside it is read first."""
     return config_dir() / "appsettings.toml"

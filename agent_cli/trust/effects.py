@@ -39,7 +39,11 @@ def effects_of(path: Path, workspace: Path) -> tuple[str, ...]:
         if path in scripts_of(project_hooks(workspace), workspace):
             return ("is a file that a hook runs",)
         if path.name == "SKILL.md":
-            return (_plain(f"tells the model how to do {path.parent.name} (a skill)"),)
+            what = f"tells the model how to do {path.parent.name} (a skill)"
+            return (
+                _plain(what),
+                "adds a command: its text is sent as yours when you type its name",
+            )
         if str(path.parent.relative_to(workspace)) in AGENT_FOLDERS:
             return (
                 _plain(f"tells an agent called {path.stem} what to do, when the model starts it"),

@@ -19,7 +19,7 @@ from agent_cli.system import paths
 SETTINGS_FILES = ("appsettings.json", "appsettings.toml")
 ACTING_FILES = (*SETTINGS_FILES, ".env", ".mcp.json")
 # Folders of skills: what one says, the model does.
-SKILL_FOLDERS = (".agent-cli/skills", ".claude/skills")
+SKILL_FOLDERS = (".agent-cli/skills", ".agents/skills", ".claude/skills")
 # Folders of agents: what one says, the model that the agent starts does.
 AGENT_FOLDERS = (".agent-cli/agents", ".claude/agents")
 # Folders of commands: what one says, the user says who types its name.
@@ -36,13 +36,19 @@ class ActingFile(NamedTuple):
 def acting_files(workspace: Path) -> tuple[Path, ...]:
     """Return the files that would act; only those that may define hooks are opened."""
     named = [workspace / name for name in ACTING_FILES]
-    for folder in SKILL_FOLDERS:
-        named += sorted((workspace / folder).glob("*/SKILL.md"))
+    for skills in skill_folders(workspace):
+        named += sorted(skills.glob("*/SKILL.md"))
     for folder in AGENT_FOLDERS:
         named += sorted((workspace / folder).glob("*.md"))
     for folder in COMMAND_FOLDERS:
         named += command_paths(workspace / folder)
     return tuple(dict.fromkeys([*filter(Path.is_file, named), *_hook_files(workspace)]))
+
+
+def skill_folders(workspace: Path) -> tuple[Path, ...]:
+    """Return the folders of skills that a workspace brings; in a home one is the user's own."""
+    own = paths.shared_skills_dir()
+    return tuple(path for name in SKILL_FOLDERS if (path := workspace / name) != own)
 
 
 def _hook_files(workspace: Path) -> tuple[Path, ...]:

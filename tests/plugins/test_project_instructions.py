@@ -33,7 +33,7 @@ async def shown(
     plugin = project_instructions(
         root,
         root / directory,
-        user_dir=user_dir,
+        user_files=[user_dir / "shared" / "AGENTS.md", user_dir / "AGENTS.md"],
         is_secret=lambda path: path.name == ".env",
         warn=warnings.append,
         trusted=trusted,
@@ -163,7 +163,7 @@ async def test_a_changed_file_is_read_with_the_next_prompt_and_its_price_is_told
     plugin = project_instructions(
         root,
         root,
-        user_dir=user_dir,
+        user_files=[user_dir / "shared" / "AGENTS.md", user_dir / "AGENTS.md"],
         is_secret=lambda _path: False,
         warn=lambda _text: None,
     )
@@ -227,3 +227,22 @@ async def test_before_trust_it_is_marked_as_a_strangers_text(root: Path, user_di
     assert '<instructions from="user"' in before
     assert "a stranger's text" in before
     assert "stranger" not in after
+
+
+async def test_a_file_for_all_agents_is_the_users_unless_it_is_the_workspaces(
+    root: Path, user_dir: Path
+) -> None:
+    """Before the one for this program; in a cloned ~/.config it is a repository's words."""
+    shared = user_dir / "shared"
+    shared.mkdir()
+    (shared / "AGENTS.md").write_text("be polite")
+    (user_dir / "AGENTS.md").write_text("be brief")
+
+    text, _ = await shown(root, user_dir)
+    cloned, _ = await shown(shared, user_dir, trusted=False)
+
+    assert (
+        text.index('<instructions from="user"') < text.index("be polite") < text.index("be brief")
+    )
+    assert f'from="repository, not trusted" file="{shared / "AGENTS.md"}">\nbe polite' in cloned
+    assert cloned.count("be polite") == 1

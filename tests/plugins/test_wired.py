@@ -5,6 +5,9 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from agent_cli.system import paths
 from tests.e2e.program import AGENT_CLI, agent_cli, environment, said_by_user
 from tests.forked import PipedProgram, start
 from tests.messages_api import FakeMessagesApi, Gate, reply, serve_in_thread, tool_use
@@ -32,9 +35,12 @@ def test_a_projects_instructions_are_shown_and_can_be_switched_off(tmp_path: Pat
     assert "Indent by tabs." not in system(api, 1)
 
 
-def test_a_projects_skills_are_offered_in_trusted_workspaces_only(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", [".agents", ".claude"])
+def test_a_projects_skills_are_offered_in_trusted_workspaces_only(
+    tmp_path: Path, where: str
+) -> None:
     """S2-20: a skill acts; without trust the user is told that it is ignored."""
-    folder = tmp_path / ".claude" / "skills" / "deploy"
+    folder = tmp_path / where / "skills" / "deploy"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\nname: deploy\ndescription: Ship it\n---\nPush.")
 
@@ -44,13 +50,35 @@ def test_a_projects_skills_are_offered_in_trusted_workspaces_only(tmp_path: Path
         trusting = agent_cli("trust")
         agent_cli("-p", "go", api=api)
 
-    assert ".claude/skills/deploy/SKILL.md ignored: this workspace is not trusted" in without.stderr
+    assert (
+        f"{where}/skills/deploy/SKILL.md ignored: this workspace is not trusted" in without.stderr
+    )
     assert once.stderr == ""
     assert ["skill" in tools(api, request) for request in range(3)] == [False, True, True]
     assert "tells the model how to do deploy (a skill)" in trusting.stdout
     assert ["deploy: Ship it" in system(api, request) for request in range(3)] == [
         *(False, True, True)
     ]
+
+
+def test_a_users_skill_is_typed_and_shared_instructions_are_the_users() -> None:
+    """What the user keeps for all agents counts here; `/name` sends the text of a skill."""
+    skill = Path.home() / ".agents/skills/deploy/SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: deploy\ndescription: Ship it\n---\nPush.")
+    paths.shared_instructions_file().parent.mkdir(exist_ok=True)
+    paths.shared_instructions_file().write_text("Indent by tabs.")
+
+    with serve_in_thread(reply("one")) as api:
+        run = agent_cli("-p", "/deploy now", api=api)
+        sent = api.requests[0].body["messages"][-1]["content"]
+
+    assert (run.code, run.stderr) == (0, "")
+    assert [block["text"] for block in sent] == [
+        f"[skill deploy, folder {skill.parent}]\nPush.\n\nnow"
+    ]
+    assert '<instructions from=\\"user\\"' in system(api)
+    assert "Indent by tabs." in system(api)
 
 
 def test_a_changed_skill_is_no_longer_trusted(tmp_path: Path) -> None:

@@ -651,6 +651,7 @@ def test_protected_files_are_never_written_unasked(mode: Mode, path: str) -> Non
         ("web/.vscode/tasks.json", "web/.vscode/tasks.json can make the editor run programs"),
         (".mcp.json", ".mcp.json names MCP servers: programs that"),
         (".husky/pre-commit", ".husky/pre-commit holds git hooks"),
+        (".agents/skills/x/SKILL.md", ".agents/skills/x/SKILL.md tells agents what to do"),
         (".Claude/skills/x.md", ".Claude/skills/x.md tells agents what to do"),
     ],
 )

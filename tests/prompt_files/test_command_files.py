@@ -31,6 +31,10 @@ def yours() -> CommandFolder:
     return CommandFolder(Path("commands").absolute(), "yours")
 
 
+def skills(folder: str) -> CommandFolder:
+    return CommandFolder(Path(folder).absolute(), "yours", holds_skills=True)
+
+
 async def test_a_file_is_a_command_and_its_folder_stands_before_its_name() -> None:
     """What is in front of the text describes it; keys nobody knows are passed over."""
     write(
@@ -221,3 +225,80 @@ async def test_commands_of_a_workspace_act_once_it_is_trusted_and_until_they_cha
     with pytest.raises(UsageError, match=r"a\.md is not used: .*trust\.json is damaged"):
         await trusted[1].text("")
     assert await trusted[0].text("") == "mine"
+
+
+SKILL = "---\nname: deploy\ndescription: Ship it\n---\nRun awk '{print $1}' first."
+
+
+async def test_a_skill_is_a_command_too_and_its_text_is_left_as_it_is() -> None:
+    """Its $1 is the shell's; what is typed behind the name comes last, the folder first."""
+    folder = write("skills/deploy/SKILL.md", SKILL).parent
+    write("skills/deploy/steps.md", "one, two")
+
+    (command,) = CommandFiles([skills("skills")]).commands()
+
+    assert (command.name, command.help, command.source) == ("deploy", "Ship it", "yours")
+    assert await command.text("to the moon") == (
+        f"[skill deploy, folder {folder}]\nRun awk '{{print $1}}' first.\n\n"
+        "Other files of this skill: steps.md\n\nto the moon"
+    )
+
+
+def test_a_skill_kept_for_two_agents_is_there_once_and_a_broken_one_says_why() -> None:
+    """Folders for several agents hold copies or links: no reason to complain."""
+    first = write("one/deploy/SKILL.md", SKILL)
+    write("two/deploy/SKILL.md", SKILL)
+    broken = write("two/other/SKILL.md", "no front matter")
+
+    good, bad = CommandFiles([skills("one"), skills("two")]).commands()
+
+    assert (good.path, good.problem) == (first, "")
+    assert (bad.name, bad.path) == ("other", broken)
+    assert f"skill {broken} is not used: it does not begin with front matter" in bad.problem
+
+
+async def test_a_projects_skill_is_a_command_once_it_is_trusted_and_until_it_changes() -> None:
+    """Threat 10: its text is sent as the user's, so trust is needed as for commands."""
+    own = write(str(Path.home() / ".agents/skills/mine/SKILL.md"), SKILL.replace("deploy", "mine"))
+    project = write(".agents/skills/deploy/SKILL.md", SKILL)
+    untrusted = command_files(start(Arguments(), may_ask=False)).commands()
+    TrustStore.of_user().trust(Path.cwd())
+    trusted = command_files(start(Arguments(), may_ask=False)).commands()
+    answer = await trusted[1].text("")
+    project.write_text(SKILL.replace("first", "last"))
+
+    assert [(each.name, each.path, each.source) for each in trusted] == [
+        ("mine", own, "your skills"),
+        ("deploy", project, "project skills"),
+    ]
+    assert [(each.name, bool(each.problem)) for each in untrusted] == [
+        ("mine", False),
+        ("deploy", True),
+    ]
+    assert "this workspace is not trusted" in untrusted[1].problem
+    assert answer.endswith("first.")
+    with pytest.raises(UsageError, match="what acts in this workspace changed"):
+        await trusted[1].text("")
+
+
+def test_skills_that_are_switched_off_are_no_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One switch for both ways to use them."""
+    write(str(Path.home() / ".agents/skills/deploy/SKILL.md"), SKILL)
+    on = command_files(start(Arguments(), may_ask=False)).commands()
+    monkeypatch.setenv("AGENT_CLI_PLUGINS__DISABLED", "skills")
+
+    assert [each.name for each in on] == ["deploy"]
+    assert command_files(start(Arguments(), may_ask=False)).commands() == []
+
+
+def test_in_a_home_directory_the_users_own_skills_need_no_trust(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are the user's wherever they work."""
+    write(str(Path.home() / ".agents/skills/deploy/SKILL.md"), SKILL)
+    monkeypatch.chdir(Path.home())
+
+    startup = start(Arguments(), may_ask=False)
+
+    assert [each.problem for each in command_files(startup).commands()] == [""]
+    assert startup.notices == ()

@@ -1,7 +1,8 @@
 """Skills on disk: a folder each, with a SKILL.md whose front matter names and describes it."""
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -11,6 +12,7 @@ from agent_cli.prompt_files import front_matter
 FILE = "SKILL.md"
 SKILLS_MAX = 100
 FILES_MAX = 50
+_ENTRIES_MAX = 1000
 DESCRIPTION_CHARS_MAX = 300
 FILE_BYTES_MAX = 64 * 1024
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -39,6 +41,17 @@ class Skill:
         text = path.read_text(encoding="utf-8", errors="replace")
         return front_matter.split(text)[1].strip() if file == FILE else text
 
+    def whole(self) -> str:
+        """Return what the model reads: SKILL.md, its folder, and the names of its other files.
+
+        Raises:
+            OSError: It cannot be read.
+            ValueError: It is too large.
+        """
+        text, others = self.read(), self.files()
+        listed = f"\n\nOther files of this skill: {', '.join(others)}" if others else ""
+        return f"[skill {self.name}, folder {self.folder}]\n{text}{listed}"
+
     def files(self) -> list[str]:
         """Return the other files of the folder, by path; not all when there are very many."""
         found = (path for path in self.folder.rglob("*") if path.is_file() and path.name != FILE)
@@ -57,7 +70,7 @@ def find_skills(folders: Iterable[Path]) -> tuple[dict[str, Skill], list[str]]:
             problems.append(f"{path} and what follows is not used: there are {SKILLS_MAX} skills")
             break
         try:
-            skill = _skill(path)
+            skill = read_skill(path)
         except (OSError, ValueError) as error:
             problems.append(f"skill {path} is not used: {error}")
             continue
@@ -65,7 +78,26 @@ def find_skills(folders: Iterable[Path]) -> tuple[dict[str, Skill], list[str]]:
     return skills, problems
 
 
-def _skill(path: Path) -> Skill:
+def skill_paths(folder: Path) -> Sequence[Path]:
+    """Return the SKILL.md files of *folder*, by path; not all when it holds very many entries.
+
+    For what looks at every key: a stranger's folder may be a link to a whole disk.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            named = [Path(entry.path, FILE) for entry in islice(entries, _ENTRIES_MAX)]
+    except OSError:
+        return ()
+    return sorted(filter(Path.is_file, named))
+
+
+def read_skill(path: Path) -> Skill:
+    """Return the skill that the file *path* describes.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It is no skill, or leads out of its folder.
+    """
     folder = path.parent.resolve()
     if not path.resolve().is_relative_to(path.parent.parent.resolve()):
         raise ValueError("it leads out of its folder")
