@@ -170,7 +170,7 @@ async def test_the_record_can_be_rebuilt_from_the_lines() -> None:
     agent, _, told = scripted_agent(
         script,
         tools=[tool("look", returns("a tree")), tool("write", returns("written"))],
-        options=LoopConfig(authorize_tool=ask_about("write")),
+        options=LoopConfig(authorize_tool=ask_about("write"), approval="defer"),
     )
     await agent.prompt("Go")
     codec, prompts = Codec(), dict[str, Prompt]()

@@ -88,6 +88,7 @@ def agent_with(
         stream_fn=ScriptedModel(*script),
         tools=[tool("look", returns("a tree")), tool("write", _draw)] if tools is None else tools,
         authorize_tool=ask_about("write"),
+        approval="defer",
     )
     agent = Agent(config, conversation=conversation)
     agent.subscribe(session.record)

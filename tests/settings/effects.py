@@ -439,9 +439,11 @@ def stopped_tool() -> str:
 
 def repaints() -> bool:
     with in_terminal() as terminal:
+        terminal.until("tools: ")
+        before = len(terminal.bytes)  # the settings were not read yet
         terminal.send("go\r")
         terminal.until("ok")
-        return b"\x1b[" in terminal.bytes
+        return b"\x1b[" in terminal.bytes[before:]
 
 
 def logged(file: str = "own.log") -> set[str]:
