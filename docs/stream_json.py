@@ -125,11 +125,13 @@ def _result() -> dict[str, Json]:
         "session_id": {"anyOf": [{"type": "string"}, {"type": "null"}]},
         "exit_code": {"type": "integer"},
     }
+    required = list[Json](properties)
+    properties["output"] = {}  # Any JSON: the answer that --json-schema asks for.
     return {
         "type": "object",
         "description": "The last line, whatever happened; --output-format json prints it alone.",
         "properties": properties,
-        "required": list[Json](properties),
+        "required": required,
     }
 
 

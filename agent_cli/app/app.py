@@ -96,6 +96,11 @@ class App:
         return self.sessions.id
 
     @property
+    def session_path(self) -> Path | None:
+        """The file the conversation is kept in."""
+        return self.sessions.path
+
+    @property
     def workspace(self) -> Path:
         """The directory the tools work in."""
         return self._startup.workspace

@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
-from agent_cli.app.arguments import CHOOSE_SESSION, Arguments
+from agent_cli.app.arguments import Arguments
+from agent_cli.app.option_table import CHOOSE_SESSION
 from agent_cli.app.startup import StartupContext, start
 from agent_cli.cli.complaint import print_complaint
 from agent_cli.contracts.errors import NoCredentials, UsageError
@@ -87,14 +88,19 @@ def _script(name: str | None) -> AbstractContextManager[TextIO | None]:
 def _print(arguments: Arguments, *, piped: bool = False) -> int:
     """Answer one prompt; *piped* takes it from stdin, behind what stands on the command line."""
     with without_collections():
+        from agent_cli.cli.one_run import failure_kept, prompt_of, run_options  # noqa: PLC0415
         from agent_cli.headless import run as headless  # noqa: PLC0415
 
-    prompt = arguments.prompt or "-" if piped else arguments.print_prompt or ""
+    options = run_options(arguments)
+    with failure_kept(options.output_dir):
+        prompt = arguments.prompt or "-" if piped else prompt_of(arguments)
+        startup = _ready(arguments, may_ask=False)
     running = headless.run(
         prompt,
-        _builder(_ready(arguments, may_ask=False), one_shot=True),
+        _builder(startup, one_shot=True),
         output_format=cast("headless.OutputFormat", arguments.output_format),  # parsed as one
         color=may_color(os.environ),
+        options=options,
     )
     return run_loop(running)
 

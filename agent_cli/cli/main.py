@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.app.arguments import (
-    CHOOSE_SESSION,
     Arguments,
     asks_for_json,
     help_text,
     parse_arguments,
 )
+from agent_cli.app.option_table import CHOOSE_SESSION
 from agent_cli.contracts.errors import AgentCliError, SettingsError, UsageError
 from agent_cli.system.stop_signals import Stopped, exit_code_of
 from agent_cli.terminal.first_prompt import FIRST_PROMPT
@@ -77,7 +77,7 @@ def _bug(argv: Sequence[str], error: Exception) -> int:
 def _ended(argv: Sequence[str], exit_code: int, stop_reason: str = "error") -> int:
     """Return *exit_code*; whoever reads JSON waits for a result, whatever happened."""
     if asks_for_json(argv):
-        from agent_cli.headless.run import RunReport  # noqa: PLC0415 - rare
+        from agent_cli.headless.report import RunReport  # noqa: PLC0415 - rare
         from agent_cli.headless.stream_json import to_line  # noqa: PLC0415
 
         print(

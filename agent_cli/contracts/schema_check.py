@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from jsonschema import Draft202012Validator, ValidationError
+from jsonschema import Draft202012Validator, SchemaError, ValidationError
 from jsonschema.protocols import Validator
 from jsonschema.validators import extend, validator_for
 from referencing import Registry
@@ -68,6 +68,21 @@ def schema_faults(schema: Mapping[str, Json], given: Json) -> list[str]:
     except Exception as error:
         reason = " ".join(str(error).split())[:_FAULT_CHARS_MAX] or type(error).__name__
         raise UncheckableSchema(f"its schema is not valid ({reason})") from error
+
+
+def require_valid_schema(schema: Mapping[str, Json]) -> None:
+    """Make sure that *schema* is one, by the rules of the dialect it names.
+
+    Raises:
+        UncheckableSchema: It is not; names the part.
+    """
+    try:
+        validator_for(dict(schema), Draft202012Validator).check_schema(dict(schema))
+    except SchemaError as error:
+        place = ".".join(map(str, error.absolute_path)) or "the schema"
+        raise UncheckableSchema(f"{place}: {error.message}"[:_FAULT_CHARS_MAX]) from error
+    except RecursionError:
+        raise UncheckableSchema("its schema is nested too deeply") from None
 
 
 @lru_cache

@@ -1,11 +1,20 @@
 """What a run without a REPL needs of the program."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol
 
+from agent_cli.contracts.file_changes import Difference
 from agent_cli.core.agent import Agent
+
+
+class SessionChanges(Protocol):
+    """What the agent did to files."""
+
+    def differences(self) -> Sequence[Difference]:
+        """Return what the session left different; blocks, raises AgentCliError."""
+        ...
 
 
 class Application(AbstractAsyncContextManager["Application"], Protocol):
@@ -19,6 +28,21 @@ class Application(AbstractAsyncContextManager["Application"], Protocol):
     @property
     def session_id(self) -> str | None:
         """The session the run is recorded in, if any."""
+        ...
+
+    @property
+    def session_path(self) -> Path | None:
+        """The file of that session, if any."""
+        ...
+
+    @property
+    def workspace(self) -> Path:
+        """The directory the tools work in."""
+        ...
+
+    @property
+    def file_changes(self) -> SessionChanges:
+        """What the agent did to files."""
         ...
 
     @property

@@ -1,25 +1,36 @@
 """One run without a REPL: `agent-cli -p`, or `agent-cli sessions approve`."""
 
-import select
+import json
 import signal
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TextIO, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from agent_cli.attachments.attachments import with_attachments
 from agent_cli.contracts.agent_events import innermost
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, AgentCliError, SettingsError, UsageError
-from agent_cli.contracts.events import ErrorShown, Event, Notice, PromptOutput, UsageChanged
+from agent_cli.contracts.events import (
+    ErrorShown,
+    Event,
+    Notice,
+    PromptOutput,
+    UsageChanged,
+)
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.timeline import FileOutput, Json, Usage, WidgetOutput
+from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput, text_block
 from agent_cli.core.agent import Agent
 from agent_cli.core.run_result import RunResult
+from agent_cli.headless.limits import LimitWatch
+from agent_cli.headless.options import RunOptions
 from agent_cli.headless.ports import Application
+from agent_cli.headless.prompt import Given, read_prompt
+from agent_cli.headless.report import EXIT_CODES, RunReport
 from agent_cli.headless.stream_json import to_json, to_line
+from agent_cli.headless.structured import AnswerCheck, InvalidAnswer
 from agent_cli.system import stop_signals
 from agent_cli.system.logger import logger
 from agent_cli.terminal.background import in_background
@@ -32,39 +43,10 @@ Decide: TypeAlias = Callable[[Agent], Awaitable[RunResult]]
 _log = logger(__name__)
 # A refused model may ask again and again, and each answer begins a run with fresh limits.
 _REFUSALS_MAX: Final = 10
-_STDIN_LIMIT_S: Final = 3.0
 _NOBODY: Final = (
     "This call needs a person's approval and nobody can be asked in this run. Go on without it,"
     " and say at the end what was left out."
 )
-
-
-@dataclass(slots=True)
-class RunReport:
-    """What is known of the run so far: the fields of `app.result`."""
-
-    text: str = ""
-    stop_reason: str = "error"
-    rounds: int = 0
-    usage: Usage = field(default_factory=Usage)
-    session_id: str | None = None
-    exit_code: int = 1
-
-    def to_json(self) -> dict[str, Json]:
-        """Return the `app.result` object."""
-        tokens: dict[str, Json] = asdict(self.usage)
-        del tokens["cost_microdollars"], tokens["held_microdollars"]
-        cost = self.usage.cost_microdollars
-        return {
-            "type": "app.result",
-            "text": self.text,
-            "stop_reason": self.stop_reason,
-            "rounds": self.rounds,
-            "usage": tokens,
-            "cost_usd": None if cost is None else cost / 1_000_000,
-            "session_id": self.session_id,
-            "exit_code": self.exit_code,
-        }
 
 
 async def run(
@@ -73,6 +55,7 @@ async def run(
     *,
     output_format: OutputFormat = "text",
     color: bool = False,
+    options: RunOptions | None = None,
 ) -> int:
     """Answer one prompt, or go on after a decision, on this process's streams.
 
@@ -82,47 +65,23 @@ async def run(
         build: Called once, in a thread.
         output_format: What stdout gets; everything else goes to stderr.
         color: Whether stderr may be coloured where it is a terminal.
+        options: The run's limits, the form of its answer, and where its files go.
 
     Returns:
         The exit code.
     """
-    return await _HeadlessRun(output_format, color=color).run(task, build)
-
-
-class Given(NamedTuple):
-    """The whole text of a prompt, and the part of it that was piped in."""
-
-    text: str
-    piped: str = ""
-
-
-def read_prompt(prompt: str, stdin: TextIO, warn: Callable[[str], None]) -> Given:
-    """Return *prompt* with what is piped to *stdin*.
-
-    A pipe that stays open and silent, as supervisors and CI leave it, is waited for only when all
-    of the prompt has to come from there.
-
-    Raises:
-        UsageError: Both are empty.
-    """
-    piped = ""
-    if not stdin.isatty():
-        if prompt == "-" or select.select([stdin], [], [], _STDIN_LIMIT_S)[0]:
-            piped = stdin.read()
-        else:
-            warn(f"nothing came from stdin within {_STDIN_LIMIT_S:g} s; it is left out")
-    parts = [piped] if prompt == "-" else [prompt, piped]
-    text = "\n\n".join(part.strip() for part in parts if part.strip())
-    if not text:
-        raise UsageError("there is no prompt: give one after -p, or pipe one in")
-    return Given(text, piped.strip())
+    return await _HeadlessRun(output_format, options or RunOptions(), color=color).run(task, build)
 
 
 class _HeadlessRun:
     """Whatever happens, `run` returns an exit code, and the JSON formats end with a result."""
 
-    def __init__(self, output_format: OutputFormat, *, color: bool) -> None:
+    def __init__(self, output_format: OutputFormat, options: RunOptions, *, color: bool) -> None:
         self._format = output_format
+        self._options = options
+        self._limits = LimitWatch(options.limits, self._stop_at_limit)
+        self._answer_check = AnswerCheck(options.schema) if options.schema else None
+        self._failed_to_write = False
         self._writer = Writer(sys.stdout, sys.stderr, color=color)
         self._outcome = RunReport()
         self._signal: signal.Signals | None = None
@@ -133,17 +92,19 @@ class _HeadlessRun:
 
     async def run(self, task: str | Decide, build: Callable[[], Application]) -> int:
         outcome = self._outcome
-        with stop_signals.taken(self._interrupt):
+        with stop_signals.taken(self._interrupt), self._limits.running():
             try:
                 await self._load_and_answer(task, build)
                 outcome.exit_code = self._exit_code()
             except Aborted:
-                outcome.stop_reason, outcome.exit_code = "aborted", self._exit_code()
+                outcome.stop_reason = self._limits.reached or "aborted"
+                outcome.exit_code = self._exit_code()
             except AgentCliError as error:
                 self._tell(ErrorShown(str(error)))
                 outcome.exit_code = 2 if isinstance(error, UsageError | SettingsError) else 1
             except Exception as error:
                 self._tell(ErrorShown(f"{type(error).__name__}: {error}"))
+            self._write_result()
             self._print_result()
             exit_code = STDOUT_CLOSED_EXIT_CODE if self._writer.stdout_closed else outcome.exit_code
             stop_signals.end_with(1 if self._unwritable else exit_code)
@@ -158,6 +119,9 @@ class _HeadlessRun:
                 app = await in_background(build)
                 await stack.enter_async_context(app)
                 app.agent.subscribe(self._tell)
+                if self._answer_check:
+                    app.agent.subscribe(self._answer_check.listener(app.agent))
+                stack.push_async_callback(self._write_changes, app)
                 self._outcome.session_id = app.session_id
                 await stack.enter_async_context(self._bugs_logged())
                 message = await self._message(app, given) if given is not None else None
@@ -167,13 +131,14 @@ class _HeadlessRun:
                 await self._answer(app.agent, message)
             elif not isinstance(task, str):
                 self._note(await task(app.agent))
+            self._check_answer()
             self._tell_what_waits(app.agent)
 
     async def _given(self, prompt: str) -> Given:
         return await in_background(lambda: read_prompt(prompt, sys.stdin, self._warn))
 
     async def _message(self, app: Application, given: Given) -> UserMessage:
-        return await with_attachments(
+        message = await with_attachments(
             await app.written_out(given.text),
             Path.cwd(),
             data=given.piped,
@@ -181,6 +146,10 @@ class _HeadlessRun:
             note=app.note_attached,
             tell=lambda text: self._tell(Notice("info", text)),
         )
+        schema = self._options.schema
+        # In front: the last text is what was typed.
+        instruction = (text_block(schema.instruction),) if schema else ()
+        return replace(message, content=(*instruction, *message.content))
 
     @asynccontextmanager
     async def _bugs_logged(self) -> AsyncGenerator[None]:
@@ -200,7 +169,7 @@ class _HeadlessRun:
         if agent.conversation.waiting:
             return  # an earlier question: nobody here may answer it, not even with a no
         self._note(await agent.prompt(message))
-        while self._outcome.stop_reason == "waiting_for_approval" and not self._signal:
+        while self._outcome.stop_reason == "waiting_for_approval" and not self._is_stopped:
             for call in agent.conversation.questions():
                 if self._refusals == _REFUSALS_MAX:
                     return
@@ -222,28 +191,23 @@ class _HeadlessRun:
             )
 
     def _note(self, result: RunResult) -> None:
-        if (ended := narrate_end(result)) and not (self._writer.stdout_closed or self._unwritable):
+        at_limit = result.stop_reason == "aborted" and self._limits.reached
+        silent = at_limit or self._writer.stdout_closed or self._unwritable
+        if (ended := narrate_end(result)) and not silent:
             failed = ended.style == "error"
             self._tell(ErrorShown(ended.text) if failed else Notice("warning", ended.text))
         final = result.final_message
         self._outcome.text = final.text if final and final.error is None else ""
-        self._outcome.stop_reason = result.stop_reason
+        self._outcome.stop_reason = at_limit or result.stop_reason
         self._outcome.rounds += result.iterations
 
     def _exit_code(self) -> int:
         if self._signal is not None:
             return stop_signals.exit_code_of(self._signal)
-        match self._outcome.stop_reason:
-            case "error" | "refusal" | "context_window" | "model_context_window_exceeded":
-                return 1
-            case "max_rounds" | "max_cost" | "max_tokens":
-                return 4
-            case "waiting_for_approval":
-                return 3
-            case "aborted":
-                return stop_signals.exit_code_of(signal.SIGINT)
-            case _:
-                return 3 if self._refusals else 0
+        code = EXIT_CODES.get(self._outcome.stop_reason)
+        if code is not None:
+            return code
+        return 3 if self._refusals else int(self._failed_to_write)
 
     def _tell(self, event: Event) -> None:
         told = innermost(event)
@@ -259,6 +223,50 @@ class _HeadlessRun:
                     self._writer.notice(side_output(output))
                 case _:
                     pass
+        self._limits.note(event)
+
+    def _check_answer(self) -> None:
+        outcome = self._outcome
+        if self._answer_check is None or outcome.stop_reason != "end_turn":
+            return
+        try:
+            value = self._answer_check.schema.parse(outcome.text)
+        except InvalidAnswer as fault:
+            outcome.stop_reason = "invalid_output"
+            told = "; ".join(str(fault).splitlines())
+            self._tell(ErrorShown(f"the answer does not fit --json-schema: {told}"))
+        else:
+            outcome.output = (value,)
+            outcome.text = json.dumps(value, ensure_ascii=False)
+
+    async def _write_changes(self, app: Application) -> None:
+        """Write what an interrupted or failed run leaves, too: it is called however it ends."""
+        directory = self._options.output_dir
+        if directory is None:
+            return
+
+        def write() -> None:
+            directory.write_changes(app.file_changes.differences(), app.workspace)
+            if app.session_path:
+                directory.copy_journal(app.session_path)
+
+        try:
+            await in_background(write)
+        except AgentCliError as error:
+            self._fail(error)
+
+    def _write_result(self) -> None:
+        if self._options.output_dir is None:
+            return
+        try:
+            self._options.output_dir.write_result(self._outcome.to_json())
+        except AgentCliError as error:
+            self._fail(error)
+            self._outcome.exit_code = self._outcome.exit_code or 1
+
+    def _fail(self, error: AgentCliError) -> None:
+        self._tell(ErrorShown(str(error)))
+        self._failed_to_write = True
 
     def _print_result(self) -> None:
         if self._format == "text":
@@ -274,6 +282,14 @@ class _HeadlessRun:
             self._unwritable = error
         if self._unwritable or self._writer.stdout_closed:
             self._stop()  # nobody reads any more
+
+    @property
+    def _is_stopped(self) -> bool:
+        return bool(self._signal or self._limits.reached)
+
+    def _stop_at_limit(self, sentence: str) -> None:
+        self._warn(sentence)
+        self._stop()
 
     def _interrupt(self, number: signal.Signals) -> None:
         self._signal = self._signal or number

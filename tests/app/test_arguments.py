@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.app import arguments as module
+from agent_cli.app import option_table
 from agent_cli.app.arguments import (
-    CHOOSE_SESSION,
     Arguments,
     asks_for_json,
     help_text,
     parse_arguments,
 )
+from agent_cli.app.option_table import CHOOSE_SESSION
 from agent_cli.contracts.errors import UsageError
 from agent_cli.settings import Environment, Override, load_settings
 
@@ -29,13 +29,18 @@ def test_every_option_arrives() -> None:
         " --append-system-prompt two --add-dir a --add-dir b --replay q --trust"
         " --verbose --resume 12 --model high --effort low --max-tokens 9 --permission-mode plan"
         " --allow x --deny y --allow z --max-rounds 3 --max-cost 0.5 --mcp-config m --no-mcp"
-        " --no-session --vi"
+        " --no-session --vi --time-limit 1.5 --max-tokens-total 7 --output-dir o"
+        " --json-schema j"
     )
 
     assert parse_arguments(words.split()) == Arguments(
         command="print",
         print_prompt="hello",
         output_format="stream-json",
+        time_limit_s=1.5,
+        tokens_max=7,
+        output_dir=Path("o"),
+        json_schema=Path("j"),
         settings_file=Path("s.toml"),
         resume="12",
         system_prompt="one",
@@ -168,6 +173,22 @@ SESSIONS = "list, show, export, verify, approve, reject"
         ("--origin", "--origin does not belong here; see agent-cli --help"),
         ("doctor --revoke", "--revoke does not belong here; see agent-cli --help"),
         ("--output-format json", "--output-format needs -p PROMPT"),
+        ("--output-dir x doctor", "--output-dir needs -p PROMPT or --prompt-file FILE"),
+        ("--time-limit 3", "--time-limit needs -p PROMPT or --prompt-file FILE"),
+        (
+            "-p x --time-limit 0",
+            "--time-limit must be a number of seconds above 0, not '0'",
+        ),
+        (
+            "-p x --time-limit nan",
+            "--time-limit must be a number of seconds above 0, not 'nan'",
+        ),
+        (
+            "-p x --max-tokens-total 1_0",
+            "--max-tokens-total must be a whole number from 1, not '1_0'",
+        ),
+        ("-p x --prompt-file f", "-p and --prompt-file cannot be combined; use one of them"),
+        ("--prompt-file f doctor", "--prompt-file and the command doctor cannot be combined"),
         (
             "--output-format xml -p x",
             "--output-format must be one of text, json, stream-json, not 'xml'",
@@ -208,7 +229,11 @@ def test_the_help_names_every_option_and_command() -> None:
     """The text is written by hand; this holds it to the parser."""
     text = help_text()
 
-    known = [*module._OPTIONS, *module._SHORT, *(name.split()[0] for name in module._COMMANDS)]
+    known = [
+        *option_table.OPTIONS,
+        *option_table.SHORT_OPTIONS,
+        *(name.split()[0] for name in option_table.COMMANDS),
+    ]
     assert [name for name in known if name not in text] == []
     assert max(map(len, text.splitlines())) <= 100
 
@@ -217,7 +242,9 @@ def test_every_option_fills_a_field_or_a_setting() -> None:
     """A typing error in the table would otherwise show only when the option is used."""
     known = Arguments._fields
 
-    assert [n for n, o in module._OPTIONS.items() if not o.setting and o.field not in known] == []
+    assert [
+        n for n, o in option_table.OPTIONS.items() if not o.setting and o.field not in known
+    ] == []
 
 
 def test_the_command_line_needs_no_argparse() -> None:

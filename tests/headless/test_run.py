@@ -7,17 +7,19 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import pytest
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.file_changes import Difference
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Usage
 from agent_cli.contracts.tooling import ToolContext
 from agent_cli.headless import run as headless
-from agent_cli.headless.run import read_prompt
+from agent_cli.headless.prompt import read_prompt
 from tests.fakes import calls, says, scripted_agent, tool, tool_use
 from tests.forked import PipedProgram, start
 from tests.repl.terminal import SCRIPTED
@@ -91,7 +93,7 @@ def test_a_terminal_on_stdin_is_not_read() -> None:
 
 def test_a_pipe_that_stays_silent_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Supervisors and CI leave stdin open and never write; the run must not wait for ever."""
-    monkeypatch.setattr("agent_cli.headless.run._STDIN_LIMIT_S", 0.05)
+    monkeypatch.setattr("agent_cli.headless.prompt._STDIN_LIMIT_S", 0.05)
     warnings: list[str] = []
     reading, writing = os.pipe()
 
@@ -215,10 +217,20 @@ def test_a_signal_ends_the_run_with_its_result(
         assert Path("closed").exists() == (prompt == "forever")
 
 
+class NoChanges:
+    """No file was changed."""
+
+    def differences(self) -> Sequence[Difference]:
+        return ()
+
+
 class Program:
     """The least that a headless run asks of a program."""
 
     session_id = None
+    session_path = None
+    workspace = Path()
+    file_changes = NoChanges()
 
     def __init__(self) -> None:
         self.agent, self.model, _ = scripted_agent(says("hello"))

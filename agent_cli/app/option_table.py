@@ -1,0 +1,144 @@
+"""The options and commands of the command line, as tables.
+
+What stands here is read by arguments.py; help.txt tells people of it.
+"""
+
+import math
+from collections.abc import Callable
+from enum import Enum, auto
+from pathlib import Path
+from typing import NamedTuple
+
+from agent_cli.contracts.errors import UsageError
+
+CHOOSE_SESSION = ""
+"""The value of `Arguments.resume` when no id was given: the user chooses."""
+
+
+class Takes(Enum):
+    """What an option is followed by."""
+
+    NOTHING = auto()
+    VALUE = auto()
+    SEVERAL = auto()
+    PERHAPS = auto()
+
+
+class OptionEntry(NamedTuple):
+    """One option: where its value goes, a field of `Arguments` or (dotted or not) a setting."""
+
+    takes: Takes
+    field: str = ""
+    setting: str = ""
+    convert: Callable[[str], object] = str
+    constant: object = True
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise UsageError(f"--time-limit must be a number of seconds above 0, not {text!r}")
+    return seconds
+
+
+def _tokens(text: str) -> int:
+    # Not int() alone: it takes "1_000", signs and digits of other scripts.
+    if not (text.isascii() and text.isdigit() and len(text) <= 15 and int(text)):
+        raise UsageError(f"--max-tokens-total must be a whole number from 1, not {text!r}")
+    return int(text)
+
+
+OPTIONS = {
+    "--print": OptionEntry(Takes.VALUE, "print_prompt"),
+    "--prompts-from": OptionEntry(Takes.VALUE, "prompts_from"),
+    "--prompt-file": OptionEntry(Takes.VALUE, "prompt_file", convert=Path),
+    "--time-limit": OptionEntry(Takes.VALUE, "time_limit_s", convert=_seconds),
+    "--max-tokens-total": OptionEntry(Takes.VALUE, "tokens_max", convert=_tokens),
+    "--output-dir": OptionEntry(Takes.VALUE, "output_dir", convert=Path),
+    "--json-schema": OptionEntry(Takes.VALUE, "json_schema", convert=Path),
+    "--output-format": OptionEntry(Takes.VALUE, "output_format"),
+    "--settings": OptionEntry(Takes.VALUE, "settings_file", convert=Path),
+    "--continue": OptionEntry(Takes.NOTHING, "continue_session"),
+    "--resume": OptionEntry(Takes.PERHAPS, "resume", constant=CHOOSE_SESSION),
+    "--fork": OptionEntry(Takes.VALUE, "fork"),
+    "--system-prompt": OptionEntry(Takes.VALUE, "system_prompt"),
+    "--append-system-prompt": OptionEntry(Takes.VALUE, "append_system_prompt"),
+    "--add-dir": OptionEntry(Takes.SEVERAL, "add_dirs", convert=Path),
+    "--record": OptionEntry(Takes.VALUE, "record", convert=Path),
+    "--replay": OptionEntry(Takes.VALUE, "replay", convert=Path),
+    "--trust": OptionEntry(Takes.NOTHING, "trust"),
+    "--verbose": OptionEntry(Takes.NOTHING, "verbose"),
+    "--version": OptionEntry(Takes.NOTHING, "command", constant="version"),
+    "--help": OptionEntry(Takes.NOTHING, "command", constant="help"),
+    "--origin": OptionEntry(Takes.NOTHING, "origin"),
+    "--revoke": OptionEntry(Takes.NOTHING, "revoke"),
+    "--json": OptionEntry(Takes.NOTHING, "json"),
+    "--entries": OptionEntry(Takes.NOTHING, "entries"),
+    "--model": OptionEntry(Takes.VALUE, setting="model"),
+    "--effort": OptionEntry(Takes.VALUE, setting="effort"),
+    "--max-tokens": OptionEntry(Takes.VALUE, setting="max_tokens"),
+    "--permission-mode": OptionEntry(Takes.VALUE, setting="permissions.mode"),
+    "--allow": OptionEntry(Takes.SEVERAL, setting="permissions.allow"),
+    "--deny": OptionEntry(Takes.SEVERAL, setting="permissions.deny"),
+    "--max-rounds": OptionEntry(Takes.VALUE, setting="max_rounds"),
+    "--max-cost": OptionEntry(Takes.VALUE, setting="max_cost_usd"),
+    "--mcp-config": OptionEntry(Takes.SEVERAL, setting="mcp.config"),
+    "--no-mcp": OptionEntry(Takes.NOTHING, setting="mcp.enabled", constant=False),
+    "--no-plugins": OptionEntry(Takes.NOTHING, setting="plugins.enabled", constant=False),
+    "--vi": OptionEntry(Takes.NOTHING, setting="ui.vi"),
+    "--screen-reader": OptionEntry(Takes.NOTHING, setting="ui.screen_reader"),
+    "--no-session": OptionEntry(Takes.NOTHING, setting="session.enabled", constant=False),
+}
+SHORT_OPTIONS = {"-p": "--print", "-c": "--continue", "-r": "--resume", "-h": "--help"}
+# Of each group one option at most, and the field it fills.
+EXCLUSIVE = (
+    (("--continue", "continue_session"), ("--resume", "resume"), ("--fork", "fork")),
+    (("--record", "record"), ("--replay", "replay")),
+    (
+        *(("-p", "print_prompt"), ("--prompt-file", "prompt_file")),
+        *(("--prompts-from", "prompts_from"), ("a prompt", "prompt")),
+    ),
+)
+# Options of one run without the REPL, and the fields they fill.
+ONE_RUN = (
+    ("--time-limit", "time_limit_s"),
+    ("--max-tokens-total", "tokens_max"),
+    ("--output-dir", "output_dir"),
+    ("--json-schema", "json_schema"),
+)
+
+
+class CommandEntry(NamedTuple):
+    """A command's operands, how few and how many, and the switches only it has."""
+
+    operands: str
+    fewest: int = 0
+    most: int = 0
+    switches: tuple[str, ...] = ()
+
+
+COMMANDS = {
+    "help": CommandEntry(""),
+    "version": CommandEntry(""),
+    "demo": CommandEntry(""),
+    "doctor": CommandEntry(""),
+    "config example": CommandEntry(""),
+    "config show": CommandEntry("[--origin] [--json]", switches=("origin", "json")),
+    "trust": CommandEntry("[DIR] [--revoke]", most=1, switches=("revoke",)),
+    "sessions list": CommandEntry("[--json]", switches=("json",)),
+    "sessions show": CommandEntry("ID [--entries]", 1, 1, switches=("entries",)),
+    "sessions export": CommandEntry("ID [md|html|json]", 1, 2),
+    "sessions verify": CommandEntry("[ID] [--json]", most=1, switches=("json",)),
+    "sessions approve": CommandEntry("ID [CALL]", 1, 2),
+    "sessions reject": CommandEntry("ID [CALL] [REASON]", 1, 3),
+    "permissions explain": CommandEntry("TOOL INPUT [--json]", 2, 2, switches=("json",)),
+    "acp": CommandEntry(""),
+    "hooks": CommandEntry("list|test EVENT [--input FILE]|import", 1, 10_000),
+    "mcp": CommandEntry(
+        "serve|add|list|remove|test|import|exercise|approve|login|logout ...", 1, 10_000
+    ),
+    "replay": CommandEntry("FILE", 1, 1),
+}

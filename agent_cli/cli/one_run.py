@@ -1,0 +1,57 @@
+"""What `-p` is given on the command line: its prompt, its limits, the form of its answer."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from agent_cli.app.arguments import Arguments
+from agent_cli.contracts.errors import AgentCliError, SettingsError, UsageError
+from agent_cli.headless.limits import RunLimits
+from agent_cli.headless.options import RunOptions
+from agent_cli.headless.output_dir import OutputDir
+from agent_cli.headless.report import RunReport
+from agent_cli.headless.structured import OutputSchema
+
+
+def run_options(arguments: Arguments) -> RunOptions:
+    """Return what holds for the run.
+
+    Raises:
+        UsageError: A file or directory that is named cannot be used.
+    """
+    directory = OutputDir.prepare(arguments.output_dir) if arguments.output_dir else None
+    with failure_kept(directory):
+        schema = OutputSchema.read(arguments.json_schema) if arguments.json_schema else None
+    limits = RunLimits(arguments.time_limit_s, arguments.tokens_max)
+    return RunOptions(limits, schema, directory)
+
+
+def prompt_of(arguments: Arguments) -> str:
+    """Return the text of `-p`, or that of `--prompt-file`; "-" stands for stdin.
+
+    Raises:
+        UsageError: The file cannot be read, or says nothing.
+    """
+    path = arguments.prompt_file
+    if path is None:
+        return arguments.print_prompt or ""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--prompt-file: {path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--prompt-file: {path} is not UTF-8 text") from error
+    if not text.strip():
+        raise UsageError(f"--prompt-file: {path} is empty: write the prompt into it")
+    return f"{text}\n"  # a file that says "-" does not stand for stdin
+
+
+@contextmanager
+def failure_kept(directory: OutputDir | None) -> Generator[None]:
+    """Write the result of a run that cannot begin to *directory*, too."""
+    try:
+        yield
+    except AgentCliError as error:
+        if directory:
+            code = 2 if isinstance(error, UsageError | SettingsError) else 1
+            directory.write_result(RunReport(exit_code=code).to_json())
+        raise

@@ -1,0 +1,71 @@
+"""The limits of one run that nobody watches: time, and tokens of everything done for it."""
+
+import asyncio
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from agent_cli.contracts.agent_events import innermost
+from agent_cli.contracts.events import Event, ToolCallsAnnounced, TurnStart, UsageChanged
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """How long a run may take, and how many tokens it may use; None is no limit."""
+
+    time_s: float | None = None
+    tokens: int | None = None
+
+
+class LimitWatch:
+    """Stops a run at the first limit it reaches.
+
+    A run that has used its tokens is stopped before its next tool call or model call, so that an
+    answer that is there is not thrown away.
+
+    Attributes:
+        reached: The limit that stopped the run, its stop reason; "" while none has.
+    """
+
+    def __init__(self, limits: RunLimits, stop: Callable[[str], None]) -> None:
+        """Watch nothing yet; *stop* is called once, with a sentence."""
+        self.reached = ""
+        self._limits = limits
+        self._stop = stop
+        self._tokens = 0
+
+    @contextmanager
+    def running(self) -> Generator[None]:
+        """Count the time."""
+        seconds = self._limits.time_s
+        if seconds is None:
+            yield
+            return
+        told = f"stopped after {seconds:g} s, the limit --time-limit: --continue goes on"
+        timer = asyncio.get_running_loop().call_later(seconds, self._reach, "time_limit", told)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def note(self, event: Event) -> None:
+        """Count the tokens that *event* tells of, those of agents included."""
+        match innermost(event):
+            case UsageChanged(reply=usage):
+                self._tokens += usage.prompt_tokens + usage.output_tokens
+            case ToolCallsAnnounced() | TurnStart() if self._has_used_all():
+                told = (
+                    f"stopped after {self._tokens} tokens, the limit --max-tokens-total is"
+                    f" {self._limits.tokens}: --continue goes on"
+                )
+                self._reach("max_tokens_total", told)
+            case _:
+                pass
+
+    def _has_used_all(self) -> bool:
+        return self._limits.tokens is not None and self._tokens >= self._limits.tokens
+
+    def _reach(self, limit: str, sentence: str) -> None:
+        if not self.reached:
+            self.reached = limit
+            self._stop(sentence)

@@ -1,0 +1,16 @@
+"""What one run without a REPL is asked to hold to."""
+
+from dataclasses import dataclass, field
+
+from agent_cli.headless.limits import RunLimits
+from agent_cli.headless.output_dir import OutputDir
+from agent_cli.headless.structured import OutputSchema
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What holds for one run: limits, the form of its answer, and where its files go."""
+
+    limits: RunLimits = field(default_factory=RunLimits)
+    schema: OutputSchema | None = None
+    output_dir: OutputDir | None = None

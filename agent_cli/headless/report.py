@@ -1,0 +1,50 @@
+"""The result of a run: the object that ends the JSON formats."""
+
+import signal
+from dataclasses import asdict, dataclass, field
+from typing import Final
+
+from agent_cli.contracts.timeline import Json, Usage
+from agent_cli.system.stop_signals import exit_code_of
+
+EXIT_CODES: Final = {
+    **dict.fromkeys(("error", "refusal", "invalid_output"), 1),
+    **dict.fromkeys(("context_window", "model_context_window_exceeded"), 1),
+    **dict.fromkeys(("max_rounds", "max_cost", "max_tokens", "time_limit", "max_tokens_total"), 4),
+    "waiting_for_approval": 3,
+    "aborted": exit_code_of(signal.SIGINT),
+}
+"""Those of stop reasons; any other means that the run has done its work."""
+
+
+@dataclass(slots=True)
+class RunReport:
+    """What is known of the run so far: the fields of `app.result`.
+
+    `output` holds the value of an answer that fits `--json-schema`, in a tuple of one.
+    """
+
+    text: str = ""
+    stop_reason: str = "error"
+    rounds: int = 0
+    usage: Usage = field(default_factory=Usage)
+    session_id: str | None = None
+    exit_code: int = 1
+    output: tuple[Json] | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the `app.result` object."""
+        tokens: dict[str, Json] = asdict(self.usage)
+        del tokens["cost_microdollars"], tokens["held_microdollars"]
+        cost = self.usage.cost_microdollars
+        return {
+            "type": "app.result",
+            "text": self.text,
+            "stop_reason": self.stop_reason,
+            "rounds": self.rounds,
+            "usage": tokens,
+            "cost_usd": None if cost is None else cost / 1_000_000,
+            "session_id": self.session_id,
+            "exit_code": self.exit_code,
+            **({"output": self.output[0]} if self.output else {}),
+        }

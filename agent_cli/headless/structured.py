@@ -1,0 +1,131 @@
+"""Answers that have to be JSON of a given schema."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NoReturn
+
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.events import Event, EventSink, MessageEnd
+from agent_cli.contracts.messages import AssistantMessage, UserMessage
+from agent_cli.contracts.timeline import Json
+from agent_cli.core.agent import Agent
+
+_FENCED: Final = re.compile(r"```(?:json)?[ \t]*\n(.*)\n```", re.DOTALL)
+
+
+class InvalidAnswer(ValueError):
+    """The answer is not JSON, or JSON that does not fit; says why, a fault a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSchema:
+    """The JSON Schema of the last answer, one that can be checked."""
+
+    schema: Mapping[str, Json]
+
+    @classmethod
+    def read(cls, path: Path) -> "OutputSchema":
+        """Read the schema from a file.
+
+        Raises:
+            UsageError: The file cannot be read or holds no schema that can be checked.
+        """
+        try:
+            schema: Json = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise UsageError(f"--json-schema: {path} cannot be read: {error.strerror}") from error
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"--json-schema: {path} is not JSON: {error}") from error
+        if not isinstance(schema, dict):
+            raise UsageError(f"--json-schema: {path} must hold an object, a JSON Schema")
+        _require_valid(schema, path)
+        return cls(schema)
+
+    @property
+    def instruction(self) -> str:
+        """What the model reads behind the prompt."""
+        return (
+            "Your last message, when the task is done, must be one JSON value that fits this JSON"
+            " Schema, and nothing else: no explanation, no code fence.\n\n"
+            + json.dumps(self.schema, ensure_ascii=False)
+        )
+
+    def parse(self, answer: str) -> Json:
+        """Return the value that *answer* holds; a code fence around the whole of it is left out.
+
+        Raises:
+            InvalidAnswer: It holds none, or one that does not fit the schema.
+        """
+        from agent_cli.contracts.schema_check import (  # noqa: PLC0415 - 50 ms, and rare
+            UncheckableSchema,
+            schema_faults,
+        )
+
+        text = answer.strip()
+        fenced = _FENCED.fullmatch(text)
+        try:
+            value: Json = json.loads(fenced[1] if fenced else text, parse_constant=_no_constant)
+            faults = schema_faults(self.schema, value)
+        except UncheckableSchema as error:
+            raise InvalidAnswer(f"the answer cannot be checked: {error}") from error
+        except (ValueError, RecursionError) as error:
+            raise InvalidAnswer(f"the answer is not JSON: {error}") from error
+        if faults:
+            raise InvalidAnswer("\n".join(faults))
+        return value
+
+
+class AnswerCheck:
+    """Asks the model once for an answer that fits, in the same run and under its limits."""
+
+    def __init__(self, schema: OutputSchema) -> None:
+        self.schema = schema
+        self._is_corrected = False
+
+    def listener(self, agent: Agent) -> EventSink:
+        """Return what *agent* has to be subscribed with."""
+
+        def listen(event: Event) -> None:
+            match event:
+                case MessageEnd(message=AssistantMessage(stop_reason="end_turn") as reply):
+                    self._require_fit(agent, reply.text)
+                case _:
+                    pass
+
+        return listen
+
+    def _require_fit(self, agent: Agent, answer: str) -> None:
+        if self._is_corrected:
+            return
+        try:
+            self.schema.parse(answer)
+        except InvalidAnswer as fault:
+            self._is_corrected = True
+            agent.follow_up(UserMessage.of(_correction(fault)))
+
+
+def _correction(fault: InvalidAnswer) -> str:
+    """Return what the model is told once when its answer does not fit."""
+    return (
+        f"Your last message does not fit the JSON Schema:\n{fault}\n\n"
+        "Answer once more with the corrected JSON value and nothing else."
+    )
+
+
+def _require_valid(schema: Mapping[str, Json], path: Path) -> None:
+    from agent_cli.contracts.schema_check import (  # noqa: PLC0415 - 50 ms, and rare
+        UncheckableSchema,
+        require_valid_schema,
+    )
+
+    try:
+        require_valid_schema(schema)
+    except UncheckableSchema as error:
+        raise UsageError(f"--json-schema: {path}: {error}") from error
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON value")

@@ -1,0 +1,198 @@
+"""`-p` for fleets: limits, files that are left behind, answers of a given form."""
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.contracts.timeline import Json
+from agent_cli.headless.structured import InvalidAnswer, OutputSchema
+from tests.e2e.program import Finished, agent_cli, finished, started
+from tests.messages_api import Gate, reply, serve_in_thread, tool_use
+
+YOLO = ("--permission-mode", "yolo")
+JSON = ("--output-format", "json")
+SCHEMA: dict[str, Json] = {
+    "type": "object",
+    "properties": {"n": {"type": "integer"}},
+    "required": ["n"],
+    "additionalProperties": False,
+}
+
+
+def bash(command: str) -> dict[str, Any]:
+    return tool_use("bash", {"command": command})
+
+
+def written(name: str, content: str) -> dict[str, Any]:
+    return tool_use("write", {"path": name, "content": content})
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> str:
+    path = tmp_path / "schema.json"
+    path.write_text(json.dumps(SCHEMA), encoding="utf-8")
+    return str(path)
+
+
+def kept(directory: Path) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads((directory / "result.json").read_text())
+    return result
+
+
+def test_a_prompt_can_come_from_a_file(tmp_path: Path) -> None:
+    """A file that says "-" is that prompt, and not stdin."""
+    file = tmp_path / "task.md"
+    file.write_text("-", encoding="utf-8")
+
+    with serve_in_thread(reply("Done.")) as api:
+        run = agent_cli("--prompt-file", str(file), api=api)
+
+    assert (run.code, run.stdout) == (0, "Done.\n")
+    assert api.requests[0].body["messages"][0]["content"][-1]["text"] == "-"
+
+
+@pytest.mark.parametrize(
+    ("option", "content", "sentence"),
+    [
+        ("--prompt-file", None, "cannot be read: No such file"),
+        ("--prompt-file", " ", "is empty: write the prompt into it"),
+        ("--json-schema", "{", "is not JSON"),
+        ("--json-schema", "[]", "must hold an object"),
+        ("--json-schema", '{"type": "objct"}', "type: 'objct' is not valid"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_one_sentence_and_a_result(
+    tmp_path: Path, option: str, content: str | None, sentence: str
+) -> None:
+    """Nothing is asked; whoever reads the output directory learns it there."""
+    file, out = tmp_path / "given", tmp_path / "out"
+    if content is not None:
+        file.write_text(content, encoding="utf-8")
+    prompt = () if option == "--prompt-file" else ("-p", "go")
+
+    with serve_in_thread() as api:
+        run = agent_cli(*prompt, option, str(file), "--output-dir", str(out), api=api)
+
+    assert (run.code, kept(out)["exit_code"], api.requests) == (2, 2, [])
+    assert f"{option}: {file} " in run.stderr or f"{option}: {file}: " in run.stderr
+    assert sentence in run.stderr
+
+
+def test_the_time_limit_stops_a_run_in_mid_stream(tmp_path: Path) -> None:
+    """The stream is closed, the result says why, and the session can go on."""
+    out = tmp_path / "out"
+    with serve_in_thread(reply("A long answer", gate=Gate(), hold_at=5)) as api:
+        run = agent_cli(
+            *("-p", "go", *JSON, "--time-limit", "2", "--output-dir", str(out)), api=api
+        )
+
+    assert (run.code, run.result["stop_reason"], run.result["exit_code"]) == (4, "time_limit", 4)
+    assert "stopped after 2 s, the limit --time-limit" in run.stderr
+    assert "interrupted" not in run.stderr
+    assert kept(out) == run.result
+    with serve_in_thread(reply("Went on.")) as api:
+        assert agent_cli("-c", "-p", "go on", api=api).stdout == "Went on.\n"
+
+
+def test_a_run_that_used_its_tokens_starts_no_further_call(tmp_path: Path) -> None:
+    """The call that was asked for does not run, and the model is not asked again."""
+    target = tmp_path / "made"
+    with serve_in_thread(reply(bash(f"touch {target}"))) as api:
+        run = agent_cli("-p", "go", *YOLO, *JSON, "--max-tokens-total", "1", api=api)
+
+    assert (run.code, run.result["stop_reason"]) == (4, "max_tokens_total")
+    assert "the limit --max-tokens-total is 1" in run.stderr
+    assert (target.exists(), len(api.requests)) == (False, 1)
+
+
+def test_an_answer_that_reaches_the_limit_of_tokens_is_kept() -> None:
+    with serve_in_thread(reply("Done.")) as api:
+        run = agent_cli("-p", "go", "--max-tokens-total", "1", api=api)
+
+    assert (run.code, run.stdout, run.stderr) == (0, "Done.\n", "")
+
+
+def test_the_output_directory_has_the_result_the_session_and_a_patch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The patch makes the same files elsewhere; files of an earlier run are gone."""
+    work, out, other = tmp_path / "work", tmp_path / "out", tmp_path / "other"
+    for folder in (work, out, other):
+        folder.mkdir()
+    monkeypatch.chdir(work)
+    (out / "result.json").write_text("stale")
+    with serve_in_thread(
+        reply(written("a b.txt", "one\ntwo\n")), reply(written("c.txt", "three\n")), reply("Done.")
+    ) as api:
+        run = agent_cli("-p", "go", *YOLO, *JSON, "--output-dir", str(out), api=api)
+
+    assert (run.code, kept(out)) == (0, run.result)
+    session = str(run.result["session_id"])
+    assert json.loads((out / "session.jsonl").read_text().splitlines()[0])["id"] == session
+    patch = out / "changes.diff"
+    subprocess.run(["git", "apply", str(patch)], cwd=other, check=True, timeout=30)
+    assert {file.name: file.read_text() for file in other.iterdir()} == {
+        "a b.txt": "one\ntwo\n",
+        "c.txt": "three\n",
+    }
+    assert sorted(file.name for file in out.iterdir()) == [
+        *("changes.diff", "result.json", "session.jsonl"),
+    ]
+
+
+def test_sigterm_leaves_the_output_directory_complete(tmp_path: Path) -> None:
+    """What was done until then is in it."""
+    out, gate = tmp_path / "out", Gate()
+    with (
+        serve_in_thread(
+            reply(written("x.txt", "x\n")), reply("A long answer", gate=gate, hold_at=5)
+        ) as api,
+        started("-p", "go", *YOLO, *JSON, "--output-dir", str(out), api=api) as process,
+    ):
+        assert gate.reached.wait(20)
+        process.send_signal(signal.SIGTERM)
+        run = finished(process)
+
+    assert (run.code, kept(out)["stop_reason"], kept(out)["exit_code"]) == (143, "aborted", 143)
+    assert "+++ b/x.txt" in (out / "changes.diff").read_text()
+    assert (out / "session.jsonl").exists()
+
+
+def answered(schema: str, *answers: str) -> tuple[Finished, int]:
+    with serve_in_thread(*map(reply, answers)) as api:
+        run = agent_cli("-p", "count", *JSON, "--json-schema", schema, api=api)
+        return run, len(api.requests)
+
+
+@pytest.mark.parametrize("answer", ['{"n": 3}', '```json\n{"n": 3}\n```\n'])
+def test_an_answer_that_fits_is_the_output(schema: str, answer: str) -> None:
+    run, requests = answered(schema, answer)
+
+    assert (run.code, run.result["output"], run.result["text"]) == (0, {"n": 3}, '{"n": 3}')
+    assert requests == 1
+
+
+def test_an_answer_that_does_not_fit_is_asked_for_once_more(schema: str) -> None:
+    """In the same prompt, so that its limit of cost holds for both."""
+    run, requests = answered(schema, '{"n": "three"}', '{"n": 3}')
+
+    assert (run.code, run.result["output"], requests) == (0, {"n": 3}, 2)
+
+
+def test_an_answer_that_does_not_fit_twice_is_an_error(schema: str) -> None:
+    run, requests = answered(schema, "Three.", '{"m": 3}')
+
+    assert (run.code, run.result["stop_reason"], requests) == (1, "invalid_output", 2)
+    assert run.result["text"] == '{"m": 3}'
+    assert "output" not in run.result
+    assert "the answer does not fit --json-schema" in run.stderr
+
+
+@pytest.mark.parametrize("answer", ["NaN", "", "1 2", "[" * 100_000, '{"n": 1.5}'])
+def test_what_is_no_answer_of_the_form_is_refused(answer: str) -> None:
+    with pytest.raises(InvalidAnswer):
+        OutputSchema(SCHEMA).parse(answer)
