@@ -7,12 +7,16 @@ import math
 from collections.abc import Callable
 from enum import Enum, auto
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple, get_args
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.permissions import Mode
 
 CHOOSE_SESSION = ""
 """The value of `Arguments.resume` when no id was given: the user chooses."""
+FILES: Final = "@files"
+SESSIONS: Final = "@sessions"
+MODELS: Final = "@models"
 
 
 class Takes(Enum):
@@ -25,13 +29,17 @@ class Takes(Enum):
 
 
 class OptionEntry(NamedTuple):
-    """One option: where its value goes, a field of `Arguments` or (dotted or not) a setting."""
+    """One option: where its value goes, a field of `Arguments` or (dotted or not) a setting.
+
+    `values` says what a shell completes behind it: words, `FILES`, `SESSIONS` or `MODELS`.
+    """
 
     takes: Takes
     field: str = ""
     setting: str = ""
     convert: Callable[[str], object] = str
     constant: object = True
+    values: str = ""
 
 
 def _seconds(text: str) -> float:
@@ -53,22 +61,22 @@ def _tokens(text: str) -> int:
 
 OPTIONS = {
     "--print": OptionEntry(Takes.VALUE, "print_prompt"),
-    "--prompts-from": OptionEntry(Takes.VALUE, "prompts_from"),
-    "--prompt-file": OptionEntry(Takes.VALUE, "prompt_file", convert=Path),
+    "--prompts-from": OptionEntry(Takes.VALUE, "prompts_from", values=FILES),
+    "--prompt-file": OptionEntry(Takes.VALUE, "prompt_file", convert=Path, values=FILES),
     "--time-limit": OptionEntry(Takes.VALUE, "time_limit_s", convert=_seconds),
     "--max-tokens-total": OptionEntry(Takes.VALUE, "tokens_max", convert=_tokens),
-    "--output-dir": OptionEntry(Takes.VALUE, "output_dir", convert=Path),
-    "--json-schema": OptionEntry(Takes.VALUE, "json_schema", convert=Path),
-    "--output-format": OptionEntry(Takes.VALUE, "output_format"),
-    "--settings": OptionEntry(Takes.VALUE, "settings_file", convert=Path),
+    "--output-dir": OptionEntry(Takes.VALUE, "output_dir", convert=Path, values=FILES),
+    "--json-schema": OptionEntry(Takes.VALUE, "json_schema", convert=Path, values=FILES),
+    "--output-format": OptionEntry(Takes.VALUE, "output_format", values="text json stream-json"),
+    "--settings": OptionEntry(Takes.VALUE, "settings_file", convert=Path, values=FILES),
     "--continue": OptionEntry(Takes.NOTHING, "continue_session"),
-    "--resume": OptionEntry(Takes.PERHAPS, "resume", constant=CHOOSE_SESSION),
-    "--fork": OptionEntry(Takes.VALUE, "fork"),
+    "--resume": OptionEntry(Takes.PERHAPS, "resume", constant=CHOOSE_SESSION, values=SESSIONS),
+    "--fork": OptionEntry(Takes.VALUE, "fork", values=SESSIONS),
     "--system-prompt": OptionEntry(Takes.VALUE, "system_prompt"),
     "--append-system-prompt": OptionEntry(Takes.VALUE, "append_system_prompt"),
-    "--add-dir": OptionEntry(Takes.SEVERAL, "add_dirs", convert=Path),
-    "--record": OptionEntry(Takes.VALUE, "record", convert=Path),
-    "--replay": OptionEntry(Takes.VALUE, "replay", convert=Path),
+    "--add-dir": OptionEntry(Takes.SEVERAL, "add_dirs", convert=Path, values=FILES),
+    "--record": OptionEntry(Takes.VALUE, "record", convert=Path, values=FILES),
+    "--replay": OptionEntry(Takes.VALUE, "replay", convert=Path, values=FILES),
     "--trust": OptionEntry(Takes.NOTHING, "trust"),
     "--verbose": OptionEntry(Takes.NOTHING, "verbose"),
     "--version": OptionEntry(Takes.NOTHING, "command", constant="version"),
@@ -77,15 +85,19 @@ OPTIONS = {
     "--revoke": OptionEntry(Takes.NOTHING, "revoke"),
     "--json": OptionEntry(Takes.NOTHING, "json"),
     "--entries": OptionEntry(Takes.NOTHING, "entries"),
-    "--model": OptionEntry(Takes.VALUE, setting="model"),
-    "--effort": OptionEntry(Takes.VALUE, setting="effort"),
+    "--model": OptionEntry(Takes.VALUE, setting="model", values=MODELS),
+    "--effort": OptionEntry(
+        Takes.VALUE, setting="effort", values="off minimal low medium high xhigh"
+    ),
     "--max-tokens": OptionEntry(Takes.VALUE, setting="max_tokens"),
-    "--permission-mode": OptionEntry(Takes.VALUE, setting="permissions.mode"),
+    "--permission-mode": OptionEntry(
+        Takes.VALUE, setting="permissions.mode", values=" ".join(get_args(Mode))
+    ),
     "--allow": OptionEntry(Takes.SEVERAL, setting="permissions.allow"),
     "--deny": OptionEntry(Takes.SEVERAL, setting="permissions.deny"),
     "--max-rounds": OptionEntry(Takes.VALUE, setting="max_rounds"),
     "--max-cost": OptionEntry(Takes.VALUE, setting="max_cost_usd"),
-    "--mcp-config": OptionEntry(Takes.SEVERAL, setting="mcp.config"),
+    "--mcp-config": OptionEntry(Takes.SEVERAL, setting="mcp.config", values=FILES),
     "--no-mcp": OptionEntry(Takes.NOTHING, setting="mcp.enabled", constant=False),
     "--no-plugins": OptionEntry(Takes.NOTHING, setting="plugins.enabled", constant=False),
     "--vi": OptionEntry(Takes.NOTHING, setting="ui.vi"),
@@ -112,12 +124,16 @@ ONE_RUN = (
 
 
 class CommandEntry(NamedTuple):
-    """A command's operands, how few and how many, and the switches only it has."""
+    """A command's operands, how few and how many, and the switches only it has.
+
+    `completes` says what a shell completes for each operand, as `OptionEntry.values` does.
+    """
 
     operands: str
     fewest: int = 0
     most: int = 0
     switches: tuple[str, ...] = ()
+    completes: tuple[str, ...] = ()
 
 
 COMMANDS = {
@@ -127,18 +143,30 @@ COMMANDS = {
     "doctor": CommandEntry(""),
     "config example": CommandEntry(""),
     "config show": CommandEntry("[--origin] [--json]", switches=("origin", "json")),
-    "trust": CommandEntry("[DIR] [--revoke]", most=1, switches=("revoke",)),
+    "trust": CommandEntry("[DIR] [--revoke]", most=1, switches=("revoke",), completes=(FILES,)),
     "sessions list": CommandEntry("[--json]", switches=("json",)),
-    "sessions show": CommandEntry("ID [--entries]", 1, 1, switches=("entries",)),
-    "sessions export": CommandEntry("ID [md|html|json]", 1, 2),
-    "sessions verify": CommandEntry("[ID] [--json]", most=1, switches=("json",)),
-    "sessions approve": CommandEntry("ID [CALL]", 1, 2),
-    "sessions reject": CommandEntry("ID [CALL] [REASON]", 1, 3),
+    "sessions show": CommandEntry(
+        "ID [--entries]", 1, 1, switches=("entries",), completes=(SESSIONS,)
+    ),
+    "sessions export": CommandEntry(
+        "ID [md|html|json]", 1, 2, completes=(SESSIONS, "md html json")
+    ),
+    "sessions verify": CommandEntry(
+        "[ID] [--json]", most=1, switches=("json",), completes=(SESSIONS,)
+    ),
+    "sessions approve": CommandEntry("ID [CALL]", 1, 2, completes=(SESSIONS,)),
+    "sessions reject": CommandEntry("ID [CALL] [REASON]", 1, 3, completes=(SESSIONS,)),
     "permissions explain": CommandEntry("TOOL INPUT [--json]", 2, 2, switches=("json",)),
     "acp": CommandEntry(""),
-    "hooks": CommandEntry("list|test EVENT [--input FILE]|import", 1, 10_000),
-    "mcp": CommandEntry(
-        "serve|add|list|remove|test|import|exercise|approve|login|logout ...", 1, 10_000
+    "completion": CommandEntry("bash|zsh|fish", 1, 1, completes=("bash zsh fish",)),
+    "hooks": CommandEntry(
+        "list|test EVENT [--input FILE]|import", 1, 10_000, completes=("list test import",)
     ),
-    "replay": CommandEntry("FILE", 1, 1),
+    "mcp": CommandEntry(
+        "serve|add|list|remove|test|import|exercise|approve|login|logout ...",
+        1,
+        10_000,
+        completes=("serve add list remove test import exercise approve login logout",),
+    ),
+    "replay": CommandEntry("FILE", 1, 1, completes=(FILES,)),
 }

@@ -11,6 +11,7 @@ from agent_cli.app.arguments import Arguments
 from agent_cli.app.option_table import CHOOSE_SESSION
 from agent_cli.app.startup import StartupContext, start
 from agent_cli.cli.complaint import print_complaint
+from agent_cli.cli.completion import complete
 from agent_cli.contracts.errors import NoCredentials, UsageError
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.importing import without_collections
@@ -286,15 +287,14 @@ COMMANDS: dict[str, Callable[[Arguments], int]] = {
     "config show": _config_show,
     "config example": _config_example,
     "trust": _trust,
-    "sessions list": _sessions,
-    "sessions show": _sessions,
-    "sessions export": _sessions,
-    "sessions verify": _sessions,
-    "sessions approve": _decide,
-    "sessions reject": _decide,
+    **dict.fromkeys(
+        (f"sessions {verb}" for verb in ("list", "show", "export", "verify")), _sessions
+    ),
+    **dict.fromkeys(("sessions approve", "sessions reject"), _decide),
     "replay": _sessions,
     "permissions explain": _explain,
     "acp": _acp,
+    "completion": complete,
     "hooks": _hooks,
     "mcp": _mcp,
 }

@@ -1,0 +1,138 @@
+"""Completion in a shell: the script is run by a real bash, with the program it asks."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from agent_cli.app.option_table import COMMANDS, OPTIONS
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.core.conversation import Conversation
+from agent_cli.session_store import SessionStore
+from agent_cli.settings.schema import Effort
+from agent_cli.system.paths import sessions_dir
+from tests.e2e.program import agent_cli
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@pytest.fixture
+def script() -> str:
+    return agent_cli("completion", "bash").stdout
+
+
+def completed(script: str, *words: str) -> Sequence[str]:
+    """Return what bash offers for the last of *words*, the program's name left out."""
+    folder = Path("bin").absolute()
+    folder.mkdir(exist_ok=True)
+    program = folder / "agent-cli"
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m agent_cli "$@"\n')
+    program.chmod(0o700)
+    typed = " ".join(map(shlex.quote, ("agent-cli", *words)))
+    asked = (
+        f"{script}\nCOMP_WORDS=({typed}); COMP_CWORD={len(words)}; _agent_cli\n"
+        '[ "${#COMPREPLY[@]}" = 0 ] || printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    run = subprocess.run(
+        ["bash", "--norc", "-u", "-c", asked],
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert run.stderr == ""
+    return run.stdout.split()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+def test_bash_completes_commands_options_and_their_values(script: str) -> None:
+    """Made from the table that reads the command line, so nothing is forgotten."""
+    first = {name.split()[0] for name in COMMANDS}
+
+    assert set(completed(script, "")) == first
+    assert completed(script, "se") == ["sessions"]
+    assert completed(script, "--vi", "sessions", "ex") == ["export"]
+    assert completed(script, "sessions", "export", "x", "m") == ["md"]
+    assert completed(script, "--eff") == ["--effort"]
+    assert completed(script, "--effort", "h") == ["high"]
+    assert completed(script, "--effort", "=", "xh") == ["xhigh"]
+    assert completed(script, "--permission-mode", "=") == ["ask", "auto-edit", "plan", "yolo"]
+    assert completed(script, "mcp", "exe") == ["exercise"]
+    assert completed(script, "completion", "") == ["bash", "zsh", "fish"]
+    # What takes a value is no command.
+    assert completed(script, "--model", "sessions", "do") == ["doctor"]
+    # Files are left to the shell.
+    assert completed(script, "--settings", "") == []
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+def test_bash_offers_a_commands_own_switches_behind_it_only(script: str) -> None:
+    """--revoke means something to `trust` alone."""
+    assert completed(script, "trust", "--re") == ["--revoke", "--resume", "--record", "--replay"]
+    assert completed(script, "--rev") == []
+    assert completed(script, "sessions", "list", "--js") == ["--json", "--json-schema"]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+def test_bash_completes_the_sessions_there_are_now(script: str) -> None:
+    """Asked for at the key: a session made after the script was printed is there."""
+    assert completed(script, "--resume", "") == []
+    conversation = Conversation()
+    session = SessionStore(sessions_dir()).create(conversation, Path.cwd())
+    conversation.publish = session.record
+    conversation.begin(UserMessage.of("hello"))
+    session.close()
+
+    assert completed(script, "-r", session.id[:4]) == [session.id]
+    assert completed(script, "sessions", "show", "") == [session.id]
+    assert completed(script, "--resume", "--vi", "sessions", "show", "") == [session.id]
+    assert "opus" in " ".join(completed(script, "--model", ""))
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+def test_a_models_name_is_never_run_by_the_shell(script: str) -> None:
+    """Threat 10: bash expands the words it completes, and a project may name models."""
+    Path("appsettings.toml").write_text('[models]\n"$(touch${IFS}ran)" = "x"\nmine = "y"\n')
+    agent_cli("trust")
+
+    offered = completed(script, "--model", "")
+
+    assert "mine" in offered
+    assert [word for word in offered if "$" in word] == []
+    assert not Path("ran").exists()
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_each_shells_script_names_every_option_and_command(shell: str) -> None:
+    """In a shell that is installed it is read without an error as well."""
+    printed = agent_cli("completion", shell)
+
+    names = [name[2:] for name in OPTIONS] + [word for name in COMMANDS for word in name.split()]
+    assert (printed.code, printed.stderr) == (0, "")
+    assert [name for name in names if name not in printed.stdout] == []
+    if program := shutil.which(shell):
+        read = subprocess.run(
+            [program, "-n"], input=printed.stdout, capture_output=True, text=True, timeout=60
+        )
+        assert (read.returncode, read.stderr) == (0, "")
+
+
+def test_the_levels_of_effort_are_those_of_the_settings() -> None:
+    """The table is read before the settings' schema is imported, so it repeats them."""
+    assert OPTIONS["--effort"].values.split() == [*get_args(Effort)]
+
+
+def test_a_shell_nobody_knows_is_refused() -> None:
+    """One sentence with those there are."""
+    refused = agent_cli("completion", "tcsh")
+
+    assert (refused.code, refused.stdout) == (2, "")
+    assert "there is no completion for 'tcsh': bash, zsh or fish" in refused.stderr
