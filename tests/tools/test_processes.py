@@ -1,12 +1,14 @@
 """A command's processes die with us, even when we can do nothing about it."""
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -166,3 +168,38 @@ async def test_what_a_command_changed_is_looked_at_beside_the_event_loop(tmp_pat
 
     assert command.put_back == ["put back"]
     assert [each is threading.main_thread() for each in threads] == [False]
+
+
+async def test_a_command_that_is_cancelled_while_it_starts_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It runs already, and nobody has it yet who could end it."""
+    loop = asyncio.get_running_loop()
+    connect = loop.connect_read_pipe
+
+    async def cancelled(factory: Callable[[], asyncio.BaseProtocol], pipe: BinaryIO) -> object:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return await connect(factory, pipe)
+
+    monkeypatch.setattr(loop, "connect_read_pipe", cancelled)
+    text = "echo $$ >pid; sleep 600"
+    line = CommandLine(text, Path("/bin/bash"), tmp_path, dict(os.environ), Confinement())
+    launcher = Launcher()
+    task = asyncio.create_task(start(launcher, line, OutputBuffer(Workspace(tmp_path).open_spill)))
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    folders = list(Path("/proc").glob("[0-9]*/cwd"))
+    here = [int(path.parent.name) for path in folders if runs_in(path, tmp_path)]
+    assert here == [os.getpid()]  # the tests run there, too
+    launcher.close()
+
+
+def runs_in(link: Path, folder: Path) -> bool:
+    try:
+        return link.resolve() == folder
+    except OSError:
+        return False

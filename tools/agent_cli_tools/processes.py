@@ -236,5 +236,11 @@ async def start(
         raise
     reader = _Reader(output, on_output, bytes_max=line.output_bytes_max)
     command = RunningCommand(started["pid"], link, reader, line.confinement)
-    await asyncio.get_running_loop().connect_read_pipe(lambda: reader, os.fdopen(reading, "rb", 0))
+    pipe = os.fdopen(reading, "rb", 0)
+    try:
+        await asyncio.get_running_loop().connect_read_pipe(lambda: reader, pipe)
+    except BaseException:  # cancelled: nobody else knows that it runs
+        pipe.close()
+        command.close()
+        raise
     return command
