@@ -149,7 +149,7 @@ COMMANDS = {
         "ID [--entries]", 1, 1, switches=("entries",), completes=(SESSIONS,)
     ),
     "sessions export": CommandEntry(
-        "ID [md|html|json]", 1, 2, completes=(SESSIONS, "md html json")
+        "ID [md|html|json|atif]", 1, 2, completes=(SESSIONS, "md html json atif")
     ),
     "sessions verify": CommandEntry(
         "[ID] [--json]", most=1, switches=("json",), completes=(SESSIONS,)

@@ -98,7 +98,7 @@ def _is_recording(path: Path) -> bool:
 
 
 def export_session(arguments: Arguments) -> int:
-    """Print a session as Markdown, HTML or JSON, without secrets."""
+    """Print a session as Markdown, HTML, JSON or ATIF, without secrets."""
     id, *formats = arguments.operands
     store = _store()
     history = store.read(id)
@@ -106,10 +106,12 @@ def export_session(arguments: Arguments) -> int:
     agents = [of_agents.read(path.stem) for path in reversed(of_agents.files())]
     redact = Redactor.of(start(arguments, may_ask=False).environment).text
     match formats or ["md"]:
-        case ["md" | "html" | "json" as to]:
+        case ["md" | "html" | "json" | "atif" as to]:
             print(export(history, to, redact=redact, agents=agents), end="")
         case _:
-            raise UsageError(f"sessions cannot be exported as {formats[0]!r}: md, html or json")
+            raise UsageError(
+                f"sessions cannot be exported as {formats[0]!r}: md, html, json or atif"
+            )
     return 0
 
 

@@ -1,4 +1,4 @@
-"""A session for others: Markdown, one HTML file that needs nothing else, or JSON.
+"""A session for others: Markdown, one HTML file that needs nothing else, JSON or ATIF.
 
 Secrets are taken out here, and only here: the record itself must replay exactly.
 """
@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 
 from agent_cli.contracts.timeline import Output, TextOutput, ToolOutput, UserOutput
 from agent_cli.core.projection import entries
+from agent_cli.session_store.atif import trajectory
 from agent_cli.session_store.codec import output_to_json, prompt_to_json, usage_to_json
 from agent_cli.session_store.history import History
 from agent_cli.session_store.transcript import (
@@ -24,7 +25,7 @@ from agent_cli.session_store.transcript import (
 )
 from agent_cli.terminal.sanitize import clean
 
-Format: TypeAlias = Literal["md", "html", "json"]
+Format: TypeAlias = Literal["md", "html", "json", "atif"]
 Redact: TypeAlias = Callable[[str], str]
 _BACKTICKS = re.compile(r"`{3,}")
 
@@ -34,9 +35,10 @@ def export(history: History, to: Format, *, redact: Redact, agents: Sequence[His
 
     Args:
         history: What the session holds.
-        to: "json" has everything, hidden prompts too; the others are for reading.
+        to: "json" has everything, hidden prompts too, and "atif" is for programs that read
+            trajectories; the others are for reading.
         redact: Takes the secrets out of a string; called for every string there is.
-        agents: The sessions of agents that worked for it, which "json" has, too.
+        agents: The sessions of agents that worked for it, which "json" and "atif" have, too.
     """
     match to:
         case "json":
@@ -45,6 +47,9 @@ def export(history: History, to: Format, *, redact: Redact, agents: Sequence[His
                 document["agents"] = [_document(agent) for agent in agents]
             shown = _redacted(document, redact)
             return json.dumps(shown, indent=2, ensure_ascii=True, default=str) + "\n"
+        case "atif":
+            shown = _redacted(trajectory(history, agents), redact)
+            return json.dumps(shown, indent=2, ensure_ascii=True) + "\n"
         case "md":
             return "\n\n".join(_markdown(_visible(history), redact)) + "\n"
         case "html":

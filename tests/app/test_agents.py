@@ -39,6 +39,7 @@ from tests.messages_api import (
     tool_use,
 )
 from tests.messages_api.script import Answer, Payload
+from tests.session_store.trajectories import trajectory_faults
 
 TASK = "explore the basket"
 
@@ -391,6 +392,12 @@ async def test_the_whole_tree_is_shown_exported_and_verified(
     assert "Found." in printed("sessions", "show", kept.id)
     [agent] = json.loads(printed("sessions", "export", id, "json"))["agents"]
     assert agent["conversation"]["agent"] == "explore"
+    atif = json.loads(printed("sessions", "export", id, "atif"))
+    assert trajectory_faults(atif) == []
+    [child] = atif["subagent_trajectories"]
+    assert child["agent"]["extra"] == {"agent": "explore"}
+    [result] = [r for s in atif["steps"] if "observation" in s for r in s["observation"]["results"]]
+    assert result["subagent_trajectory_ref"] == [{"trajectory_id": child["trajectory_id"]}]
     assert printed("sessions", "verify", id) == "2 sessions checked, 0 damaged\n"
     assert printed("sessions", "verify") == "2 sessions checked, 0 damaged\n"
 

@@ -70,7 +70,7 @@ def test_what_is_no_session_is_told_so(content: bytes | None) -> None:
     assert reason in replayed.stderr
 
 
-@pytest.mark.parametrize("to", ["md", "html", "json"])
+@pytest.mark.parametrize("to", ["md", "html", "json", "atif"])
 def test_an_export_takes_the_secrets_out(session: Session, to: str) -> None:
     """The record has to replay exactly; what is handed on need not."""
     exported = agent_cli("sessions", "export", session.id, to)

@@ -17,7 +17,7 @@ from agent_cli.system.redaction import Redactor
 from tests.fakes import calls, tool_use
 from tests.session_store.recordings import WORKSPACE, a_long_talk, recorded
 
-FORMATS: tuple[Format, ...] = ("md", "html", "json")
+FORMATS: tuple[Format, ...] = ("md", "html", "json", "atif")
 
 
 def unchanged(text: str) -> str:
