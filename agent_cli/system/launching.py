@@ -66,9 +66,9 @@ class Order:
     aside: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class KeeperLink:
-    """The connection with a command's keeper; everything ends when it is closed.
+    """The connection with a command's keeper; everything ends when it is closed or forgotten.
 
     Messages: {"pid"} or {"failed"} first, {"status", "left"} when the command has ended, {"moved"}
     last, after which the keeper is gone and nothing of the command runs.
@@ -78,6 +78,9 @@ class KeeperLink:
     messages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     is_closed: bool = False
     _buffer: bytes = b""
+
+    def __post_init__(self) -> None:
+        weakref.finalize(self, self.socket.close)
 
     def take(self, received: bytes) -> None:
         """Note what was *received* from the socket; nothing means that the keeper is gone."""
