@@ -28,6 +28,9 @@ _OFFERED_CHARS_MAX: Final = 20_000
 _HALF_BYTES_MAX: Final = 500_000
 _CHUNK_BYTES: Final = 64 * 1024
 _NO_SHELLS: Final = frozenset({"false", "nologin"})
+# These wait for a program that handles Ctrl-C itself; a plain sh dies and leaves it running.
+_PATIENT_SHELLS: Final = frozenset({"bash", "zsh", "fish"})
+_WAIT_ON_CTRL_C: Final = "trap '[ $? -ne 130 ] || exit 130' INT\n"
 
 
 class OwnCommands:
@@ -140,10 +143,12 @@ async def _on_terminal(command: str, cancel: CancelToken) -> int:
 
     It stays in our process group, so that Ctrl-Z stops it and us together, like any job of a shell.
     """
+    waits = Path(user_shell(os.environ)).resolve().name in _PATIENT_SHELLS
+    command = command if waits else _WAIT_ON_CTRL_C + command
     process = await _started(command, own_session=False)
     try:
         async with cancel.scope():
-            return await process.wait()
+            return _as_shells_count(await process.wait())
     finally:
         if process.returncode is None:
             process.kill()
@@ -174,13 +179,18 @@ async def _exit_code(process: Process, output: _Output, cancel: CancelToken) -> 
         async with cancel.scope():
             while chunk := await process.stdout.read(_CHUNK_BYTES):
                 output.add(chunk)
-            return await process.wait()
+            return _as_shells_count(await process.wait())
     except BaseException:
         # The shell may have ended: what it left running in its group has not.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
         raise
+
+
+def _as_shells_count(code: int) -> int:
+    """Return the exit code; 128 + N after signal N."""
+    return code if code >= 0 else 128 - code
 
 
 def _as_context(command: str, output: str, ending: str) -> str:

@@ -71,9 +71,10 @@ def test_other_commands_are_collected(command: str) -> None:
     assert not needs_terminal(command, {})
 
 
-def test_a_full_screen_program_has_the_terminal_until_it_ends() -> None:
+@pytest.mark.parametrize("shell", ["/bin/bash", "/bin/sh"])
+def test_a_full_screen_program_has_the_terminal_until_it_ends(shell: str) -> None:
     """Keys and Ctrl-C are its own; its exit code is shown and told, and the draft comes back."""
-    with Terminal(PATH=f"{installed('vim')}:/usr/bin:/bin") as terminal:
+    with Terminal(PATH=f"{installed('vim')}:/usr/bin:/bin", SHELL=shell) as terminal:
         terminal.until("logs: agent.log")
         terminal.until_prompt()
         terminal.send("!vim a.txt\r")
@@ -92,6 +93,21 @@ def test_a_full_screen_program_has_the_terminal_until_it_ends() -> None:
         assert "interrupted" not in terminal.text
     note = "[on the terminal, output not recorded; exit code 3]"
     assert sent() == [f"I ran this command:\n$ vim a.txt\n{note}\n\nso"]
+
+
+@pytest.mark.parametrize("shell", ["/bin/bash", "/bin/sh"])
+def test_ctrl_c_ends_a_program_that_does_not_handle_it(shell: str) -> None:
+    """The rest of the line does not run, as in any shell."""
+    with Terminal(PATH=f"{installed('vim')}:/usr/bin:/bin", SHELL=shell) as terminal:
+        terminal.until("logs: agent.log")
+        terminal.until_prompt()
+        terminal.send("!echo up; sleep 300; echo later; false && vim\r")
+        terminal.until(lambda: terminal.text.count("up") > 1)
+        terminal.send(CTRL_C)
+        terminal.until("&& vim: exit code 130]")
+        terminal.until_prompt()
+
+        assert "\nlater" not in terminal.text
 
 
 def test_ctrl_z_in_a_full_screen_program_stops_both() -> None:
