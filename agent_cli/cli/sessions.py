@@ -1,6 +1,7 @@
 """`agent-cli sessions ...` and `agent-cli replay`: what was recorded is read, without a model.
 
-`sessions approve` and `reject` go on with a run; what they decide is here, commands.py runs it.
+`sessions approve` and `reject` go on with a run: their decision is made here, conversations.py
+runs it.
 """
 
 import json

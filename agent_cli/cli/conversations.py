@@ -1,0 +1,147 @@
+"""Commands that ask the model: the REPL, `-p`, the answer to a waiting call, and the demo."""
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO, cast
+
+from agent_cli.app.arguments import Arguments
+from agent_cli.app.option_table import CHOOSE_SESSION
+from agent_cli.app.startup import StartupContext, start
+from agent_cli.cli.complaint import print_complaint
+from agent_cli.contracts.errors import NoCredentials, UsageError
+from agent_cli.system.event_loop import run_loop
+from agent_cli.system.importing import without_collections
+from agent_cli.terminal.abilities import may_color
+from agent_cli.terminal.first_prompt import FIRST_PROMPT
+
+if TYPE_CHECKING:
+    from agent_cli.app.app import App
+
+_NO_CREDENTIALS = 2
+
+
+def open_repl(arguments: Arguments) -> int:
+    """Run the REPL; what is piped in is one prompt."""
+    if arguments.prompts_from is None and not sys.stdin.isatty():
+        # Of a log that is piped in every line would be a prompt of its own.
+        return print_answer(arguments, piped=True)
+    from agent_cli.repl import repl  # noqa: PLC0415
+    from agent_cli.repl.look import Look  # noqa: PLC0415
+    from agent_cli.system import paths  # noqa: PLC0415 - each command pays only for itself
+
+    is_script = arguments.prompts_from is not None
+    may_ask = not is_script and sys.stderr.isatty()
+    chooses = arguments.resume == CHOOSE_SESSION and not is_script
+    if chooses:
+        arguments = arguments._replace(resume=None)
+    try:
+        startup = _ready(arguments, may_ask=may_ask)
+    except NoCredentials as error:
+        if not may_ask:
+            raise
+        return play_demo(arguments) if _wants_demo(error) else _NO_CREDENTIALS
+    settings = startup.loaded.settings
+    look = Look(
+        color=may_color(os.environ),
+        streaming=settings.streaming,
+        show_thinking=settings.ui.show_thinking,
+        chars_per_second=settings.ui.chars_per_second,
+        theme=settings.ui.theme,
+        notify=settings.ui.notify,
+        vi=settings.ui.vi,
+        screen_reader=settings.ui.screen_reader,
+    )
+    first_lines = [*(["/resume"] if chooses else []), *filter(None, [arguments.prompt])]
+    with _script(arguments.prompts_from) as script:
+        options = repl.ReplOptions(paths.history_file(), look, first_lines, script=script)
+        return run_loop(repl.run(options, _builder(startup, one_shot=False)))
+
+
+def print_answer(arguments: Arguments, *, piped: bool = False) -> int:
+    """Answer one prompt; *piped* takes it from stdin, behind what stands on the command line."""
+    with without_collections():
+        from agent_cli.cli.one_run import failure_kept, prompt_of, run_options  # noqa: PLC0415
+        from agent_cli.headless import run as headless  # noqa: PLC0415
+
+    options = run_options(arguments)
+    with failure_kept(options.output_dir):
+        prompt = arguments.prompt or "-" if piped else prompt_of(arguments)
+        startup = _ready(arguments, may_ask=False)
+    running = headless.run(
+        prompt,
+        _builder(startup, one_shot=True),
+        output_format=cast("headless.OutputFormat", arguments.output_format),  # parsed as one
+        color=may_color(os.environ),
+        options=options,
+    )
+    return run_loop(running)
+
+
+def decide(arguments: Arguments) -> int:
+    """Approve or reject a waiting call, and go on with its session."""
+    from agent_cli.cli.sessions import CallDecision, require_workspace  # noqa: PLC0415
+    from agent_cli.headless import run as headless  # noqa: PLC0415
+
+    session_id, *rest = arguments.operands
+    opening = arguments._replace(resume=session_id, continue_session=False, fork=None)
+    startup = _ready(opening, may_ask=False)
+    require_workspace(session_id, startup.workspace)
+    decision = CallDecision("approve" if arguments.command.endswith("approve") else "reject", *rest)
+    running = headless.run(decision, _builder(startup, one_shot=True), color=may_color(os.environ))
+    return run_loop(running)
+
+
+def play_demo(_arguments: Arguments) -> int:
+    """Play the scripted session."""
+    from agent_cli.cli.demo import run_demo  # noqa: PLC0415
+
+    return run_loop(run_demo())
+
+
+def _ready(arguments: Arguments, *, may_ask: bool) -> StartupContext:
+    """Read the settings, and make sure that a model can be asked at all."""
+    from agent_cli.settings import check_credentials  # noqa: PLC0415
+
+    startup = start(arguments, may_ask=may_ask)
+    if not arguments.replay:
+        check_credentials(startup.environment)
+    return startup
+
+
+def _builder(startup: StartupContext, *, one_shot: bool) -> "Callable[[], App]":
+    def build() -> "App":
+        with without_collections():
+            from agent_cli.app.app import App  # noqa: PLC0415 - in a thread, behind the prompt
+
+            return App(startup, one_shot=one_shot)
+
+    return build
+
+
+def _wants_demo(error: NoCredentials) -> bool:
+    """Show what is missing and offer the demo, which works without it."""
+    FIRST_PROMPT.take_away()
+    print_complaint(str(error))
+    print("Play the demo now? [Y/n] ", end="", file=sys.stderr, flush=True)
+    try:
+        return sys.stdin.readline().strip().lower() in ("", "y", "yes")
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return False
+
+
+def _script(name: str | None) -> AbstractContextManager[TextIO | None]:
+    """Open the file of prompts; None stands for the terminal.
+
+    Raises:
+        UsageError: It cannot be read.
+    """
+    if name is None or name == "-":
+        return nullcontext(None if name is None else sys.stdin)
+    try:
+        return Path(name).open(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(f"--prompts-from: {name} cannot be read: {error.strerror}") from error
