@@ -146,6 +146,18 @@ class Editor:
         Path(path).write_text(content)
         return schema.WriteTextFileResponse()
 
+    def never_answers(self) -> asyncio.Event:
+        """Leave the next permission request open; return what is set once it is asked."""
+        asked = asyncio.Event()
+
+        async def wait(_question: Payload) -> str:
+            asked.set()
+            await asyncio.Event().wait()
+            raise AssertionError("nobody ends the wait")
+
+        self.permissions.append(wait)
+        return asked
+
     def of(self, kind: str) -> list[Payload]:
         """Return the updates of one kind."""
         return [update for update in self.updates if update["sessionUpdate"] == kind]

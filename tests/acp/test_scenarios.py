@@ -238,14 +238,7 @@ async def test_cancel_stops_a_reply() -> None:
 
 async def test_cancel_at_a_question_leaves_nothing_waiting() -> None:
     async with FakeMessagesApi(reply(WRITE), reply("ok")) as api, editor(api) as (client, _):
-        asked = asyncio.Event()
-
-        async def never(_question: dict[str, Any]) -> str:
-            asked.set()
-            await asyncio.Event().wait()
-            return "once"
-
-        client.permissions.append(never)
+        asked = client.never_answers()
         id = await client.open()
         prompt = asyncio.create_task(client.say(id, "write it"))
         await asked.wait()
@@ -540,14 +533,7 @@ async def test_a_question_that_waited_is_asked_when_the_session_goes_on() -> Non
     """The editor died at the question: nothing ran, and nothing is lost."""
     async with FakeMessagesApi(reply(WRITE), reply("Written."), reply("Yes.")) as api:
         async with editor(api) as (client, program):
-            asked = asyncio.Event()
-
-            async def die(_question: dict[str, Any]) -> str:
-                asked.set()
-                await asyncio.Event().wait()
-                return ""
-
-            client.permissions.append(die)
+            asked = client.never_answers()
             id = await client.open()
             prompt = asyncio.create_task(client.say(id, "write it"))
             await asked.wait()

@@ -16,9 +16,9 @@ from tests.messages_api.script import Payload
 YOLO = ("--permission-mode", "yolo")
 
 
-def script(name: str, text: str) -> str:
-    """Write an executable to the user's own folder of hooks; return its path."""
-    path = Path.home() / ".claude" / "hooks" / name
+def script(name: str, text: str, *, folder: Path | None = None) -> str:
+    """Write an executable to *folder* or the user's own folder of hooks; return its path."""
+    path = (folder or Path.home() / ".claude" / "hooks") / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(textwrap.dedent(text).lstrip())
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -326,16 +326,14 @@ def test_hooks_of_a_workspace_nobody_trusts_do_not_run(tmp_path: Path) -> None:
 
 def test_hooks_of_a_trusted_workspace_run_until_their_script_changes(tmp_path: Path) -> None:
     """A guard is trusted with its content; the agent, or a pull, may have changed it."""
-    guard = tmp_path / "guard.sh"
-    guard.write_text("#!/bin/sh\ntouch ran\n")
-    guard.chmod(0o755)
+    script("guard.sh", "#!/bin/sh\ntouch ran\n", folder=tmp_path)
     hooks(tmp_path, PreToolUse=command("$CLAUDE_PROJECT_DIR/guard.sh"))
     agent_cli("trust")
     printed(reply(bash("ls")))
     assert (tmp_path / "ran").exists()
     (tmp_path / "ran").unlink()
 
-    guard.write_text("#!/bin/sh\ntouch ran\n# changed\n")
+    script("guard.sh", "#!/bin/sh\ntouch ran\n# changed\n", folder=tmp_path)
     run, _ = printed(reply(bash("ls")))
 
     assert not (tmp_path / "ran").exists()
@@ -343,9 +341,7 @@ def test_hooks_of_a_trusted_workspace_run_until_their_script_changes(tmp_path: P
 
 
 def test_the_agent_may_not_change_a_script_of_a_hook_unasked(tmp_path: Path) -> None:
-    guard = tmp_path / "guard.sh"
-    guard.write_text("#!/bin/sh\n")
-    guard.chmod(0o755)
+    script("guard.sh", "#!/bin/sh\n", folder=tmp_path)
     hooks(tmp_path, PreToolUse=command("./guard.sh"))
 
     run, _ = printed(
@@ -353,7 +349,7 @@ def test_the_agent_may_not_change_a_script_of_a_hook_unasked(tmp_path: Path) -> 
         arguments=("--trust", *YOLO),
     )
 
-    assert guard.read_text() == "#!/bin/sh\n"
+    assert (tmp_path / "guard.sh").read_text() == "#!/bin/sh\n"
     assert run.code == 3
 
 

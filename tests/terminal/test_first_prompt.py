@@ -25,6 +25,17 @@ def prompts(terminal: Terminal) -> list[str]:
     return [row for row in terminal.text.split("\n") if row.startswith("you>")]
 
 
+def first_message_is_answered_while_typing(terminal: Terminal) -> None:
+    """Check that keys typed before the program is loaded stand behind the prompt at the end."""
+    terminal.until(lambda: terminal.last_row == "you>")
+    terminal.send("next")
+    terminal.until("you> next")
+    go_on()
+    terminal.until("Good morning.")
+    terminal.until(lambda: terminal.last_row == "you> next")
+    assert prompts(terminal) == ["you> Good day", "you> next"]
+
+
 def test_the_editor_takes_over_the_row_and_what_was_typed_on_it() -> None:
     """S1-05: one prompt is seen, whoever draws it, and no key is lost."""
     with serve_in_thread() as api, gated(api) as terminal:
@@ -143,13 +154,7 @@ def test_a_first_message_has_a_first_prompt_too(arguments: tuple[str, ...]) -> N
         serve_in_thread(reply("Good morning.")) as api,
         gated(api, *arguments, AFTER_PARSING="1") as terminal,
     ):
-        terminal.until(lambda: terminal.last_row == "you>")
-        terminal.send("next")
-        terminal.until("you> next")
-        go_on()
-        terminal.until("Good morning.")
-        terminal.until(lambda: terminal.last_row == "you> next")
-        assert prompts(terminal) == ["you> Good day", "you> next"]
+        first_message_is_answered_while_typing(terminal)
 
 
 def test_a_session_that_goes_on_has_a_first_prompt_too() -> None:
@@ -157,13 +162,7 @@ def test_a_session_that_goes_on_has_a_first_prompt_too() -> None:
     with serve_in_thread(reply("Good morning.")) as api:
         assert agent_cli("-p", "Good day", api=api).code == 0
         with gated(api, "-c") as terminal:
-            terminal.until(lambda: terminal.last_row == "you>")
-            terminal.send("next")
-            terminal.until("you> next")
-            go_on()
-            terminal.until("Good morning.")
-            terminal.until(lambda: terminal.last_row == "you> next")
-            assert prompts(terminal) == ["you> Good day", "you> next"]
+            first_message_is_answered_while_typing(terminal)
 
 
 def test_without_a_session_to_go_on_with_an_error_takes_the_place_of_the_prompt() -> None:
