@@ -11,15 +11,17 @@ from agent_cli.agents.children import Assignment, Children, ParallelLimit, Worke
 from agent_cli.agents.definition import AgentDefinition, model_name
 from agent_cli.agents.tool import TOOL, agent_tool
 from agent_cli.app import parts
+from agent_cli.app.agent_jobs import AgentJobs
 from agent_cli.app.plugins import agent_plugins, skill_texts
 from agent_cli.app.startup import StartupContext
-from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.errors import SettingsError, ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permissions import Mode, stricter
 from agent_cli.contracts.tooling import Tool, Verdict
 from agent_cli.core.agent import Agent
 from agent_cli.core.batches import InOrder
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.declining import REFUSALS_MAX, decline_and_stop
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.run_result import RunResult
 from agent_cli.core.turn import Turn
@@ -30,11 +32,16 @@ from agent_cli.policies.trimming import Trimming
 from agent_cli.policies.truncation import Truncation
 from agent_cli.system import paths
 from agent_cli.trust.store import AGENT_FOLDERS
+from agent_cli_tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from agent_cli.app.workbench import Workbench
 
 _SENT_BACK_MAX: Final = 3
+_KEEPS_ASKING: Final = (
+    "The agent {} kept asking for what needs a person's approval, and nobody can be asked in this"
+    " run; so it was stopped. Go on without it, and say at the end what was left out."
+)
 _CHANGED: Final = "what acts in this workspace changed; `agent-cli trust` trusts it as it is now"
 
 
@@ -101,8 +108,10 @@ class AgentTree:
             assignment.depth + 1,
             assignment,
         )
+        workspace = bench.workspace.for_another_agent()
+        jobs = AgentJobs(workspace, bench.announce, lambda: agent)
         config = bench.hooks.around_calls(
-            self._config(assignment, parent, rank), parts.place(self._startup)
+            self._config(assignment, parent, rank, workspace, jobs), parts.place(self._startup)
         )
         agent = Agent(config, conversation=Conversation())
         closing = bench.sessions.keep_agent(
@@ -117,14 +126,21 @@ class AgentTree:
             if contexts:
                 prompt = "\n\n".join((agent.state.system_prompt, *contexts))
                 agent.set_system_prompt(prompt)
-            yield _Worker(bench, assignment, agent)
+            yield _Worker(bench, assignment, agent, jobs)
         finally:
+            await jobs.end()
             closing()
 
-    def _config(self, assignment: Assignment, parent: _Rank, rank: _Rank) -> LoopConfig:
+    def _config(
+        self,
+        assignment: Assignment,
+        parent: _Rank,
+        rank: _Rank,
+        workspace: Workspace,
+        jobs: AgentJobs,
+    ) -> LoopConfig:
         startup, bench, definition = self._startup, self._bench, assignment.definition
         settings = startup.loaded.settings
-        workspace = bench.workspace.for_another_agent()
         own = (*parts.tools(startup, workspace, bench.sandbox), *self._tools_of(rank))
         options = parts.run_options(startup)
         model = model_name(assignment.model)
@@ -154,11 +170,13 @@ class AgentTree:
                 WorkspaceDirectories(workspace.root, bench.directories.all[1:]),
                 *([agent_plugins(startup, bench.announce.warn)] * definition.has_instructions),
                 offer_servers,
+                jobs,
                 rank.ledger,
                 parts.compaction(startup, rank.ledger.stream, bench.hooks),
                 Trimming(max_messages=settings.history.max_conversation_messages),
             ),
             authorize_tool=authorize,
+            get_follow_up_messages=jobs.follow_ups,
             finish_result=Truncation(
                 lambda event: rank.agent().publish(event),
                 limit_chars=settings.history.max_tool_result_chars,
@@ -169,14 +187,28 @@ class AgentTree:
 class _Worker:
     """An agent with its task, as `Children` needs it."""
 
-    def __init__(self, bench: "Workbench", assignment: Assignment, agent: Agent) -> None:
+    def __init__(
+        self, bench: "Workbench", assignment: Assignment, agent: Agent, jobs: AgentJobs
+    ) -> None:
         self.agent = agent
         self._bench = bench
         self._assignment = assignment
+        self._jobs = jobs
         self._sent_back = 0
+        self._refusals = 0
 
     async def decide(self) -> RunResult:
-        """Put what waits to the person, and go on."""
+        """Put what waits to the person, and go on.
+
+        Raises:
+            ToolError: Nobody is there, and it has been told so often enough.
+        """
+        if not self._bench.person.can_decide:
+            if self._refusals == REFUSALS_MAX:
+                waiting = self.agent.conversation.questions()
+                await decline_and_stop(self.agent, [call.tool_call_id for call in waiting])
+                raise ToolError(_KEEPS_ASKING.format(self._assignment.definition.name))
+            self._refusals += 1
         result = await self._bench.person.decide(self.agent, self._assignment.who)
         if result.stop_reason == "aborted":
             self._bench.agent.abort()  # who stops at a question stops everything
@@ -194,8 +226,8 @@ class _Worker:
         return f"[A SubagentStop hook of the user's does not let you end yet: {why}]" if why else ""
 
     async def end(self) -> str:
-        """Return what else the model has to be told."""
-        return ""
+        """End what it left running; return what else the model has to be told."""
+        return await self._jobs.end()
 
 
 def _allows(definition: AgentDefinition, name: str) -> bool:

@@ -1,36 +1,27 @@
-"""Background commands in this program: looked after, told to the model, shown to the person."""
+"""Background commands in this program: looked after and shown to the person."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import chain
 
+from agent_cli.app.agent_jobs import AgentJobs
 from agent_cli.app.announcements import Announcements
 from agent_cli.contracts.errors import AgentCliError, ConversationError, ToolError, UsageError
-from agent_cli.contracts.events import AgentEnd, Event, Notice
+from agent_cli.contracts.events import AgentEnd, Event
 from agent_cli.contracts.jobs import JobInfo
-from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
-from agent_cli.core.conversation import Conversation
-from agent_cli.core.turn import Turn
-from agent_cli.terminal.sanitize import reveal
 from agent_cli_tools.job import Job
-from agent_cli_tools.job_output import job_output_tool
 from agent_cli_tools.workspace import Workspace
-
-_STATE = "jobs"
 
 
 class JobHost:
-    """A `prepare` contributor and a source of follow-ups; `async with` looks after the jobs.
+    """The jobs of a session; `async with` looks after them.
 
-    A conversation hears of the jobs it started, each match and end once. While nothing goes on and
-    a person is there, that begins a run, unless the person stopped the last one. In a conversation
-    that is resumed by another program, the model is told that its jobs are gone.
+    A match or an end while nothing goes on begins a run, if a person is there and did not stop the
+    last one.
 
     Attributes:
+        told: What the session's agent is told of its own.
         is_attended: Whether a person is there who sees runs that nobody asked for.
     """
 
@@ -47,11 +38,12 @@ class JobHost:
             announce: Gets warnings.
             agent: Who is told; made later than this.
         """
+        self.told = AgentJobs(workspace, announce, agent)
         self._jobs = workspace.jobs
+        self._end_with_run = workspace.jobs_end_with_run
         self._announce = announce
         self._agent = agent
         self.is_attended: Callable[[], bool] = lambda: False
-        self._tool = job_output_tool(workspace)
         self._group = asyncio.TaskGroup()
         self._tasks: list[asyncio.Task[None]] = []
         self._looked = asyncio.Event()
@@ -68,24 +60,8 @@ class JobHost:
         for task in self._tasks:
             task.cancel()
         await self._group.__aexit__(None, None, None)
-        for job in self._jobs.running if self._jobs.end_with_run else ():
+        for job in self._jobs.running if self._end_with_run else ():
             self._announce.warn(f"job {job.id} (`{job.shown}`) still ran; it ends with this run")
-
-    async def __call__(self, turn: Turn) -> None:
-        """Offer `job_output` where there are jobs, and tell what became of them."""
-        turn.tools += self.tools()
-        if not turn.conversation.open_calls():
-            for text in chain(self._lost(turn), await self._news(turn.conversation)):
-                turn.tell_model(text)
-            self._remember(turn)
-
-    async def follow_ups(self) -> Sequence[UserMessage]:
-        """Return what happened while the last reply was made."""
-        return [UserMessage.of(text) for text in await self._news(self._agent().conversation)]
-
-    def tools(self) -> Sequence[Tool]:
-        """Return the tool that reads output, where the conversation has started a job."""
-        return [self._tool] if self._own(self._agent().conversation) else []
 
     def badges(self) -> Sequence[str]:
         """Return a word for the status line: how many run."""
@@ -124,17 +100,7 @@ class JobHost:
             raise UsageError(str(error)) from error
 
     def _info(self, job: Job) -> JobInfo:
-        return job.info(is_own=_knows(self._agent().conversation, job.tool_call_id))
-
-    async def _news(self, conversation: Conversation) -> Sequence[str]:
-        news = await self._jobs.take_news(lambda call_id: _knows(conversation, call_id))
-        for each in news:
-            if each.shown:
-                self._announce(Notice("info", reveal(each.shown)))
-        return [each.text for each in news]
-
-    def _own(self, conversation: Conversation) -> list[Job]:
-        return [job for job in self._jobs.all if _knows(conversation, job.tool_call_id)]
+        return job.info(is_own=self.told.has_started(job.tool_call_id))
 
     def _named(self, id: int) -> Job:
         if job := self._jobs.get(id):
@@ -148,8 +114,8 @@ class JobHost:
             self._looked.clear()
             agent = self._agent()
             await agent.wait_for_idle()
-            own = self._own(agent.conversation)
-            if not self.is_attended() or not self._jobs.take_urgent(own) or self._was_stopped:
+            is_urgent = self.is_attended() and self._jobs.take_urgent(self.told.started())
+            if not is_urgent or self._was_stopped:
                 continue
             try:
                 with suppress(ConversationError):  # a person must decide first
@@ -160,37 +126,3 @@ class JobHost:
     def _note_end(self, event: Event) -> None:
         if isinstance(event, AgentEnd):
             self._was_stopped = event.stop_reason in ("aborted", "error")
-
-    def _lost(self, turn: Turn) -> list[str]:
-        """Return what the model should know of jobs of an earlier program."""
-        known = {job.tool_call_id for job in self._jobs.all}
-        lost = [each for each in _remembered(turn) if each.get("call") not in known]
-        if not lost:
-            return []
-        for each in lost:
-            self._jobs.use_ids_above(int(str(each.get("id") or 0)))
-        listed = "; ".join(f"{each.get('id')} `{each.get('command')}`" for each in lost)
-        return [f"[agent-cli: these jobs ended with the program that ran them: {listed}]"]
-
-    def _remember(self, turn: Turn) -> None:
-        """Keep in the conversation which jobs of it run."""
-        now: list[Json] = [
-            {"call": job.tool_call_id, "id": job.id, "command": job.shown}
-            for job in self._own(turn.conversation)
-            if job.is_running
-        ]
-        if now != _remembered(turn):
-            turn.config.state[_STATE] = now
-
-
-def _remembered(turn: Turn) -> list[dict[str, Json]]:
-    state = turn.config.state.get(_STATE)
-    return [each for each in state if isinstance(each, dict)] if isinstance(state, list) else []
-
-
-def _knows(conversation: Conversation, tool_call_id: str) -> bool:
-    try:
-        conversation.call(tool_call_id)
-    except ConversationError:  # of another conversation, or gone back from
-        return False
-    return True

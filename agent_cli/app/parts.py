@@ -116,7 +116,8 @@ def workspace(
         extra_dirs=startup.arguments.add_dirs,
         own_dirs=_own_dirs(),
         keeper=keeper,
-        jobs=Jobs(jobs_max=limits.max, timeout_s=limits.timeout_s, end_with_run=one_shot),
+        jobs=Jobs(jobs_max=limits.max, timeout_s=limits.timeout_s),
+        jobs_end_with_run=one_shot,
     )
 
 

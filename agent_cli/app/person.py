@@ -14,7 +14,13 @@ from agent_cli.contracts.dialogs import (
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.core.agent import Agent
-from agent_cli.core.declining import CHANGE_PLAN, CLOSED, UNDECIDED, decline_and_stop
+from agent_cli.core.declining import (
+    CHANGE_PLAN,
+    CLOSED,
+    NOBODY_ALLOWS,
+    UNDECIDED,
+    decline_and_stop,
+)
 from agent_cli.core.run_result import RunResult
 from agent_cli.plugins.ask_user import Question
 from agent_cli.policies.permissions import Permissions
@@ -24,10 +30,6 @@ _NOBODY: Final = (
 )
 _NOBODY_DECIDES: Final = (
     "Nobody can approve a plan in this run. Give the plan as your answer and end there."
-)
-_NOBODY_ALLOWS: Final = (
-    "This call needs a person's approval and nobody can be asked in this run. Go on without it, and"
-    " say at the end what was left out."
 )
 _NO_PLAN_MODE: Final = "Plan mode is off, so no plan needs approval. Go on with the work."
 
@@ -59,12 +61,17 @@ class ModelsPerson:
             raise ToolError(CLOSED)
         return answers
 
+    @property
+    def can_decide(self) -> bool:
+        """Whether somebody is there to decide about calls of agents."""
+        return self.calls is not None and self.calls.can_ask
+
     async def decide(self, agent: Agent, who: str) -> RunResult:
         """Have the calls decided about that *agent* waits with, and go on with its run."""
         waiting = [ToolCall.of(call) for call in agent.conversation.questions()]
         result: RunResult | None = None
-        decisions: Sequence[Decision] = [Rejected(_NOBODY_ALLOWS)] * len(waiting)
-        if self.calls is not None and self.calls.can_ask:
+        decisions: Sequence[Decision] = [Rejected(NOBODY_ALLOWS)] * len(waiting)
+        if self.calls is not None and self.can_decide:
             decisions = await self.calls.decide_calls(waiting, who)
         for call, decision in zip(waiting, decisions, strict=True):
             if isinstance(decision, Approved):

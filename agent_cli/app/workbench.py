@@ -125,14 +125,14 @@ class Workbench:
                 self.servers,
                 plan_mode(lambda: self.permissions.mode == "plan"),
                 self.file_changes.tell_model,
-                self.jobs,
+                self.jobs.told,
                 self.ledger,
                 self._compaction,
                 Trimming(max_messages=settings.history.max_conversation_messages),
                 PrefixWatch(cost_microdollars),
             ),
             authorize_tool=self.permissions,
-            get_follow_up_messages=self.jobs.follow_ups,
+            get_follow_up_messages=self.jobs.told.follow_ups,
             finish_result=Truncation(
                 self.announce, limit_chars=settings.history.max_tool_result_chars
             ),
@@ -188,7 +188,7 @@ class Workbench:
 
     def own_tools(self) -> Sequence[Tool]:
         """Return the tools of this program and its plugins; those of MCP servers come on top."""
-        return (*self._builtin_tools, *self._plugins.tools(), *self.jobs.tools())
+        return (*self._builtin_tools, *self._plugins.tools(), *self.jobs.told.tools())
 
     @property
     def model(self) -> Model:

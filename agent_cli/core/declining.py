@@ -21,6 +21,12 @@ CHANGE_PLAN: Final = (
     "The user did not approve the plan. Plan mode stays on: change the plan and present it again."
     " They say: "
 )
+NOBODY_ALLOWS: Final = (
+    "This call needs a person's approval and nobody can be asked in this run. Go on without it, and"
+    " say at the end what was left out."
+)
+REFUSALS_MAX: Final = 10
+"""Refusals for want of a person, after which a run ends: a refused model may ask for ever."""
 SAYING: Final = "The user does not want this call to run and says: "
 
 

@@ -7,13 +7,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from agent_cli.attachments.attachments import with_attachments
-from agent_cli.contracts.agent_events import innermost
+from agent_cli.contracts.agent_events import AgentEvent, innermost
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, AgentCliError, SettingsError, UsageError
 from agent_cli.contracts.events import (
+    ApprovalRequested,
     ErrorShown,
     Event,
     Notice,
@@ -23,6 +24,7 @@ from agent_cli.contracts.events import (
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput, text_block
 from agent_cli.core.agent import Agent
+from agent_cli.core.declining import NOBODY_ALLOWS, REFUSALS_MAX
 from agent_cli.core.run_result import RunResult
 from agent_cli.headless.limits import LimitWatch
 from agent_cli.headless.options import RunOptions
@@ -41,12 +43,6 @@ OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 Decide: TypeAlias = Callable[[Agent], Awaitable[RunResult]]
 
 _log = logger(__name__)
-# A refused model may ask again and again, and each answer begins a run with fresh limits.
-_REFUSALS_MAX: Final = 10
-_NOBODY: Final = (
-    "This call needs a person's approval and nobody can be asked in this run. Go on without it,"
-    " and say at the end what was left out."
-)
 
 
 async def run(
@@ -89,6 +85,7 @@ class _HeadlessRun:
         self._stop: Callable[[], None] = self._loading.cancel
         self._unwritable: OSError | None = None
         self._refusals = 0
+        self._has_skipped = False
 
     async def run(self, task: str | Decide, build: Callable[[], Application]) -> int:
         outcome = self._outcome
@@ -171,13 +168,15 @@ class _HeadlessRun:
         self._note(await agent.prompt(message))
         while self._outcome.stop_reason == "waiting_for_approval" and not self._is_stopped:
             for call in agent.conversation.questions():
-                if self._refusals == _REFUSALS_MAX:
+                if self._refusals == REFUSALS_MAX:
                     return
                 self._refusals += 1
-                self._warn(
-                    f"{call.name} skipped: cannot ask here; use --allow or --permission-mode"
-                )
-                self._note(await agent.reject(call.tool_call_id, _NOBODY))
+                self._note_skipped(call.name)
+                self._note(await agent.reject(call.tool_call_id, NOBODY_ALLOWS))
+
+    def _note_skipped(self, call: str) -> None:
+        self._has_skipped = True
+        self._warn(f"{call} skipped: cannot ask here; use --allow or --permission-mode")
 
     def _tell_what_waits(self, agent: Agent) -> None:
         if not agent.conversation.waiting:
@@ -207,12 +206,14 @@ class _HeadlessRun:
         code = EXIT_CODES.get(self._outcome.stop_reason)
         if code is not None:
             return code
-        return 3 if self._refusals else int(self._failed_to_write)
+        return 3 if self._has_skipped else int(self._failed_to_write)
 
     def _tell(self, event: Event) -> None:
         told = innermost(event)
         if isinstance(told, UsageChanged):
             self._outcome.usage += told.reply
+        elif isinstance(event, AgentEvent) and isinstance(told, ApprovalRequested):
+            self._note_skipped(f"agent {event.agent}: {told.call.name}")  # it reads the no itself
         if self._format == "stream-json":
             self._print(to_json(event))
         if sentence := narrate(event):

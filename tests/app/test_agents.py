@@ -24,6 +24,7 @@ from agent_cli.contracts.events import (
     ToolExecutionUpdate,
 )
 from agent_cli.contracts.messages import ToolResultMessage
+from agent_cli.core.declining import REFUSALS_MAX
 from agent_cli.core.run_result import RunResult
 from agent_cli.session_store import SessionStore
 from agent_cli.system import paths
@@ -211,6 +212,46 @@ async def test_a_question_of_an_agent_reaches_the_person(decision: Decision, exi
 
     assert person.asked == [("agent general (write it)", "write")]
     assert Path("a").exists() == exists
+
+
+async def test_an_agent_that_asks_for_ever_without_a_person_is_stopped() -> None:
+    """Each no begins a run of it with fresh limits; the parent reads why it has no answer."""
+    ask = reply(tool_use("write", {"path": "a", "content": "b"}))
+    script = Script(
+        go=[started("write it", agent="general"), reply("Done.")],
+        write_it=[ask] * (REFUSALS_MAX + 1),
+    )
+    async with program(script, mode="ask") as run:
+        result = await run.prompt()
+        [kept] = run.app.sessions.agents()
+
+    [answer] = run.answers(result)
+    assert answer.startswith("The agent general kept asking for what needs a person's approval")
+    assert (len(script.bodies("write it")), kept.problem) == (REFUSALS_MAX + 1, "")
+
+
+async def test_an_agent_hears_of_its_background_commands_and_they_end_with_it() -> None:
+    """As in a run without a person; its parent, who did not start them, reads what was ended."""
+    waits = "until test -e go; do sleep 0.02; done; exit 3"
+    script = Script(
+        go=[started("serve", agent="general"), reply("Done.")],
+        serve=[
+            reply(tool_use("bash", {"command": waits, "background": True})),
+            reply(tool_use("bash", {"command": "sleep 1003", "background": True})),
+            reply(tool_use("bash", {"command": "touch go"})),
+            reply(tool_use("job_output", {"id": 1, "wait": 20})),
+            reply("Served."),
+        ],
+    )
+    async with program(script) as run:
+        result = await run.prompt()
+        assert not any(job.is_running for job in run.app.jobs.all())
+
+    last = json.dumps(script.bodies("serve")[-1]["messages"])
+    assert "This run ends with your last reply, and the job with it" in last
+    assert last.count("ended with exit 3. Its output is in") == 1
+    [answer] = run.answers(result)
+    assert answer == ("Served.\n\n[agent-cli: its background commands ended with it: `sleep 1003`]")
 
 
 async def test_who_stops_at_a_question_stops_the_tree() -> None:

@@ -139,14 +139,14 @@ async def test_what_ends_during_the_last_reply_keeps_the_run_going(
     """With `-p` nobody would ask again."""
     async with here(monkeypatch, reply(JOB), reply("Up."), attended=False) as now:
         await now.app.agent.prompt("go")
-        assert await now.app.jobs.follow_ups() == []
+        assert await now.app.jobs.told.follow_ups() == []
         now.go()
         await now.ended()
 
-        [message] = await now.app.jobs.follow_ups()
+        [message] = await now.app.jobs.told.follow_ups()
 
         assert "ended with exit 3" in message.text
-        assert await now.app.jobs.follow_ups() == []
+        assert await now.app.jobs.told.follow_ups() == []
 
 
 async def test_another_conversation_neither_hears_nor_reads(
@@ -155,10 +155,10 @@ async def test_another_conversation_neither_hears_nor_reads(
     """Nothing of a job survives into another session; the person still sees what runs."""
     async with here(monkeypatch, reply(JOB), reply("Up."), reply("New.")) as now:
         await now.app.agent.prompt("go")
-        assert [tool.name for tool in now.app.jobs.tools()] == ["job_output"]
+        assert [tool.name for tool in now.app.jobs.told.tools()] == ["job_output"]
 
         now.app.clear()
-        assert now.app.jobs.tools() == []
+        assert now.app.jobs.told.tools() == []
         assert now.app.jobs.badges() == ["1 job"]
         now.go()
         await now.ended()

@@ -39,3 +39,24 @@ def test_a_program_killed_with_agents_at_work_goes_on() -> None:
     answers = [block for block in sent[2]["content"] if block["type"] == "tool_result"]
     assert len(answers) == len(NAMES)
     assert api.refusals == []
+
+
+def test_a_call_that_an_agent_may_not_make_is_told_and_ends_in_exit_3() -> None:
+    """The answer is there; what was left out of it would be missed."""
+    ask = {"description": "write it", "prompt": "write it"}
+
+    def answer(request: ReceivedRequest) -> Reply:
+        messages = request.body["messages"]
+        if len(messages) > 1:
+            return reply("Left out." if "write it" in str(messages[0]) else "Done.")
+        of_agent = "write it" in str(messages[0])
+        return reply(
+            tool_use("write", {"path": "a", "content": "b"}) if of_agent else tool_use("agent", ask)
+        )
+
+    with serve_in_thread(answer=answer) as api:
+        run = agent_cli("-p", "go", api=api)
+
+    assert (run.code, run.stdout) == (3, "Done.\n")
+    assert "agent general: write skipped: cannot ask here" in run.stderr
+    assert api.refusals == []

@@ -161,7 +161,7 @@ class CommandRun:
         return False
 
     def _handed_on(self, job: Job, elapsed_s: float) -> ToolResult:
-        ends_with_run = self._jobs.end_with_run
+        ends_with_run = self._workspace.jobs_end_with_run
         if self._wanted.in_background:
             return started(job, ends_with_run=ends_with_run)
         return moved(job, elapsed_s, ends_with_run=ends_with_run)

@@ -15,7 +15,7 @@ from agent_cli_tools.processes import GRACE_S, RunningCommand
 _SHOWN_CHARS_MAX: Final = 100
 _LINE_CHARS_MAX: Final = 300
 
-StoppedBy: TypeAlias = Literal["", "model", "user", "limit"]
+StoppedBy: TypeAlias = Literal["", "model", "user", "limit", "agent"]
 
 
 class JobNews(NamedTuple):
@@ -77,6 +77,7 @@ class Job:
             "model": "stopped by the model",
             "user": "stopped by you",
             "limit": "stopped at the limit jobs.timeout_s",
+            "agent": "stopped with its agent",
         }
         return f"{how[self.stopped_by]} after {elapsed}"
 
@@ -103,7 +104,7 @@ class Job:
             self._limit.cancel()
         if self.is_running:
             self.ended_s = time.monotonic()
-            if self.stopped_by != "model":  # who did it knows
+            if self.stopped_by not in ("model", "agent"):  # who did it knows
                 self._untold.add("end")
                 self._is_urgent = self._is_urgent or self.stopped_by != "user"
 

@@ -29,16 +29,13 @@ class Jobs:
         *,
         jobs_max: int = JOBS_MAX,
         timeout_s: float = TIMEOUT_S,
-        end_with_run: bool = False,
     ) -> None:
         """Run nothing yet.
 
         Args:
             jobs_max: How many may run at once.
             timeout_s: How long each may run.
-            end_with_run: The program ends with its one run, and jobs with it.
         """
-        self.end_with_run = end_with_run
         self._jobs_max = jobs_max
         self._timeout_s = timeout_s
         self._jobs: list[Job] = []

@@ -43,6 +43,7 @@ class Workspace:
         spill_dir: Where full outputs go, readable by the user only; None makes a private
             temporary directory that goes when the program ends.
         jobs: Its background commands, with their limits.
+        jobs_end_with_run: Whoever works here ends with its one run, and its jobs with it.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Workspace:
         keeper: Keeper | None = None,
         spill_dir: Path | None = None,
         jobs: Jobs | None = None,
+        jobs_end_with_run: bool = False,
     ) -> None:
         self.root = Path(os.path.realpath(root.expanduser()))
         self._dirs = (self.root, *(Path(os.path.realpath(d.expanduser())) for d in extra_dirs))
@@ -66,6 +68,7 @@ class Workspace:
         self._running: list[LeftRunning] = []
         self.launcher = Launcher()
         self.jobs = jobs or Jobs()
+        self.jobs_end_with_run = jobs_end_with_run
         self._on_close: list[Callable[[], None]] = []
 
     def resolve(self, given: str, *, to_write: bool = False) -> Path:
@@ -139,7 +142,7 @@ class Workspace:
         self._opened.add(Path(path))
 
     def for_another_agent(self) -> "Workspace":
-        """Return this place for an agent that has seen nothing of it yet.
+        """Return this place for an agent that has seen nothing of it yet, and ends with its run.
 
         It closes with this one, which has to outlive it.
         """
@@ -148,6 +151,7 @@ class Workspace:
             self._spill_dir = self._own_spill_dir.path
         other = copy.copy(self)
         other.seen = SeenFiles()
+        other.jobs_end_with_run = True
         return other
 
     def open_dir(self, folder: Path) -> None:

@@ -1,0 +1,118 @@
+"""What one agent is told of its background commands."""
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+
+from agent_cli.app.announcements import Announcements
+from agent_cli.contracts.errors import ConversationError
+from agent_cli.contracts.events import Notice
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import Tool
+from agent_cli.core.agent import Agent
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.turn import Turn
+from agent_cli.terminal.sanitize import reveal
+from agent_cli_tools.job import Job
+from agent_cli_tools.job_output import job_output_tool
+from agent_cli_tools.workspace import Workspace
+
+_STATE = "jobs"
+
+
+class AgentJobs:
+    """A `prepare` contributor and a source of follow-ups.
+
+    A conversation hears of the jobs it started, each match and end once. In a conversation that is
+    resumed by another program, the model is told that its jobs are gone.
+    """
+
+    def __init__(
+        self, workspace: Workspace, announce: Announcements, agent: Callable[[], Agent]
+    ) -> None:
+        """Tell nothing yet.
+
+        Args:
+            workspace: Where the agent's commands run.
+            announce: Gets a line about each match and end, for the person.
+            agent: Who is told; made later than this.
+        """
+        self._jobs = workspace.jobs
+        self._announce = announce
+        self._agent = agent
+        self._tool = job_output_tool(workspace)
+
+    async def __call__(self, turn: Turn) -> None:
+        """Offer `job_output` where there are jobs, and tell what became of them."""
+        turn.tools += self.tools()
+        if not turn.conversation.open_calls():
+            for text in chain(self._lost(turn), await self._news()):
+                turn.tell_model(text)
+            self._remember(turn)
+
+    async def follow_ups(self) -> Sequence[UserMessage]:
+        """Return what happened while the last reply was made."""
+        return [UserMessage.of(text) for text in await self._news()]
+
+    def tools(self) -> Sequence[Tool]:
+        """Return the tool that reads output, where the conversation has started a job."""
+        return [self._tool] if self.started() else []
+
+    def started(self) -> list[Job]:
+        """Return the jobs that the conversation started."""
+        return [job for job in self._jobs.all if self.has_started(job.tool_call_id)]
+
+    def has_started(self, tool_call_id: str) -> bool:
+        """Return whether the call of a job is one of the conversation."""
+        return _knows(self._agent().conversation, tool_call_id)
+
+    async def end(self) -> str:
+        """End the jobs that still run; return a sentence about them for the model, or ""."""
+        running = [job for job in self.started() if job.is_running]
+        for job in running:
+            await self._jobs.stop(job, by="agent")
+        if not running:
+            return ""
+        listed = "; ".join(f"`{job.shown}`" for job in running)
+        return f"[agent-cli: its background commands ended with it: {listed}]"
+
+    async def _news(self) -> Sequence[str]:
+        news = await self._jobs.take_news(self.has_started)
+        for each in news:
+            if each.shown:
+                self._announce(Notice("info", reveal(each.shown)))
+        return [each.text for each in news]
+
+    def _lost(self, turn: Turn) -> list[str]:
+        """Return what the model should know of jobs of an earlier program."""
+        known = {job.tool_call_id for job in self._jobs.all}
+        lost = [each for each in _remembered(turn) if each.get("call") not in known]
+        if not lost:
+            return []
+        for each in lost:
+            self._jobs.use_ids_above(int(str(each.get("id") or 0)))
+        listed = "; ".join(f"{each.get('id')} `{each.get('command')}`" for each in lost)
+        return [f"[agent-cli: these jobs ended with the program that ran them: {listed}]"]
+
+    def _remember(self, turn: Turn) -> None:
+        """Keep in the conversation which jobs of it run."""
+        now: list[Json] = [
+            {"call": job.tool_call_id, "id": job.id, "command": job.shown}
+            for job in self.started()
+            if job.is_running
+        ]
+        if now != _remembered(turn):
+            turn.config.state[_STATE] = now
+
+
+def _remembered(turn: Turn) -> list[dict[str, Json]]:
+    state = turn.config.state.get(_STATE)
+    return [each for each in state if isinstance(each, dict)] if isinstance(state, list) else []
+
+
+def _knows(conversation: Conversation, tool_call_id: str) -> bool:
+    try:
+        conversation.call(tool_call_id)
+    except ConversationError:  # of another conversation, or gone back from
+        return False
+    return True
