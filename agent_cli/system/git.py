@@ -1,30 +1,114 @@
-"""Ask git about a repository that nobody need trust."""
+"""Run git in a repository that nobody need trust."""
 
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from agent_cli.system.programs import find_program
+
+# Set where a hook of git started us: they would lead git to that repository.
+_PLACES: Final = (
+    *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX"),
+    *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE"),
+)
+# A repository's own configuration can name programs for these.
+_HARMLESS: Final = (
+    *("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "core.sshCommand=ssh"),
+    *("core.askPass=", "protocol.ext.allow=never"),
+)
+
+
+class GitError(Exception):
+    """Git failed, is missing or took too long; says in one line which of these."""
 
 
 def git_output(folder: Path, *arguments: str, limit_s: float) -> str | None:
     """Return what git prints in *folder*; None when it fails, is missing or takes too long.
 
-    The git inside *folder* is never run, nor the file system monitor its configuration may name.
+    For questions: see `run_git`, but filters are as the repository has them.
     """
+    try:
+        return os.fsdecode(_run(folder, arguments, limit_s, {}))
+    except GitError:
+        return None
+
+
+def run_git(
+    folder: Path, *arguments: str, limit_s: float, variables: Mapping[str, str] | None = None
+) -> bytes:
+    """Return what git prints in *folder*; it may write to the repository, and read files.
+
+    The git inside *folder* is never run, nor hooks, filters and other programs that the
+    repository's own configuration names. Those of the user's configuration are.
+
+    Args:
+        folder: Where git runs.
+        arguments: Its command line.
+        limit_s: Seconds it may take.
+        variables: More of its environment.
+
+    Raises:
+        GitError: It did not do it.
+    """
+    wanted = {**_no_filters(folder, limit_s), **(variables or {})}
+    return _run(folder, arguments, limit_s, wanted)
+
+
+def _no_filters(folder: Path, limit_s: float) -> dict[str, str]:
+    """Return variables that switch off the filters which the repository itself defines.
+
+    Not options: the name of a filter may hold "=", which would end it there.
+    """
+    listing = ("config", "--includes", "--show-scope", "--null", "--name-only")
+    try:
+        listed = os.fsdecode(
+            _run(folder, (*listing, "--get-regexp", "^filter[.]"), limit_s, {}, codes=(0, 1))
+        )
+    except GitError:
+        # No repository, or a git before 2.26: it says so itself when it is to do something.
+        return {}
+    fields = listed.split("\0")
+    found = zip(fields[::2], fields[1::2], strict=False)
+    names = {key.rpartition(".")[0] for scope, key in found if scope in ("local", "worktree")}
+    off = (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
+    settings = [(f"{name}.{key}", value) for name in sorted(names) for key, value in off]
+    first = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+    made = {"GIT_CONFIG_COUNT": str(first + len(settings))}
+    for number, (key, value) in enumerate(settings, first):
+        made |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return made
+
+
+def _run(
+    folder: Path,
+    arguments: tuple[str, ...],
+    limit_s: float,
+    variables: Mapping[str, str],
+    codes: tuple[int, ...] = (0,),
+) -> bytes:
     git = find_program("git", outside=folder)
     if git is None:
-        return None
+        raise GitError("git is not installed")
+    kept = {name: value for name, value in os.environ.items() if name not in _PLACES}
+    harmless = [word for setting in _HARMLESS for word in ("-c", setting)]
     try:
         done = subprocess.run(
-            [str(git), "-c", "core.fsmonitor=false", *arguments],
+            [str(git), *harmless, *arguments],
             cwd=folder,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"},
+            env={**kept, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", **variables},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=limit_s,
-            check=True,
+            check=False,
         )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return os.fsdecode(done.stdout)
+    except subprocess.TimeoutExpired as error:
+        raise GitError(f"git took longer than {limit_s:g} s") from error
+    except OSError as error:
+        raise GitError(f"git cannot be started: {error.strerror}") from error
+    if done.returncode not in codes:
+        said = os.fsdecode(done.stderr).strip().splitlines()
+        told = next((line for line in said if line.startswith(("fatal: ", "error: "))), None)
+        raise GitError(told or (said[-1] if said else f"git ended with code {done.returncode}"))
+    return done.stdout

@@ -1,0 +1,118 @@
+"""Worktrees of git repositories: make one for a commit, tell what was changed in it, remove it.
+
+Blocking; call it in a thread.
+"""
+
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from agent_cli.system.git import GitError, run_git
+
+_QUESTION_LIMIT_S: Final = 30.0
+# Of a large repository, on a slow disk.
+_CHECKOUT_LIMIT_S: Final = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class Worktree:
+    """A working tree of *repository* beside its main one, made for the commit *base*."""
+
+    path: Path
+    repository: Path
+    base: str
+
+
+def repository_of(folder: Path) -> Path:
+    """Return the top folder of the working tree that *folder* is in.
+
+    Raises:
+        GitError: It is in none.
+    """
+    return Path(_line(folder, "rev-parse", "--show-toplevel"))
+
+
+def commit_of(folder: Path, ref: str) -> str:
+    """Return the full name of the commit that *ref* stands for.
+
+    Raises:
+        GitError: There is none.
+    """
+    wanted = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    return _line(folder, *wanted)
+
+
+def add_worktree(repository: Path, path: Path, commit: str, *, branch: str = "") -> Worktree:
+    """Check *commit* out in a new folder *path*, on a new *branch* or on none.
+
+    Raises:
+        GitError: It cannot be made; nothing is left of it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    where = ("-b", branch) if branch else ("--detach",)
+    made = Worktree(path, repository, commit)
+    try:
+        run_git(
+            repository,
+            *("worktree", "add", "--quiet", *where, str(path), commit),
+            limit_s=_CHECKOUT_LIMIT_S,
+        )
+    except GitError:
+        remove_worktree(made)
+        raise
+    return made
+
+
+def changes_in(worktree: Worktree) -> bytes:
+    """Return a patch from the commit it was made for to what is there now; empty if all is as was.
+
+    New files are in it and commits too, ignored files are not. `git apply` takes it.
+
+    Raises:
+        GitError: It cannot be told.
+    """
+    with tempfile.TemporaryDirectory(prefix="agent-cli-") as folder:
+        # A copy: the agent keeps its index, and what that knows of files saves reading them.
+        index = Path(folder) / "index"
+        variables = {"GIT_INDEX_FILE": str(index)}
+        own = worktree.path / _line(worktree.path, "rev-parse", "--git-path", "index")
+        if own.is_file():
+            shutil.copyfile(own, index)
+        run_git(worktree.path, "add", "--all", ".", limit_s=_CHECKOUT_LIMIT_S, variables=variables)
+        options = ("--cached", "--binary", "--full-index", "--no-color", "--no-ext-diff")
+        return run_git(
+            worktree.path,
+            *("diff", *options, "--no-textconv", "--no-renames", worktree.base, "--"),
+            limit_s=_CHECKOUT_LIMIT_S,
+            variables=variables,
+        )
+
+
+def is_untouched(worktree: Worktree) -> bool:
+    """Return whether nothing would be lost with it: no changes, and no commit of its own.
+
+    Ignored files do not count. A worktree that git cannot tell about counts as changed.
+    """
+    try:
+        return commit_of(worktree.path, "HEAD") == worktree.base and not changes_in(worktree)
+    except (GitError, OSError):
+        return False
+
+
+def remove_worktree(worktree: Worktree) -> None:
+    """Remove it, whatever it holds; one that is gone already is forgotten by its repository."""
+    try:
+        run_git(
+            worktree.repository,
+            *("worktree", "remove", "--force", "--force", str(worktree.path)),
+            limit_s=_CHECKOUT_LIMIT_S,
+        )
+    except GitError:  # it was damaged, or never came to be
+        shutil.rmtree(worktree.path, ignore_errors=True)
+
+
+def _line(folder: Path, *arguments: str) -> str:
+    return os.fsdecode(run_git(folder, *arguments, limit_s=_QUESTION_LIMIT_S)).strip("\n")

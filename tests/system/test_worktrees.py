@@ -1,0 +1,154 @@
+"""Worktrees of a repository, which may not be the user's own."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agent_cli.system.git import GitError
+from agent_cli.system.worktrees import (
+    Worktree,
+    add_worktree,
+    changes_in,
+    commit_of,
+    is_untouched,
+    remove_worktree,
+    repository_of,
+)
+
+
+def git(folder: Path, *words: str) -> str:
+    identity = ("-c", "user.name=Test", "-c", "user.email=test@example.org")
+    done = subprocess.run(
+        ["git", *identity, *words], cwd=folder, check=True, capture_output=True, timeout=60
+    )
+    return done.stdout.decode()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    (folder / "a.txt").write_text("one\n")
+    (folder / ".gitignore").write_text("*.log\n")
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "-m", "first")
+    return folder
+
+
+@pytest.fixture
+def worktree(repository: Path, tmp_path: Path) -> Worktree:
+    return add_worktree(repository, tmp_path / "trees" / "one", commit_of(repository, "main"))
+
+
+def test_an_untouched_worktree_says_so_and_goes_without_a_trace(
+    repository: Path, worktree: Worktree
+) -> None:
+    """Ignored files are no changes: a build leaves them."""
+    (worktree.path / "build.log").write_text("built")
+
+    assert repository_of(worktree.path) == worktree.path
+    assert (is_untouched(worktree), changes_in(worktree)) == (True, b"")
+    remove_worktree(worktree)
+    assert not worktree.path.exists()
+    assert len(git(repository, "worktree", "list").splitlines()) == 1
+
+
+def test_the_patch_makes_the_same_files_elsewhere(
+    repository: Path, worktree: Worktree, tmp_path: Path
+) -> None:
+    """Edits, new files, bytes, deletions and commits are in it; the index stays as it is."""
+    (worktree.path / "new.bin").write_bytes(b"\0\1\r\n")
+    (worktree.path / "a.txt").write_bytes(b"two\r\nno end")
+    git(worktree.path, "add", "new.bin")
+    git(worktree.path, "commit", "--quiet", "-m", "second")
+    (worktree.path / ".gitignore").unlink()
+    status = git(worktree.path, "status", "--short")
+
+    patch = changes_in(worktree)
+
+    assert not is_untouched(worktree)
+    assert git(worktree.path, "status", "--short") == status
+    other = add_worktree(repository, tmp_path / "trees" / "two", worktree.base)
+    subprocess.run(["git", "apply"], cwd=other.path, input=patch, check=True, timeout=60)
+    assert (other.path / "a.txt").read_bytes() == b"two\r\nno end"
+    assert (other.path / "new.bin").read_bytes() == b"\0\1\r\n"
+    assert not (other.path / ".gitignore").exists()
+
+
+def test_a_commit_without_changes_is_kept(worktree: Worktree) -> None:
+    git(worktree.path, "commit", "--quiet", "--allow-empty", "-m", "a note")
+
+    assert (is_untouched(worktree), changes_in(worktree)) == (False, b"")
+
+
+def test_a_worktree_that_git_cannot_tell_about_counts_as_changed(
+    repository: Path, worktree: Worktree
+) -> None:
+    (worktree.path / ".git").write_text("gitdir: nowhere\n")
+
+    assert not is_untouched(worktree)
+    remove_worktree(worktree)
+    assert not worktree.path.exists()
+
+
+def test_what_cannot_be_made_leaves_nothing(repository: Path, tmp_path: Path) -> None:
+    path = tmp_path / "trees" / "one"
+    (tmp_path / "plain").mkdir()
+
+    for ref in ("nowhere", "--help", "HEAD:a.txt", ""):
+        with pytest.raises(GitError):
+            commit_of(repository, ref)
+    with pytest.raises(GitError, match="not a git repository"):
+        repository_of(tmp_path / "plain")
+    with pytest.raises(GitError, match=r"^(fatal|error): "):
+        add_worktree(repository, path, "0123456789012345678901234567890123456789")
+    assert not path.exists()
+    assert len(git(repository, "worktree", "list").splitlines()) == 1
+
+
+def test_programs_that_the_repository_names_do_not_run(repository: Path, tmp_path: Path) -> None:
+    """Threat: a hook, a filter or a monitor of an unpacked archive would run with the checkout."""
+    mark = tmp_path / "ran"
+    script = tmp_path / "evil"
+    script.write_text(f"#!/bin/sh\necho $0 $* >> {mark}\ncat\n")
+    script.chmod(0o755)
+    (repository / ".git" / "hooks" / "post-checkout").symlink_to(script)
+    more = repository / ".git" / "more"
+    more.write_text(f'[filter "a=b"]\n smudge = {script} 1\n clean = {script} 2\n required\n')
+    for name, value in (
+        *(("include.path", "more"), ("filter.c.process", f"{script} 3")),
+        *(("core.fsmonitor", str(script)), ("diff.external", f"{script} 4")),
+        *(("diff.d.textconv", f"{script} 5"), ("diff.d.command", f"{script} 6")),
+    ):
+        git(repository, "config", name, value)
+    (repository / ".git" / "info" / "attributes").write_text(
+        "*.txt filter=a=b diff=d\n.gitignore filter=c\n"
+    )
+
+    worktree = add_worktree(repository, tmp_path / "tree", commit_of(repository, "HEAD"))
+    (worktree.path / "a.txt").write_text("two\n")
+    (worktree.path / "b.txt").write_text("new\n")
+
+    assert b"+two" in changes_in(worktree)
+    remove_worktree(worktree)
+    assert not mark.exists()
+
+
+def test_the_users_own_filters_run(repository: Path, tmp_path: Path) -> None:
+    """Large files come through such a filter."""
+    (repository / ".git" / "info" / "attributes").write_text("a.txt filter=up\n")
+    git(repository, "config", "--global", "filter.up.smudge", "tr a-z A-Z")
+
+    worktree = add_worktree(repository, tmp_path / "tree", commit_of(repository, "HEAD"))
+
+    assert (worktree.path / "a.txt").read_text() == "ONE\n"
+
+
+def test_variables_of_a_hook_do_not_lead_elsewhere(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "other.git"))
+
+    assert repository_of(repository) == repository
