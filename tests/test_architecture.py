@@ -67,10 +67,6 @@ CATCHERS_OF_EVERYTHING = {
 }
 SAME_ROLE = {
     "Application": "the port of each front end to the program behind it",
-    "PermissionsPort": "what the terminal and an editor's session use of the policy",
-    "PromptCommand": "a command of the user's, in the terminal and in an editor",
-    "ServersPort": "what the terminal and an editor's session use of the MCP servers",
-    "Todo": "a step of the model's list, in the terminal and in an editor",
 }
 STARTERS_OF_BARE_TASKS = {
     "core/event_stream/": "a task group around a yield cancels whoever iterates (PEP 789)",

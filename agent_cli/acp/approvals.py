@@ -17,7 +17,7 @@ from agent_cli.contracts.dialogs import Approved, Decision, Rejected
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
-from agent_cli.core.declining import STOPPED, UNWANTED
+from agent_cli.core.declining import NOBODY_ALLOWS, STOPPED, UNWANTED
 from agent_cli.system.logger import logger
 from agent_cli.terminal.sanitize import reveal
 
@@ -25,10 +25,6 @@ _ONCE: Final = PermissionOption("once", "Yes", "allow_once")
 _NO: Final = PermissionOption("no", "No", "reject_once")
 _SESSION: Final = "session"
 _PROJECT: Final = "project"
-_NOT_ASKED: Final = (
-    "This call needs a person's approval and nobody can be asked here. Go on without it, and say"
-    " at the end what was left out."
-)
 
 _log = logger(__name__)
 
@@ -60,36 +56,37 @@ class PermissionRequests:
         self._described = described
         self._say = say
 
-    async def decide(self, calls: Sequence[ToolCall]) -> list[str]:
-        """Return for each of *calls* why it is declined, or "" where it may run.
+    async def decide(self, calls: Sequence[ToolCall]) -> list[Decision]:
+        """Return the user's decision about each of *calls*.
 
         Raises:
             QuestionClosed: The user wants the prompt back.
             ConnectionLost: Nobody is there any more; nothing is decided.
         """
         permissions = self._app.permissions
-        refusals = []
+        decisions: list[Decision] = []
         for call in calls:
             await permissions.recall(call, self._app.tools)
-            refusals.append("" if permissions.is_remembered(call) else await self._ask(call))
-        return refusals
+            is_allowed = permissions.is_remembered(call)
+            decisions.append(Approved() if is_allowed else await self._ask(call))
+        return decisions
 
-    async def _ask(self, call: ToolCall) -> str:
+    async def _ask(self, call: ToolCall) -> Decision:
         try:
             answer = await self._client.choose(self._shown(call), self._choices(call))
         except RpcFault as fault:
             _log.warning("permission not asked", reason=fault.message)
             self._say(f"{call.name} skipped: this client cannot ask ({fault.message})")
-            return _NOT_ASKED
+            return Rejected(NOBODY_ALLOWS)
         if answer is None:
             raise QuestionClosed
-        return self._refusal(call, answer)
+        return self._decision(call, answer)
 
-    def _refusal(self, call: ToolCall, answer: str) -> str:
-        """Store what *answer* says; return "" where it allows the call."""
+    def _decision(self, call: ToolCall, answer: str) -> Decision:
+        """Return the decision that *answer* stands for; store the rule it asks for."""
         offered = {choice.id for choice in self._choices(call)}
         if answer not in offered or answer == _NO.id:
-            return UNWANTED
+            return Rejected(UNWANTED)
         try:
             if answer == _SESSION:
                 self._app.permissions.remember(call)
@@ -97,7 +94,7 @@ class PermissionRequests:
                 self._app.permissions.remember_for_project(call)
         except SettingsError as error:
             self._say(f"The rule was not kept: {error}")
-        return ""
+        return Approved()
 
     def _choices(self, call: ToolCall) -> list[PermissionOption]:
         choices = [_ONCE]
@@ -136,7 +133,6 @@ class AgentCalls:
         named = [replace(call, reason=f"{who}: {call.reason}") for call in calls]
         async with self._turn:
             try:
-                refusals = await self._requests.decide(named)
+                return await self._requests.decide(named)
             except (QuestionClosed, ConnectionLost):
                 return [Rejected(STOPPED, stop=True)] * len(calls)
-        return [Rejected(refusal) if refusal else Approved() for refusal in refusals]

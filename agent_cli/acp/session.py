@@ -22,7 +22,7 @@ from agent_cli.contracts.errors import Aborted, AgentBusy, AgentCliError
 from agent_cli.contracts.events import AgentEnd, Event, Notice, ToolCall, UsageChanged
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import NO_USAGE, Json, Usage
-from agent_cli.core.declining import decline_and_stop
+from agent_cli.core.declining import apply_decisions, decline_and_stop
 from agent_cli.core.run_result import RunResult
 from agent_cli.terminal.narration import narrate_end
 
@@ -181,16 +181,11 @@ class OpenSession:
             self._updates.announce(call)
         try:
             async with cancel.scope():
-                refusals = await self._approvals.decide(calls)
+                decisions = await self._approvals.decide(calls)
         except (Aborted, QuestionClosed):
             await decline_and_stop(agent, [call.id for call in calls])
             raise
-        result: RunResult | None = None
-        for call, refusal in zip(calls, refusals, strict=True):
-            deciding = agent.reject(call.id, refusal) if refusal else agent.approve(call.id)
-            result = await deciding
-        assert result is not None, "a run that waits has a call to decide about"
-        return result
+        return await apply_decisions(agent, calls, decisions)
 
     def _stop_reason(self, result: RunResult, cancel: CancelToken) -> str:
         if cancel.cancelled:

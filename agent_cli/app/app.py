@@ -13,14 +13,14 @@ from agent_cli.app.startup import StartupContext
 from agent_cli.app.workbench import Workbench
 from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, ServerDialogs
 from agent_cli.contracts.documents import Documents
+from agent_cli.contracts.prompt_commands import PromptCommand
 from agent_cli.contracts.provider import Model
+from agent_cli.contracts.todos import Todo
 from agent_cli.contracts.tooling import Tool
 from agent_cli.mcp_client import McpServers
 from agent_cli.plugins.todo import todo_list
 from agent_cli.prompt_files.command_files import written_out
 from agent_cli.providers.models import doubt_about
-from agent_cli.repl.ports import PromptCommand
-from agent_cli.repl.todos import Todo
 from agent_cli.system import paths
 from agent_cli.system.redaction import Redactor, secrets_in
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from agent_cli.contracts.dialogs import (
-    Approved,
     CallDialogs,
     Decision,
     ModelDialogs,
@@ -14,13 +13,7 @@ from agent_cli.contracts.dialogs import (
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.core.agent import Agent
-from agent_cli.core.declining import (
-    CHANGE_PLAN,
-    CLOSED,
-    NOBODY_ALLOWS,
-    UNDECIDED,
-    decline_and_stop,
-)
+from agent_cli.core.declining import CHANGE_PLAN, CLOSED, NOBODY_ALLOWS, UNDECIDED, apply_decisions
 from agent_cli.core.run_result import RunResult
 from agent_cli.plugins.ask_user import Question
 from agent_cli.policies.permissions import Permissions
@@ -69,19 +62,10 @@ class ModelsPerson:
     async def decide(self, agent: Agent, who: str) -> RunResult:
         """Have the calls decided about that *agent* waits with, and go on with its run."""
         waiting = [ToolCall.of(call) for call in agent.conversation.questions()]
-        result: RunResult | None = None
         decisions: Sequence[Decision] = [Rejected(NOBODY_ALLOWS)] * len(waiting)
         if self.calls is not None and self.can_decide:
             decisions = await self.calls.decide_calls(waiting, who)
-        for call, decision in zip(waiting, decisions, strict=True):
-            if isinstance(decision, Approved):
-                result = await agent.approve(call.id, edited=decision.edited)
-            elif decision.stop:
-                return await decline_and_stop(agent, [each.id for each in waiting])
-            else:
-                result = await agent.reject(call.id, decision.reason)
-        assert result is not None, "a run that waits has a call to decide about"
-        return result
+        return await apply_decisions(agent, waiting, decisions)
 
     async def present(self, plan: str) -> str:
         """Have *plan* approved, which leaves plan mode, and return what the model is told.

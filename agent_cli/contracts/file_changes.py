@@ -1,8 +1,9 @@
-"""Values about the files the agent changed."""
+"""The files the agent changed: values, and the port to their record."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +42,15 @@ class Difference:
     added: int = 0
     removed: int = 0
     note: str = ""
+
+
+class FileChangesPort(Protocol):
+    """The record of changes; reading it may take a moment: call it in a thread."""
+
+    def differences(self, *, last_run: bool = False) -> Sequence[Difference]:
+        """Return the files that the session, or its last run, left different.
+
+        Raises:
+            AgentCliError: The record of changes cannot be read.
+        """
+        ...

@@ -1,8 +1,9 @@
 """MCP servers as every layer sees them: their state, what they offer, and what they ask."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from agent_cli.contracts.timeline import Block, Json
 
@@ -65,6 +66,14 @@ class ServerState:
     def unquoted(self) -> tuple[str, ...]:
         """`stderr`, unless `reason` holds all of it."""
         return () if all(line in self.reason for line in self.stderr) else self.stderr
+
+
+class ServerStates(Protocol):
+    """The MCP servers of a program, as far as every front end looks at them."""
+
+    def states(self) -> Sequence[ServerState]:
+        """Return the state of every server."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,11 @@
-"""A person's no to what the model wants: the sentences it reads, and how a run ends."""
+"""A person's decisions about waiting calls: the sentences the model reads, how the run goes on."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
-from agent_cli.contracts.events import AgentStart, Event
+from agent_cli.contracts.dialogs import Approved, Decision
+from agent_cli.contracts.events import AgentStart, Event, ToolCall
 from agent_cli.core.agent import Agent
 from agent_cli.core.run_result import RunResult
 
@@ -22,8 +23,8 @@ CHANGE_PLAN: Final = (
     " They say: "
 )
 NOBODY_ALLOWS: Final = (
-    "This call needs a person's approval and nobody can be asked in this run. Go on without it, and"
-    " say at the end what was left out."
+    "This call needs a person's approval and nobody can be asked here. Go on without it, and say"
+    " at the end what was left out."
 )
 REFUSALS_MAX: Final = 10
 """Refusals for want of a person, after which a run ends: a refused model may ask for ever."""
@@ -33,6 +34,28 @@ SAYING: Final = "The user does not want this call to run and says: "
 def unwanted_because(comment: str) -> str:
     """Return what the model reads when somebody says *comment* instead of yes or no."""
     return f"{SAYING}{comment}"
+
+
+async def apply_decisions(
+    agent: Agent, calls: Sequence[ToolCall], decisions: Sequence[Decision]
+) -> RunResult:
+    """Approve or reject each of *calls* and resume the run; a decision that stops ends it.
+
+    Args:
+        agent: Whose run waits.
+        calls: All calls that wait, at least one.
+        decisions: One for each call, in the same order.
+    """
+    result: RunResult | None = None
+    for call, decision in zip(calls, decisions, strict=True):
+        if isinstance(decision, Approved):
+            result = await agent.approve(call.id, edited=decision.edited)
+        elif decision.stop:
+            return await decline_and_stop(agent, [each.id for each in calls])
+        else:
+            result = await agent.reject(call.id, decision.reason)
+    assert result is not None, "a run that waits has a call to decide about"
+    return result
 
 
 async def decline_and_stop(agent: Agent, call_ids: Iterable[str]) -> RunResult:

@@ -1,17 +1,13 @@
 """What serving needs of the program."""
 
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
-from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.file_changes import Difference
-from agent_cli.contracts.permissions import ApprovalFacts, Mode
+from agent_cli.contracts.file_changes import FileChangesPort
+from agent_cli.contracts.permissions import Mode
 from agent_cli.contracts.sessions import SessionInfo
-from agent_cli.contracts.tooling import Tool
-from agent_cli.core.agent import Agent
+from agent_cli.core.application import ApprovingApplication
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,48 +30,8 @@ class Wanted:
     can_ask: bool = False
 
 
-class PermissionsPort(Protocol):
-    """The permission policy."""
-
-    def asked_about(self, call: ToolCall) -> ApprovalFacts:
-        """Return what there is to say about the question whether *call* may run."""
-        ...
-
-    async def recall(self, call: ToolCall, tools: Sequence[Tool]) -> None:
-        """Find out anew what there is to say about *call*, if another process asked about it."""
-        ...
-
-
-class FileChangesPort(Protocol):
-    """What the agent did to files."""
-
-    def differences(self, *, last_run: bool = False) -> Sequence[Difference]:
-        """Return what the last run left different; blocks, raises AgentCliError."""
-        ...
-
-
-class Application(AbstractAsyncContextManager["Application"], Protocol):
-    """The program behind one call; entered and left by the same task."""
-
-    @property
-    def agent(self) -> Agent:
-        """Who is asked."""
-        ...
-
-    @property
-    def permissions(self) -> PermissionsPort:
-        """Who decides about tool calls."""
-        ...
-
-    @property
-    def tools(self) -> Sequence[Tool]:
-        """All tools the model has at the moment."""
-        ...
-
-    @property
-    def workspace(self) -> Path:
-        """The directory the tools work in."""
-        ...
+class Application(ApprovingApplication, Protocol):
+    """The program behind one call."""
 
     @property
     def file_changes(self) -> FileChangesPort:

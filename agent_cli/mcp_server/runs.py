@@ -3,26 +3,20 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, Protocol
+from typing import Protocol
 
 from pydantic import BaseModel, Field
 
+from agent_cli.contracts.dialogs import Approved, Decision, Rejected
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import Event, ToolCall, ToolExecutionStart
 from agent_cli.contracts.timeline import Json
-from agent_cli.core.declining import UNWANTED
+from agent_cli.core.declining import NOBODY_ALLOWS, REFUSALS_MAX, UNWANTED, apply_decisions
 from agent_cli.core.run_result import RunResult
 from agent_cli.mcp_server.ports import Application
 from agent_cli.terminal.background import in_background
 from agent_cli.terminal.narration import describe_call
 from agent_cli.terminal.sanitize import reveal
-
-_NOBODY: Final = (
-    "This call needs a person's approval and nobody can be asked in this run. Go on without it,"
-    " and say at the end what was left out."
-)
-# A refused model may ask again and again, and each answer begins a run with fresh limits.
-_REFUSALS_MAX: Final = 10
 
 
 class Outcome(BaseModel):
@@ -131,29 +125,25 @@ class ServedRun:
             raise AgentCliError("nothing waits for an answer in this session")
         return result
 
-    async def _decide(self) -> RunResult | None:
-        """Decide about all calls that wait, and resume the run; None if nothing waits."""
-        result = None
+    async def _decide(self) -> RunResult:
+        """Decide about all calls that wait, and resume the run."""
         agent = self._app.agent
         calls = [ToolCall.of(output) for output in agent.conversation.questions()]
         for call in calls:
             await self._app.permissions.recall(call, self._app.tools)
         if self._allow:
             await self._allow.prepare({call.id: self._question(call) for call in calls})
-        refusals = [await self._refusal(call) for call in calls]
-        for call, refusal in zip(calls, refusals, strict=True):
-            deciding = agent.reject(call.id, refusal) if refusal else agent.approve(call.id)
-            result = await deciding
-        return result
+        return await apply_decisions(agent, calls, [await self._decision(call) for call in calls])
 
-    async def _refusal(self, call: ToolCall) -> str:
-        """Return why *call* may not run, or ""."""
+    async def _decision(self, call: ToolCall) -> Decision:
+        """Return the decision of the client's user about *call*."""
         if self._allow is None:
             self._refusals += 1
-            if self._refusals > _REFUSALS_MAX:
-                raise AgentCliError(f"stopped after {_REFUSALS_MAX} calls that nobody could allow")
-            return _NOBODY
-        return "" if await self._allow(call.id, self._question(call)) else UNWANTED
+            if self._refusals > REFUSALS_MAX:
+                raise AgentCliError(f"stopped after {REFUSALS_MAX} calls that nobody could allow")
+            return Rejected(NOBODY_ALLOWS)
+        is_allowed = await self._allow(call.id, self._question(call))
+        return Approved() if is_allowed else Rejected(UNWANTED)
 
     def _question(self, call: ToolCall) -> str:
         """Return all that *call* would do, and why it asks."""

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from agent_cli.contracts.file_changes import Difference, TakenBack
+from agent_cli.contracts.file_changes import FileChangesPort, TakenBack
 
 
-class FileChanges(Protocol):
+class FileChanges(FileChangesPort, Protocol):
     """The changes of the session at hand. All may take a moment: call them in a thread."""
 
     def take_back(self) -> TakenBack:
@@ -19,14 +19,6 @@ class FileChanges(Protocol):
 
     def changed_runs(self) -> Sequence[str]:
         """Return the prompts whose changes can be taken back, the oldest first.
-
-        Raises:
-            AgentCliError: The record of changes cannot be read.
-        """
-        ...
-
-    def differences(self, *, last_run: bool = False) -> Sequence[Difference]:
-        """Return what the session, or its last run, left different.
 
         Raises:
             AgentCliError: The record of changes cannot be read.

@@ -1,53 +1,11 @@
-"""The port to the permission policy: its mode, its rules, and facts about a call."""
+"""The key that changes the permission mode."""
 
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
-from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.permissions import ApprovalFacts, Mode, Rule
-from agent_cli.contracts.tooling import Tool
+from agent_cli.contracts.permissions import Mode
+from agent_cli.contracts.permissions_port import PermissionsPort
 
 _NEXT: Final[dict[Mode, Mode]] = {"ask": "auto-edit", "auto-edit": "plan"}
-
-
-class PermissionsPort(Protocol):
-    """The part of the permission policy that a front end uses."""
-
-    mode: Mode
-
-    def rules(self) -> Iterable[tuple[str, Rule]]:
-        """Return the rules in force and what they do, the strongest first."""
-        ...
-
-    def asked_about(self, call: ToolCall) -> ApprovalFacts:
-        """Return what there is to say about the question whether *call* may run."""
-        ...
-
-    async def recall(self, call: ToolCall, tools: Iterable[Tool]) -> None:
-        """Find out anew what there is to say about *call*, if another process asked about it."""
-        ...
-
-    def remember(self, call: ToolCall) -> None:
-        """Allow calls like this one for the rest of the session."""
-        ...
-
-    @property
-    def project_file(self) -> Path | None:
-        """Where rules for this project are kept; None when none may be."""
-        ...
-
-    def remember_for_project(self, call: ToolCall) -> None:
-        """Allow calls like this one in this project from now on.
-
-        Raises:
-            SettingsError: The rule cannot be kept; nothing is allowed then.
-        """
-        ...
-
-    def is_remembered(self, call: ToolCall) -> bool:
-        """Return whether what was remembered since *call* was asked about allows it."""
-        ...
 
 
 def cycle_mode(permissions: PermissionsPort) -> None:

@@ -1,20 +1,14 @@
 """What the REPL needs of the program behind it; the composition root provides it."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, ServerDialogs
 from agent_cli.contracts.jobs import JobInfo
-from agent_cli.contracts.provider import Model
 from agent_cli.contracts.sessions import SessionInfo
-from agent_cli.contracts.tooling import Tool
-from agent_cli.core.agent import Agent
+from agent_cli.core.application import InteractiveApplication
 from agent_cli.repl.file_changes import FileChanges
 from agent_cli.repl.mcp.ports import ServersPort
-from agent_cli.repl.permissions import PermissionsPort
-from agent_cli.repl.todos import Todo
 
 if TYPE_CHECKING:
     from agent_cli.terminal.views.console import View
@@ -55,43 +49,6 @@ class SessionsPort(Protocol):
 
     def export(self, to: ExportFormat) -> Path:
         """Write this session, without secrets, into the workspace and return the file."""
-        ...
-
-
-class PromptCommand(Protocol):
-    """A command that becomes a prompt: a file somebody wrote, or a prompt of an MCP server."""
-
-    @property
-    def name(self) -> str:
-        """What is typed behind the slash; "" for what has a problem instead of a name."""
-        ...
-
-    @property
-    def help(self) -> str:
-        """What it is for, in a few words."""
-        ...
-
-    @property
-    def argument(self) -> str:
-        """What may stand behind it, as `/help` shows it; "" shows nothing."""
-        ...
-
-    @property
-    def source(self) -> str:
-        """Where it comes from, in a word or two: "yours", "project", "MCP docs"."""
-        ...
-
-    @property
-    def problem(self) -> str:
-        """Why it cannot be used, in one sentence, or ""."""
-        ...
-
-    async def text(self, argument: str) -> str:
-        """Return what is sent to the model, given what was typed behind the name.
-
-        Raises:
-            AgentCliError: It cannot be made.
-        """
         ...
 
 
@@ -148,23 +105,8 @@ class JobsPort(Protocol):
         ...
 
 
-class Application(AbstractAsyncContextManager["Application"], Protocol):
-    """A program that is ready to be asked.
-
-    Entered once, in the event loop, before the first prompt is sent, and left at the end by the
-    same task. Entering must not wait for the world: servers connect in the background and report
-    by events. Leaving ends every child process.
-    """
-
-    @property
-    def agent(self) -> Agent:
-        """Who is asked."""
-        ...
-
-    @property
-    def permissions(self) -> PermissionsPort:
-        """Who remembers "always this session"."""
-        ...
+class Application(InteractiveApplication, Protocol):
+    """The program behind the REPL."""
 
     @property
     def hooks(self) -> HooksPort:
@@ -187,52 +129,8 @@ class Application(AbstractAsyncContextManager["Application"], Protocol):
         ...
 
     @property
-    def workspace(self) -> Path:
-        """The directory the tools work in."""
-        ...
-
-    @property
-    def tools(self) -> Sequence[Tool]:
-        """All tools the model has at the moment, those of MCP servers included."""
-        ...
-
-    @property
-    def models(self) -> Mapping[str, str]:
-        """Aliases and the model ids they stand for."""
-        ...
-
-    def prompt_commands(self) -> Sequence[PromptCommand]:
-        """Return the commands that are not built in, as they are now; asked often, so quick.
-
-        Of two with one name the first counts.
-        """
-        ...
-
-    @property
-    def why_kept_back(self) -> Callable[[Path], str]:
-        """Says why the model may not read a file, or ""."""
-        ...
-
-    @property
-    def note_attached(self) -> Callable[[Path, bytes], None]:
-        """Gets a file the model reads whole with a prompt: it may be edited without a look."""
-        ...
-
-    @property
     def directories(self) -> DirectoriesPort:
         """Where the tools may work."""
-        ...
-
-    def find_model(self, name: str) -> Model:
-        """Return the model *name*, an alias or an id; warn of an unknown id.
-
-        Raises:
-            UsageError: The name cannot be a model; the sentence says what can.
-        """
-        ...
-
-    def todos(self) -> Sequence[Todo]:
-        """Return the steps the model noted for its task, in order."""
         ...
 
     def overview(self) -> Sequence[str]:
@@ -244,15 +142,6 @@ class Application(AbstractAsyncContextManager["Application"], Protocol):
         """The MCP servers."""
         ...
 
-    def answer(
-        self, servers: ServerDialogs, model: ModelDialogs, calls: CallDialogs | None = None
-    ) -> None:
-        """Put questions of MCP servers, the model and its agents to these.
-
-        Before, they are declined.
-        """
-        ...
-
     async def examine(self) -> "View":
         """Check each part of the program; return the results and how to mend the faults."""
         ...
@@ -261,30 +150,12 @@ class Application(AbstractAsyncContextManager["Application"], Protocol):
         """Return words for the status line: the permission mode first, sandbox, MCP servers."""
         ...
 
-    async def compact(self, focus: str) -> None:
-        """Summarise older messages now; *focus* is what the summary should keep, or "".
-
-        Events tell what came of it.
-
-        Raises:
-            AgentCliError: There is nothing to compact, or it did not work.
-        """
-        ...
-
     def uncompact(self) -> None:
         """Send the older messages again that a summary, or a limit of messages, left out.
 
         Raises:
             AgentCliError: Nothing is left out.
         """
-        ...
-
-    def context_parts(self) -> Mapping[str, int]:
-        """Return the estimated tokens of the next request by what they are."""
-        ...
-
-    def context_tokens(self) -> int:
-        """Return the tokens of the next request, as the API counted them or estimated."""
         ...
 
     def clear(self) -> None:

@@ -6,13 +6,12 @@ The same for every front end that has a person in front of it.
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 
-from agent_cli.contracts.dialogs import Approved
 from agent_cli.contracts.errors import Aborted, AgentBusy, AgentCliError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.core.agent import Agent
-from agent_cli.core.declining import decline_and_stop
+from agent_cli.core.declining import apply_decisions
 from agent_cli.core.run_result import RunResult
 from agent_cli.repl.approval.ask import Approvals
 from agent_cli.repl.approval.editing import Editor
@@ -124,17 +123,8 @@ class Runs:
             decisions = await approvals.decide(calls)
         except EOFError as end:
             raise LeftWaiting from end
-        result: RunResult | None = None
         with self._running():
-            for call, decision in zip(calls, decisions, strict=True):
-                if isinstance(decision, Approved):
-                    result = await agent.approve(call.id, edited=decision.edited)
-                elif decision.stop:
-                    return await decline_and_stop(agent, [call.id for call in calls])
-                else:
-                    result = await agent.reject(call.id, decision.reason)
-        assert result is not None, "a run that waits has a call to decide about"
-        return result
+            return await apply_decisions(agent, calls, decisions)
 
 
 async def _prompt(agent: Agent, message: str | UserMessage, model: Model | None) -> RunResult:

@@ -1,40 +1,17 @@
 """The model's todo list as a person sees it: one line above the input, or all of it."""
 
 from collections.abc import Callable, Sequence
-from typing import Final, Literal, Protocol
+from typing import Final
 
 from agent_cli.contracts.events import Event, PromptOutput
 from agent_cli.contracts.timeline import CustomOutput
+from agent_cli.contracts.todos import Todo
 from agent_cli.core.agent import Agent
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.sanitize import reveal
 
 _CONTENT_CHARS_MAX: Final = 300
 _MARKS: Final = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
-
-
-class Todo(Protocol):
-    """One step of the list; its texts are the model's."""
-
-    @property
-    def content(self) -> str:
-        """The step."""
-        ...
-
-    @property
-    def active_form(self) -> str:
-        """The step while it is being done, or ""."""
-        ...
-
-    @property
-    def status(self) -> Literal["pending", "in_progress", "completed"]:
-        """How far it is."""
-        ...
-
-    @property
-    def priority(self) -> Literal["high", "medium", "low"]:
-        """How much it matters."""
-        ...
 
 
 class TodoRow:

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from agent_cli.acp.approvals import AgentCalls, PermissionRequests, QuestionClosed
-from agent_cli.contracts.dialogs import Approved, Rejected
+from agent_cli.contracts.dialogs import Approved, Decision, Rejected
 from agent_cli.contracts.events import ToolCall
 from agent_cli.core.declining import STOPPED
 
@@ -17,11 +17,11 @@ CALLS = (ToolCall("c1", "bash", {}, "it runs a command"), ToolCall("c2", "write"
 class Requests:
     """Answers as told, and keeps the reasons that the person reads."""
 
-    def __init__(self, answer: list[str] | Exception) -> None:
+    def __init__(self, answer: list[Decision] | Exception) -> None:
         self._answer = answer
         self.reasons: list[str] = []
 
-    async def decide(self, calls: Sequence[ToolCall]) -> list[str]:
+    async def decide(self, calls: Sequence[ToolCall]) -> list[Decision]:
         self.reasons = [call.reason for call in calls]
         if isinstance(self._answer, Exception):
             raise self._answer
@@ -31,12 +31,12 @@ class Requests:
 @pytest.mark.parametrize(
     ("answer", "decisions"),
     [
-        (["", "not that"], [Approved(), Rejected("not that")]),
+        ([Approved(), Rejected("not that")], [Approved(), Rejected("not that")]),
         (QuestionClosed(), [Rejected(STOPPED, stop=True)] * 2),
     ],
 )
 async def test_the_editor_reads_which_agent_asks(
-    answer: list[str] | Exception, decisions: list[Approved | Rejected]
+    answer: list[Decision] | Exception, decisions: list[Decision]
 ) -> None:
     requests = Requests(answer)
     calls = AgentCalls(cast("PermissionRequests", requests), asyncio.Lock())

@@ -1,12 +1,17 @@
-"""A person's no to all that waits."""
+"""A person's decisions about the calls that wait."""
 
 from dataclasses import replace
 
-from agent_cli.contracts.events import Notice
+import pytest
+
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.dialogs import Approved, Decision, Rejected
+from agent_cli.contracts.events import Notice, ToolCall
 from agent_cli.contracts.timeline import Error, text_block
-from agent_cli.contracts.tooling import Approval
-from agent_cli.core.declining import STOPPED, decline_and_stop, unwanted_because
-from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use
+from agent_cli.contracts.tooling import Approval, ToolContext
+from agent_cli.core.agent import Agent
+from agent_cli.core.declining import STOPPED, apply_decisions, decline_and_stop, unwanted_because
+from tests.fakes import ScriptedModel, calls, returns, says, scripted_agent, tool, tool_use
 
 
 async def test_declined_calls_are_answered_and_the_model_is_not_asked_again() -> None:
@@ -23,6 +28,44 @@ async def test_declined_calls_are_answered_and_the_model_is_not_asked_again() ->
     told = len(events)
     await agent.prompt("something else")
     assert not any(isinstance(event, Notice) for event in events[told:])
+
+
+def _two_waiting() -> tuple[Agent, ScriptedModel, list[str]]:
+    """Return an agent whose model makes two calls that ask, and the inputs that were run."""
+    ran: list[str] = []
+
+    async def execute(_id: str, given: dict[str, str], _c: CancelToken, _u: ToolContext) -> str:
+        ran.append(given["path"])
+        return "done"
+
+    asking = replace(tool("danger", execute), require_approval=Approval(required=True))
+    uses = [tool_use("danger", {"path": path}, id) for path, id in (("a", "t1"), ("b", "t2"))]
+    agent, model, _ = scripted_agent(calls(*uses), says("ok"), tools=[asking])
+    return agent, model, ran
+
+
+@pytest.mark.parametrize(
+    ("decisions", "ran", "requests"),
+    [
+        ([Approved(), Rejected("use uv")], ["a"], 2),
+        ([Approved({"path": "c"}), Approved()], ["c", "b"], 2),
+        ([Rejected("no"), Rejected(STOPPED, stop=True)], [], 1),
+    ],
+)
+async def test_each_decision_is_applied_to_its_call_before_the_run_goes_on(
+    decisions: list[Decision], ran: list[str], requests: int
+) -> None:
+    """Every front end decides through this function; a decision that stops ends the run."""
+    agent, model, has_run = _two_waiting()
+    await agent.prompt("go")
+    waiting = [ToolCall.of(call) for call in agent.conversation.questions()]
+
+    result = await apply_decisions(agent, waiting, decisions)
+
+    assert sorted(has_run) == sorted(ran)
+    assert len(model.requests) == requests
+    assert result.stop_reason == ("end_turn" if requests == 2 else "aborted")
+    assert not agent.conversation.waiting
 
 
 async def test_nothing_to_decline_is_an_abort_without_a_run() -> None:

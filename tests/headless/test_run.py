@@ -220,7 +220,7 @@ def test_a_signal_ends_the_run_with_its_result(
 class NoChanges:
     """No file was changed."""
 
-    def differences(self) -> Sequence[Difference]:
+    def differences(self, *, last_run: bool = False) -> Sequence[Difference]:
         return ()
 
 

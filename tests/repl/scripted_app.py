@@ -30,6 +30,7 @@ from agent_cli.contracts.file_changes import Difference, TakenBack
 from agent_cli.contracts.jobs import JobInfo
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
 from agent_cli.contracts.permissions import ApprovalFacts, Mode, Rule
+from agent_cli.contracts.prompt_commands import PromptCommand
 from agent_cli.contracts.provider import (
     BlockEnd,
     Model,
@@ -46,6 +47,7 @@ from agent_cli.contracts.provider import (
 )
 from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.contracts.timeline import Block, Usage, text_block
+from agent_cli.contracts.todos import Todo
 from agent_cli.contracts.tooling import Approval, Tool, ToolContext
 from agent_cli.core.agent import Agent
 from agent_cli.core.branching import up_to
@@ -53,8 +55,6 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.plugins.todo import todo_list
 from agent_cli.repl.live import bell
-from agent_cli.repl.ports import PromptCommand
-from agent_cli.repl.todos import Todo
 from agent_cli.settings.schema import LoggingSettings, LogSink
 from agent_cli.system.redaction import Redactor
 from tests.repl.scripted_servers import Servers

@@ -10,22 +10,18 @@ from typing import Final, Literal, TypeAlias
 from agent_cli.contracts.dialogs import Approved, Decision, Rejected
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.permissions_port import PermissionsPort
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
-from agent_cli.core.declining import STOPPED, UNWANTED, unwanted_because
+from agent_cli.core.declining import NOBODY_ALLOWS, STOPPED, UNWANTED, unwanted_because
 from agent_cli.repl.approval.changes import Row
 from agent_cli.repl.approval.editing import Editor, edited_input, edited_part
 from agent_cli.repl.approval.preview import folded, preview, write_rows
 from agent_cli.repl.dialogue import Choice, Questions
-from agent_cli.repl.permissions import PermissionsPort
 from agent_cli.system.paths import shown
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines
 
-_NOT_ASKED: Final = (
-    "This call needs a person's approval and nobody can be asked here. Go on without it, and say"
-    " at the end what was left out."
-)
 # Typed out of habit, and no comment for the model; a path goes on behind its first name.
 _COMMAND: Final = re.compile(r"!|/[a-z-]+(?: |\Z)")
 # What stands around the calls: the question itself, its choices, and the prompt's surroundings.
@@ -88,7 +84,7 @@ class Approvals:
             self._writer.notice(
                 f"{names} skipped: cannot ask here; use --allow or --permission-mode", "error"
             )
-            return [Rejected(_NOT_ASKED)] * len(calls)
+            return [Rejected(NOBODY_ALLOWS)] * len(calls)
         for call in calls:
             await self._permissions.recall(call, self._tools)
         numbered = dict(enumerate(calls, 1))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.prompt_commands import PromptCommand
 from agent_cli.repl.commands.files import FILE_COMMANDS
 from agent_cli.repl.commands.help import about, every_line, overview
 from agent_cli.repl.commands.information import INFORMATION_COMMANDS
@@ -17,7 +18,7 @@ from agent_cli.repl.commands.settings import SETTING_COMMANDS
 from agent_cli.repl.commands.spec import Command, Context, Said
 from agent_cli.repl.commands.views import show
 from agent_cli.repl.mcp.prompts import server_commands
-from agent_cli.repl.ports import Application, PromptCommand
+from agent_cli.repl.ports import Application
 from agent_cli.terminal.narration import one_line
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from agent_cli.contracts.servers import ServerPrompt, ServerResource, ServerState
+from agent_cli.contracts.servers import ServerPrompt, ServerResource, ServerState, ServerStates
 from agent_cli.contracts.timeline import Block
 
 Visit: TypeAlias = Callable[[str], Awaitable[str | None]]
@@ -44,12 +44,8 @@ class ServerRequests(Protocol):
         ...
 
 
-class ServersPort(Protocol):
+class ServersPort(ServerStates, Protocol):
     """The MCP servers of this program."""
-
-    def states(self) -> Sequence[ServerState]:
-        """Return the state of every server."""
-        ...
 
     def prompts(self) -> Sequence[ServerPrompt]:
         """Return the prompts of all servers, by command."""

@@ -1,0 +1,48 @@
+"""The port to the permission policy: its mode, its rules, and facts about a call."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.permissions import ApprovalFacts, Mode, Rule
+from agent_cli.contracts.tooling import Tool
+
+
+class PermissionsPort(Protocol):
+    """The part of the permission policy that front ends use."""
+
+    mode: Mode
+
+    def rules(self) -> Iterable[tuple[str, Rule]]:
+        """Return the rules in force and what they do, the strongest first."""
+        ...
+
+    def asked_about(self, call: ToolCall) -> ApprovalFacts:
+        """Return what there is to say about the question whether *call* may run."""
+        ...
+
+    async def recall(self, call: ToolCall, tools: Iterable[Tool]) -> None:
+        """Find out anew what there is to say about *call*, if another process asked about it."""
+        ...
+
+    def remember(self, call: ToolCall) -> None:
+        """Allow calls like this one for the rest of the session."""
+        ...
+
+    @property
+    def project_file(self) -> Path | None:
+        """The file that keeps rules for this project; None when none may be kept."""
+        ...
+
+    def remember_for_project(self, call: ToolCall) -> None:
+        """Allow calls like this one in this project from now on.
+
+        Raises:
+            SettingsError: The rule cannot be kept; nothing is allowed then.
+        """
+        ...
+
+    def is_remembered(self, call: ToolCall) -> bool:
+        """Return whether what was remembered since *call* was asked about allows it."""
+        ...

@@ -1,0 +1,40 @@
+"""Slash commands that become prompts, as front ends offer them."""
+
+from typing import Protocol
+
+
+class PromptCommand(Protocol):
+    """A command that becomes a prompt: a file of the user's, or a prompt of an MCP server."""
+
+    @property
+    def name(self) -> str:
+        """The word typed behind the slash; "" for a file that has a problem instead of a name."""
+        ...
+
+    @property
+    def help(self) -> str:
+        """Its purpose, in a few words."""
+        ...
+
+    @property
+    def argument(self) -> str:
+        """The text that may stand behind it, as `/help` shows it; "" shows nothing."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """Its origin, in a word or two: "yours", "project", "MCP docs"."""
+        ...
+
+    @property
+    def problem(self) -> str:
+        """The reason why it cannot be used, in one sentence, or ""."""
+        ...
+
+    async def text(self, argument: str) -> str:
+        """Return the prompt for the model, given the text typed behind the name.
+
+        Raises:
+            AgentCliError: It cannot be made.
+        """
+        ...
