@@ -1,7 +1,7 @@
-"""agent-cli: a coding agent that lives in the terminal, and the library it is made of.
+"""agent-cli: a coding agent in the terminal, and the library it is built from.
 
-The names in `__all__` are the public surface. They are imported when first used, so that starting
-the program, or importing one of them, does not pay for the rest.
+The names in `__all__` are the public surface. They are imported on first use, so that starting the
+program, or importing one of them, does not import the rest.
 """
 
 from importlib import import_module

@@ -1,14 +1,14 @@
-"""`python -m agent_cli`, and where the installed command begins."""
+"""`python -m agent_cli`, and the entry point of the installed command."""
 
 import sys
 
-# What needs no parsing; for other arguments the prompt is shown once they are parsed.
+# Arguments that need no parsing; for any others the prompt is shown once they are parsed.
 _OPENS_A_SCREEN: tuple[list[str], ...] = ([], ["-c"], ["--continue"])
 
 
 def main() -> int:
     """Run the program and return its exit code."""
-    # Here, because sys.path has to be safe before anything of ours is imported.
+    # Imported here, because sys.path has to be safe before any of our modules is imported.
     from agent_cli.system import ending, stop_signals  # noqa: PLC0415
     from agent_cli.terminal.first_prompt import FIRST_PROMPT  # noqa: PLC0415
 
@@ -19,7 +19,7 @@ def main() -> int:
         from agent_cli.cli.main import run  # noqa: PLC0415
 
         exit_code = run(sys.argv[1:])
-    except KeyboardInterrupt:  # while modules were imported
+    except KeyboardInterrupt:  # during the imports
         exit_code = 130
     except stop_signals.Stopped as stopped:
         exit_code = stopped.code
@@ -30,7 +30,7 @@ def main() -> int:
 
 
 def _forget_working_directory() -> None:
-    """Keep Python from importing what lies about in somebody's repository (json.py, tools/)."""
+    """Drop the working directory from sys.path: its json.py or tools/ must not shadow others."""
     if not sys.flags.safe_path and sys.path:
         del sys.path[0]
 

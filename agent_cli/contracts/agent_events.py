@@ -1,4 +1,4 @@
-"""What agents tell that work for the agent at hand; a part of the union in events.py."""
+"""Events of subagents; a part of the union in events.py."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AgentEvent:
-    """An event of an agent that the call `tool_call_id` started; `agent` is the kind it is of.
+    """An event of a subagent that the call `tool_call_id` started; `agent` is its kind.
 
-    An event of an agent that this one started in turn is an `AgentEvent` itself.
+    An event of a subagent's own subagent is an `AgentEvent` inside an `AgentEvent`.
     """
 
     type: ClassVar[Literal["app.agent_event"]] = "app.agent_event"
@@ -22,7 +22,7 @@ class AgentEvent:
 
 
 def innermost(event: "Event") -> "Event":
-    """Return what happened, in whichever agent it did."""
+    """Return the event itself, without the `AgentEvent` layers around it."""
     while isinstance(event, AgentEvent):
         event = event.event
     return event

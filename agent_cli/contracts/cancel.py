@@ -10,8 +10,8 @@ from agent_cli.contracts.errors import Aborted
 class CancelToken:
     """Set once, never cleared; a run gets a fresh one.
 
-    Code that awaits does so inside `scope()`, which is interrupted when the token is set. Code
-    that blocks a thread polls `cancelled`, True from the moment `cancel()` was called.
+    Code that awaits does so inside `scope()`, which is interrupted when the token is set. Code that
+    blocks a thread polls `cancelled`, which is True once `cancel()` was called.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class CancelToken:
             limit.reschedule(0)
 
     def check(self) -> None:
-        """Raise `Aborted` if the token is set; for code that may not have awaited since."""
+        """Raise `Aborted` if the token is set; for code that has not awaited since."""
         if self.cancelled:
             raise Aborted
 
@@ -48,12 +48,12 @@ class CancelToken:
         Raises:
             Aborted: The token was set before or inside; the body saw CancelledError.
         """
-        # asyncio.timeout does the delicate part: telling our own cancellation from a foreign one.
+        # asyncio.timeout does the delicate part: distinguishing our cancellation from a caller's.
         limit = asyncio.timeout(None)
         try:
             async with limit:
                 self._scopes[limit] = asyncio.get_running_loop()
-                self.check()  # only now: what comes from another thread later finds this scope
+                self.check()  # only now: a later cancel() finds this scope
                 yield
         except TimeoutError:
             if limit.expired():

@@ -1,4 +1,4 @@
-"""What a run tells about its limit of cost; a part of the union in events.py."""
+"""Events about a run's cost limit; a part of the union in events.py."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 @dataclass(frozen=True, slots=True)
 class UsageHeld:
-    """What calls of unknown usage may cost changed for a prompt: one begins, ended or broke off."""
+    """The reserved cost of a prompt changed: a call of unknown usage began, ended or broke off."""
 
     type: ClassVar[Literal["app.usage_held"]] = "app.usage_held"
     prompt_id: str

@@ -1,4 +1,4 @@
-"""Questions that MCP servers and the model put to the person, and the front end that answers."""
+"""Questions from MCP servers and the model to the user, and the ports that answer them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ Action: TypeAlias = Literal["accept", "decline", "cancel"]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A server's question to the person.
+    """A server's question to the user.
 
     Attributes:
-        message: What the server wants to know; a stranger's words.
-        fields: What to fill in, in order.
-        fault: Returns what is wrong with a value of the field of that name, "" when it fits.
+        message: The server's question; untrusted text.
+        fields: The fields to fill in, in order.
+        fault: Returns the problem with a value for the field of that name, "" when it is valid.
     """
 
     server: str
@@ -29,9 +29,9 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """What the person did with a form; after "accept", `values` by name of what they gave.
+    """The user's answer to a form; after "accept", `values` holds the given values by name.
 
-    What is left out has its default.
+    A field that is left out has its default.
     """
 
     action: Action
@@ -39,30 +39,30 @@ class Filled:
 
 
 class ServerDialogs(Protocol):
-    """How a front end answers servers. One question at a time: the others wait for their turn.
+    """Port by which a front end answers servers, one question at a time; the others wait.
 
-    Whatever a person does is an answer; nothing raises but a cancellation.
+    Every user action is an answer; only a cancellation raises.
     """
 
     async def fill_form(self, form: Form) -> Filled:
-        """Let the person fill in *form*."""
+        """Let the user fill in *form*."""
         ...
 
     async def visit_page(self, *, server: str, message: str, url: str) -> Action:
-        """Show the person an address a server wants them to visit, and open it if they agree."""
+        """Show the user a URL that a server wants them to visit, and open it if they agree."""
         ...
 
     async def allow_sampling(self, request: SamplingRequest, *, model: str) -> bool:
-        """Show what a server wants *model* to be asked; return whether the person allows it."""
+        """Show a server's request to *model*; return whether the user allows it."""
         ...
 
     def servers_changed(self) -> None:
-        """Show the servers as they are now; called in the event loop, must not raise."""
+        """Show the current state of the servers; called in the event loop, must not raise."""
         ...
 
 
 class OptionPort(Protocol):
-    """An answer to pick; its texts are the model's."""
+    """An answer to pick; its texts come from the model."""
 
     @property
     def label(self) -> str:
@@ -71,7 +71,7 @@ class OptionPort(Protocol):
 
     @property
     def description(self) -> str:
-        """What it means, or ""."""
+        """Its explanation, or ""."""
         ...
 
 
@@ -80,12 +80,12 @@ class UserQuestion(Protocol):
 
     @property
     def question(self) -> str:
-        """The question; the model's words."""
+        """The question; text of the model."""
         ...
 
     @property
     def header(self) -> str:
-        """What it is about, in a word or two, or ""."""
+        """The topic in a word or two, or ""."""
         ...
 
     @property
@@ -101,7 +101,7 @@ class UserQuestion(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlanApproved:
-    """The plan, as the person may have edited it, is to be carried out in *mode*."""
+    """The plan, possibly edited by the user, is to be carried out in *mode*."""
 
     plan: str
     mode: Literal["ask", "auto-edit"]
@@ -109,7 +109,7 @@ class PlanApproved:
 
 @dataclass(frozen=True, slots=True)
 class PlanRefused:
-    """The plan is not to be carried out; *wish* says what to change, "" when nothing was said."""
+    """The plan is rejected; *wish* is the change the user asks for, or ""."""
 
     wish: str = ""
 
@@ -118,7 +118,7 @@ PlanDecision: TypeAlias = PlanApproved | PlanRefused
 
 
 class ModelDialogs(Protocol):
-    """How a front end answers the model, one dialog at a time."""
+    """Port by which a front end answers the model, one dialog at a time."""
 
     @property
     def can_ask(self) -> bool:
@@ -126,24 +126,24 @@ class ModelDialogs(Protocol):
         ...
 
     async def ask(self, questions: Sequence[UserQuestion]) -> Sequence[str] | None:
-        """Return an answer to each question; None when the person closed one of them."""
+        """Return an answer to each question; None when the user closed one of them."""
         ...
 
     async def decide_plan(self, plan: str) -> PlanDecision:
-        """Show *plan* and return what the person decides about it."""
+        """Show *plan* and return the user's decision."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """The call may run: with the input that was shown, or with `edited` in place of it."""
+    """The call may run with the input that was shown, or with `edited` instead."""
 
     edited: Json = None
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The call may not run, for *reason*; `stop` when the person wants the prompt back."""
+    """The call may not run, for *reason*; `stop` also ends the run and returns to the prompt."""
 
     reason: str
     stop: bool = False
@@ -153,7 +153,7 @@ Decision: TypeAlias = Approved | Rejected
 
 
 class CallDialogs(Protocol):
-    """How a front end decides about calls of agents that work for the one it shows."""
+    """Port by which a front end decides about calls of subagents."""
 
     @property
     def can_ask(self) -> bool:
@@ -161,5 +161,5 @@ class CallDialogs(Protocol):
         ...
 
     async def decide_calls(self, calls: Sequence[ToolCall], who: str) -> Sequence[Decision]:
-        """Return what the person decides about each of *calls*; *who* is the agent that asks."""
+        """Return the user's decision about each of *calls*; *who* is the agent that asks."""
         ...

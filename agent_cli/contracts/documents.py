@@ -1,20 +1,20 @@
-"""Files as an editor holds them, unsaved changes included."""
+"""Files as an editor has them open, unsaved changes included."""
 
 from pathlib import Path
 from typing import Protocol
 
 
 class Documents(Protocol):
-    """An editor that reads and writes text files for us; called from threads, may take a moment."""
+    """Port to an editor that reads and writes text files; called from threads, may block."""
 
     def read(self, path: Path) -> str | None:
-        """Return the text of *path* as the editor has it; None where it cannot say."""
+        """Return the editor's text of *path*; None when it cannot tell."""
         ...
 
     def write(self, path: Path, text: str) -> bool:
-        """Make *text* the content of *path*; False where the editor cannot, and changed nothing.
+        """Write *text* to *path*; return False when the editor cannot and changed nothing.
 
         Raises:
-            ToolError: Nobody knows whether it was written.
+            ToolError: It is unknown whether the file was written.
         """
         ...

@@ -1,23 +1,19 @@
 """Every error this program raises on purpose.
 
-    AgentCliError
-    ├── UsageError                the command line or a slash command was wrong        exit 2
-    ├── SettingsError             a settings file, .env or variable was wrong          exit 2
-    │   └── NoCredentials         no key to ask the model with
-    ├── ConversationError         an operation would make the history invalid
-    │   ├── AgentBusy             prompt() while a run is going on
-    │   └── NothingToContinue     continue_() with nothing to answer
-    ├── NoStreamFunction          neither a stream function nor a registry was given
-    ├── ProviderNotFound          the registry has nobody for model.api
-    ├── ModelError                the model could not be asked, or its reply was lost  exit 1
-    │   ├── ContextOverflow       the prompt is larger than the model's window
-    │   └── ServerDelayTooLong    the server asked for a longer wait than is allowed
-    ├── LimitReached              rounds or cost                                       exit 4
-    ├── ToolError                 a tool failed; the text is written for the model
-    ├── PluginError               a plugin broke a rule; names the plugin
-    ├── SessionError              a session could not be found, read or written
-    │   └── SessionNotFound       no session, or several, have that id; a UsageError   exit 2
-    └── Aborted                   the user stopped the run (not a failure)             exit 130
+    AgentCliError ├── UsageError                the command line or a slash command was wrong exit 2
+    ├── SettingsError             a settings file, .env or variable was wrong          exit 2 │
+    └── NoCredentials no key, token or profile for the model ├── ConversationError         an
+    operation would make the history invalid │   ├── AgentBusy             prompt() while a run is
+    going on │   └── NothingToContinue     continue_() with nothing to answer ├── NoStreamFunction
+    neither a stream function nor a registry was given ├── ProviderNotFound the registry has no
+    provider for model.api ├── ModelError                the model could not be asked, or its reply
+    was lost  exit 1 │   ├── ContextOverflow       the prompt is larger than the model's window │
+    └── ServerDelayTooLong    the server asked for a longer wait than is allowed ├── LimitReached
+    rounds or cost                                       exit 4 ├── ToolError                 a tool
+    failed; the text is written for the model ├── PluginError a plugin broke a rule; names the
+    plugin ├── SessionError              a session could not be found, read or written │   └──
+    SessionNotFound       no session, or several, have that id; a UsageError   exit 2 └── Aborted
+    the user stopped the run (not a failure) exit 130
 
 Messages say what happened, to what, and what to do now; they carry no "Error:" and no full stop.
 """
@@ -27,7 +23,7 @@ class AgentCliError(Exception):
     """Base of everything raised on purpose; `str(error)` is one line for a person.
 
     Attributes:
-        stop_reason: How a run that this error ends is said to have ended.
+        stop_reason: The stop reason of a run that this error ends.
     """
 
     stop_reason = "error"
@@ -38,15 +34,15 @@ class UsageError(AgentCliError):
 
 
 class SettingsError(AgentCliError):
-    """A setting has a value that is not allowed; names file, key, value and what is allowed."""
+    """A setting has an invalid value; the message names file, key, value and allowed values."""
 
 
 class NoCredentials(SettingsError):
-    """There is no key, token or profile; says where to get a key and where to put it."""
+    """There is no key, token or profile; the message says where to get a key and to put it."""
 
 
 class ConversationError(AgentCliError):
-    """An operation would leave a history that cannot be sent."""
+    """An operation would make the history invalid for the API."""
 
 
 class AgentBusy(ConversationError):
@@ -72,7 +68,7 @@ class ModelError(AgentCliError):
         status: HTTP status, or None when no response arrived.
         request_id: The server's id of the request, or None.
         kind: The API's own error type ("overloaded_error", ...), or None.
-        may_have_cost: The server may have begun to answer, and counts that.
+        may_have_cost: The server may have begun to answer and may charge for it.
     """
 
     def __init__(
@@ -116,7 +112,7 @@ class ToolError(AgentCliError):
 
 
 class PluginError(AgentCliError):
-    """A plugin broke a rule; the sentence names the plugin, and the field of its state if any."""
+    """A plugin broke a rule; the message names it, and the field of its state if any."""
 
 
 class SessionError(AgentCliError):

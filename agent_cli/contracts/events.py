@@ -1,7 +1,7 @@
-"""What a run tells: ten core events, and the application's own under the namespace `app.`.
+"""Events of a run: ten core events, and those of the application in the namespace `app.`.
 
-Events tell, hooks ask (core/loop_config.py). An event goes to plain functions (`EventSink`) in the
-order things happened; a sink must be quick and must not raise. Grammar of a run:
+Events report; hooks decide (core/loop_config.py). Each event is passed to plain functions
+(`EventSink`) in order; a sink must be quick and must not raise. Grammar of a run:
 
     run       = agent_start turn+ limit? agent_end
     turn      = turn_start injected* assistant? batch? turn_end
@@ -11,8 +11,8 @@ order things happened; a sink must be quick and must not raise. Grammar of a run
     limit     = message_start(limit) message_end(limit)            why a limit ended the run
 
 A tool call has one tool_execution_start, then updates, then one tool_execution_end. A reply that
-broke off and is asked for again ends its turn; the new attempt is a turn of its own. A run that
-waits for an approval ends with the batch open; the run that resumes it begins with the batch.
+breaks off and is retried ends its turn; the new attempt is a turn of its own. A run that waits for
+an approval ends with the batch open; the run that resumes it begins with the batch.
 """
 
 from collections.abc import Callable
@@ -88,7 +88,7 @@ class MessageUpdate:
 
 @dataclass(frozen=True, slots=True)
 class MessageEnd:
-    """The message is complete, or its stop reason says why not."""
+    """The message is complete, or its stop reason says why it is not."""
 
     type: ClassVar[Literal["message_end"]] = "message_end"
     message: Message
@@ -96,7 +96,7 @@ class MessageEnd:
 
 @dataclass(frozen=True, slots=True)
 class ToolExecutionStart:
-    """A call's turn has come; it may still wait for a free place."""
+    """A call is next to run; it may still wait for a free slot."""
 
     type: ClassVar[Literal["tool_execution_start"]] = "tool_execution_start"
     tool_call_id: str
@@ -106,7 +106,7 @@ class ToolExecutionStart:
 
 @dataclass(frozen=True, slots=True)
 class ToolExecutionUpdate:
-    """A running tool streamed something to show."""
+    """A running tool streamed output to show."""
 
     type: ClassVar[Literal["tool_execution_update"]] = "tool_execution_update"
     tool_call_id: str
@@ -116,7 +116,7 @@ class ToolExecutionUpdate:
 
 @dataclass(frozen=True, slots=True)
 class ToolExecutionEnd:
-    """The call has its result, whichever way it went."""
+    """The call has its result, a success or an error."""
 
     type: ClassVar[Literal["tool_execution_end"]] = "tool_execution_end"
     tool_call_id: str
@@ -151,7 +151,7 @@ class SessionOpened:
 
 @dataclass(frozen=True, slots=True)
 class PromptStarted:
-    """A prompt was added to the timeline: the live one, which grows by the outputs that follow."""
+    """A prompt was added to the timeline; the outputs that follow belong to it."""
 
     type: ClassVar[Literal["app.prompt_started"]] = "app.prompt_started"
     prompt: Prompt
@@ -159,7 +159,7 @@ class PromptStarted:
 
 @dataclass(frozen=True, slots=True)
 class PromptOutput:
-    """An output was put at `index` of a prompt; `replaced` when one with its id stood there."""
+    """An output was put at `index` of a prompt; `replaced` if it replaces one with the same id."""
 
     type: ClassVar[Literal["app.prompt_output"]] = "app.prompt_output"
     prompt_id: str
@@ -170,7 +170,7 @@ class PromptOutput:
 
 @dataclass(frozen=True, slots=True)
 class PromptStateChanged:
-    """A prompt waits for an approval, or runs again."""
+    """A prompt waits for an approval, or continues."""
 
     type: ClassVar[Literal["app.prompt_state"]] = "app.prompt_state"
     prompt_id: str
@@ -179,7 +179,7 @@ class PromptStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class PromptCompleted:
-    """A prompt is done, once."""
+    """A prompt is completed; sent once for each prompt."""
 
     type: ClassVar[Literal["app.prompt_completed"]] = "app.prompt_completed"
     prompt_id: str
@@ -196,7 +196,7 @@ class StateChanged:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call as it is announced or put to a person."""
+    """A call as announced, or as shown to a person for approval."""
 
     id: str
     name: str
@@ -205,7 +205,7 @@ class ToolCall:
 
     @classmethod
     def of(cls, call: ToolOutput) -> "ToolCall":
-        """Return a recorded call, with the reason why it waits, if it does."""
+        """Build it from a recorded call, with the reason for which the call waits, if it does."""
         reason = call.result.reason if isinstance(call.result, Pending) else ""
         return cls(call.tool_call_id, call.name, call.input, reason)
 
@@ -228,7 +228,7 @@ class ApprovalRequested:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A model call failed and is made again."""
+    """A model call failed and is retried."""
 
     type: ClassVar[Literal["app.retry"]] = "app.retry"
     attempt: int
@@ -250,7 +250,7 @@ class Compacted:
 
 @dataclass(frozen=True, slots=True)
 class UsageChanged:
-    """What the last reply used, and the conversation so far."""
+    """The usage of the last reply, and of the conversation so far."""
 
     type: ClassVar[Literal["app.usage"]] = "app.usage"
     reply: Usage
@@ -259,7 +259,7 @@ class UsageChanged:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A sentence for the person at the terminal: level "info" or "warning"."""
+    """A sentence for the user: level "info" or "warning"."""
 
     type: ClassVar[Literal["app.notice"]] = "app.notice"
     level: Literal["info", "warning"]
@@ -268,7 +268,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class ErrorShown:
-    """A failure, as one sentence for the person at the terminal."""
+    """A failure, as one sentence for the user."""
 
     type: ClassVar[Literal["app.error"]] = "app.error"
     text: str

@@ -14,7 +14,7 @@ class TakenBack:
         run_id: The id of the prompt that started the run.
         restored: Files that have their earlier content again.
         deleted: Files that the run had created.
-        commands: Commands that ran then and since, whose changes are not recorded.
+        commands: Commands run during the run or since; their changes are not recorded.
     """
 
     run_id: str

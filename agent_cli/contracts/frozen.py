@@ -1,7 +1,7 @@
-"""JSON that cannot be changed: whoever is handed a piece of the record cannot rewrite it.
+"""Immutable JSON, so that code that is handed a piece of the record cannot rewrite it.
 
-The frozen kinds are dicts and lists, so they compare, print, iterate and serialise as such; what
-would change them in place raises. A deep copy is plain and may be changed.
+The frozen types are dicts and lists, so they compare, print, iterate and serialise as such; methods
+that would change them in place raise. A deep copy is plain and may be changed.
 """
 
 import operator
@@ -21,7 +21,7 @@ class FrozenDict(dict[str, "Json"]):
     """A dict that refuses changes; made by `frozen`, so its values are frozen too."""
 
     __setitem__ = __delitem__ = __ior__ = _refuse
-    # Refusing is no way to change a dict that a type checker knows.
+    # A type checker does not accept methods that only raise as overrides.
     clear = pop = popitem = setdefault = update = _refuse  # pyright: ignore[reportAssignmentType]
 
     def __copy__(self) -> "dict[str, Json]":
@@ -52,7 +52,7 @@ class FrozenList(list["Json"]):
 
 
 def frozen(value: "Json") -> "Json":
-    """Return *value* with every dict and list in it frozen; what is frozen already stays."""
+    """Return *value* with every dict and list in it frozen; frozen parts are not copied."""
     if isinstance(value, FrozenDict | FrozenList):
         return value
     if isinstance(value, dict):
@@ -75,5 +75,5 @@ class Frozen:
                 object.__setattr__(self, name, frozen(value))
             elif isinstance(value, tuple):
                 kept = tuple(map(frozen, value))
-                if any(map(operator.is_not, kept, value)):  # else it stays the same tuple
+                if any(map(operator.is_not, kept, value)):  # unchanged, keep the same tuple
                     object.__setattr__(self, name, kept)

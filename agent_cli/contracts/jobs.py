@@ -1,4 +1,4 @@
-"""Values about background commands."""
+"""Values that describe background commands."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,10 +6,10 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class JobInfo:
-    """A background command in a list.
+    """A background command, as lists show it.
 
-    `command` is one line, cut; `state` says in a few words how long it runs or how it ended.
-    `is_own` says that the conversation that goes on started it.
+    `command` is one line, shortened; `state` says in a few words how long it has run or how it
+    ended. `is_own` is True if the current conversation started it.
     """
 
     id: int

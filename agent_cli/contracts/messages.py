@@ -1,4 +1,4 @@
-"""Messages as the Agent API shows them: a view of the timeline, never a second record."""
+"""Messages of the Agent API: a view of the timeline, never a second record."""
 
 import time
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from agent_cli.contracts.frozen import Frozen
 from agent_cli.contracts.timeline import NO_USAGE, Block, Json, Usage, text_block, text_of
 
 WITHDRAWN = "withdrawn"
-"""Kind of the note that takes the user's message {"entry": id} out of the context; never sent."""
+"""Kind of the note that removes the user's message {"entry": id} from the context; never sent."""
 
 LIMIT = "limit"
-"""The kind of the note that says why a limit ended a run; the model never reads it."""
+"""Kind of the note that says why a limit ended a run; the model never reads it."""
 
 INCOMPLETE = frozenset({"aborted", "error", "refusal", "context_window"})
 """Stop reasons of replies that are shown and recorded but are not part of the history."""
@@ -25,7 +25,7 @@ _CUT_OFF = frozenset({"max_tokens", "model_context_window_exceeded"})
 
 
 def is_cut_off(stop_reason: str) -> bool:
-    """Return whether a reply that ended so may end in the middle of a tool call."""
+    """Return whether a reply with this stop reason may end in the middle of a tool call."""
     return stop_reason in _CUT_OFF
 
 
@@ -36,7 +36,7 @@ def now_ms() -> int:
 
 @dataclass(frozen=True, slots=True)
 class UserMessage(Frozen):
-    """What the user said. `timestamp` is Unix ms and is never sent."""
+    """A message of the user. `timestamp` is Unix ms and is never sent."""
 
     role: ClassVar[Literal["user"]] = "user"
     content: tuple[Block, ...]
@@ -55,7 +55,7 @@ class UserMessage(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class AssistantMessage:
-    """A reply, or what was seen of one that did not complete.
+    """A reply, or the received part of an incomplete one.
 
     `stop_reason` is the API's own, or "aborted", "error", "refusal", "context_window" for a reply
     that is not part of the history. `error` is one sentence when it failed.
@@ -76,7 +76,7 @@ class AssistantMessage:
 
     @property
     def broke_off(self) -> bool:
-        """Whether the rest of it is missing: stopped, failed, or too long for the window."""
+        """Whether the reply is incomplete: stopped, failed, or too long for the window."""
         return self.stop_reason in INCOMPLETE - {"refusal"} or self.error is not None
 
     @property
@@ -111,7 +111,7 @@ class ToolResultMessage:
 
 @dataclass(frozen=True, slots=True)
 class CustomMessage:
-    """A message of a kind the model does not know; `convert_to_llm` drops or translates it."""
+    """A message of a custom kind, which `convert_to_llm` drops or translates for the model."""
 
     role: str
     data: Json = None
@@ -122,7 +122,7 @@ class CustomMessage:
 class CustomKind(Generic[DataT]):
     """A kind of custom messages whose data is a pydantic model.
 
-    They are kept as JSON, so `data_of` works on what another run of the program wrote, too.
+    The data is stored as JSON, so `data_of` also reads messages of earlier processes.
     """
 
     role: str
@@ -136,7 +136,7 @@ class CustomKind(Generic[DataT]):
         """Return the data of *message*; None if it is of another kind.
 
         Raises:
-            pydantic.ValidationError: It is of this kind, and its data does not fit.
+            pydantic.ValidationError: It is of this kind, but its data is not valid.
         """
         if not isinstance(message, CustomMessage) or message.role != self.role:
             return None
@@ -144,6 +144,6 @@ class CustomKind(Generic[DataT]):
 
 
 Incoming: TypeAlias = UserMessage | CustomMessage
-"""What may start a run."""
+"""Messages that may start a run."""
 LlmMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
 Message: TypeAlias = LlmMessage | CustomMessage

@@ -1,7 +1,7 @@
-"""Choices and defaults that settings share with the types of the library, each written once.
+"""Choices and defaults shared by the settings and the library's types, each defined once.
 
-A default that only a setting has stands in `settings/schema.py`; one that a part below also offers
-to callers without settings stands here, and both name it.
+A default used only by a setting is in `settings/schema.py`; a default that lower layers also offer
+to callers without settings is here, and both refer to it.
 """
 
 from typing import Final, Literal, TypeAlias

@@ -1,15 +1,15 @@
-"""What the parameters of every tool have in common."""
+"""The base class of every tool's parameters."""
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.config import JsonDict
 
 
 def without_docstring(schema: JsonDict) -> None:
-    """Drop what is written for readers of the code; the model pays for every word."""
+    """Remove the class docstring from a schema: it is for readers of the code and costs tokens."""
     schema.pop("description", None)
 
 
 class Parameters(BaseModel):
-    """Parameters as the model gives them; a name that is not known is an error it reads."""
+    """Parameters given by the model; an unknown name is an error that the model reads."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra=without_docstring)

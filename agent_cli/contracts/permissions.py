@@ -1,4 +1,4 @@
-"""Permission rules and questions as the policy makes them and front ends show them."""
+"""Permission rules and approval questions: built by the policy, shown by front ends."""
 
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
@@ -6,12 +6,12 @@ from typing import Final, Literal, TypeAlias
 Mode: TypeAlias = Literal["ask", "auto-edit", "plan", "yolo"]
 RuleKind: TypeAlias = Literal["allow", "ask", "deny"]
 
-# Tools that do the same to a file as the tool that a rule names.
+# Tools that access a file in the same way as the tool that a rule names.
 _ALIKE = {"edit": ("write",), "read": ("grep", "glob")}
 
 
 STRICTNESS: Final[tuple[Mode, ...]] = ("plan", "ask", "auto-edit", "yolo")
-"""The modes, those first that allow least."""
+"""The modes, in ascending order of what they allow."""
 
 
 def stricter(one: Mode, other: Mode) -> Mode:
@@ -27,7 +27,7 @@ def mode_named(name: str) -> Mode | None:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A parsed rule; `text` is None when it covers every call, `origin` is "FILE:LINE" or so."""
+    """A parsed rule; `text` is None when it covers every call, `origin` is e.g. "FILE:LINE"."""
 
     tool: str
     text: str | None = None
@@ -48,9 +48,9 @@ class ApprovalFacts:
     """The facts a person needs to decide about a call.
 
     Attributes:
-        rules: Rules that "always" would add, to be shown whole; none for a call that must be asked
-            about each time, nor where nobody could oversee it.
-        facts: The rule that asks, and how far the sandbox contains the call.
+        rules: Rules that "always" would add, to be shown in full; none for a call that needs
+            approval each time, or whose effect cannot be reviewed.
+        facts: The rule that asks, and the sandbox's protection for this call.
     """
 
     rules: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What the core needs of a model provider: one streamed reply. Knows no vendor.
+"""The core's port to a model provider: one streamed reply. Knows no vendor.
 
 A provider, or a `stream_fn`, is a function from a request to an asynchronous iterator of stream
 events that ends with exactly one `ReplyEnd`. It retries by itself; it raises `ModelError`.
@@ -25,11 +25,11 @@ class Model:
 
     Attributes:
         api: Key of the provider registry.
-        context_window: Tokens of prompt and reply together.
-        max_output_tokens: The largest `max_tokens` it accepts.
+        context_window: Maximum tokens of prompt and reply together.
+        max_output_tokens: The highest `max_tokens` it accepts.
         thinking: Values of `thinking.type` it accepts; empty when unknown.
         efforts: Values of `output_config.effort` it accepts; empty when it has none.
-        binds_thinking: Its thinking blocks are bound to the exact prefix they were made in.
+        binds_thinking: Its thinking blocks are valid only after the exact prefix they were made in.
     """
 
     id: str
@@ -44,10 +44,10 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """Everything one model call depends on; None means "not sent".
+    """All inputs of one model call; None means "not sent".
 
     `system` is in order of stability: the first part is the same for the whole session. `cancel` is
-    the run's token, for code that blocks a thread; what awaits is cancelled as usual.
+    the run's token, for code that blocks a thread; code that awaits is cancelled as usual.
     """
 
     model: Model
@@ -141,10 +141,10 @@ class ReplyEnd:
 
 @dataclass(frozen=True, slots=True)
 class Retrying:
-    """The call failed and is made again after *wait_s* seconds.
+    """The call failed and is retried after *wait_s* seconds.
 
-    `restarted` is True when a part of the reply had been streamed: all of it is void.
-    `may_have_cost` is True when the server may have begun to answer, and counts that.
+    `restarted` is True when part of the reply had been streamed; discard that part. `may_have_cost`
+    is True when the server may have begun to answer and may charge for it.
     """
 
     type: ClassVar[Literal["retrying"]] = "retrying"
@@ -170,10 +170,10 @@ StreamFn: TypeAlias = Callable[[ModelRequest], AsyncIterator[StreamEvent]]
 
 
 class Provider(Protocol):
-    """Somebody who can ask models of one api."""
+    """A client of the models of one api."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
-        """Ask for one reply. Cancelling the consumer closes the connection."""
+        """Stream one reply. Cancelling the consumer closes the connection."""
         ...
 
 
@@ -184,14 +184,14 @@ class ProviderRegistry:
         self._providers = dict(providers or {})
 
     def register(self, api: str, provider: Provider) -> None:
-        """Make *provider* answer for *api*, in place of whoever did before."""
+        """Register *provider* for *api*, replacing an earlier one."""
         self._providers[api] = provider
 
     def find(self, model: Model) -> Provider:
         """Return the provider of *model*.
 
         Raises:
-            ProviderNotFound: Nobody registered for its api.
+            ProviderNotFound: No provider is registered for its api.
         """
         try:
             return self._providers[model.api]

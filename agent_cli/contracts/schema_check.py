@@ -1,7 +1,7 @@
-"""Check a tool's input against a JSON schema that a stranger may have written.
+"""Check a tool's input against an untrusted JSON schema.
 
-A schema is data of a server: it may refer to nothing, to itself, or branch without an end. Whatever
-it does, a check ends soon, and with a sentence.
+A schema comes from a server: it may refer to a missing part or to itself, or branch without end. A
+check always ends soon, and a failure is one sentence.
 """
 
 import itertools
@@ -20,12 +20,12 @@ from referencing.exceptions import Unresolvable
 from agent_cli.contracts.timeline import Json
 
 _STEPS_MAX = 50_000
-# Before Python's own limit is reached, which libraries in other languages do not survive.
+# Below Python's recursion limit: libraries in other languages crash before they raise.
 _REFERENCES_MAX = 50
 _FAULTS_MAX = 20
 _FAULT_CHARS_MAX = 500
-# The server's to check. Python reads the patterns of JavaScript differently, and one of them can
-# take for ever; what nothing else evaluated cannot be known without them.
+# Left to the server. Python reads JavaScript patterns differently, and one can take for ever; the
+# "unevaluated" keywords cannot be decided without patterns.
 _NOT_CHECKED = ("pattern", "patternProperties", "unevaluatedProperties", "unevaluatedItems")
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
@@ -34,19 +34,19 @@ _check: ContextVar["_Progress"] = ContextVar("_check")
 
 
 class UncheckableSchema(Exception):
-    """The schema itself does not allow a check; says why in half a sentence."""
+    """The schema itself does not allow a check; the message is half a sentence with the reason."""
 
 
 @dataclass(slots=True)
 class _Progress:
-    """How far one check is; `followed` holds the open references, each with its value."""
+    """The progress of one check; `followed` holds the open references, each with its value."""
 
     steps_left: int = _STEPS_MAX
     followed: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
 
 
 def schema_faults(schema: Mapping[str, Json], given: Json) -> list[str]:
-    """Return what is wrong with *given*, each fault with its path; at most 20, none over 500 long.
+    """Return the faults of *given*, each with its path; at most 20, of 500 characters at most.
 
     Regular expressions are not checked, and nothing is fetched from elsewhere.
 
@@ -71,10 +71,10 @@ def schema_faults(schema: Mapping[str, Json], given: Json) -> list[str]:
 
 
 def require_valid_schema(schema: Mapping[str, Json]) -> None:
-    """Make sure that *schema* is one, by the rules of the dialect it names.
+    """Check that *schema* is valid by the rules of the dialect it names.
 
     Raises:
-        UncheckableSchema: It is not; names the part.
+        UncheckableSchema: It is not valid; the message names the part.
     """
     try:
         validator_for(dict(schema), Draft202012Validator).check_schema(dict(schema))
@@ -87,7 +87,7 @@ def require_valid_schema(schema: Mapping[str, Json]) -> None:
 
 @lru_cache
 def _checker_of(base: type[Validator]) -> type[Validator]:
-    """Return *base* without what is not checked, counting its steps."""
+    """Return a validator class like *base* that counts steps and skips the unchecked keywords."""
     checks: dict[str, Check] = {name: _counted(check) for name, check in _keywords(base)}
     checks |= {name: _followed(checks[name]) for name in _REFERENCES if name in checks}
     checks |= dict.fromkeys(_NOT_CHECKED, _no_check)
@@ -141,7 +141,7 @@ def _without_patterns(check: Check) -> Check:
     def unless_patterns(
         validator: Any, value: Any, instance: Any, schema: Any
     ) -> Iterable[ValidationError] | None:
-        # Which properties are additional cannot be said without the patterns.
+        # Without the patterns it is unknown which properties are additional.
         if "patternProperties" in schema:
             return None
         return check(validator, value, instance, schema)

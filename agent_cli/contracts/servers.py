@@ -1,4 +1,4 @@
-"""MCP servers as every layer sees them: their state, what they offer, and what they ask."""
+"""MCP servers as every layer sees them: state, offers and questions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,15 +34,15 @@ class ServerState:
     """One server at one moment.
 
     Attributes:
-        reason: For `lost` and `failed`, the sentence a person reads; it quotes standard error.
+        reason: For `lost` and `failed`, a sentence for the user; it quotes standard error.
         tools: Number of tools it offers.
-        notes: One sentence for each thing that was left out (a tool with an invalid schema).
-        restarts: Restarts since it last ran for a while.
+        notes: One sentence for each item left out (e.g. a tool with an invalid schema).
+        restarts: Restarts since it last ran stably.
         tokens: Estimated tokens its tools add to every request (bytes / 4).
-        needs_sign_in: It failed for want of a sign-in.
-        changed: Tools that are withheld because they changed since they were approved.
-        stderr: The last lines of its standard error when it last ended, printable.
-        last_end: Why it last ended, "" when it never did; `reason` is gone after a restart.
+        needs_sign_in: It failed because the user has to sign in.
+        changed: Tools withheld because they changed since they were approved.
+        stderr: The last lines of its standard error when it last ended, made printable.
+        last_end: The reason it last ended, or ""; unlike `reason`, it survives a restart.
     """
 
     name: str
@@ -78,7 +78,7 @@ class ServerStates(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PromptArgument:
-    """One value a prompt is filled in with."""
+    """One argument of a prompt."""
 
     name: str
     description: str = ""
@@ -98,7 +98,7 @@ class ServerPrompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerResource:
-    """A resource to refer to as `@server:uri`; a template has `{names}` in its uri."""
+    """A resource that prompts refer to as `@server:uri`; a template has `{names}` in its uri."""
 
     server: str
     uri: str
@@ -110,13 +110,13 @@ class ServerResource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormField:
-    """One field of a form; its texts are the server's and not to be trusted.
+    """One field of a form; its texts come from the server and are untrusted.
 
     Attributes:
         name: The key of its value.
         label: The text a person sees.
         kind: "choice" is one of `options`, "choices" any number of them.
-        default: Its value unless another is given, or None.
+        default: The value used unless another is given, or None.
         options: (value, text to show) of a choice.
         format: "email", "uri", "date" or "date-time"; "" for other texts.
     """
@@ -133,7 +133,7 @@ class FormField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingRequest:
-    """A server asks for a model's reply, at the user's expense; its texts are not to be trusted.
+    """A server's request for a model's reply, at the user's expense; its texts are untrusted.
 
     Attributes:
         messages: (role, content blocks) in order.

@@ -1,4 +1,4 @@
-"""Values about stored sessions."""
+"""Values that describe stored sessions."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,11 +8,11 @@ from agent_cli.contracts.timeline import NO_USAGE, Usage
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """A session in a list.
+    """A session, as lists show it.
 
-    `title` is the first prompt, on one line. `waiting` says that a call waits for a decision.
-    `agent` is the name of an agent that worked for another, started by the call `parent_call`.
-    `problem` says why the session cannot be resumed; then the rest may be incomplete.
+    `title` is the first prompt, on one line. `waiting` is True if a call waits for a decision.
+    `agent` is the name of a subagent, started by the call `parent_call`. `problem` says why the
+    session cannot be resumed; other fields may then be incomplete.
     """
 
     id: str

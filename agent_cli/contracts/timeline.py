@@ -1,9 +1,9 @@
-"""What happened, in order: prompts and their typed outputs.
+"""The timeline: prompts and their typed outputs, in order.
 
 The timeline is the record. It is appended to, never rewritten; what a model is shown is projected
 from it (projection.py). This module is data only: it does no I/O and knows no provider, though the
 blocks it holds have the shape of the Messages API, because they are kept exactly as received.
-Entries are deeply immutable: whoever made or is shown one cannot change it any more.
+Entries are deeply immutable, also for the code that made them.
 """
 
 import base64
@@ -25,10 +25,10 @@ PromptState: TypeAlias = Literal["running", "waiting_for_approval", "completed"]
 class Usage:
     """Tokens of one reply or of many, from the API's own figures, and what they cost.
 
-    `input_tokens` counts only what was neither read from nor written to the cache; the prompt's
-    size is `prompt_tokens`. `cost_microdollars` is None when any part has no known price.
-    `held_microdollars` is what calls may cost whose usage is not known: they broke off or go on.
-    It is counted only where a limit of cost is set.
+    `input_tokens` counts only tokens neither read from nor written to the cache; the prompt's size
+    is `prompt_tokens`. `cost_microdollars` is None when any part has no known price.
+    `held_microdollars` is the possible cost of calls whose usage is unknown, because they broke off
+    or are still running. It is counted only where a cost limit is set.
     """
 
     input_tokens: int = 0
@@ -85,7 +85,7 @@ class Success(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class Error(Frozen):
-    """The call failed, was refused, skipped or cut off; the model reads why."""
+    """The call failed, was refused, skipped or cut off; the model reads the reason."""
 
     state: ClassVar[Literal["error"]] = "error"
     content: tuple[Block, ...]
@@ -106,7 +106,7 @@ class Output(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class UserOutput(Output):
-    """What the user said: a prompt's input, or a message steered into a running prompt."""
+    """A message of the user: a prompt's input, or one steered into a running prompt."""
 
     kind: ClassVar[str] = "user"
     content: tuple[Block, ...]
@@ -140,9 +140,9 @@ class ToolOutput(BlockOutput):
     """One tool call and, in the same place, its result.
 
     The only entry that changes: `result` goes from Pending to Success or Error, and the times, the
-    question and the decision are filled in on the way and stay. Times are Unix ms. A person was
-    asked if `asked_at_ms` is set, for `asked_reason`; whose call it was, the prompt says.
-    `edited_input` is what a person, or a hook of theirs, put in place of the model's arguments.
+    question and the decision are filled in once. Times are Unix ms. A person was asked if
+    `asked_at_ms` is set, for `asked_reason`. `edited_input` is the input with which a person or a
+    lifecycle hook replaced the model's arguments.
     """
 
     kind: ClassVar[str] = "tool"
@@ -167,13 +167,13 @@ class ToolOutput(BlockOutput):
 
     @property
     def input(self) -> Json:
-        """The arguments it runs with, not validated: the model's or those put instead."""
+        """The arguments it runs with, not validated: the model's, or the edited ones."""
         return self.block.get("input") if self.edited_input is None else self.edited_input
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyOutput(Output):
-    """The end of a reply whose blocks stand before it; a reply without this mark never existed."""
+    """The end of a reply whose blocks precede it; blocks without this mark are no reply."""
 
     kind: ClassVar[str] = "reply"
     reply_id: str
@@ -185,7 +185,7 @@ class ReplyOutput(Output):
 
 @dataclass(frozen=True, slots=True)
 class DiscardedOutput(Output):
-    """A reply that did not complete: what was seen of it, and why it ended. Never projected.
+    """An incomplete reply: the received part, and why it ended. Never projected.
 
     `reason` is "aborted", "error", "refusal" or "context_window".
     """
@@ -209,7 +209,7 @@ class FileOutput(Output):
 
 @dataclass(frozen=True, slots=True)
 class WidgetOutput(Output):
-    """Something to draw; `fallback` is its text where it cannot be drawn. Never projected."""
+    """A widget to draw; `fallback` is its text where it cannot be drawn. Never projected."""
 
     kind: ClassVar[str] = "widget"
     tool_call_id: str
@@ -220,9 +220,9 @@ class WidgetOutput(Output):
 
 @dataclass(frozen=True, slots=True)
 class CompactionOutput(Output):
-    """From here on the projection shows `summary` instead of what came before `first_kept_id`.
+    """From here on the projection shows `summary` in place of all before `first_kept_id`.
 
-    The first user message is always shown. `first_kept_id` None takes every cut back.
+    The first user message is always shown. `first_kept_id` None undoes all compactions and trims.
     """
 
     kind: ClassVar[str] = "compaction"
@@ -234,7 +234,7 @@ class CompactionOutput(Output):
 
 @dataclass(frozen=True, slots=True)
 class TrimOutput(Output):
-    """From here on the projection leaves out what came before `first_kept_id`."""
+    """From here on the projection leaves out all before `first_kept_id`."""
 
     kind: ClassVar[str] = "trim"
     first_kept_id: str
@@ -243,7 +243,7 @@ class TrimOutput(Output):
 
 @dataclass(frozen=True, slots=True)
 class CustomOutput(Output):
-    """An entry of somebody else's kind (a notification, a plugin's note). Never projected."""
+    """An entry of a custom kind (a notification, a plugin's note). Never projected."""
 
     kind: ClassVar[str] = "custom"
     name: str
@@ -251,15 +251,15 @@ class CustomOutput(Output):
 
 
 UNKNOWN_MODEL: Final = "normal"
-"""The model of a prompt that was begun without one."""
+"""The `model` of a prompt that was begun without one."""
 
 
 @dataclass(slots=True)
 class Prompt:
-    """One request of the user, or of a trigger (then `input` is None), and all that came of it.
+    """One request of the user, or of a trigger (then `input` is None), and its outputs.
 
-    Only `Conversation` writes to it. `model` is the id of who was asked first, or `UNKNOWN_MODEL`;
-    `visible` is False for prompts the transcript hides.
+    Only `Conversation` writes to it. `model` is the id of the model asked first, or
+    `UNKNOWN_MODEL`; `visible` is False for prompts the transcript hides.
     """
 
     id: str
@@ -274,7 +274,7 @@ class Prompt:
 
 
 def usage_of(prompts: Iterable[Prompt], taken_back: Usage = NO_USAGE) -> Usage:
-    """Return what *prompts* used, and those that were taken back before."""
+    """Return the usage of *prompts*, added to that of rewound ones."""
     return sum((prompt.usage for prompt in prompts), taken_back)
 
 
@@ -284,12 +284,12 @@ def text_block(text: str) -> Block:
 
 
 def typed_in(content: tuple[Block, ...]) -> str:
-    """Return what somebody typed in *content*: the last text; what goes with it stands before."""
+    """Return the text typed by the user: the last text block, behind its attachments."""
     return text_of(tuple(block for block in content if block["type"] == "text")[-1:])
 
 
 def image_block(data: bytes, media_type: str) -> Block:
-    """Return an image block of *data*, a whole file of the type that *media_type* names."""
+    """Return an image block of *data*, the bytes of a whole file of type *media_type*."""
     encoded = base64.b64encode(data).decode()
     source: Block = {"type": "base64", "media_type": media_type, "data": encoded}
     return {"type": "image", "source": source}

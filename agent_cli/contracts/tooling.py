@@ -1,4 +1,4 @@
-"""What a tool is, what it gets and what it gives back. Knows no tool and no model.
+"""Types of a tool: its definition, call context and result. Knows no tool and no model.
 
 A tool is a value, not a class to inherit from:
 
@@ -29,12 +29,12 @@ from agent_cli.contracts.errors import AgentCliError, ToolError
 from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, text_block, text_of
 
 CALL_AGAIN: Final = " Correct it and call again."
-"""Ends a sentence about a wrong input; for the model, so a front end leaves it out."""
+"""Ends an error about invalid input, for the model; front ends leave it out."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool answers: `content` (text and images) for the model, `details` for the screen.
+    """The result of a tool: `content` (text and images) for the model, `details` for the screen.
 
     Attributes:
         full_chars: Characters of the whole text, where the text in `content` is an excerpt of it.
@@ -63,7 +63,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Whether a call needs a person's yes, and the sentence that person reads."""
+    """Whether a call needs a person's approval, and the sentence that person reads."""
 
     required: bool
     reason: str = ""
@@ -71,7 +71,7 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """The call may run; with *input*, where it is given, in place of the model's."""
+    """The call may run, with *input* in place of the model's if given."""
 
     input: Json = None
 
@@ -88,8 +88,8 @@ class Ask:
     """A person must decide; that person reads *reason*. The run pauses.
 
     Attributes:
-        input: Shown and run in place of the model's input; None keeps that.
-        by_mode: Only the permission mode asks, no rule and nothing the call would do.
+        input: The input to show and run in place of the model's; None keeps the model's.
+        by_mode: Only the permission mode asks; no rule and no effect of the call does.
     """
 
     reason: str
@@ -102,7 +102,7 @@ Verdict: TypeAlias = Allow | Deny | Ask
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """What the model is told about a tool; name, description and JSON schema, nothing else."""
+    """The definition of a tool as sent to the model: name, description and JSON schema."""
 
     name: str
     description: str
@@ -110,21 +110,21 @@ class ToolSpec:
 
 
 def _no_update(_partial: "ToolResult") -> None:
-    """Drop a streaming update nobody asked for."""
+    """Discard a streaming update."""
 
 
 def _no_output(_output: "FileOutput | WidgetOutput") -> None:
-    """Drop a side output nobody asked for."""
+    """Discard a side output."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """A call's connection to the run. Calling it streams an update: `on_update("12 of 40 files")`.
 
-    `state` is shared between tools and plugins and is persisted; a write to a key that a call
-    beside this one changed since it was read raises `ToolError`. `services` are whatever the
-    program registered. `add_output` records a file or widget right behind the call's own entry;
-    one without an id gets one there. `is_approved` says that a person said yes to this very call.
+    `state` is shared between tools and plugins and is persisted; a write to a key that a concurrent
+    call has changed since it was read raises `ToolError`. `services` are the objects the program
+    registered. `add_output` records a file or widget right behind the call's own entry and assigns
+    an id where it has none. `is_approved` says that a person approved this very call.
     """
 
     tool_call_id: str = ""
@@ -145,9 +145,9 @@ class ToolContext:
 
         Args:
             widget: What to draw. The terminal knows "table", "progress" and "diff".
-            data: A table's {"columns": [...], "rows": [[...], ...]}; of progress {"label", "done",
-                "total"}, None for a total nobody knows; {"diff": unified diff}.
-            fallback: The text shown for any other widget or shape, and where nothing is drawn.
+            data: For a table {"columns": [...], "rows": [[...], ...]}; for progress {"label",
+                "done", "total"}, with None for an unknown total; for a diff {"diff": unified diff}.
+            fallback: The text shown for any other widget or shape, and where widgets are not drawn.
         """
         self.add_output(WidgetOutput("", 0, self.tool_call_id, widget, data, fallback))
 
@@ -156,8 +156,8 @@ class ToolContext:
         self.add_output(FileOutput("", 0, self.tool_call_id, path, media_type, summary))
 
 
-# The second argument is what `parameters` promises (an instance of it, or a dict for a JSON
-# schema); a type variable here would make every list of tools generic for no gain.
+# The second argument has the type of `parameters` (an instance of it, or a dict for a JSON schema);
+# a type variable here would make every list of tools generic for no gain.
 Execute: TypeAlias = Callable[[str, Any, CancelToken, ToolContext], Awaitable[ToolResult | str]]
 RequireApproval: TypeAlias = Approval | Callable[[Any], Approval | Awaitable[Approval]]
 
@@ -166,7 +166,7 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def _is_async(execute: object) -> bool:
-    """Return whether calling *execute* gives something to await, as far as one can see."""
+    """Return whether calling *execute* returns an awaitable, as far as inspection can tell."""
     while isinstance(execute, partial):
         execute = execute.func
     if not inspect.isroutine(execute):
@@ -176,7 +176,7 @@ def _is_async(execute: object) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A tool: what the model reads, what the screen shows, what runs.
+    """A tool: its definition for the model, its label for the screen, and its function.
 
     Attributes:
         name: 1 to 64 ASCII letters, digits, "_" and "-", unique in a run.
@@ -186,13 +186,12 @@ class Tool:
             result; raise `ToolError` to tell the model what to do instead.
         parallel_safe: False makes the call run alone, never beside another.
         changes: False for a tool that only reads; plan mode offers only these.
-        is_vouched: Whether `changes=False` is more than a stranger's word. While it is not, a
-            person is asked about each call.
-        timeout_s: Seconds this tool may take; None takes the run's limit, 0 sets none.
-        require_approval: Asked after validation and before the call; raising means "yes".
-        reads: Files and folders it reads, absolute; it runs after earlier calls that write there.
-        writes: Files it will write, absolute; it runs after earlier calls that touch them.
-        summary: A call in a few words for the screen, e.g. the path or the command.
+        is_vouched: Whether `changes=False` can be trusted; if not, each call needs approval.
+        timeout_s: Seconds this tool may take; None uses the run's limit, 0 sets no limit.
+        require_approval: Called after validation, before the call; raising counts as "required".
+        reads: Returns the paths it reads, absolute; it runs after earlier calls that write them.
+        writes: Returns the paths it writes, absolute; it runs after earlier calls that use them.
+        summary: Returns a call in a few words for the screen, e.g. the path or the command.
 
     Raises:
         AgentCliError: The API would refuse the name, or `execute` is no `async def`.
@@ -233,7 +232,7 @@ def input_schema(parameters: type[BaseModel] | dict[str, Json]) -> dict[str, Jso
 
 @lru_cache
 def _schema_of(parameters: type[BaseModel]) -> dict[str, Json]:
-    # Kept: made anew for six tools it is a third of what a turn costs.
+    # Cached: rebuilding it for six tools takes a third of a turn's CPU time.
     return _without_titles(parameters.model_json_schema())
 
 
@@ -259,13 +258,13 @@ def _clean(value: Json) -> Json:
     return value
 
 
-def check_input(tool: Tool, given: Json) -> Any:  # Any: what Tool.parameters promises
-    """Return *given* as the tool's `execute` expects it.
+def check_input(tool: Tool, given: Json) -> Any:  # Any: an instance of Tool.parameters
+    """Validate *given* and return it as the tool's `execute` expects it.
 
     Raises:
-        ToolError: It does not fit; the text names each fault with its path, for the model.
+        ToolError: It is not valid; the text names each fault with its path, for the model.
     """
-    given = deepcopy(given)  # the record's is frozen, and what a tool gets it may change
+    given = deepcopy(given)  # a plain copy: the record is frozen, and a tool may change its input
     if isinstance(tool.parameters, dict):
         # jsonschema costs 40 ms, and a tool with pydantic parameters needs none of it.
         from agent_cli.contracts.schema_check import (  # noqa: PLC0415
@@ -293,7 +292,7 @@ def check_input(tool: Tool, given: Json) -> Any:  # Any: what Tool.parameters pr
 
 
 def require_unique_names(tools: Sequence[Tool]) -> None:
-    """Raise `AgentCliError` where two of *tools* have one name, with where each is defined."""
+    """Raise `AgentCliError`, saying where each is defined, when two of *tools* share a name."""
     at = {x.name: [each.execute.__module__ for each in tools if each.name == x.name] for x in tools}
     if twice := [f"{name} ({', '.join(each)})" for name, each in at.items() if len(each) > 1]:
         raise AgentCliError(f"more than one tool is named {', '.join(twice)}: rename or remove one")

@@ -1,4 +1,4 @@
-"""The stateful level: one conversation, two queues, listeners, and one run at a time."""
+"""The stateful API: one conversation, two queues, listeners, and one run at a time."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ _log = logger(__name__)
 
 
 class Agent(AgentQueues):
-    """A conversation that can be talked to, steered, stopped and continued.
+    """A conversation with a model that can be prompted, steered, stopped and continued.
 
     One run at a time; settings that change meanwhile count from the next model call on. Events go
     to the listeners in the order they subscribed; a listener that raises is logged and skipped.
@@ -51,15 +51,15 @@ class Agent(AgentQueues):
         """Create an agent.
 
         Args:
-            config: How runs work: the model call, the limits, the seams.
-            initial_state: Prompt, model, level, tools and messages to start with, where they are
-                set; flags and partials are ignored.
-            conversation: Go on with this one instead of `initial_state.messages`.
-            steering_mode: Deliver queued steering messages one a turn, or all at once.
+            config: Options of every run: the model call, the limits, the hooks.
+            initial_state: System prompt, model, thinking level, tools and messages to start with,
+                where they are set; flags and partial messages are ignored.
+            conversation: Continue this one instead of `initial_state.messages`.
+            steering_mode: Deliver queued steering messages one per turn, or all at once.
             follow_up_mode: The same for follow-ups.
 
         Raises:
-            AgentCliError: Something is set in two places, to different values.
+            AgentCliError: An option is set in two places, to different values.
         """
         super().__init__(steering_mode=steering_mode, follow_up_mode=follow_up_mode)
         state = initial_state or AgentState()
@@ -85,7 +85,7 @@ class Agent(AgentQueues):
 
     @property
     def state(self) -> AgentState:
-        """The state now, as a copy."""
+        """A copy of the current state."""
         config, activity = self._config, self._activity
         return AgentState(
             config.system_prompt,
@@ -102,7 +102,7 @@ class Agent(AgentQueues):
     def subscribe(self, listener: EventSink) -> Callable[[], None]:
         """Call *listener* with every event from now on; return a function that ends that.
 
-        A listener that subscribes twice is called twice, and each function ends its own half.
+        A listener that subscribes twice is called twice; each function ends one subscription.
         """
         subscription = object()
         self._listeners[subscription] = listener
@@ -118,17 +118,18 @@ class Agent(AgentQueues):
     async def prompt(
         self, message: str | Message, images: Sequence[Block] = (), *, model: Model | None = None
     ) -> RunResult:
-        """Say something and run until nothing is left to do; a failure is the result's `error`.
+        """Send a message and run until nothing is left to do; a failure is the result's `error`.
 
         Args:
-            message: Text, a user's message, or a message of a kind of your own, which the model
-                reads if `convert_to_llm` translates it.
+            message: Text, a user message, or a message of a custom kind, which the model reads if
+                `convert_to_llm` translates it.
             images: Image blocks (`image_block`) to go with the text.
-            model: Asked instead of the agent's, until the next prompt begins or `set_model` counts.
+            model: Used instead of the agent's, until the next prompt begins or `set_model` is
+                called.
 
         Raises:
             AgentBusy: A run is going on.
-            ConversationError: It is empty or a reply, or a call waits for a decision.
+            ConversationError: The message is empty or a reply, or a call waits for a decision.
             NoStreamFunction, ProviderNotFound: No model can be asked.
         """
         if isinstance(message, str):
@@ -143,14 +144,14 @@ class Agent(AgentQueues):
         return await self._run([message])
 
     async def trigger(self, *, visible: bool = True) -> RunResult:
-        """Run a prompt that nobody typed (a schedule, a notification)."""
+        """Run a prompt that the user did not type (a schedule, a notification)."""
         self._require_idle()
         self._prompt_model = None
         self.conversation.begin(model=self._config.model, visible=visible)
         return await self._run(())
 
     async def continue_(self) -> RunResult:
-        """Go on without a new message: retry after a failure, or deliver what is queued.
+        """Continue without a new message: retry after a failure, or deliver the queued messages.
 
         Raises:
             AgentBusy: A run is going on.
@@ -167,7 +168,7 @@ class Agent(AgentQueues):
         return await self._run(())
 
     async def approve(self, tool_call_id: str, *, edited: Json = None) -> RunResult:
-        """Let a waiting call run as shown, or with *edited* input; a second yes does nothing."""
+        """Let a waiting call run as shown or with *edited* input; approving again does nothing."""
         self._require_idle()
         decided = self.conversation.decide_call(tool_call_id, "approved", edited=edited)
         return await self._go_on(decided=decided)
@@ -175,7 +176,7 @@ class Agent(AgentQueues):
     async def reject(
         self, tool_call_id: str, reason: str = "The user declined this call."
     ) -> RunResult:
-        """Answer a waiting call with an error that says *reason*, and go on."""
+        """Answer a waiting call with an error that gives *reason*, and continue the run."""
         self._require_idle()
         decided = self.conversation.decide_call(tool_call_id, "rejected", reason)
         return await self._go_on(decided=decided)
@@ -189,7 +190,7 @@ class Agent(AgentQueues):
 
     async def _run(self, prompts: Sequence[Incoming]) -> RunResult:
         config = self._current_config()
-        stream_fn_of(config)  # nobody to ask is the caller's mistake: it raises at once
+        stream_fn_of(config)  # a missing provider is the caller's mistake: it raises at once
         self._cancel, self._idle = CancelToken(), asyncio.Event()
         try:
             run = Run(self.conversation, self._current_config, self.publish, self._cancel)
@@ -201,7 +202,7 @@ class Agent(AgentQueues):
             self._idle.set()
 
     def abort(self) -> None:
-        """Stop the run: close the stream, cancel the tools, answer what is open. Idle: nothing."""
+        """Stop the run, if any: close the stream, cancel the tools, answer open calls."""
         if self._cancel:
             self._cancel.cancel()
 
@@ -214,7 +215,7 @@ class Agent(AgentQueues):
         self._config = replace(self._config, system_prompt=system_prompt)
 
     def set_model(self, model: Model) -> None:
-        """Set the model, for the prompt at hand too; this starts a new cache prefix."""
+        """Set the model, for the current prompt too; this starts a new cache prefix."""
         self._config = replace(self._config, model=model)
         self._prompt_model = None
 
@@ -227,7 +228,7 @@ class Agent(AgentQueues):
         self._config = replace(self._config, tools=tuple(tools))
 
     def adopt(self, conversation: Conversation, *, model: Model | None = None) -> None:
-        """Go on with *conversation*, its last prompt with *model*; raises `AgentBusy` in a run."""
+        """Continue *conversation*, its last prompt with *model*; raises `AgentBusy` in a run."""
         self._require_idle()
         self.conversation = conversation
         self._prompt_model = model
@@ -235,25 +236,26 @@ class Agent(AgentQueues):
         self._report_repairs()
 
     def replace_messages(self, messages: Sequence[Message]) -> None:
-        """Put *messages* in place of the conversation; raises as `append_message` does."""
+        """Replace the conversation with *messages*; raises as `append_message` does."""
         self.adopt(conversation_of(messages, user_id=self._config.user_id))
 
     def append_message(self, message: Message) -> None:
         """Append *message* as if it had happened.
 
         Raises:
-            AgentBusy, ConversationError: In a run; a tool result answers no open call.
+            AgentBusy: A run is going on.
+            ConversationError: A tool result answers no open call.
         """
         self._require_idle()
         append(self.conversation, message)
         self._report_repairs()
 
     def clear_messages(self) -> None:
-        """Forget the conversation."""
+        """Clear the conversation."""
         self.replace_messages(())
 
     def reset(self, *, all: bool = False) -> None:
-        """Forget messages, queues and error; with *all* also prompt, tools and model."""
+        """Clear messages, queues and error; with *all* also the system prompt, tools and model."""
         self.clear_messages()
         self.clear_all_queues()
         self._activity.error = None
@@ -281,7 +283,7 @@ class Agent(AgentQueues):
         )
 
     def publish(self, event: Event) -> None:
-        """Pass *event* to the listeners; for events of the application beside a run's own."""
+        """Pass *event* to the listeners; for events of the application, which no run sends."""
         self._activity.track(event)
         if isinstance(event, MessageStart):
             self._delivered(event.message)

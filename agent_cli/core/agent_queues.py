@@ -1,4 +1,4 @@
-"""What waits to be said to an agent: steering for the running run, follow-ups for its end."""
+"""Messages queued for an agent: steering for the current run, follow-ups for its end."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -10,36 +10,36 @@ from agent_cli.core.message_queue import MessageQueue, QueueMode
 
 
 class AgentQueues:
-    """Two queues, each beside the source a caller may have put into the options."""
+    """Two queues, each combined with the message source that the caller's options may set."""
 
     def __init__(self, *, steering_mode: QueueMode, follow_up_mode: QueueMode) -> None:
         self._steering = MessageQueue(steering_mode)
         self._follow_ups = MessageQueue(follow_up_mode)
 
     def steer(self, message: UserMessage) -> None:
-        """Queue *message* for the running run: after the current tools, before the next request."""
+        """Queue *message* for the current run: after the current tools, before the next request."""
         self._steering.put(message)
 
     def follow_up(self, message: UserMessage) -> None:
-        """Queue *message* for when the run would end."""
+        """Queue *message* for the moment the run would end."""
         self._follow_ups.put(message)
 
     queue_message = steer
 
     def clear_steering_queue(self) -> list[UserMessage]:
-        """Take the queued steering messages back."""
+        """Discard the queued steering messages."""
         return self._steering.clear()
 
     def clear_follow_up_queue(self) -> list[UserMessage]:
-        """Take the queued follow-ups back."""
+        """Discard the queued follow-ups."""
         return self._follow_ups.clear()
 
     def clear_all_queues(self) -> list[UserMessage]:
-        """Take everything back that was queued."""
+        """Discard all queued messages."""
         return [*self.clear_steering_queue(), *self.clear_follow_up_queue()]
 
     def has_queued_messages(self) -> bool:
-        """Return whether anything waits to be delivered."""
+        """Return whether a message waits to be delivered."""
         return bool(self._steering or self._follow_ups)
 
     def set_steering_mode(self, mode: QueueMode) -> None:
@@ -57,7 +57,7 @@ class AgentQueues:
         self._follow_ups.delivered(message)
 
     def _take_back(self) -> None:
-        """Put to the front what a run that ended had taken and not delivered."""
+        """Put messages that an ended run took but did not deliver back at the front."""
         self._steering.take_back()
         self._follow_ups.take_back()
 
@@ -73,7 +73,7 @@ class AgentQueues:
 
 
 def beside(queue: MessageQueue, own: TakeMessages | None) -> TakeMessages:
-    """Return what takes from *queue* and from a caller's *own* source."""
+    """Return a hook that takes messages from *queue* and from the caller's *own* source."""
 
     async def take() -> Sequence[UserMessage]:
         mine = queue.take()

@@ -1,4 +1,4 @@
-"""What an agent shows of itself: a copy at one moment, and what keeps it up to date."""
+"""The public state of an agent: a copy at one moment, and the tracker that keeps it up to date."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from agent_cli.contracts.tooling import Tool
 
 @dataclass(frozen=True, slots=True)
 class AgentState:
-    """A copy of the agent's state at one moment; changing its lists changes nothing."""
+    """A copy of the agent's state at one moment; changing its lists does not affect the agent."""
 
     system_prompt: str = ""
     model: Model | None = None
@@ -35,7 +35,7 @@ class AgentState:
 
 @dataclass(slots=True)
 class Activity:
-    """What a run is doing right now, derived from its events alone.
+    """The current activity of a run, derived from its events alone.
 
     `partial` builds the reply that is being streamed; None between replies.
     """
@@ -46,7 +46,7 @@ class Activity:
     error: str | None = None
 
     def track(self, event: Event) -> None:
-        """Take note of *event*."""
+        """Update from *event*."""
         match event:
             case AgentStart():
                 self.is_streaming, self.error = True, None

@@ -1,4 +1,4 @@
-"""Messages as the `messages` of the Messages API, and the check of what the API accepts; pure."""
+"""Build the `messages` of the Messages API, and check that the API accepts them; pure."""
 
 from collections.abc import Iterable, Sequence
 from typing import assert_never
@@ -17,7 +17,8 @@ def to_api(llm_messages: Sequence[LlmMessage]) -> list[Block]:
     """Return *llm_messages* as the `messages` of the Messages API.
 
     Neighbours of one role become one message, blank text is left out (the API refuses it), and an
-    empty tool result says so. A reply that is to be continued must not end in white space.
+    empty tool result gets a text that says so. A reply that is to be continued must not end in
+    white space.
     """
     sent: list[Block] = []
     for message in llm_messages:
@@ -65,7 +66,7 @@ def _role_and_content(message: LlmMessage) -> tuple[str, list[Json]]:
 
 def not_blank(content: Iterable[Block]) -> list[Block]:
     """Return *content* without text blocks that hold nothing but white space."""
-    # Not strip: it would copy all the text there is, for every request.
+    # Not strip: it would copy the whole text for every request.
     return [
         b for b in content if b["type"] != "text" or not (str(b.get("text", "")) or " ").isspace()
     ]

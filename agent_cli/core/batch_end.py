@@ -1,4 +1,4 @@
-"""How the calls of a reply end: their results are told, and what nobody came to is answered."""
+"""End a batch of tool calls: report their results, and answer the calls that never started."""
 
 from agent_cli.contracts.events import MessageEnd, MessageStart, TurnEnd, TurnStart
 from agent_cli.contracts.messages import ToolResultMessage
@@ -7,7 +7,7 @@ from agent_cli.core.turn import Turn
 
 
 def report_results(turn: Turn) -> list[ToolResultMessage]:
-    """Tell the results of the whole reply, in call order, and return them."""
+    """Publish the results of the whole reply, in call order, and return them."""
     results = turn.conversation.results_of_last_reply()
     for result in results:
         turn.emit(MessageStart(result))
@@ -16,9 +16,9 @@ def report_results(turn: Turn) -> list[ToolResultMessage]:
 
 
 def give_up_open_calls(turn: Turn) -> None:
-    """Answer, in a turn of their own, the calls that the end of a run came before.
+    """Answer, in a turn of their own, the calls that the run did not reach before it ended.
 
-    A run that is to carry out a person's decision may end before it comes to that: stopped at its
+    A run that resumes after a person's decision may end before it runs the call: stopped at its
     first event, or at a limit.
     """
     conversation = turn.conversation

@@ -1,4 +1,4 @@
-"""Runs coroutines beside each other until all are done, or until something interrupts them."""
+"""Run coroutines concurrently until all are done, or until something interrupts them."""
 
 import asyncio
 import os
@@ -9,25 +9,24 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Use:
-    """Files and folders that somebody reads or writes; `done` is set when that ended."""
+    """Files and folders that one call reads or writes; `done` is set when the call has ended."""
 
     reads: Sequence[str]
     writes: Sequence[str]
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
     def clashes_with(self, other: "_Use") -> bool:
-        """Return whether it matters which of the two comes first."""
+        """Return whether the order of the two matters."""
         return _overlap(self.writes, (*other.writes, *other.reads)) or _overlap(
             self.reads, other.writes
         )
 
 
 class InOrder:
-    """Who touches what somebody touched earlier waits until that one is done.
+    """A queue of calls by path: a call waits for earlier calls that use the same paths.
 
-    Those that only read run beside each other. Not a lock for each path: who needs several would
-    queue for the second only when it has the first, and somebody who asked later could overtake it
-    there.
+    Calls that only read run concurrently. Not a lock for each path: a call that needs several paths
+    would queue for the second only once it has the first, and a later call could overtake it there.
     """
 
     def __init__(self) -> None:
@@ -35,7 +34,7 @@ class InOrder:
 
     @asynccontextmanager
     async def turn(self, reads: Sequence[str], writes: Sequence[str]) -> AsyncGenerator[None]:
-        """Run the body, which reads and writes these, after everybody earlier it clashes with.
+        """Run the body, which uses these paths, after every earlier use that clashes with it.
 
         Args:
             reads: Files and folders, absolute.
@@ -54,7 +53,7 @@ class InOrder:
 
 
 def _overlap(some: Sequence[str], others: Sequence[str]) -> bool:
-    """Return whether a path of *some* is one of *others*, or lies in it, or holds it."""
+    """Return whether a path of *some* equals, lies in or contains one of *others*."""
     return any(
         one.startswith(other) or other.startswith(one)
         for one in map(_as_folder, some)
@@ -77,14 +76,14 @@ async def side_by_side(
     tasks: list[asyncio.Task[None]] = []
     try:
         async with asyncio.TaskGroup() as group:
-            # The watcher first: whatever happens once the first of them runs, it sees.
+            # The watcher first, so that it sees everything that happens once the work runs.
             watcher = group.create_task(_cancel_when(interrupt, tasks)) if interrupt else None
             tasks += [group.create_task(each) for each in work]
             if watcher:
                 await asyncio.wait(tasks)
                 watcher.cancel()
     except ExceptionGroup as failures:
-        raise failures.exceptions[0] from None  # callers know errors, not groups of them
+        raise failures.exceptions[0] from None  # callers handle single errors, not exception groups
 
 
 async def first_of(*waits: Awaitable[None]) -> None:

@@ -1,6 +1,6 @@
-"""Where a conversation can be branched off: its places, and the prompts up to one of them.
+"""Branch points of a conversation, and the prompts up to one of them.
 
-Pure: it reads prompts, and copies what it shortens.
+Pure: it reads prompts, and copies those it shortens.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class BranchPoint:
 
 
 def places(prompts: Sequence[Prompt]) -> list[BranchPoint]:
-    """Return where *prompts* can be branched off, in order; hidden prompts have no place."""
+    """Return the branch points of *prompts*, in order; hidden prompts have none."""
     return [place for prompt in prompts if prompt.visible for place in _places_in(prompt)]
 
 
@@ -46,7 +46,7 @@ def up_to(prompts: Sequence[Prompt], last: str) -> list[Prompt]:
 
     Args:
         prompts: All of them; they are not changed.
-        last: The id, or as much of its beginning as no other has.
+        last: The id, or a prefix that no other id has.
 
     Raises:
         SessionNotFound: No prompt or entry has that id, or several begin so.
@@ -90,7 +90,7 @@ def _find(prompts: Sequence[Prompt], last: str) -> tuple[int, int | None]:
 
 
 def _end_of_reply(outputs: Sequence[Output], index: int) -> int:
-    """Return the index of the mark that ends the reply at *index*: half a reply is none."""
+    """Return the index of the mark that ends the reply at *index*, to keep the reply whole."""
     entry = outputs[index]
     if isinstance(entry, BlockOutput):
         for end, output in enumerate(outputs[index:], index):

@@ -1,4 +1,4 @@
-"""One call's view of the state that tools share, so that calls beside each other lose no write."""
+"""One call's view of the state that tools share, so that concurrent calls lose no write."""
 
 from collections.abc import Iterator, MutableMapping
 from copy import deepcopy
@@ -9,7 +9,7 @@ from agent_cli.contracts.timeline import Json
 
 
 class _Absent:
-    """What a key that is not there holds."""
+    """The value of a missing key."""
 
 
 _ABSENT: Final = _Absent()
@@ -19,10 +19,10 @@ _Value: TypeAlias = "Json | _Absent"
 class CallState(MutableMapping[str, Json]):
     """The shared state as one call reads and writes it.
 
-    A write counts as its difference to what the call read before: calls that change different keys
-    of one value, or append to the same list, keep all changes. A write to a key that another call
-    changed since raises `ToolError` instead of undoing that call's work. A value that was not read
-    before is written as it is.
+    A write is merged as the difference from the value the call read before: calls that change
+    different keys of one value, or append to the same list, keep all changes. A write to a key that
+    another call has changed since raises `ToolError` instead of undoing that change. A value that
+    was not read before is written as it is.
     """
 
     def __init__(self, shared: MutableMapping[str, Json]) -> None:
@@ -59,12 +59,12 @@ class CallState(MutableMapping[str, Json]):
 
 
 def _is_number(value: _Value) -> bool:
-    """Return whether *value* may be a count: two that raise it by one must not both get away."""
+    """Return whether *value* may be a counter: when two calls raise it by one, one must fail."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _merged(seen: _Value, written: _Value, now: _Value, path: str) -> _Value:
-    """Return *now* with what changed from *seen* to *written*."""
+    """Return *now* with the changes from *seen* to *written* applied."""
     if written == seen:
         return now
     if now == seen:

@@ -94,12 +94,12 @@ class Conversation(ConversationView):
         return prompt
 
     def add_user(self, message: Incoming, *, model: Model | None = None) -> Incoming:
-        """Append what was steered into the running prompt, or start a prompt with it.
+        """Append a steering message to the running prompt, or start a prompt with it.
 
-        A prompt that was refused takes no message: it would be left out of the context with it.
+        A refused prompt takes no message: the message would be left out of the context with it.
 
         Returns:
-            The message as it is recorded, with the time it came in.
+            The message as it is recorded, with the time it arrived.
         """
         last = self._prompts[-1] if self._prompts else None
         is_new = last is None or last.state == "completed" or projection.is_refused(last)
@@ -144,7 +144,7 @@ class Conversation(ConversationView):
     def discard_reply(
         self, text: str, reason: str, *, error: str | None = None, usage: Usage = NO_USAGE
     ) -> AssistantMessage:
-        """Record a reply that is not part of the history, and what it cost all the same."""
+        """Record a reply that is not part of the history, and its cost."""
         prompt = self._prompts[-1]
         prompt.usage = prompt.usage + usage
         output = DiscardedOutput(new_id(), self.now(), text, reason, error)
@@ -154,29 +154,29 @@ class Conversation(ConversationView):
         return message
 
     def add_usage(self, usage: Usage) -> None:
-        """Count what was used beside the replies, such as the call that wrote a summary."""
+        """Count usage beyond the replies, such as the call that wrote a summary."""
         prompt = self._prompts[-1]
         prompt.usage = prompt.usage + usage
 
     def hold(self, microdollars: int, prompt_id: str) -> None:
-        """Count what a call for a prompt may cost, until its usage is added; negative releases."""
+        """Reserve the possible cost of a call until its usage is added; negative releases."""
         prompt = next(prompt for prompt in reversed(self._prompts) if prompt.id == prompt_id)
         prompt.usage = prompt.usage + Usage(held_microdollars=microdollars)
         self.publish(UsageHeld(prompt_id, prompt.usage.held_microdollars))
 
     def start_call(self, tool_call_id: str) -> None:
-        """Record that a tool is about to run: from here on its effect may have happened."""
+        """Record that a tool is about to run: from now on it may have had an effect."""
         self._replace(replace(self.call(tool_call_id), started_at_ms=self.now()))
 
     def pause(self, questions: Mapping[str, str]) -> None:
         """Let the open calls wait until a person has decided about some of them.
 
         Args:
-            questions: By the id of each call that person decides about, why; the others wait
+            questions: For each call that needs a decision, its id and the reason; other calls wait
                 behind them.
         """
         for call in self.open_calls():
-            if call.decision:  # and its reason: what a person said is not asked or lost again
+            if call.decision:  # with its reason: never lost or asked for twice
                 continue
             reason = questions.get(call.tool_call_id)
             if reason is None:
@@ -190,9 +190,9 @@ class Conversation(ConversationView):
     def decide_call(
         self, tool_call_id: str, decision: CallDecision, reason: str = "", *, edited: Json = None
     ) -> bool:
-        """Record a person's decision; False when the call does not wait for one (any more).
+        """Record a person's decision; False when the call does not wait for one, or no longer does.
 
-        *edited* is the input to run with in place of the one that was shown; None keeps that.
+        *edited* is the input to run with instead of the one shown; None keeps that.
         """
         call = self.call(tool_call_id)
         waits = isinstance(call.result, Pending) and call.result.why == "approval"
@@ -219,7 +219,7 @@ class Conversation(ConversationView):
         return call
 
     def settle_open_calls(self, reason: str) -> list[ToolOutput]:
-        """Answer every open call of the last reply with an error: a person's no, or *reason*."""
+        """Answer every open call of the last reply with the user's rejection, or else *reason*."""
         settled: list[ToolOutput] = []
         for call in self.open_calls():
             refused = call.result if call.decision == "rejected" else None
@@ -230,7 +230,7 @@ class Conversation(ConversationView):
     def attach(self, output: FileOutput | WidgetOutput) -> None:
         """Insert a side output behind its call's entry and the side outputs already there.
 
-        One without an id gets an id and the time: tools know neither.
+        An output without an id gets an id and the time, because tools know neither.
         """
         if not output.id:
             output = replace(output, id=new_id(), at_ms=self.now())
@@ -243,11 +243,11 @@ class Conversation(ConversationView):
     def compact(
         self, summary: str, first_kept_id: str | None, *, tokens: tuple[int, int] = (0, 0)
     ) -> None:
-        """Show *summary* to the model from now on instead of what came before *first_kept_id*."""
+        """Replace everything before *first_kept_id* with *summary* in the model's context."""
         self._append(CompactionOutput(new_id(), self.now(), summary, first_kept_id, *tokens))
 
     def uncompact(self) -> bool:
-        """Show the model everything again; False when nothing is left out."""
+        """Restore the whole history to the model's context; False when nothing is left out."""
         outputs = projection.entries(self._prompts)
         cuts = [out for out in outputs if isinstance(out, CompactionOutput | TrimOutput)]
         left_out = bool(cuts) and cuts[-1].first_kept_id is not None
@@ -256,11 +256,11 @@ class Conversation(ConversationView):
         return left_out
 
     def trim(self, first_kept_id: str, *, removed_messages: int) -> None:
-        """Leave out what came before *first_kept_id* from now on."""
+        """Leave everything before *first_kept_id* out of the model's context."""
         self._append(TrimOutput(new_id(), self.now(), first_kept_id, removed_messages))
 
     def note(self, message: CustomMessage) -> CustomMessage:
-        """Append an entry of somebody else's kind; return it as it is recorded."""
+        """Append an entry of a kind the core does not know; return it as it is recorded."""
         if not self._prompts:
             self.begin(visible=False)
             self.complete()
@@ -269,9 +269,9 @@ class Conversation(ConversationView):
         return CustomMessage(entry.name, entry.data, entry.at_ms)
 
     def withdraw(self, message: UserMessage) -> bool:
-        """Leave *message* out of the context, if it was steered into the prompt that runs.
+        """Leave *message* out of the context, if it was steered into the running prompt.
 
-        It must not have been sent. A prompt's own input stays: without it there is no prompt.
+        It must not have been sent. A prompt's own input stays: there is no prompt without it.
         """
         said = (out for out in reversed(self._prompts[-1].output) if isinstance(out, UserOutput))
         entry = next((out for out in said if out.content == message.content), None)
@@ -288,13 +288,13 @@ class Conversation(ConversationView):
             self._reports.append(Notice("warning", told))
 
     def take_reports(self) -> list[Notice]:
-        """Return what there is to tell about repairs, once."""
+        """Return the pending reports about repairs, each once."""
         reports, self._reports = self._reports, []
         return reports
 
 
 def _unique(block: Block, taken: set[str]) -> Block:
-    """Give a tool call an id of ours where the server sent none, or one that was used before."""
+    """Give a tool call a new id where the server sent none, or one that was used before."""
     if block["type"] == "tool_use" and (not block.get("id") or block["id"] in taken):
         return block | {"id": f"toolu_{new_id()}"}
     return block

@@ -1,4 +1,4 @@
-"""What can be asked of a conversation: messages, open calls, questions. Changes nothing."""
+"""Read-only queries on a conversation: messages, open calls, questions."""
 
 from agent_cli.contracts.errors import ConversationError
 from agent_cli.contracts.messages import (
@@ -15,7 +15,7 @@ from agent_cli.core.recorded_calls import Record
 
 
 class ConversationView(Record):
-    """A record as those read it who run it, show it or resume it."""
+    """The view of a record for code that runs, shows or resumes it."""
 
     @property
     def waiting(self) -> bool:
@@ -27,7 +27,7 @@ class ConversationView(Record):
         return list(projection.messages(projection.entries(self._prompts)))
 
     def context(self) -> list[Message]:
-        """Return the messages the next request is made of."""
+        """Return the messages of the next request."""
         return projection.context(self._prompts)
 
     def open_calls(self) -> list[ToolOutput]:

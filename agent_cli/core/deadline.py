@@ -1,4 +1,4 @@
-"""A limit that nothing outlasts: not even work that swallows its cancellation."""
+"""A time limit that holds even for work that swallows its cancellation."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -11,14 +11,14 @@ _log = logger(__name__)
 
 
 class Overran(Exception):
-    """The work did not end within its limit, and was told to stop."""
+    """The work did not end within its limit and was cancelled."""
 
 
 class Bounded(Generic[T]):
     """One coroutine, in a task of its own so that the run can go on without it.
 
     Attributes:
-        left_behind: It was told to stop and did not within `stop_limit_s`; it may still run.
+        left_behind: It did not end within `stop_limit_s` of its cancellation; it may still run.
     """
 
     def __init__(self, work: Coroutine[Any, Any, T], *, stop_limit_s: float) -> None:
@@ -27,13 +27,13 @@ class Bounded(Generic[T]):
         self.left_behind = False
 
     async def run(self, limit_s: float | None) -> T:
-        """Run it; None is no limit.
+        """Run it for at most *limit_s* seconds; None is no limit.
 
         Raises:
             Overran: It took longer than *limit_s*.
             CancelledError: The caller was cancelled, or the work cancelled itself.
         """
-        # Not a TaskGroup: a group waits for its tasks whatever happens, and that is the fault.
+        # Not a TaskGroup: a group always waits for its tasks, which is what must not happen here.
         task = asyncio.ensure_future(self._work)
         try:
             await asyncio.wait({task}, timeout=limit_s)
@@ -55,12 +55,12 @@ class Bounded(Generic[T]):
 
 
 _left_behind: set[asyncio.Task[Any]] = set()
-"""The event loop keeps no task alive by itself."""
+"""Strong references: the event loop itself keeps only weak ones to its tasks."""
 
 
 def _forget(task: asyncio.Task[Any]) -> None:
-    """Let go of *task*, and log the error nobody waits for any more."""
+    """Drop *task*, and log its error, which no caller receives any more."""
     _left_behind.discard(task)
     error = None if task.cancelled() else task.exception()
     if error is not None:
-        _log.warning("work failed after it was told to stop", exception=traceback_of(error))
+        _log.warning("work failed after it was cancelled", exception=traceback_of(error))

@@ -32,7 +32,7 @@ SAYING: Final = "The user does not want this call to run and says: "
 
 
 def unwanted_because(comment: str) -> str:
-    """Return what the model reads when somebody says *comment* instead of yes or no."""
+    """Return the model's result when the user answers with *comment* instead of yes or no."""
     return f"{SAYING}{comment}"
 
 
@@ -59,7 +59,7 @@ async def apply_decisions(
 
 
 async def decline_and_stop(agent: Agent, call_ids: Iterable[str]) -> RunResult:
-    """Answer every waiting call with no, and do not ask the model again."""
+    """Reject every waiting call, and end the run without another model call."""
     unsubscribe = agent.subscribe(partial(_stop_at_start, agent))
     result = RunResult((), None, 0, "aborted")
     try:
@@ -71,6 +71,6 @@ async def decline_and_stop(agent: Agent, call_ids: Iterable[str]) -> RunResult:
 
 
 def _stop_at_start(agent: Agent, event: Event) -> None:
-    """Abort the run that begins only to record a rejection."""
+    """Abort the run, which began only to record a rejection."""
     if isinstance(event, AgentStart):
         agent.abort()

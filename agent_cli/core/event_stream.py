@@ -1,4 +1,4 @@
-"""The stateless level: a run as an asynchronous iterator of its events.
+"""The stateless API: a run as an asynchronous iterator of its events.
 
 stream = agent_loop([UserMessage.of("Hello")], AgentContext("You are helpful."), config)
 async for event in stream:
@@ -37,9 +37,9 @@ from agent_cli.system.logger import for_session
 
 @dataclass(slots=True)
 class AgentContext:
-    """What a run starts from. A run does not change it; `append` what it added yourself.
+    """The input of a run. A run does not change it: `append` the messages it added yourself.
 
-    Prompt and tools may stand here or in `LoopConfig`, but not differ.
+    The system prompt and tools may be set here or in `LoopConfig`, but must not differ.
     """
 
     system_prompt: str = ""
@@ -59,8 +59,9 @@ class EventStream:
     """The events of one run, once; leaving the iteration early stops the run.
 
     `cancel` is the run's token: `stream.cancel.cancel()` aborts it, and its last events arrive.
-    `undelivered` is what the run took from your `get_steering_messages` or
-    `get_follow_up_messages` and ended before it could deliver: say it again with the next run.
+    `undelivered` holds messages that the run took from your `get_steering_messages` or
+    `get_follow_up_messages` and could not deliver before it ended: send them again with the next
+    run.
     """
 
     _conversation: Conversation
@@ -84,7 +85,7 @@ class EventStream:
         run = Run(self._conversation, lambda: lending, partial(self._emit, queue), self.cancel)
         # Not a TaskGroup: this generator yields, and a group around a yield would deliver its
         # cancellation to whoever happens to iterate (PEP 789). The generator owns the task.
-        with for_session(self._config.session_id):  # the task copies the context it is made in
+        with for_session(self._config.session_id):  # the task copies the current contextvars
             task = asyncio.ensure_future(run.run(self._prompts))
         task.add_done_callback(lambda _task: queue.put_nowait(None))
         try:
@@ -109,7 +110,7 @@ class EventStream:
         )
 
     def result(self) -> RunResult:
-        """Return what the run came to.
+        """Return the result of the run.
 
         Raises:
             ConversationError: The events have not been read to their end.
@@ -122,7 +123,7 @@ class EventStream:
 def agent_loop(
     prompts: Sequence[Incoming], context: AgentContext, config: LoopConfig
 ) -> EventStream:
-    """Run *prompts* on top of *context*; without any, the same as `agent_loop_continue`.
+    """Run *prompts* on top of *context*; without prompts, do the same as `agent_loop_continue`.
 
     Raises:
         NoStreamFunction, ProviderNotFound: No model can be asked.
@@ -139,13 +140,13 @@ def agent_loop_continue(
     *,
     decisions: Mapping[str, Allow | Deny] = MappingProxyType({}),
 ) -> EventStream:
-    """Go on from *context* without a new message: retry after a failure, or decide about calls.
+    """Continue *context* without a new message: retry after a failure, or decide about calls.
 
     Args:
-        context: Where a run ended.
+        context: The conversation at the end of an earlier run.
         config: The options.
-        decisions: By id, what a person said about calls that wait. Those allowed run with the
-            input they were shown with; the model reads why others may not. The calls that waited
+        decisions: A person's decisions about waiting calls, by call id. Approved calls run with the
+            input that was shown; for the others the model reads the reason. The calls that waited
             behind them follow. Without decisions, calls without a result get an error result.
 
     Raises:
@@ -189,12 +190,12 @@ def reopen(conversation: Conversation, config: LoopConfig) -> None:
             "nothing to continue: the conversation is empty or ends with an answer"
         )
     if conversation.prompts[-1].state == "completed":
-        # A completed prompt stays so; what comes now may have to wait.
+        # A completed prompt stays completed; the next outputs may have to wait for a decision.
         conversation.begin(model=config.model)
 
 
 def _with(context: AgentContext, config: LoopConfig) -> LoopConfig:
-    stream_fn_of(config)  # nobody to ask is the caller's mistake: it raises at once
+    stream_fn_of(config)  # a missing provider is the caller's mistake: it raises at once
     return joined(
         config, "AgentContext", system_prompt=context.system_prompt, tools=tuple(context.tools)
     )

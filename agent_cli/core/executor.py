@@ -1,8 +1,8 @@
-"""Runs the calls of one reply: preflight in call order, run in parallel, answer in call order.
+"""Run the tool calls of one reply: preflight in call order, run in parallel, answer in call order.
 
 Whatever happens (unknown tool, bad input, exception, time limit, steering, abort), every call gets
-one start, one end and one result. A call that needs a person stops the batch instead: it and what
-comes after it stay open, and the same code goes on with them when the decision is there.
+one start, one end and one result. A call that needs a person stops the batch instead: that call and
+those after it stay open, and the same code continues with them once the decision is made.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ from agent_cli.core.turn import Turn
 
 
 class Executor:
-    """One batch.
+    """One batch: the open tool calls of a reply.
 
     Attributes:
-        steering: What the user said meanwhile, for the next request.
+        steering: Messages the user queued meanwhile, for the next request.
         results: Those of the whole reply, in call order; empty while a person must decide.
     """
 
@@ -83,8 +83,8 @@ class Executor:
         call.finish(result)
 
     async def _is_skipped(self, item: CheckedCall) -> bool:
-        """Return whether the user's message comes first; never before what a person approved."""
-        # One after another, the document looks after each tool: the first one runs in any case.
+        """Return whether the user's message comes before *item*; never before an approved call."""
+        # Sequential execution looks for steering after each tool, so the first one always runs.
         looks = self._begun or self._turn.config.tool_execution == "parallel"
         self._begun = True
         return looks and item.call.decision != "approved" and await self._steered()
@@ -101,7 +101,7 @@ class Executor:
                 ToolCallRun(self._turn, call).finish(SKIPPED)
 
     def _ask(self, asks: Mapping[str, Ask]) -> None:
-        # Recorded before anybody is asked: a crash in between must find the question.
+        # Recorded before anyone is asked, so that the question survives a crash in between.
         self._conversation.pause({id: ask.reason for id, ask in asks.items()})
         for call in self._conversation.questions():
             self._turn.emit(events.ApprovalRequested(events.ToolCall.of(call)))

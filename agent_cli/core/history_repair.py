@@ -1,4 +1,4 @@
-"""From messages back to a timeline: how a caller's own history enters a conversation."""
+"""Convert messages back to a timeline, so that a caller's own history can be continued."""
 
 from collections.abc import Iterable
 from typing import assert_never
@@ -22,7 +22,7 @@ def conversation_of(
 ) -> Conversation:
     """Return a conversation that shows *messages*; calls without a result get an error result.
 
-    With *keep_open* those of the last reply stay open: somebody is about to decide about them.
+    With *keep_open* the calls of the last reply stay open, for a decision that follows.
 
     Raises:
         ConversationError: A tool result answers no call of the reply before it.

@@ -1,4 +1,4 @@
-"""What hooks return: a value now or later, and messages or none."""
+"""Normalise the values hooks return: plain or awaitable, messages or none."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias, TypeVar
@@ -23,6 +23,6 @@ TakeMessages: TypeAlias = Callable[[], Maybe[Sequence[UserMessage] | None]]
 
 
 async def queued(take: TakeMessages | None) -> Sequence[UserMessage]:
-    """Return what is queued; no seam, None and nothing are all the same."""
+    """Return the messages of *take*; a missing hook and None both count as no messages."""
     messages = await settled(take()) if take else None
     return messages or ()

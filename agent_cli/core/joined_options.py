@@ -1,4 +1,4 @@
-"""Options that a caller may set in one of two places."""
+"""Merge options that a caller may set in one of two places."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,12 +8,12 @@ from agent_cli.core.loop_config import LoopConfig
 
 
 def joined(config: LoopConfig, where: str, **given: object) -> LoopConfig:
-    """Return *config* with those of *given* that are set; a default counts as not set.
+    """Return *config* with the options of *given* that are set; a default counts as not set.
 
     Raises:
         AgentCliError: An option is set in *config* and, to another value, in *where*.
     """
-    unset, chosen = LoopConfig(), dict[str, Any]()  # Any: of as many types as there are fields
+    unset, chosen = LoopConfig(), dict[str, Any]()  # Any: every field has its own type
     for name, value in given.items():
         here, default = getattr(config, name), getattr(unset, name)
         if value in (default, here):

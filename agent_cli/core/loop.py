@@ -1,5 +1,5 @@
 """The loop: for each turn up to the limit, take in what the user steered, prepare, ask the model,
-run the tools it asks for, answer them; stop when nothing was asked for and nothing is queued.
+run the tools it asks for, record the results; stop when it asks for none and nothing is queued.
 
 It knows no feature. Features come in through `LoopConfig` (loop_config.py); events go out through
 one event sink. Errors of the world become the run's stop reason; only bugs raise.
@@ -43,7 +43,7 @@ class Run:
         self._cut_off = False
 
     async def run(self, prompts: Sequence[Incoming] = ()) -> RunResult:
-        """Run until nothing is left to do; without prompts, go on from where the history ends."""
+        """Run until nothing is left to do; without prompts, continue the history."""
         self._tally(events.AgentStart())
         try:
             async with self._cancel.scope():
@@ -70,7 +70,7 @@ class Run:
             if self._conversation.waiting:
                 return "waiting_for_approval"
             self._cancel.check()
-            if turns == config.max_rounds:  # what is queued stays queued
+            if turns == config.max_rounds:  # queued messages stay queued
                 return self._give_up(turns) if again else stop_reason
             incoming = steering or await queued(config.get_steering_messages)
             if not (again or incoming):
@@ -81,7 +81,7 @@ class Run:
     async def _turn(
         self, config: LoopConfig, incoming: Sequence[Incoming]
     ) -> tuple[bool, Sequence[Incoming]]:
-        """Do one turn; return whether to ask the model again, and what the user steered."""
+        """Run one turn; return whether to ask the model again, and the user's steering messages."""
         executor: Executor | None = None
         self._tally(events.TurnStart())
         try:
@@ -100,7 +100,7 @@ class Run:
                 return stop_reason == "pause_turn", ()
             executor = Executor(turn)
             await executor.run()
-            # Calls that were cut off are asked for once more, smaller; twice in a row is enough.
+            # After a reply was cut off in its calls, ask once more for smaller ones, but only once.
             cut_off = is_cut_off(stop_reason)
             again, self._cut_off = not (cut_off and self._cut_off), cut_off
             return again, executor.steering

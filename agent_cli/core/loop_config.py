@@ -1,8 +1,8 @@
-"""Where a run asks: the seams, each with its contract. Every feature of the program is one of them.
+"""The hooks of a run, each with its contract. Every feature of the program is built on one of them.
 
-A seam may be a plain function or a coroutine function. Except where it says otherwise it may take
-its time (a run can be interrupted while it waits) and may raise: an `AgentCliError` ends the run
-with that sentence, anything else is a bug and is reported as one.
+A hook may be a plain function or a coroutine function. Unless its contract says otherwise it may be
+slow (a run can be interrupted while it waits) and may raise: an `AgentCliError` ends the run with
+that sentence, anything else is a bug and is reported as one.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
@@ -25,33 +25,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopConfig:
-    """One run's options and seams; frozen, so that a run cannot change under its own feet.
+    """The options and hooks of one run; frozen, so that they cannot change during the run.
 
     Attributes:
         system_prompt: The stable part of the system prompt.
         stream_fn: Asks the model; wins over `registry`, which finds one by `model.api`.
         api_key: The key for every model call; None leaves it to the provider. Never written.
-        session_id: Goes with every request and its log line; an `Agent` that is given none says its
-            conversation's id, under which the conversation is kept.
+        session_id: Sent with every request and written to its log line; by default an `Agent` uses
+            the id of its conversation, under which it is stored.
         max_retry_delay_ms: The longest wait a server may ask for before the run ends instead; None
             leaves it to the provider.
         max_rounds: Turns per run; 0 is no limit.
         concurrency: Tools running at once.
         tool_timeout_s: Seconds a tool may take unless it says otherwise; 0 is no limit.
-        tool_stop_timeout_s: Seconds a tool may take to end once it was told to stop; then the run
-            goes on without it and says so.
-        steering: What happens to a batch when the user steers: calls that have not started are
-            skipped, running ones cancelled too, or the whole batch finishes first.
-        path_order: Where calls of several agents queue that touch the same files; None is for one
+        tool_stop_timeout_s: Seconds a tool may take to end after it is cancelled; then the run
+            continues without it and reports that.
+        steering: Effect of a steering message on the current batch: skip the calls that have not
+            started, cancel the running ones too, or finish the whole batch first.
+        path_order: The queue shared by several agents whose calls use the same files; None for one
             agent alone.
         approval: "defer": calls before the first one that needs a person run, the rest waits.
             "batch": all questions are asked first, then everything runs at once.
 
         prepare: Contributors, called in order before every model call.
         transform_context: (messages, cancel) -> messages; the record is not touched.
-        convert_to_llm: messages -> messages the model knows. None refuses other kinds.
+        convert_to_llm: messages -> messages the model can read. None refuses custom kinds.
         authorize_tool: (call, tool, valid params) -> verdict; raising counts as `Ask`.
-        finish_result: (call, result) -> result; last chance to cap it. Must not raise.
+        finish_result: (call, result) -> result; the last chance to shorten it. Must not raise.
         get_steering_messages: Taken between tools and after a turn; None and [] mean none.
         get_follow_up_messages: Taken only when the run would end.
         wait_for_steering: Returns when steering is queued from then on; only for
@@ -97,7 +97,7 @@ class LoopConfig:
     get_api_key: Callable[[str], Maybe[str | None]] | None = None
 
     def __post_init__(self) -> None:
-        # Of its own: a caller's list may change while a run goes on.
+        # A copy: the caller's list may change during the run.
         object.__setattr__(self, "tools", tuple(self.tools))
         require_unique_names(self.tools)
         object.__setattr__(self, "prepare", tuple(self.prepare))

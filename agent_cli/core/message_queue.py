@@ -1,4 +1,4 @@
-"""Messages that wait for their moment: steering, or follow-ups."""
+"""A queue of steering or follow-up messages."""
 
 import asyncio
 from collections import deque
@@ -11,7 +11,7 @@ QueueMode: TypeAlias = Literal["one_at_a_time", "all"]
 
 
 class MessageQueue:
-    """First in, first out; `mode` says how many leave at once. `put` may come from any thread."""
+    """A FIFO queue; `mode` says how many messages leave at once. `put` is thread-safe."""
 
     def __init__(self, mode: QueueMode) -> None:
         self.mode: QueueMode = mode
@@ -29,26 +29,26 @@ class MessageQueue:
             loop.call_soon_threadsafe(arrived.set)
 
     def take(self) -> list[UserMessage]:
-        """Take what is to be delivered now."""
+        """Take the messages to deliver now: the first one, or all of them."""
         count = len(self._messages) if self.mode == "all" else min(1, len(self._messages))
         taken = [self._messages.popleft() for _ in range(count)]
         self._taken += taken
         return taken
 
     def lend(self, messages: Iterable[UserMessage]) -> None:
-        """Treat *messages*, which came from elsewhere, as if they had been taken from here."""
+        """Treat *messages* from another source as if they had been taken from this queue."""
         self._taken += messages
 
     @property
     def undelivered(self) -> tuple[UserMessage, ...]:
-        """What was taken, or lent, and is not part of the conversation yet."""
+        """Messages taken or lent that are not part of the conversation yet."""
         return tuple(self._taken)
 
     def delivered(self, message: Message) -> None:
-        """Forget *message* if it was taken from here: it is part of the conversation now.
+        """Drop *message* from `undelivered`: it is part of the conversation now.
 
-        What is recorded has a time of its own and the same content, the very same. Who queued one
-        message twice has it delivered twice.
+        The recorded copy has another time but the identical content object. A message queued twice
+        is delivered twice.
         """
         if isinstance(message, UserMessage):
             same = (i for i, taken in enumerate(self._taken) if taken.content is message.content)
@@ -56,19 +56,19 @@ class MessageQueue:
                 del self._taken[first]
 
     def take_back(self) -> None:
-        """Put to the front what was taken by a run that ended before it was delivered."""
+        """Put messages that an ended run took but did not deliver back at the front."""
         self._messages.extendleft(reversed(self._taken))
         self._taken = []
 
     def clear(self) -> list[UserMessage]:
-        """Take everything back."""
+        """Discard all messages."""
         taken = list(self._messages)
         self._messages.clear()
         return taken
 
     async def wait(self) -> None:
-        """Return when a message arrives; those that are queued already do not count."""
-        # An event of its own for each wait: an event belongs to one event loop for good.
+        """Return when a new message arrives; messages already queued do not count."""
+        # A new event for each wait, because an event is bound to one event loop.
         waiter = (asyncio.get_running_loop(), asyncio.Event())
         self._waiters.append(waiter)
         try:

@@ -1,7 +1,7 @@
-"""One model call: from a prepared turn to a recorded reply, told piece by piece on the way.
+"""One model call: stream the reply to a prepared turn as events, and record it.
 
-A reply that breaks off is told, recorded as discarded and never kept by halves. Asking again is the
-provider's business; here a restart ends the turn, so that each turn has at most one reply.
+An incomplete reply is reported, recorded as discarded and never kept in part. Retrying is up to the
+provider; here a restart ends the turn, so that each turn has at most one reply.
 """
 
 from asyncio import CancelledError
@@ -59,7 +59,7 @@ async def ask(turn: Turn) -> str:
     """Let the model answer the conversation as it is now; return the reply's stop reason.
 
     Raises:
-        NoStreamFunction, ProviderNotFound: Nobody can be asked.
+        NoStreamFunction, ProviderNotFound: No model can be asked.
         ContextOverflow: The conversation, or the reply, did not fit into the model's window.
         ModelError: It could not be asked, or its reply was lost.
     """
@@ -103,7 +103,7 @@ async def _stream(turn: Turn) -> Reply:
 
 
 def stream_fn_of(config: LoopConfig) -> StreamFn:
-    """Return who is asked.
+    """Return the function that asks the model.
 
     Raises:
         NoStreamFunction, ProviderNotFound: Nobody can be asked.
@@ -121,7 +121,7 @@ async def _request(turn: Turn) -> ModelRequest:
     config = turn.config
     messages: Sequence[Message] = turn.conversation.context()
     if config.transform_context:
-        # A copy to the last block: whoever rewrites a text in place must not rewrite the record.
+        # A deep copy: code that changes a message in place must not change the record.
         messages = await settled(config.transform_context(deepcopy(messages), turn.cancel))
     key = await settled(config.get_api_key(turn.model.provider)) if config.get_api_key else None
     return ModelRequest(
@@ -184,7 +184,7 @@ def _retry(turn: Turn, processor: StreamProcessor, event: Retrying) -> None:
 def _discard(
     turn: Turn, processor: StreamProcessor, reason: str, error: str | None
 ) -> AssistantMessage | None:
-    """Record what was seen of a reply that did not complete; None when nothing was."""
+    """Record the part of an incomplete reply that was received; return None when there is none."""
     if not processor.started:
         return None
     message = turn.conversation.discard_reply(processor.text, reason, error=error)

@@ -1,7 +1,7 @@
-"""The state machine of a run (document S4): which phase it is in, and what that allows.
+"""The state machine of a run (document S4): its phase, and the actions that phase allows.
 
-It describes; it does not decide. The loop moves it, the renderer and the executor ask its guards.
-Approvals are not a state here: a run that waits for one is over (its prompt waits, not the loop).
+It only tracks. The loop moves it; the renderer and the executor consult its guards. Approvals are
+not a state here: a run that waits for one is over (its prompt waits, not the loop).
 
     idle → thinking → planning_tools → executing_tools → thinking …
                     → responding → done → idle           any → error → idle
@@ -15,7 +15,7 @@ from agent_cli.contracts.errors import ConversationError
 
 
 class Phase(StrEnum):
-    """Where a run is."""
+    """The phases of a run."""
 
     IDLE = "idle"
     THINKING = "thinking"
@@ -39,7 +39,7 @@ TRANSITIONS: dict[Phase, frozenset[Phase]] = {
     Phase.ERROR: frozenset({Phase.IDLE}),
 }
 
-# In the names of the document, for front ends: they know a phase from `StateChanged`.
+# Named as in document S4, for front ends, which learn the phase from `StateChanged`.
 THINKING_SHOWN: Final = frozenset({Phase.THINKING, Phase.PLANNING_TOOLS})
 CONTENT_STREAMED: Final = frozenset({Phase.RESPONDING})
 
@@ -56,7 +56,7 @@ class ChatStateMachine:
         return target is Phase.ERROR or target in TRANSITIONS[self.phase]
 
     def go(self, target: Phase) -> None:
-        """Move to *target* and tell `on_change`.
+        """Move to *target* and call `on_change`.
 
         Raises:
             ConversationError: The table has no such transition.

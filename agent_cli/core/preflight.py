@@ -1,4 +1,4 @@
-"""Before tools run: does each exist, does its input fit, may it run, and beside which others?"""
+"""Check calls before they run: tool, input and permission; group those that may run in parallel."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,19 +37,19 @@ class CheckedCall:
 
 
 def refuse(call: ToolOutput, reason: str) -> CheckedCall:
-    """Return *call* with an error result that says *reason*."""
+    """Return *call* with an error result that gives *reason*."""
     return CheckedCall(call, refusal=ToolResult.error(reason))
 
 
 async def check_all(
     turn: Turn, calls: Sequence[ToolOutput]
 ) -> tuple[list[CheckedCall], dict[str, Ask]]:
-    """Decide about the calls of a batch: what may run now, and what a person must be asked.
+    """Sort the calls of a batch: those that may run now, and those that need a decision.
 
-    Nothing runs after a reply that was cut off: its last call may be half a call. Any other stop
-    reason is no reason: some servers say "end_turn" after a complete call.
-    One at a time, in call order: two questions on one terminal would overlap. Calls behind the
-    first question are in neither (`approval="defer"`), or nothing may run (`"batch"`).
+    Nothing runs after a reply that was cut off: its last call may be incomplete. Other stop reasons
+    do not matter: some servers send "end_turn" after a complete call. One at a time, in call order:
+    two questions on one terminal would overlap. Calls behind the first question are in neither
+    (`approval="defer"`), or nothing may run (`"batch"`).
     """
     stop_reason = turn.conversation.last_reply().stop_reason
     if is_cut_off(stop_reason):
@@ -68,7 +68,7 @@ async def check_all(
 
 
 def in_waves(turn: Turn, ready: Sequence[CheckedCall]) -> list[list[CheckedCall]]:
-    """Group neighbours that may run side by side; a call that may not is a wave of its own."""
+    """Group consecutive calls that may run in parallel; any other call is a wave of its own."""
     waves: list[list[CheckedCall]] = []
     beside = False
     for item in ready:
@@ -83,7 +83,7 @@ def in_waves(turn: Turn, ready: Sequence[CheckedCall]) -> list[list[CheckedCall]
 
 
 async def check(turn: Turn, call: ToolOutput) -> CheckedCall | Ask:
-    """Decide about one call; a call a person approved is not asked about again."""
+    """Check one call; a call that a person approved is not asked about again."""
     if call.decision == "rejected" and isinstance(call.result, Pending):
         return refuse(call, call.result.reason)
     tools = {tool.name: tool for tool in turn.tools}
@@ -106,7 +106,7 @@ async def check(turn: Turn, call: ToolOutput) -> CheckedCall | Ask:
         return refuse(call, bounded(str(error)))
     joined = await _with_own(tool, params, verdict)
     match joined:
-        case Deny() as denied:  # by a rule that may be newer than the person's yes
+        case Deny() as denied:  # by a rule that may be newer than the person's approval
             return refuse(call, bounded(denied.reason))
         case Ask() as asked if call.decision != "approved":
             return asked
@@ -135,7 +135,7 @@ def _paths(tool: Tool, params: object) -> tuple[Sequence[str], Sequence[str]]:
 
 
 async def _policy(turn: Turn, call: ToolOutput, tool: Tool, params: object) -> Verdict:
-    """Ask the policy; a check that fails has asked for a person."""
+    """Return the policy's verdict; `Ask` when the check itself fails."""
     if turn.config.authorize_tool is None:
         return Allow()
     try:
@@ -145,7 +145,7 @@ async def _policy(turn: Turn, call: ToolOutput, tool: Tool, params: object) -> V
 
 
 async def _with_own(tool: Tool, params: object, verdict: Verdict) -> Verdict:
-    """Return *verdict*, or the question that the tool itself asks about *params*."""
+    """Return *verdict*, or the question that the tool itself has about *params*."""
     if isinstance(verdict, Deny) or not tool.require_approval:
         return verdict
     try:
@@ -163,7 +163,7 @@ def _failed(tool: Tool, error: BaseException) -> Ask:
 
 
 def _both(own: str, policy: str) -> str:
-    """Return why a call asks: what the tool's author says is at stake, then the policy's words."""
+    """Return the reason for asking: the tool author's sentence, then the policy's."""
     if not own or policy in ("", own):
         return own or policy
     return f"{own} ({policy})"

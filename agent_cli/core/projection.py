@@ -1,8 +1,8 @@
-"""From the timeline to what others read: messages for people, context for the model.
+"""Project the timeline into messages for people and the context for the model.
 
-Pure and stable: the same timeline gives the same bytes, and appending to it never changes what an
-earlier request held (prompt caches and signed thinking depend on it). Lossy on purpose: widgets,
-files' contents, discarded replies and what was compacted away are not sent.
+Pure and stable: the same timeline gives the same bytes, and appending to it never changes an
+earlier part of the request (prompt caches and signed thinking depend on it). Lossy on purpose:
+widgets, contents of files, discarded replies and compacted entries are not sent.
 """
 
 import json
@@ -48,9 +48,9 @@ def entries(prompts: Iterable[Prompt]) -> Iterator[Output]:
 
 
 def messages(outputs: Iterable[Output]) -> Iterator[Message]:
-    """Yield the messages *outputs* stand for, those of incomplete replies too."""
+    """Yield the messages that *outputs* represent, those of incomplete replies too."""
     blocks: list[BlockOutput] = []
-    last_ms = 0  # a call may have ended after what stands behind it was recorded
+    last_ms = 0  # a call may have ended after the entries behind it were recorded
     for output in outputs:
         at_ms = max(last_ms, output.at_ms)
         match output:
@@ -75,8 +75,8 @@ def messages(outputs: Iterable[Output]) -> Iterator[Message]:
 
 
 def last_reply(outputs: Sequence[Output]) -> tuple[AssistantMessage, list[ToolResultMessage]]:
-    """Return the last complete reply among *outputs* and the results its calls have so far."""
-    # From the end, and no further than needed: this is asked once a turn.
+    """Return the last complete reply of *outputs* and the results its calls have so far."""
+    # From the end, and no further than needed: this runs once per turn.
     mark = next(i for i in reversed(range(len(outputs))) if isinstance(outputs[i], ReplyOutput))
     reply = outputs[mark]
     assert isinstance(reply, ReplyOutput)
@@ -96,7 +96,7 @@ def _assistant(reply: ReplyOutput, blocks: Sequence[BlockOutput]) -> AssistantMe
 
 
 def _answers(blocks: Iterable[BlockOutput]) -> Iterator[ToolResultMessage]:
-    at_ms = 0  # in call order, and so never before the one before it, whichever was done first
+    at_ms = 0  # in call order, and so never before an earlier call, whichever ended first
     for call in blocks:
         if isinstance(call, ToolOutput) and not isinstance(call.result, Pending):
             at_ms = max(at_ms, call.ended_at_ms or call.at_ms)
@@ -111,7 +111,7 @@ def _answers(blocks: Iterable[BlockOutput]) -> Iterator[ToolResultMessage]:
 
 
 def _edit_note(call: ToolOutput) -> tuple[Block, ...]:
-    """Return what the model has to know of a call that ran with another input than it wrote."""
+    """Return the note for the model about a call that ran with another input than it wrote."""
     if call.edited_input is None:
         return ()
     used = json.dumps(call.edited_input, ensure_ascii=False)
@@ -122,12 +122,12 @@ def _edit_note(call: ToolOutput) -> tuple[Block, ...]:
 
 
 def context(prompts: Sequence[Prompt]) -> list[Message]:
-    """Return what the next request is made of: compactions and trims applied."""
+    """Return the messages of the next request, with compactions and trims applied."""
     return list(messages(shown(prompts)))
 
 
 def shown(prompts: Sequence[Prompt]) -> list[Output]:
-    """Return the entries `context` is made of.
+    """Return the entries that `context` consists of.
 
     The first user message always stays. A prompt the model refused is left out whole, and so is a
     message that was withdrawn before it was sent; a reply the user interrupted leaves a note; a
@@ -139,7 +139,7 @@ def shown(prompts: Sequence[Prompt]) -> list[Output]:
     for prompt in prompts:
         said = [*_with_input(prompt, after=kept), *prompt.output]
         if is_refused(prompt):
-            # A cut made meanwhile still counts, and may begin with what is left out here.
+            # A cut made meanwhile still applies, and may begin at an entry left out here.
             gone |= {output.id: len(kept) for output in said}
             said = [out for out in said if isinstance(out, CompactionOutput | TrimOutput)]
         for output in said:
@@ -151,7 +151,7 @@ def shown(prompts: Sequence[Prompt]) -> list[Output]:
 
 
 def _withdrawn(prompts: Iterable[Prompt]) -> set[str]:
-    """Return the ids of the entries that were taken out before they were sent."""
+    """Return the ids of the entries that were withdrawn before they were sent."""
     notes = (
         output.data
         for prompt in prompts
@@ -162,7 +162,7 @@ def _withdrawn(prompts: Iterable[Prompt]) -> set[str]:
 
 
 def is_refused(prompt: Prompt) -> bool:
-    """Return whether the model refused *prompt* at once: all of it is left out of the context."""
+    """Return whether the model refused *prompt* at once; the context leaves it out whole."""
     reasons = [out.reason for out in prompt.output if isinstance(out, DiscardedOutput)]
     replied = any(isinstance(out, ReplyOutput) for out in prompt.output)
     return "refusal" in reasons and not replied
@@ -201,7 +201,7 @@ def _cut(shown: list[Output], gone: Mapping[str, int]) -> list[Output]:
 
     Args:
         shown: The entries to cut.
-        gone: Where entries stood, by their id, that are not among them.
+        gone: The former position of entries that are left out, by id.
     """
     summary, first_kept_id = None, None
     for output in shown:
@@ -227,7 +227,7 @@ def _cut(shown: list[Output], gone: Mapping[str, int]) -> list[Output]:
 
 
 def _fold(shown: Iterable[Output]) -> Iterator[Output]:
-    """Leave out what the model does not see, and put file summaries into their tool's result."""
+    """Drop entries the model does not see, and put file summaries into their tool's result."""
     shown = list(shown)
     summaries: dict[str, list[Block]] = {}
     for output in shown:

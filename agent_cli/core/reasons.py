@@ -1,4 +1,4 @@
-"""Why a call did not run or did not end, as the model reads it."""
+"""Reasons why a call did not run or did not end, worded for the model."""
 
 from typing import Final
 
@@ -7,9 +7,9 @@ _TAIL_CHARS: Final = 1_000
 
 
 def bounded(reason: str) -> str:
-    """Return *reason*, without its middle where it is longer than a reason has to be.
+    """Return *reason*, with its middle left out where it is too long.
 
-    It may hold what a model, a tool or a hook wrote, and no limit of results is applied to it.
+    It may quote a model, a tool or a hook, and the length limit of results does not apply to it.
     """
     left_out = len(reason) - REASON_CHARS_MAX
     if left_out <= 0:

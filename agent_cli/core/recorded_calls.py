@@ -1,6 +1,6 @@
-"""The record itself: prompts and outputs that are appended, and a publisher that hears each change.
+"""The record: an append-only list of prompts and outputs whose changes are published as events.
 
-Knows where an entry goes and when it was made, not what it means.
+It knows the position and time of an entry, not its meaning.
 """
 
 import secrets
@@ -39,7 +39,7 @@ def new_id() -> str:
 
 
 def _ignore(_event: object) -> None:
-    """Publish to nobody."""
+    """Discard *event*."""
 
 
 def _last_ms(prompt: Prompt) -> int:
@@ -52,7 +52,7 @@ class Record:
 
     def __init__(self, prompts: Iterable[Prompt] = ()) -> None:
         self.publish: EventSink = _ignore
-        self.taken_back = NO_USAGE  # what prompts cost that somebody went back from
+        self.taken_back = NO_USAGE  # the cost of prompts that were rewound
         self._prompts = list(prompts)
         self._last_ms = max(map(_last_ms, self._prompts), default=0)
         self._dated_ms: int | None = None
@@ -64,11 +64,11 @@ class Record:
 
     @property
     def usage(self) -> Usage:
-        """What the whole conversation used, prompts that were taken back included."""
+        """Usage of the whole conversation, rewound prompts included."""
         return usage_of(self._prompts, self.taken_back)
 
     def complete(self) -> None:
-        """Mark the last prompt as done, if it runs."""
+        """Mark the last prompt as completed, if it is running."""
         if self._prompts and self._prompts[-1].state == "running":
             self.set_state("completed")
 
@@ -76,7 +76,7 @@ class Record:
         """Move the last prompt to *state*.
 
         Raises:
-            ConversationError: It cannot go there from where it is.
+            ConversationError: The current state does not lead to *state*.
         """
         prompt = self._prompts[-1]
         if state not in _NEXT_STATES[prompt.state]:
@@ -101,7 +101,7 @@ class Record:
         self.publish(PromptOutput(prompt.id, index, output))
 
     def _replace(self, output: Output) -> None:
-        """Put *output* where the one with its id stands."""
+        """Replace the output that has the id of *output*."""
         prompt, index = self._find(lambda old: old.id == output.id)
         prompt.output[index] = output
         self.publish(PromptOutput(prompt.id, index, output, replaced=True))
@@ -112,7 +112,7 @@ class Record:
         )
 
     def _find(self, matches: Callable[[Output], bool]) -> tuple[Prompt, int]:
-        # From the end: entries are asked for while they are new.
+        # From the end: lookups are mostly for recent entries.
         for prompt in reversed(self._prompts):
             for index in reversed(range(len(prompt.output))):
                 if matches(prompt.output[index]):
@@ -120,14 +120,14 @@ class Record:
         raise LookupError("no such entry")
 
     def now(self) -> int:
-        """Return the time, never before the last entry's: clocks step back, records must not."""
+        """Return the Unix time in ms, never before the last entry's if the clock stepped back."""
         at_ms = now_ms() if self._dated_ms is None else self._dated_ms
         self._last_ms = max(self._last_ms, at_ms)
         return self._last_ms
 
     @contextmanager
     def dated(self, at_ms: int) -> Generator[None]:
-        """Record what happens in the body as if it was *at_ms*, a Unix time."""
+        """Give entries recorded in the body the Unix time *at_ms*."""
         self._dated_ms = at_ms
         try:
             yield

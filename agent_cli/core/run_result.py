@@ -1,4 +1,4 @@
-"""What a run came to, kept while its events pass by."""
+"""The result of a run, collected from its events."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ from agent_cli.contracts.messages import AssistantMessage, Message
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run came to; see `AgentEnd` for `stop_reason`. `iterations` counts model calls."""
+    """The result of a run; see `AgentEnd` for `stop_reason`. `iterations` counts model calls."""
 
     messages: tuple[Message, ...]
     final_message: AssistantMessage | None
@@ -19,7 +19,7 @@ class RunResult:
 
 @dataclass(slots=True)
 class Tally:
-    """Passes events on to `sink` and keeps what the run's end has to tell.
+    """Passes events on to `sink` and collects the result of the run.
 
     `message` is the reply of the current turn; `messages` are those the run added so far.
     """
@@ -30,7 +30,7 @@ class Tally:
     iterations: int = 0
 
     def __call__(self, event: Event) -> None:
-        """Take note of *event* and pass it on."""
+        """Update from *event* and pass it on."""
         match event:
             case TurnStart():
                 self.message = None
@@ -43,7 +43,7 @@ class Tally:
         self.sink(event)
 
     def result(self, stop_reason: str, error: str | None) -> RunResult:
-        """Return the result of a run that ended so."""
+        """Return the result of a run that ended for *stop_reason*."""
         replies = [message for message in self.messages if isinstance(message, AssistantMessage)]
         final = replies[-1] if replies else None
         return RunResult(tuple(self.messages), final, self.iterations, stop_reason, error)

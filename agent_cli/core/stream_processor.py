@@ -1,6 +1,6 @@
-"""From a stream of events to one reply, whole or as far as it came (document S4).
+"""Build one reply, complete or partial, from a stream of events (document S4).
 
-Work and memory are linear in the text: pieces are kept, and joined only when somebody looks.
+Work and memory are linear in the text: pieces are kept, and joined only when they are read.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -40,7 +40,7 @@ _Piece: TypeAlias = TextDelta | ThinkingDelta | ToolCallStart | BlockEnd
 
 @dataclass(frozen=True, slots=True)
 class StreamResult:
-    """A whole stream, digested. `tool_calls` are complete tool_use blocks."""
+    """The result of a whole stream. `tool_calls` are complete tool_use blocks."""
 
     thinking: str
     content: str
@@ -55,7 +55,7 @@ def has_tool_calls(result: StreamResult) -> bool:
 
 @dataclass(slots=True)
 class StreamProcessor:
-    """One reply as it comes in. A restart makes it empty again."""
+    """One reply while it streams in. A restart empties it."""
 
     started_ms: int = field(default_factory=now_ms)
     model: str = ""
@@ -81,7 +81,7 @@ class StreamProcessor:
                 assert_never(event)
 
     def snapshot(self) -> Callable[[], AssistantMessage]:
-        """Return a function that builds the reply as it is now, whenever it is called."""
+        """Return a function that builds the reply as it is now, even when called later."""
         pieces, count = self._pieces, len(self._pieces)
         return lambda: self._partial(pieces[:count])
 
@@ -91,7 +91,7 @@ class StreamProcessor:
         return "".join(piece.delta for piece in self._pieces if isinstance(piece, TextDelta))
 
     def _partial(self, pieces: Sequence[_Piece]) -> AssistantMessage:
-        """Build the reply so far: its blocks in order; a call has no input until it is complete."""
+        """Build the partial reply, blocks in order; a call has no input until it is complete."""
         texts: dict[tuple[int, str], list[str]] = {}
         blocks: dict[tuple[int, str], Block] = {}
         for piece in pieces:
@@ -126,7 +126,7 @@ class StreamProcessor:
 
 
 def digest(reply: Reply) -> StreamResult:
-    """Return what a complete reply says, in S4's terms; calls only if they are complete."""
+    """Return a complete reply as S4's `StreamResult`; calls only if they are complete."""
     message = AssistantMessage(reply.content)
     calls = () if is_cut_off(reply.stop_reason) else message.tool_calls
     reason = "tool_calls" if calls else _FINISH_REASONS.get(reply.stop_reason, "stop")

@@ -1,4 +1,4 @@
-"""One call, from its start event to its end event; whatever the tool does becomes a result."""
+"""Run one call from its start event to its end event; every outcome becomes a result."""
 
 import asyncio
 from dataclasses import replace
@@ -37,7 +37,7 @@ _log = logger(__name__)
 
 
 class ToolCallRun:
-    """A call that has begun. `is_running` from the moment its effect may have happened."""
+    """A call that has begun. `is_running` from the moment it may have had an effect."""
 
     def __init__(self, turn: Turn, call: ToolOutput) -> None:
         self._turn = turn
@@ -57,7 +57,7 @@ class ToolCallRun:
         return result
 
     def finish(self, result: ToolResult) -> None:
-        """Record the result and tell it."""
+        """Record the result and publish it."""
         call, self.is_running = self._call, False
         if self._work and self._work.left_behind:
             result = replace(result, content=(*result.content, text_block(_LEFT_BEHIND)))
@@ -72,8 +72,8 @@ class ToolCallRun:
     def finish_stopped(self) -> None:
         """Record that the call was interrupted, by steering or with the whole run.
 
-        A tool that was told to stop may say in a ToolError what it had done by then. One that had
-        ended keeps its result: told that it was stopped, the model would call it again.
+        A cancelled tool may report its partial effect in a ToolError. One that had ended keeps its
+        result: if the model read that it was stopped, it would call the tool again.
         """
         if self._returned:
             self.finish(_shortened(self._returned))
@@ -102,7 +102,7 @@ class ToolCallRun:
         """Run the tool; raises only CancelledError, and only if the call was cancelled."""
         call, turn = self._call, self._turn
         turn.conversation.start_call(call.tool_call_id)
-        if turn.cancel.cancelled:  # it came while nothing was awaited
+        if turn.cancel.cancelled:  # the cancellation arrived while nothing was awaited
             raise asyncio.CancelledError
         self.is_running = True
         try:
@@ -156,14 +156,14 @@ class ToolCallRun:
 
 
 def not_run(call: ToolOutput) -> ToolResult:
-    """Return the answer to a call that the end of its run came before."""
+    """Return the result of a call that its run did not reach before it ended."""
     if call.decision == "rejected" and isinstance(call.result, Pending):
         return ToolResult.error(call.result.reason)
     return ToolResult.error(_NOT_RUN)
 
 
 def _shortened(result: ToolResult) -> ToolResult:
-    """Return *result* without the middle of long texts: nobody came to apply the limit to it."""
+    """Return *result* without the middle of long texts, where no `finish_result` shortens it."""
     content = tuple(
         {**block, "text": bounded(str(block["text"]))} if block["type"] == "text" else block
         for block in result.content
@@ -172,7 +172,7 @@ def _shortened(result: ToolResult) -> ToolResult:
 
 
 def _as_result(call: ToolOutput, returned: object) -> ToolResult:
-    """Accept what a tool may return; a plugin's author may have forgotten the types."""
+    """Convert a tool's return value to a result; a plugin may return a value of any type."""
     if isinstance(returned, ToolResult):
         return returned
     if isinstance(returned, str):

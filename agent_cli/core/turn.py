@@ -1,4 +1,4 @@
-"""What one turn works with: rebuilt from the options before every model call."""
+"""The inputs of one turn, rebuilt from the options before every model call."""
 
 from dataclasses import dataclass, field
 
@@ -15,10 +15,10 @@ from agent_cli.core.phase import ChatStateMachine
 
 @dataclass(slots=True)
 class Turn:
-    """What one turn works with, rebuilt before every model call; `prepare` contributors change it.
+    """The inputs of one turn; `prepare` contributors change them.
 
-    `system[0]` is the stable part; what is appended comes after the cached prefix. `overflow` is
-    True when the last call did not fit into the model's window.
+    `system[0]` is the stable part; appended parts come after the cached prefix. `overflow` is True
+    when the last call did not fit into the model's window.
     """
 
     config: LoopConfig
@@ -42,7 +42,7 @@ class Turn:
         return self.config.model
 
     def tell_model(self, text: str) -> None:
-        """Append a message that nobody typed to the conversation; no call may be open."""
+        """Append a message that the user did not type to the conversation; no call may be open."""
         recorded = self.conversation.add_user(UserMessage.of(text))
         self.emit(MessageStart(recorded))
         self.emit(MessageEnd(recorded))

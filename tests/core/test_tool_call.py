@@ -219,7 +219,7 @@ async def test_an_error_after_the_end_is_logged(logged: list[dict[str, object]])
     await asyncio.wait_for(agent.prompt("go"), LIMIT_S)
 
     [entry] = logged
-    assert entry["event"] == "work failed after it was told to stop"
+    assert entry["event"] == "work failed after it was cancelled"
     assert str(entry["exception"]).endswith("GeneratorExit: the clean-up failed")
 
 
