@@ -1,1 +1,1 @@
-"""Wire the program: settings in, an agent with its parts out."""
+"""The composition root: build the program's parts from settings and connect them."""

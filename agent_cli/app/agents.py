@@ -1,4 +1,4 @@
-"""Agents that work for the session's agent: built of its parts, and never of more than it has."""
+"""Subagents of the session's agent, built from its parts and never with more rights than it has."""
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -47,13 +47,13 @@ _CHANGED: Final = "what acts in this workspace changed; `agent-cli trust` trusts
 
 @dataclass(frozen=True, slots=True)
 class _Rank:
-    """An agent as its children see it: they get a part of what it has, and never more.
+    """The rights and limits of an agent, which those of its children never exceed.
 
     Attributes:
-        allows: Whether it may have the tool of that name.
-        mode: Its own permission mode; the session's holds too.
-        depth: That of its children.
-        place: Who holds its place among those that run; the session's agent needs none.
+        allows: Returns whether it may have the tool of that name.
+        mode: Its own permission mode; the session's applies as well.
+        depth: The depth of its children.
+        place: The holder of its place among the running agents; the session's agent needs none.
     """
 
     agent: Callable[[], Agent]
@@ -65,10 +65,10 @@ class _Rank:
 
 
 class AgentTree:
-    """The agents of one session, however deep: one ledger, one queue for files, one person."""
+    """The agents of one session, nested ones too: one ledger, one file queue, one person."""
 
     def __init__(self, bench: "Workbench", startup: StartupContext) -> None:
-        """Start none yet; the parts of *bench* are used when one starts."""
+        """Start no agent yet; agents are built from the parts of *bench* when they start."""
         self.path_order = InOrder()
         self._bench = bench
         self._startup = startup
@@ -77,7 +77,7 @@ class AgentTree:
         self._catalogue = _catalogue(startup, bench.announce.warn)
 
     def tools(self) -> Sequence[Tool]:
-        """Return the tool by which the session's agent starts others, if it may."""
+        """Return the tool with which the session's agent starts subagents, if it may."""
         bench = self._bench
         return self._tools_of(_Rank(lambda: bench.agent, bench.ledger))
 
@@ -97,7 +97,7 @@ class AgentTree:
 
     @asynccontextmanager
     async def _built(self, assignment: Assignment, parent: _Rank) -> AsyncGenerator[Worker]:
-        """Build the agent for *assignment*; behind it, its session is closed."""
+        """Build the agent for *assignment*; close its session afterwards."""
         definition, bench = assignment.definition, self._bench
         ledger = parent.ledger.child(lambda: agent.conversation, limit_usd=definition.max_cost_usd)
         rank = _Rank(
@@ -198,7 +198,7 @@ class _Worker:
         self._refusals = 0
 
     async def decide(self) -> RunResult:
-        """Put what waits to the person, and go on.
+        """Have the person decide the waiting calls, and continue the run.
 
         Raises:
             ToolError: Nobody is there, and it has been told so often enough.
@@ -211,11 +211,11 @@ class _Worker:
             self._refusals += 1
         result = await self._bench.person.decide(self.agent, self._assignment.who)
         if result.stop_reason == "aborted":
-            self._bench.agent.abort()  # who stops at a question stops everything
+            self._bench.agent.abort()  # stopping at a question stops the whole session's run
         return result
 
     async def send_back(self, text: str) -> str:
-        """Return why SubagentStop hooks do not let the agent end, a few times at most."""
+        """Return why SubagentStop hooks do not let the agent end, "" after a few times."""
         if self._sent_back == _SENT_BACK_MAX:
             return ""
         again, self._sent_back = self._sent_back > 0, self._sent_back + 1
@@ -245,7 +245,7 @@ def _is_named(name: str, patterns: Sequence[str]) -> bool:
 
 
 def _catalogue(startup: StartupContext, warn: Callable[[str], None]) -> AgentCatalogue:
-    """Return the agents there are; those of a workspace only where it is trusted."""
+    """Return the defined agents; those of a workspace only if it is trusted."""
 
     def objection() -> str:
         try:

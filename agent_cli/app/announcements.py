@@ -1,18 +1,18 @@
-"""Events of the program itself: kept until a front end listens, passed on from then on."""
+"""Buffer events of the program itself until a front end listens."""
 
 from agent_cli.contracts.events import Event, EventSink, Notice
 
 
 class Announcements:
-    """An event sink; what happens before `release` waits for it."""
+    """An event sink that holds events back until `release`."""
 
     def __init__(self, publish: EventSink) -> None:
-        """Keep what happens; later, hand it to *publish*."""
+        """Hold events back; after `release` pass them to *publish*."""
         self._publish = publish
         self._early: list[Event] | None = []
 
     def __call__(self, event: Event) -> None:
-        """Pass *event* on, or keep it."""
+        """Pass *event* on, or hold it back."""
         if self._early is None:
             self._publish(event)
         else:
@@ -23,7 +23,7 @@ class Announcements:
         self(Notice("warning", text))
 
     def release(self) -> None:
-        """Pass on what was kept, and everything from now on."""
+        """Pass on the events held back, and every event from now on."""
         early, self._early = self._early, None
         for event in early or ():
             self._publish(event)

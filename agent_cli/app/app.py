@@ -1,4 +1,4 @@
-"""The program behind a terminal: one agent (workbench.py), the logs, and what front ends ask."""
+"""The program behind a front end: one agent (workbench.py), the logs, and answers to queries."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -26,21 +26,21 @@ from agent_cli.system.redaction import Redactor, secrets_in
 
 
 class App:
-    """The program, built; `async with` starts, and in the end stops, what runs beside it.
+    """The program, built; `async with` starts and finally stops its background work.
 
-    Building may take a second and may happen in any thread; entering is quick.
+    The constructor may take a second and may run in any thread; entering is quick.
     """
 
     def __init__(
         self, startup: StartupContext, *, one_shot: bool, log_secrets: Redactor | None = None
     ) -> None:
-        """Build for where *startup* says we are.
+        """Build the program for the workspace of *startup*.
 
         Args:
-            startup: The decisions everything starts from.
-            one_shot: One prompt, with nobody to ask.
-            log_secrets: What keeps secrets out of logs that the process has opened already; None
-                opens those of the settings.
+            startup: Workspace, trust and settings.
+            one_shot: The program answers one prompt, and no person can be asked.
+            log_secrets: The redactor of logs that the process has already opened; None opens the
+                logs of the settings.
         """
         self._startup = startup
         self._settings = startup.loaded.settings
@@ -72,7 +72,7 @@ class App:
         return self
 
     def _open_logs(self, stack: AsyncExitStack) -> Sequence[str]:
-        """Open the logs until *stack* ends; return what to tell about those that cannot be."""
+        """Open the logs until *stack* ends; return a notice for each that cannot be opened."""
         environment = self._startup.environment
         if self._log_secrets:
             self._log_secrets.learn(secrets_in(environment))
@@ -92,12 +92,12 @@ class App:
 
     @property
     def session_id(self) -> str | None:
-        """The session the conversation is kept in."""
+        """The id of the session that stores the conversation."""
         return self.sessions.id
 
     @property
     def session_path(self) -> Path | None:
-        """The file the conversation is kept in."""
+        """The file that stores the conversation."""
         return self.sessions.path
 
     @property
@@ -107,7 +107,7 @@ class App:
 
     @property
     def tools(self) -> Sequence[Tool]:
-        """All tools the model has at the moment, those of plugins and MCP servers included."""
+        """All tools the model currently has, those of plugins and MCP servers included."""
         return (*self._bench.own_tools(), *self.servers.tools())
 
     @property
@@ -116,11 +116,11 @@ class App:
         return self._settings.models
 
     def prompt_commands(self) -> Sequence[PromptCommand]:
-        """Return the commands that are prompts somebody wrote; of two with one name the first."""
+        """Return the commands defined by prompt files; the first of each name."""
         return self._command_files.commands()
 
     async def written_out(self, prompt: str) -> str:
-        """Return what *prompt* says: a command's text where it begins with one somebody wrote."""
+        """Expand *prompt* where it begins with a command defined by a prompt file."""
         return await written_out(prompt, self._command_files.commands())
 
     def use_documents(self, documents: Documents) -> None:
@@ -135,7 +135,7 @@ class App:
         return model
 
     def todos(self) -> Sequence[Todo]:
-        """Return the steps the model noted for its task."""
+        """Return the to-do items of the model."""
         return todo_list(self.agent.conversation)
 
     def overview(self) -> Sequence[str]:
@@ -152,16 +152,16 @@ class App:
     def answer(
         self, servers: ServerDialogs, model: ModelDialogs, calls: CallDialogs | None = None
     ) -> None:
-        """Put questions of MCP servers, the model and its agents to these.
+        """Let these dialogs answer MCP servers, the model and its agents.
 
-        Before, they are declined.
+        Questions before this call are declined.
         """
         self._bench.servers.answer(servers)
         self._bench.person.dialogs, self._bench.person.calls = model, calls
         self.jobs.is_attended = lambda: model.can_ask
 
     async def examine(self) -> CheckReport:
-        """Return a check for each part of the program; asks the model for one word."""
+        """Return the checks of `doctor` for this program; this sends the model a short request."""
         from agent_cli.app.doctor import diagnosis  # noqa: PLC0415 - rare
 
         return await diagnosis(self._startup, self._bench.model, self.servers.states())

@@ -1,8 +1,8 @@
 """The command line as one frozen value.
 
-Reads words, not settings: options that are settings are handed on as text with the option's name,
-and checked where all settings are. Written by hand instead of with argparse: importing that takes
-half as long as starting Python, and its sentences are not ours.
+Options that are settings are passed on as text with the option's name, and validated with all other
+settings. Written by hand: importing argparse takes half as long as starting Python, and its
+messages do not follow our style.
 """
 
 from collections.abc import Sequence
@@ -26,16 +26,16 @@ OUTPUT_FORMATS = ("text", "json", "stream-json")
 
 
 class Arguments(NamedTuple):
-    """What the user asked for.
+    """The parsed command line.
 
     Attributes:
         command: "repl", "print", "version", "help", or the words of a command ("config show").
-        operands: What follows the command's words.
+        operands: The words after the command.
         prompt: The first prompt of a session, or None.
-        prompts_from: The file a session reads its prompts from, a line each; "-" is stdin.
-        print_prompt: Text of `-p`; "-" means that all of it is on stdin.
+        prompts_from: The file from which a session reads its prompts, one per line; "-" is stdin.
+        print_prompt: Text of `-p`; "-" reads it from stdin.
         prompt_file: The file that holds the text of `-p`.
-        time_limit_s, tokens_max, output_dir, json_schema: What holds for one run of `-p`.
+        time_limit_s, tokens_max, output_dir, json_schema: Options of one run of `-p`.
         resume: Id of a session, `CHOOSE_SESSION`, or None.
         overrides: Options that are settings, in the order they were given.
         origin, revoke, json, entries: Switches of single commands.
@@ -71,12 +71,12 @@ class Arguments(NamedTuple):
 
 
 def parse_arguments(argv: Sequence[str]) -> Arguments:
-    """Read the words after the program's name.
+    """Parse the words after the program's name.
 
     Raises:
-        UsageError: They cannot be understood; one sentence.
+        UsageError: The command line is invalid; the message is one sentence.
     """
-    # Any: fields are filled by name; the tables above say which type goes where.
+    # Any: fields are set by name; the tables above give their types.
     found: dict[str, Any] = {}
     overrides: list[Override] = []
     operands: list[str] = []
@@ -84,7 +84,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
     while words:
         word = words.pop(0)
         if word == "--":
-            if not operands and words:  # a prompt, though it may be called like a command
+            if not operands and words:  # a prompt, even if it has the name of a command
                 found["prompt"] = _one_prompt(words)
             else:
                 operands += words
@@ -92,7 +92,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         if word == "-" or not word.startswith("-"):
             operands.append(word)
             if operands in (["mcp"], ["hooks"]):
-                # Its commands have options of their own, which it reads itself.
+                # This command parses the options of its subcommands itself.
                 operands += words
                 break
             continue
@@ -108,7 +108,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
 
 
 def asks_for_json(argv: Sequence[str]) -> bool:
-    """Return whether *argv*, understood or not, wants JSON on stdout."""
+    """Return whether *argv*, valid or not, asks for JSON on stdout."""
     words = {*argv, *("=".join(pair) for pair in pairwise(argv))}
     return not words.isdisjoint({"--output-format=json", "--output-format=stream-json"})
 
@@ -157,7 +157,7 @@ def _override(option: OptionEntry, value: object, name: str) -> Override:
 
 
 def _checked(arguments: Arguments, operands: list[str]) -> Arguments:
-    """Find the command and refuse what does not go together."""
+    """Find the command and reject invalid combinations."""
     if arguments.command in ("version", "help"):
         return arguments
     if arguments.output_format not in OUTPUT_FORMATS:

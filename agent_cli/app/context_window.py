@@ -1,4 +1,4 @@
-"""What fills the model's window in one conversation, and what makes room in it on request."""
+"""The use of the model's context window by a conversation, and its reduction on request."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -12,7 +12,7 @@ from agent_cli.policies.estimate import estimate_parts, measured_tokens
 
 
 class ContextWindow:
-    """The next request of an agent: its size, and how to make it smaller."""
+    """The size of an agent's next request, and the means to reduce it."""
 
     def __init__(
         self,
@@ -23,14 +23,14 @@ class ContextWindow:
         tools: Callable[[], Sequence[Tool]],
         publish: EventSink,
     ) -> None:
-        """Look at nothing yet.
+        """Store the sources; nothing is measured yet.
 
         Args:
-            agent: Whose conversation fills the window.
-            compaction: Makes room.
-            model: Returns the model that would be asked.
-            tools: Returns the tools it would be offered.
-            publish: Gets what came of a compaction.
+            agent: The agent whose conversation fills the window.
+            compaction: Summarises older messages.
+            model: Returns the model of the next request.
+            tools: Returns the tools of the next request.
+            publish: Receives the events of a compaction.
         """
         self._agent = agent
         self._compaction = compaction
@@ -39,7 +39,7 @@ class ContextWindow:
         self._publish = publish
 
     def parts(self) -> Mapping[str, int]:
-        """Return the estimated tokens of the next request by what they are."""
+        """Return the estimated tokens of the next request by kind of content."""
         return estimate_parts(
             [self._agent.state.system_prompt],
             [tool.spec for tool in self._tools()],
@@ -47,14 +47,14 @@ class ContextWindow:
         )
 
     def tokens(self) -> int:
-        """Return the tokens of the next request, as the API counted them or estimated."""
+        """Return the tokens of the next request, counted by the API or else estimated."""
         return measured_tokens(self._agent.conversation) or sum(self.parts().values())
 
     async def compact(self, focus: str) -> None:
-        """Summarise older messages now; events tell what came of it.
+        """Summarise older messages now; events report the result.
 
         Raises:
-            AgentCliError: There is nothing to compact, or it did not work.
+            AgentCliError: There is nothing to compact, or compaction failed.
         """
         if not await self._compaction.compact_now(
             self._agent.conversation, self._model(), emit=self._publish, focus=focus
@@ -62,7 +62,7 @@ class ContextWindow:
             raise AgentCliError("there is nothing to compact yet")
 
     def uncompact(self) -> None:
-        """Send the older messages again that a summary, or a limit of messages, left out.
+        """Restore the older messages that a summary or a message limit left out.
 
         Raises:
             AgentCliError: Nothing is left out.

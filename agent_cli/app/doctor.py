@@ -1,4 +1,4 @@
-"""`agent-cli doctor` and `/doctor`: what is ready, what is not, and what to do about it."""
+"""`agent-cli doctor` and `/doctor`: check the installation and name the remedy for each fault."""
 
 import asyncio
 import errno
@@ -50,7 +50,7 @@ _WAYS_OUT = {
 
 
 async def examine(startup: StartupContext) -> int:
-    """Print a table, or on a pipe a line, of all checks; return 1 when one found a fault."""
+    """Print all checks, as a table or on a pipe as lines; return 1 when one found a fault."""
     from agent_cli.terminal.views.console import show  # noqa: PLC0415 - rich
     from agent_cli.terminal.views.progress import working  # noqa: PLC0415
 
@@ -70,7 +70,7 @@ async def examine(startup: StartupContext) -> int:
 async def diagnosis(
     startup: StartupContext, model: Model, states: Sequence[ServerState]
 ) -> CheckReport:
-    """Return the report of a program that runs, asks *model* and has servers in *states*."""
+    """Return the report of a running program that uses *model* and has servers in *states*."""
     local = await asyncio.to_thread(lambda: [*_local(startup, model)])
     configured = await asyncio.to_thread(lambda: [*configured_servers(startup)])
     return CheckReport(
@@ -84,7 +84,7 @@ async def diagnosis(
 
 
 def _local(startup: StartupContext, model: Model) -> Iterator[Check]:
-    # Not platform.platform(): it runs the first `uname` of PATH.
+    # Not platform.platform(): it runs whichever `uname` is first in PATH.
     system = os.uname()
     machine = f"{system.sysname} {system.release} {system.machine}"
     yield Check("python", None, f"{platform.python_version()} on {machine}")
@@ -148,7 +148,7 @@ def _facts(model: Model) -> str:
 def _writable(name: str, folder: Path) -> Check:
     nearest = next(each for each in (folder, *folder.parents) if each.exists())
     try:
-        # What the permissions allow, a full disk refuses.
+        # Writable by its permissions; the disk may still be full.
         with tempfile.TemporaryFile(dir=nearest) as file:
             file.write(bytes(_TRIED_BYTES))
             file.flush()
@@ -169,7 +169,7 @@ def _commands(startup: StartupContext) -> Iterator[Check]:
         yield Check("commands", None, text)
     for command in commands:
         if command.problem:
-            # What nobody trusts is meant to be left out.
+            # Files of an untrusted workspace are left out on purpose.
             yield Check("command", None if command.folder.refusal else False, command.problem)
 
 
@@ -204,7 +204,7 @@ def _credentials(startup: StartupContext) -> Check:
 
 
 async def _endpoint(startup: StartupContext, model: Model) -> Check:
-    """Ask the model for one token: the only way to know that key, address and model work."""
+    """Ask the model for one token: the only way to test key, URL and model together."""
     if not _credentials(startup).ok:
         return Check("endpoint", None, "not asked: there is no key")
     connection = parts.connection(startup)

@@ -1,7 +1,8 @@
 """The program behind `agent-cli acp`: one `App` for each session a client opens.
 
-What is opened here obeys the rules of the terminal. A folder that is not trusted stays so, because
-a client opens folders its user has not looked at; only `agent-cli trust` or --trust changes that.
+Sessions obey the same rules as in the terminal. An untrusted folder stays untrusted, because a
+client opens folders that its user has not looked at; only `agent-cli trust` or --trust changes
+that.
 """
 
 from collections.abc import Generator, Sequence
@@ -30,13 +31,13 @@ if TYPE_CHECKING:
 
 
 class EditorProgram:
-    """Builds sessions; the heavy imports wait for the first one."""
+    """Builds sessions; heavy modules are imported with the first one."""
 
     def __init__(self, arguments: Arguments) -> None:
-        """Read the settings of where the client started us.
+        """Read the settings of the directory in which the client started us.
 
         Args:
-            arguments: The options that hold for every session.
+            arguments: The options for every session.
 
         Raises:
             SettingsError: The settings cannot be used.
@@ -47,7 +48,7 @@ class EditorProgram:
 
     @contextmanager
     def logging(self) -> Generator[None]:
-        """Keep the logs open: those of the settings here, whatever a session's folder sets."""
+        """Keep the logs open that these settings name; those of a session's folder do not count."""
         from agent_cli.app import logs  # noqa: PLC0415 - not before the handshake is heard
 
         settings = self._startup.loaded.settings.logging
@@ -58,7 +59,7 @@ class EditorProgram:
             sinks.close()
 
     def warm_up(self) -> None:
-        """Import what the first session needs."""
+        """Import the modules that the first session needs."""
         import agent_cli.app.app  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport]
 
     def check_credentials(self) -> None:
@@ -71,7 +72,7 @@ class EditorProgram:
 
     @cached_property
     def _store(self) -> "SessionStore":
-        """One for all lists: it reads again only what has changed."""
+        """The store, shared by all lists: it reads only changed sessions again."""
         from agent_cli.session_store import SessionStore  # noqa: PLC0415
 
         return SessionStore(paths.sessions_dir())
@@ -83,12 +84,12 @@ class EditorProgram:
 
         Args:
             opening: The session.
-            overrides: Settings that hold for it only.
-            one_shot: Nobody can be asked.
+            overrides: Settings for this session only.
+            one_shot: No person can be asked.
 
         Raises:
             NoCredentials, SettingsError, SessionError: As when the terminal is started there.
-            UsageError: A folder is not there.
+            UsageError: A folder does not exist.
         """
         from agent_cli.app.app import App  # noqa: PLC0415
 
@@ -115,13 +116,13 @@ class EditorProgram:
 
 
 def _require_session(id: str) -> None:
-    """Refuse the beginning of an id, which would do in a terminal: the client knows the whole."""
+    """Reject a prefix of an id, which a terminal accepts: a client knows the whole id."""
     if "/" in id or not (paths.sessions_dir() / f"{id}.jsonl").is_file():
         raise SessionNotFound(f"there is no session {id!r}")
 
 
 def _server(given: McpServer, mcp: "McpSettings") -> "ServerConfig":
-    """Return a server of the client's, as it is: variables in it mean nothing here."""
+    """Return a server of the client, unchanged: variables in it are not expanded."""
     from agent_cli.mcp_client import ServerConfig  # noqa: PLC0415
 
     named = given.env if isinstance(given, StdioServer) else given.headers

@@ -1,4 +1,4 @@
-"""The lifecycle hooks of this program: read, switched on, and told about. None costs nothing."""
+"""Lifecycle hooks: read their definitions, run them and list them. Free of cost without any."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agent_cli.hooks.lifecycle import Lifecycle
     from agent_cli.hooks.runs import HookRuns
 
-_IDLE_AFTER_S = 60.0  # as Claude Code
+_IDLE_AFTER_S = 60.0  # the same limit as Claude Code
 _UNTRUSTED = (
     "it runs a file of this workspace, which is not trusted; `agent-cli trust` or --trust"
     " changes that"
@@ -35,7 +35,7 @@ _CHANGED = "what acts in this workspace changed; `agent-cli trust` trusts it as 
 
 
 class HookHost(NamedTuple):
-    """The program that hooks are told about; it is built after they are."""
+    """The session that hooks are informed about; it is built after the hooks."""
 
     agent: Callable[[], Agent]
     sessions: Callable[[], Sessions]
@@ -43,7 +43,7 @@ class HookHost(NamedTuple):
 
 
 class SessionHooks:
-    """What is defined for this session; `async with` begins and ends it for the hooks."""
+    """The hooks of this session; `async with` runs SessionStart and SessionEnd hooks."""
 
     def __init__(
         self,
@@ -53,9 +53,9 @@ class SessionHooks:
         *,
         one_shot: bool,
     ) -> None:
-        """Read the definitions; without any, nothing of what runs hooks is imported.
+        """Read the definitions; the modules that run hooks are imported only if there are any.
 
-        *permissions* decide about calls; hooks are asked around them.
+        *permissions* decide about calls; hooks run before and after them.
         """
         self._publish = host.publish
         self._stack = AsyncExitStack()
@@ -95,7 +95,7 @@ class SessionHooks:
         )
 
     def around(self, config: LoopConfig, place: Place) -> LoopConfig:
-        """Return *config* with hooks asked around what it does; without hooks, as it is."""
+        """Return *config* with hooks wrapped around its actions; unchanged without hooks."""
         if self._lifecycle is None:
             return config
         return replace(
@@ -105,12 +105,12 @@ class SessionHooks:
         )
 
     def around_calls(self, config: LoopConfig, place: Place) -> LoopConfig:
-        """Return *config* with hooks asked around its tool calls only, for an agent's agents."""
+        """Return *config* with hooks wrapped around its tool calls only, for subagents."""
         if self._lifecycle is None or self._runs is None or config.finish_result is None:
             return config
         from agent_cli.hooks.tool_calls import CallHooks  # noqa: PLC0415 - as above
 
-        # Those of this program are a coroutine function and a plain one.
+        # In this program one is a coroutine function, the other a plain function.
         authorize: Any = config.authorize_tool
         finish: Any = config.finish_result
         calls = CallHooks(
@@ -124,11 +124,11 @@ class SessionHooks:
         return replace(config, authorize_tool=calls.authorize, finish_result=calls.finish)
 
     async def agent_starts(self, agent_id: str, agent: str) -> Sequence[str]:
-        """Tell SubagentStart hooks of an agent; return what it has to know."""
+        """Run the SubagentStart hooks of an agent; return the context they add."""
         return await self._lifecycle.agent_starts(agent_id, agent) if self._lifecycle else ()
 
     async def agent_ends(self, agent_id: str, agent: str, text: str, *, again: bool) -> str:
-        """Return why SubagentStop hooks send an agent back whose last reply is *text*, or ""."""
+        """Return why SubagentStop hooks do not let an agent end with the reply *text*, or ""."""
         if self._lifecycle is None:
             return ""
         return await self._lifecycle.agent_ends(agent_id, agent, text, again=again)
@@ -145,26 +145,26 @@ class SessionHooks:
         await self._stack.aclose()
 
     def listen(self, event: Event) -> None:
-        """Tell hooks about *event*."""
+        """Run the hooks of *event*."""
         if self._lifecycle:
             self._lifecycle.listen(event)
 
     def report(self) -> Sequence[str]:
-        """Return lines about what is defined and what ran last."""
+        """Return a report: the defined hooks and the latest runs."""
         if self._runs is None:
             return ["no hooks are defined: see [hooks] in appsettings.example.toml"]
         ran = [f"  {each}" for each in self._runs.done]
         return [*listed(self._runs.hooks), "ran last:" if ran else "none ran yet", *ran]
 
     def summarizer(self, strategy: CompactionStrategy) -> CompactionStrategy:
-        """Return *strategy* with PreCompact hooks asked before."""
+        """Return *strategy* with PreCompact hooks run first."""
         return _AskedSummarizer(strategy, self) if self._lifecycle else strategy
 
     async def before_compaction(self, focus: str) -> str:
-        """Return *focus* with what PreCompact hooks add to it.
+        """Return *focus* with the additions of PreCompact hooks.
 
         Raises:
-            ModelError: One of them says no.
+            ModelError: One of them blocks the compaction.
         """
         assert self._lifecycle
         trigger = "auto" if self._host.agent().state.is_streaming or not focus else "manual"
@@ -181,7 +181,7 @@ class SessionHooks:
 
 
 class _AskedSummarizer:
-    """A strategy that asks hooks first."""
+    """A compaction strategy that runs PreCompact hooks first."""
 
     def __init__(self, strategy: CompactionStrategy, hooks: SessionHooks) -> None:
         self._strategy = strategy
@@ -195,7 +195,7 @@ class _AskedSummarizer:
 
 
 def defined_hooks(startup: StartupContext) -> "tuple[list[Hook], list[str]]":
-    """Return the hooks that hold here, and a sentence for each problem."""
+    """Return the hooks of this workspace and user, and a sentence for each problem."""
     from agent_cli.hooks.definition import HookGroup, parse_hooks  # noqa: PLC0415 - as above
 
     written = startup.loaded.hooks
@@ -205,7 +205,7 @@ def defined_hooks(startup: StartupContext) -> "tuple[list[Hook], list[str]]":
 
 
 def hook_problems(startup: StartupContext) -> "Iterator[tuple[Hook, str]]":
-    """Yield each hook with why it cannot run as far as can be told, or ""."""
+    """Yield each hook with the reason why it cannot run, as far as that is known, or ""."""
     from agent_cli.hooks.run import HookEnvironment, problem_of  # noqa: PLC0415 - as above
 
     around = HookEnvironment(startup.workspace, environment_of_hooks(startup))
@@ -214,7 +214,7 @@ def hook_problems(startup: StartupContext) -> "Iterator[tuple[Hook, str]]":
 
 
 def _allowed(hook: "Hook", startup: StartupContext) -> "Hook":
-    """Return *hook*; one that would run a stranger's file only says so."""
+    """Return *hook*, marked as faulty if it would run a file of an untrusted workspace."""
     from agent_cli.settings.hook_files import scripts_of  # noqa: PLC0415 - as above
     from agent_cli.settings.sources import WrittenHooks  # noqa: PLC0415
 
@@ -227,7 +227,7 @@ def _allowed(hook: "Hook", startup: StartupContext) -> "Hook":
 
 
 def hook_scripts(startup: StartupContext) -> tuple[Path, ...]:
-    """Return the files of the workspace that hooks run; a change of one changes what guards."""
+    """Return the workspace files that hooks run: changing one may disable a guard."""
     if not startup.loaded.hooks:
         return ()
     from agent_cli.settings.hook_files import scripts_of  # noqa: PLC0415 - as above
@@ -236,20 +236,20 @@ def hook_scripts(startup: StartupContext) -> tuple[Path, ...]:
 
 
 def environment_of_hooks(startup: StartupContext) -> dict[str, str]:
-    """Return what hooks start with; in a workspace nobody trusts, Python imports nothing of it."""
+    """Return the environment of hooks; it keeps Python from importing an untrusted workspace."""
     safe = {} if startup.trusted else {"PYTHONSAFEPATH": "1"}
     return {**inherited_environment(startup), **safe}
 
 
 def covers(call: ToolCall, written: str, place: Place) -> bool:
-    """Return whether the permission rule *written*, in Claude Code's words, covers *call*.
+    """Return whether the permission rule *written*, in Claude Code's syntax, covers *call*.
 
-    In doubt it does: a guard that is asked too often guards better than one that is not.
+    In doubt it does: running a guard too often is safer than not running it.
     """
     from agent_cli.hooks.claude_names import our_tool_name  # noqa: PLC0415 - as above
 
     tool, bracket, text = written.strip().partition("(")
-    text = text.replace(":*)", " *)")  # how Claude Code wrote prefixes once
+    text = text.replace(":*)", " *)")  # Claude Code's older syntax for prefixes
     try:
         rule = parse_rule(f"{our_tool_name(tool)}{bracket}{text}")
         if call.name != COMMAND_TOOL or rule.text is None:
@@ -272,7 +272,7 @@ def covers(call: ToolCall, written: str, place: Place) -> bool:
 
 
 def overview(hooks: "Sequence[Hook]") -> str:
-    """Return one line: how many hooks there are, how many guard, and where they are from."""
+    """Return one line: the number of hooks and guards, and their origins."""
     guards = sum(hook.guards for hook in hooks)
     origins = ", ".join(dict.fromkeys(_file_of(hook.origin) for hook in hooks))
     return f"hooks: {len(hooks)} active, {guards} of them guards, from {origins}"

@@ -22,7 +22,7 @@ class JobHost:
 
     Attributes:
         told: What the session's agent is told of its own.
-        is_attended: Whether a person is there who sees runs that nobody asked for.
+        is_attended: Whether a user is present to see runs that start by themselves.
     """
 
     def __init__(
@@ -31,12 +31,12 @@ class JobHost:
         announce: Announcements,
         agent: Callable[[], Agent],
     ) -> None:
-        """Tell nothing yet.
+        """Supervise no job yet.
 
         Args:
-            workspace: Whose jobs these are.
-            announce: Gets warnings.
-            agent: Who is told; made later than this.
+            workspace: The workspace that runs the jobs.
+            announce: Receives warnings.
+            agent: Returns the agent to inform, which is built later.
         """
         self.told = AgentJobs(workspace, announce, agent)
         self._jobs = workspace.jobs
@@ -64,12 +64,12 @@ class JobHost:
             self._announce.warn(f"job {job.id} (`{job.shown}`) still ran; it ends with this run")
 
     def badges(self) -> Sequence[str]:
-        """Return a word for the status line: how many run."""
+        """Return the number of running jobs for the status line."""
         count = len(self._jobs.running)
         return [f"{count} job{'' if count == 1 else 's'}"] if count else []
 
     def all(self) -> Sequence[JobInfo]:
-        """Return all jobs, those of other conversations of this program too."""
+        """Return all jobs, including those of this program's other conversations."""
         return [self._info(job) for job in self._jobs.all]
 
     def find(self, id: int) -> JobInfo:
@@ -89,11 +89,11 @@ class JobHost:
 
     @property
     def can_move(self) -> bool:
-        """Whether a command runs that can go on in the background."""
+        """Whether a running command can be moved to the background."""
         return self._jobs.has_foreground
 
     def move_to_background(self) -> None:
-        """Let the command that runs go on as a job; raises `UsageError` if it cannot."""
+        """Turn the running command into a job; raises `UsageError` if that is impossible."""
         try:
             self._jobs.move_to_background()
         except ToolError as error:
@@ -108,7 +108,7 @@ class JobHost:
         raise UsageError(f"there is no job {id}; /jobs lists them")
 
     async def _wake(self) -> None:
-        """Begin a run for news that comes while nothing goes on; each piece begins one at most."""
+        """Begin a run for news that arrives while idle; each item begins at most one."""
         while True:
             await self._looked.wait()
             self._looked.clear()
@@ -118,7 +118,7 @@ class JobHost:
             if not is_urgent or self._was_stopped:
                 continue
             try:
-                with suppress(ConversationError):  # a person must decide first
+                with suppress(ConversationError):  # a decision is due first
                     await agent.trigger()
             except AgentCliError as error:
                 self._announce.warn(str(error))

@@ -1,4 +1,4 @@
-"""Which files the model may not read unasked: secrets, and what a permission rule hides."""
+"""Files the model may not read without approval: secrets, and files hidden by a permission rule."""
 
 from collections.abc import Callable
 from pathlib import Path, PurePath
@@ -9,10 +9,10 @@ from agent_cli_tools.secret_files import is_other_name, is_secret
 
 
 def reason_to_keep_back(rules: RuleSet, root: Path) -> Callable[[PurePath], str]:
-    """Return what says why the model may not read a path unasked, or "".
+    """Return a function that says why the model needs approval to read a path, or "".
 
     Args:
-        rules: The user's; those that deny or ask count.
+        rules: The user's rules; only those that deny or ask count.
         root: The workspace.
     """
 

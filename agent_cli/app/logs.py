@@ -1,4 +1,4 @@
-"""Log sinks from settings: records as JSON lines in a rotating file, as plain lines on stderr.
+"""Log sinks from settings: JSON lines in a rotating file, plain lines on stderr.
 
 Never stdout, which carries answers only. Every record passes the redactor before it is written.
 structlog is imported with the first record.
@@ -25,7 +25,7 @@ from agent_cli.system.redaction import MASK, Redactor, is_secret_name
 FILE_BYTES_MAX = 10 * 1024 * 1024
 FILES = 3
 
-# They log whole requests, or tracebacks for a server's junk: for the file, never for the terminal.
+# They log whole requests, or tracebacks for malformed server output: for the file only.
 _NOISY = ("anthropic", "httpx2", "mcp", "client")
 _LEVELS = {
     "debug": logging.DEBUG,
@@ -38,7 +38,7 @@ _log = logger(__name__)
 
 
 class LogSinks:
-    """The sinks in use; `close()` takes them away and gives the files back.
+    """The open sinks; `close()` detaches them and closes their files.
 
     Attributes:
         notices: Sentences for the user about sinks that could not be opened.
@@ -81,12 +81,12 @@ def configure(
 
     Args:
         settings: A file sink without a path writes to the state directory's `logs/agent.log`.
-        redactor: Applied to every text in every record, tracebacks included.
-        verbose: The console shows everything from "info" on, whatever its sink says.
+        redactor: Applied to every string of every record, tracebacks included.
+        verbose: The console shows "info" and above, regardless of its sink's level.
         file_bytes_max: Size at which a file is rotated; `FILES` of them are kept.
     """
     sinks = LogSinks()
-    # A logger without any sink would have the standard library print warnings on the terminal.
+    # Without a sink the standard library would print warnings on the terminal.
     sinks.attach(logging.NullHandler(), to_noisy=True)
     levels: list[int] = []
     for sink in settings.sinks:
@@ -106,29 +106,29 @@ def configure(
 
 
 def load() -> None:
-    """Import structlog, which the first record would do."""
+    """Import structlog ahead of the first record."""
     import structlog  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport]
 
 
 class EventLog:
-    """Logs what a person is told while the agent works; an event sink.
+    """Logs the events that the user sees during a run; an event sink.
 
-    Until `release`, events wait: structlog comes with the first record, and with rich behind it
-    would hold up the first request for 50 ms.
+    Events are held back until `release`: the first record imports structlog, which would delay the
+    first request by 50 ms.
     """
 
     def __init__(self) -> None:
         self._kept: list[events.Event] | None = []
 
     def __call__(self, event: events.Event) -> None:
-        """Log *event*, or keep it."""
+        """Log *event*, or hold it back."""
         if self._kept is None:
             _record(event)
         else:
             self._kept.append(event)
 
     def release(self) -> None:
-        """Log what was kept, and from now on every event at once."""
+        """Log the events held back, and from now on every event at once."""
         kept, self._kept = self._kept, None
         for event in kept or ():
             _record(event)
@@ -137,7 +137,7 @@ class EventLog:
 def _record(event: events.Event) -> None:
     """Log *event*.
 
-    At level info, warnings too: the console would repeat the line that is on the terminal anyway.
+    At level info, even warnings: otherwise the console would repeat a line already on the terminal.
     """
     match event:
         case events.SessionOpened():
@@ -165,7 +165,7 @@ def _set_levels(lowest: int) -> None:
     logging.getLogger().setLevel(lowest)
     for name in _NOISY:
         log = logging.getLogger(name)
-        # Their debug level prints prompts and tool results in full.
+        # At debug level these libraries log prompts and tool results in full.
         log.setLevel(max(lowest, logging.INFO))
         log.propagate = False
 
@@ -188,7 +188,7 @@ def _handler(sink: LogSink, redactor: Redactor, file_bytes_max: int) -> logging.
 
 
 class _Formatter(logging.Formatter):
-    """Formats with structlog, which is imported with the first record."""
+    """Formats with structlog, imported with the first record."""
 
     def __init__(self, redactor: Redactor, *, as_json: bool) -> None:
         super().__init__()
@@ -215,12 +215,12 @@ class _Formatter(logging.Formatter):
 
 
 class _Redact:
-    """A processor that takes secrets out of the event and of every value, however deep."""
+    """A processor that redacts secrets in the event and in every nested value."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
 
-    # Any: the record's values are whatever the caller logged (structlog's own type).
+    # Any: structlog's own type for logged values
     def __call__(
         self, _logger: object, _method: str, record: MutableMapping[str, Any]
     ) -> MutableMapping[str, Any]:
@@ -241,7 +241,7 @@ class _Redact:
 
 
 def _console_line(_logger: object, _method: str, record: MutableMapping[str, Any]) -> str:
-    """Return `level: event key=value …`; the stack of an exception is for the file only."""
+    """Return `level: event key=value …`; tracebacks go to the file only."""
     hidden = ("at_utc", "logger", "level", "event", "exception", "stack")
     pairs = [
         f"{key}={value if isinstance(value, int | float) else json.dumps(value)}"
@@ -254,33 +254,33 @@ def _console_line(_logger: object, _method: str, record: MutableMapping[str, Any
 
 
 class _Stderr(logging.Handler):
-    """Writes to what `sys.stderr` is at that moment: a live screen shows that above the prompt."""
+    """Writes to the current `sys.stderr`, which a live screen shows above the prompt."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             sys.stderr.write(self.format(record) + "\n")
             sys.stderr.flush()
         except OSError:
-            # The terminal is gone; there is nobody left to tell.
+            # The terminal is gone: no one can be informed.
             return
 
 
 class _PrivateFile(RotatingFileHandler):
-    """A rotating file only the user can read; a full disk is told once and ends the logging."""
+    """A rotating file only the user can read; a full disk is reported once and ends logging."""
 
     def _open(self) -> TextIOWrapper:
         descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         return os.fdopen(descriptor, "a", encoding="utf-8")
 
     def shouldRollover(self, record: logging.LogRecord) -> bool:
-        # Another process may have rotated our file away, and would lose its new one to us.
+        # Another process may have rotated our file; rotating again would discard its new one.
         if self.stream and not _is_at(self.baseFilename, self.stream):
             self.stream.close()
             self.stream = None
         return bool(super().shouldRollover(record))
 
     def close(self) -> None:
-        # What a full disk did not take has been told by `handleError`.
+        # `handleError` has already reported the full disk.
         with suppress(OSError):
             super().close()
 

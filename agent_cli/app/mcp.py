@@ -1,4 +1,4 @@
-"""The MCP servers of this program: started, offered to the model, and told about."""
+"""The MCP servers of this program: start them, offer their tools to the model, report on them."""
 
 import asyncio
 import html
@@ -27,11 +27,11 @@ _INTRODUCTION = (
 
 
 class Servers:
-    """`async with` starts no server yet; in the end it stops all that were started.
+    """The servers of a session; leaving `async with` stops all that were started.
 
-    Which servers the model gets, and their instructions, is settled when a run begins: a prefix
-    that changes in between is paid for again. Only what these servers change in their tools lands
-    with the next turn, because some offer more when they are asked to.
+    The set of servers and their instructions are fixed when a run begins, because a changed prefix
+    is paid for again. Only changes to the tools of these servers apply from the next turn, because
+    some offer more tools on request.
 
     Attributes:
         all: The servers themselves.
@@ -40,13 +40,13 @@ class Servers:
     def __init__(
         self, startup: StartupContext, host: ServerHost, *, publish: EventSink, one_shot: bool
     ) -> None:
-        """Prepare.
+        """Start nothing yet.
 
         Args:
-            startup: Which servers there are, and what holds for them.
-            host: Answers their questions.
-            publish: Gets notices.
-            one_shot: One prompt and out: the servers are waited for before the first reply.
+            startup: The configured servers and their settings.
+            host: Answers the servers' questions.
+            publish: Receives notices.
+            one_shot: The program answers one prompt, so its reply waits for the servers.
         """
         self._startup = startup
         self._host = host
@@ -77,7 +77,7 @@ class Servers:
         await self.all.__aexit__(*failure)
 
     def start(self) -> None:
-        """Start what is configured, in the background, and tell what cannot be started."""
+        """Start the configured servers in the background; report those that cannot be started."""
         problems: list[ServerProblem] = []
         for server in configured_servers(self._startup):
             if isinstance(server, ServerConfig):
@@ -91,16 +91,16 @@ class Servers:
             self.all.note_problem(problem)
 
     def answer(self, dialogs: ServerDialogs) -> None:
-        """Put what servers ask to *dialogs* from now on, and show what holds already."""
+        """Let *dialogs* answer servers from now on, and show the current state."""
         self._host.dialogs = dialogs
         dialogs.servers_changed()
 
     def tell_roots(self, _added: Path) -> None:
-        """Tell the servers that there is one more directory to work in."""
+        """Tell the servers that a directory was added to the workspace."""
         self.all.tell_roots()
 
     def note_run(self, event: Event) -> None:
-        """Listen for the beginning of a run."""
+        """React to the beginning of a run; an event sink."""
         if isinstance(event, AgentStart):
             self._run_begins = True
 
@@ -117,17 +117,17 @@ class Servers:
         self._offered = self._chosen(self._tools, turn.config.state)
         turn.tools += self._offered
         if self._instructions:
-            # Behind the part that every session shares. It changes when a server comes or goes,
-            # and then the tools do too, so that it costs nothing beyond what they cost.
+            # Behind the part that every session shares. It changes only when a server comes or
+            # goes; the tools change then too, so this adds no cache miss.
             turn.system.append(self._instructions)
 
     def _chosen(self, tools: Sequence[Tool], state: MutableMapping[str, Json]) -> tuple[Tool, ...]:
         return self._deferral.offered(tools, state, always=self.all.always_loaded())
 
     async def _wait_for_start(self) -> None:
-        """Give servers that are on their way up a moment: a reply without tools helps nobody.
+        """Wait briefly for starting servers, because a reply without their tools is of little use.
 
-        From their start, not from the prompt: whoever types slower than that waits for nothing.
+        The limit runs from their start, not from the prompt: a slow typist does not wait.
         """
         if self._awaited:
             return
@@ -141,7 +141,7 @@ class Servers:
         late = [state.name for state in self.all.states() if state.phase is ServerPhase.CONNECTING]
         names = ", ".join(one_line(reveal(name)) for name in late)
         if late and self._one_shot:
-            # Nobody will ask a second time, and what becomes of them later is of no use.
+            # No further prompt will follow, so servers that come up later are of no use.
             self._given_up.update(late)
             self._warn(
                 f"MCP servers not ready within {limit_s:g} s are left out: {names}; to wait longer,"
@@ -152,11 +152,11 @@ class Servers:
             self._publish(Notice("info", text))
 
     def offered(self) -> Sequence[Tool]:
-        """Return what the model was offered last, or would be before it was asked anything."""
+        """Return the tools last offered to the model; before the first run, those available."""
         return self._offered or self._chosen(self.all.tools(), {})
 
     def badges(self) -> Sequence[str]:
-        """Return a word for the status line: how many are up."""
+        """Return the number of ready servers for the status line."""
         states = self.all.states()
         ready = sum(state.phase is ServerPhase.READY for state in states)
         wanted = sum(
@@ -183,11 +183,11 @@ class Servers:
 
 
 def _marked(said: Mapping[str, str]) -> str:
-    """Return instructions as text for the model that names whose words they are."""
+    """Return instructions as text for the model, marked with the server they come from."""
     if not said:
         return ""
     parts = [
-        # A server must not be able to end its own fence and go on in another's name.
+        # A server must not be able to close its own tag and continue as another server.
         f'<mcp_server name="{html.escape(name)}">\n{_inside(text)}\n</mcp_server>'
         for name, text in said.items()
     ]

@@ -1,4 +1,4 @@
-"""Which MCP servers there are: those of the settings, and those of files that may be read."""
+"""Find the configured MCP servers: those of the settings, and of files that may be read."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from agent_cli.trust.store import acting_files
 
 
 def configured_servers(startup: StartupContext) -> Iterator[ServerConfig | ServerProblem]:
-    """Yield the MCP servers of settings and files; what cannot be used with the reason.
+    """Yield the MCP servers of settings and files; unusable ones as a problem with its reason.
 
     Raises:
         SettingsError: A file of servers cannot be read.
@@ -39,14 +39,14 @@ def _switched(server: ServerConfig, *, on: bool) -> ServerConfig | ServerProblem
 
 
 def switches() -> Switches:
-    """Return what the user switched on and off."""
+    """Return the servers and tools that the user switched on and off."""
     return Switches(paths.state_dir() / "mcp" / "switches.json")
 
 
 def inherited_environment(startup: StartupContext) -> Mapping[str, str]:
-    """Return the environment that servers start from: its PATH finds no program of a stranger's.
+    """Return the base environment of servers; its PATH holds no untrusted directory.
 
-    No project's `.env` has a say in it, trusted or not: most servers are the user's own.
+    A project's `.env` is left out, even if trusted: most servers are the user's own.
     """
     environment = startup.environment.without_project()
     path = environment.get("PATH", os.defpath)
@@ -54,9 +54,9 @@ def inherited_environment(startup: StartupContext) -> Mapping[str, str]:
 
 
 def stranger(startup: StartupContext) -> Path | None:
-    """Return the workspace if somebody else may have filled it: it is not trusted.
+    """Return the workspace if it is untrusted, that is, its files may come from others; else None.
 
-    Nobody else fills a home directory, nor what it stands in.
+    A home directory and its parents always count as the user's own.
     """
     own = startup.trusted or Path.home().resolve().is_relative_to(startup.workspace)
     return None if own else startup.workspace
@@ -66,7 +66,7 @@ def _found(startup: StartupContext) -> Iterator[ServerConfig | ServerProblem]:
     mcp = startup.loaded.settings.mcp
     if not mcp.enabled:
         return
-    yield from startup.servers  # first: who opened the session says what goes with it
+    yield from startup.servers  # first: the client that opened the session takes precedence
     limits = {
         "startup_timeout_s": mcp.startup_timeout_s,
         "call_timeout_s": mcp.call_timeout_s,
@@ -78,7 +78,7 @@ def _found(startup: StartupContext) -> Iterator[ServerConfig | ServerProblem]:
         origin = startup.loaded.origins.get(f"mcp.servers.{server.name}", "")
         environment = _variables(startup, Path(origin))
         yield server_config(server.name, entry, environment, source="settings", **limits)
-    # The first of a name counts: what is nearer to the work stands before the user's own file.
+    # The first of each name wins, so files nearer to the workspace precede the user's own.
     named = set(_named(startup))
     for path in (*_files(startup), user_file()):
         if not _is_there(path):
@@ -90,7 +90,7 @@ def _found(startup: StartupContext) -> Iterator[ServerConfig | ServerProblem]:
         except SettingsError as error:
             if path in named:
                 raise
-            # The other servers, and the program, are none the worse for it.
+            # The other servers, and the program, still work.
             yield ServerProblem(path.name, str(error))
             continue
         if path in acting_files(startup.workspace) and not startup.is_unchanged():
@@ -101,7 +101,7 @@ def _found(startup: StartupContext) -> Iterator[ServerConfig | ServerProblem]:
 
 
 def _is_there(path: Path) -> bool:
-    """Return whether there is a file, or something that keeps us from knowing."""
+    """Return whether *path* exists; True also if that cannot be found out."""
     try:
         path.stat()
     except FileNotFoundError:
@@ -112,15 +112,15 @@ def _is_there(path: Path) -> bool:
 
 
 def _variables(startup: StartupContext, file: Path) -> Environment:
-    """Return what `${NAME}` stands for in *file*: in the user's own, nothing of a project's."""
+    """Return the values of `${NAME}` in *file*; none of a project's for the user's own files."""
     is_projects = file.is_absolute() and file.resolve().is_relative_to(startup.workspace.resolve())
     return startup.environment if is_projects else startup.environment.without_project()
 
 
 def _files(startup: StartupContext) -> Iterator[Path]:
-    """Yield the files that may be read: a repository's own only if it is trusted, or named.
+    """Yield the files that may be read; a repository's own only if it is trusted or named.
 
-    Trust is given to the content of certain files; settings may name others.
+    Trust covers the content of certain files; settings may name others.
     """
     named = set(_named(startup))
     trusted = acting_files(startup.workspace) if startup.trusted else ()
@@ -134,7 +134,7 @@ def _files(startup: StartupContext) -> Iterator[Path]:
 
 
 def _named(startup: StartupContext) -> Iterator[Path]:
-    """Yield the files that --mcp-config names."""
+    """Yield the files given with --mcp-config."""
     for option in startup.arguments.overrides:
         if option.key == "mcp.config" and isinstance(option.value, tuple):
             for given in option.value:

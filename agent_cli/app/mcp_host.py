@@ -1,6 +1,6 @@
-"""What this program answers its MCP servers: through the front end's dialogs, at the user's cost.
+"""Answer requests of MCP servers, through the front end's dialogs and at the user's expense.
 
-Knows both sides and neither's inside: a front end shows plain forms, a server gets plain answers.
+Translates between the two: a front end shows plain forms, a server gets plain answers.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,10 +22,10 @@ from agent_cli.system import paths
 
 
 class ServerHost:
-    """Answers servers; without dialogs nobody is there, and every question is declined.
+    """Answers servers; without dialogs every question is declined.
 
     Attributes:
-        dialogs: Who answers; a front end sets it once its screen is up.
+        dialogs: The front end's dialogs, set once its screen is up.
     """
 
     def __init__(
@@ -40,17 +40,17 @@ class ServerHost:
         directories: Callable[[], Sequence[Path]],
         publish: EventSink,
     ) -> None:
-        """Answer nobody yet.
+        """Decline every question until `dialogs` is set.
 
         Args:
-            startup: Where we are.
-            stream: Asks a model for a server.
-            model: Which one, whatever the server would prefer.
-            check_budget: Raises `LimitReached` when nothing may be spent any more.
-            agent: In whose conversation the cost counts; made later than this.
-            directories: Where the tools may work now; made later than this.
-            sessions: Next to which the files of results are kept; made later than this.
-            publish: Gets what was spent.
+            startup: The workspace and the settings.
+            stream: Asks a model on behalf of a server.
+            model: The model to ask; the server's preference is ignored.
+            check_budget: Raises `LimitReached` when the budget is used up.
+            agent: Returns the agent whose conversation bears the cost; built later.
+            directories: Returns the directories the tools may use; built later.
+            sessions: Returns the sessions, next to which result files are stored; built later.
+            publish: Receives the usage.
         """
         self.dialogs: ServerDialogs | None = None
         self._startup = startup
@@ -63,7 +63,7 @@ class ServerHost:
         self._publish = publish
 
     def as_host(self, *, one_shot: bool) -> Host:
-        """Return this as servers see it; nobody will be there in a *one_shot* run."""
+        """Return the host object for servers; a *one_shot* run offers no dialogs."""
         sample = sampling(
             self._stream,
             model=lambda: self._model,
@@ -73,7 +73,7 @@ class ServerHost:
         )
         return Host(
             elicit=self._elicit,
-            # Offered from the start, because a connection says once what we can do.
+            # Offered from the start, because capabilities are declared once per connection.
             sample=None if one_shot else sample,
             roots=self._directories,
             files_dir=self._files_dir,
@@ -105,7 +105,7 @@ class ServerHost:
 
     def _check_budget(self) -> None:
         if not self._agent().conversation.prompts:
-            # What a model costs is counted in the prompt for which it was asked.
+            # The cost is counted in the current prompt, so there must be one.
             raise ToolError("no model is asked for a server before the user has asked for anything")
         self._check_limit()
 
@@ -124,7 +124,7 @@ class ServerHost:
 def _form(question: Elicitation) -> Form:
     from agent_cli.mcp_client.forms import form_fault, form_fields  # noqa: PLC0415 - rare
 
-    # One field at a time, so the others are not missing yet.
+    # Fields are checked one at a time, so a missing other field is no fault.
     schema = {**question.schema, "required": []}
     return Form(
         question.server,

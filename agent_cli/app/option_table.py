@@ -1,6 +1,6 @@
 """The options and commands of the command line, as tables.
 
-What stands here is read by arguments.py; help.txt tells people of it.
+arguments.py reads these tables; help.txt documents them.
 """
 
 import math
@@ -20,7 +20,7 @@ MODELS: Final = "@models"
 
 
 class Takes(Enum):
-    """What an option is followed by."""
+    """The kind of value that an option takes."""
 
     NOTHING = auto()
     VALUE = auto()
@@ -29,9 +29,9 @@ class Takes(Enum):
 
 
 class OptionEntry(NamedTuple):
-    """One option: where its value goes, a field of `Arguments` or (dotted or not) a setting.
+    """One option and the target of its value: a field of `Arguments`, or the key of a setting.
 
-    `values` says what a shell completes behind it: words, `FILES`, `SESSIONS` or `MODELS`.
+    `values` is the completion for shells: words, `FILES`, `SESSIONS` or `MODELS`.
     """
 
     takes: Takes
@@ -105,7 +105,7 @@ OPTIONS = {
     "--no-session": OptionEntry(Takes.NOTHING, setting="session.enabled", constant=False),
 }
 SHORT_OPTIONS = {"-p": "--print", "-c": "--continue", "-r": "--resume", "-h": "--help"}
-# Of each group one option at most, and the field it fills.
+# At most one option of each group, and the field it sets.
 EXCLUSIVE = (
     (("--continue", "continue_session"), ("--resume", "resume"), ("--fork", "fork")),
     (("--record", "record"), ("--replay", "replay")),
@@ -114,7 +114,7 @@ EXCLUSIVE = (
         *(("--prompts-from", "prompts_from"), ("a prompt", "prompt")),
     ),
 )
-# Options of one run without the REPL, and the fields they fill.
+# Options of one run without the REPL, and the fields they set.
 ONE_RUN = (
     ("--time-limit", "time_limit_s"),
     ("--max-tokens-total", "tokens_max"),
@@ -124,9 +124,9 @@ ONE_RUN = (
 
 
 class CommandEntry(NamedTuple):
-    """A command's operands, how few and how many, and the switches only it has.
+    """A command's operands, their minimum and maximum number, and its own switches.
 
-    `completes` says what a shell completes for each operand, as `OptionEntry.values` does.
+    `completes` is the completion of each operand, as in `OptionEntry.values`.
     """
 
     operands: str

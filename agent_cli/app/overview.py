@@ -1,4 +1,4 @@
-"""The lines that greet a person: which tools, sandbox and MCP servers there are."""
+"""The lines shown at the start: tools, sandbox and MCP servers."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from agent_cli.sandbox import Report
 def overview_lines(
     tools: Sequence[Tool], servers: Sequence[ServerState], sandbox: Report | None
 ) -> list[str]:
-    """Return what is there; without a sandbox's report the status line tells of it later."""
+    """Return the lines; without a sandbox report, the status line shows the sandbox later."""
     names = ", ".join(state.name for state in servers)
     return [
         f"tools: {', '.join(tool.name for tool in tools)}",

@@ -1,4 +1,4 @@
-"""From settings to the values the parts of the program are made with. Starts nothing."""
+"""Build the parts of the program from settings. Starts nothing."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ from agent_cli_tools.workspace_ports import Keeper
 
 
 def connection(startup: StartupContext, on_sent: Callable[[], None] | None = None) -> Connection:
-    """Return how to reach the model's server; *on_sent* hears of each request that is out."""
+    """Return the connection to the model's server; *on_sent* is called after each request."""
     settings, arguments = startup.loaded.settings, startup.arguments
     environment = startup.environment
     return Connection(
@@ -51,7 +51,7 @@ def connection(startup: StartupContext, on_sent: Callable[[], None] | None = Non
 
 
 def retry_policy(startup: StartupContext) -> RetryPolicy:
-    """Return how failed model calls are repeated."""
+    """Return the retry policy of model calls."""
     retry = startup.loaded.settings.retry
     return RetryPolicy(
         max=retry.max,
@@ -66,7 +66,7 @@ def retry_policy(startup: StartupContext) -> RetryPolicy:
 
 
 def compaction(startup: StartupContext, stream: StreamFn, hooks: SessionHooks) -> Compaction:
-    """Return what makes room in a long conversation; *stream* asks the model for summaries."""
+    """Return the compaction of long conversations; *stream* asks the model for summaries."""
     settings = startup.loaded.settings
     small = model_by_id(settings.model_id("small"))
     summarizer = hooks.summarizer(Summarizer(stream, model=small))
@@ -78,7 +78,7 @@ def compaction(startup: StartupContext, stream: StreamFn, hooks: SessionHooks) -
 
 
 def run_options(startup: StartupContext) -> LoopConfig:
-    """Return the options of a run that are settings, with the stable part of the system prompt."""
+    """Return the run options given by settings, with the stable part of the system prompt."""
     settings = startup.loaded.settings
     return LoopConfig(
         system_prompt=system_prompt(startup),
@@ -109,7 +109,7 @@ def system_prompt(startup: StartupContext) -> str:
 def workspace(
     startup: StartupContext, keeper: Keeper | None = None, *, one_shot: bool = False
 ) -> Workspace:
-    """Return what the tools share; *keeper* hears of the files they change."""
+    """Return the workspace the tools share; *keeper* is notified of the files they change."""
     limits = startup.loaded.settings.jobs
     return Workspace(
         startup.workspace,
@@ -122,7 +122,7 @@ def workspace(
 
 
 def snapshots(startup: StartupContext) -> Snapshots:
-    """Return who keeps what files held before the agent changed them."""
+    """Return the store of file contents from before the agent's changes."""
     here = place(startup)
 
     def only_reads(command: str) -> bool:
@@ -142,19 +142,19 @@ def snapshots(startup: StartupContext) -> Snapshots:
 def tools(
     startup: StartupContext, shared: Workspace | None = None, sandbox: Sandbox | None = None
 ) -> Sequence[Tool]:
-    """Return the built-in tools; without *shared* to be looked at rather than run."""
+    """Return the built-in tools; without *shared* they can be listed but not run."""
     return builtin_tools(
         shared or workspace(startup),
         sandbox,
-        permissions="allow",  # who is asked, the permission rules decide
+        permissions="allow",  # the permission rules decide whether a person is asked
         result_chars_max=startup.loaded.settings.history.max_tool_result_chars,
     )
 
 
 def sandbox(startup: StartupContext, warn: Callable[[str], None] = lambda _text: None) -> Sandbox:
-    """Return what holds the commands of this session; which sandbox that is, it finds out.
+    """Return the sandbox of this session's commands; it picks its backend itself.
 
-    *warn* gets a sentence if none works.
+    *warn* receives a sentence if no backend works.
 
     Raises:
         SettingsError: A permission rule cannot be read.
@@ -182,14 +182,14 @@ def sandbox(startup: StartupContext, warn: Callable[[str], None] = lambda _text:
 
 
 def why_kept_back(startup: StartupContext) -> Callable[[PurePath], str]:
-    """Return what says why the model may not read a path unasked, or ""."""
+    """Return a function that says why the model needs approval to read a path, or ""."""
     return reason_to_keep_back(_rules(startup), _real(startup.workspace))
 
 
 def permissions(
     startup: StartupContext, sandbox: Sandbox, access: Workspace | None = None
 ) -> Permissions:
-    """Return who decides about tool calls; with *access*, a person may let tools reach more of it.
+    """Return the permission policy; with *access*, a person may grant tools further directories.
 
     Raises:
         SettingsError: A permission rule cannot be read.
@@ -217,7 +217,7 @@ def permissions(
 
 
 def place(startup: StartupContext) -> Place:
-    """Return the workspace as commands find it."""
+    """Return the workspace as the context of shell commands."""
     return _place(startup, is_secret)
 
 
@@ -237,7 +237,7 @@ def _rules(startup: StartupContext) -> RuleSet:
         tuple(parse_rule(rule.text, rule.origin) for rule in written if rule.kind == kind)
         for kind in KINDS
     )
-    # In every mode: a guard that the agent rewrites guards nothing.
+    # In every mode: the agent must not rewrite its own guards.
     scripts = (rule_for_file("edit", p, "a hook runs this file") for p in hook_scripts(startup))
     return RuleSet(allow=allow, ask=(*ask, *scripts), deny=deny)
 

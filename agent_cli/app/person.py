@@ -1,4 +1,4 @@
-"""The person in front of the program, as the model's tools reach them."""
+"""The user at the terminal, as the model's tools reach them."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -28,24 +28,24 @@ _NO_PLAN_MODE: Final = "Plan mode is off, so no plan needs approval. Go on with 
 
 
 class ModelsPerson:
-    """Answers the model; without dialogs nobody is there.
+    """Passes the model's questions to the user; without dialogs no one can answer.
 
     Attributes:
-        dialogs: Who answers; a front end sets it once its screen is up.
-        calls: Who decides about calls of agents; set with it.
+        dialogs: The front end's dialogs, set once its screen is up.
+        calls: The front end's dialogs about calls of agents, set at the same time.
     """
 
     def __init__(self, permissions: Callable[[], Permissions]) -> None:
-        """Answer nothing yet; *permissions* holds the mode, and is made later than this."""
+        """Answer nothing yet; *permissions* returns the policy, which is built later."""
         self.dialogs: ModelDialogs | None = None
         self.calls: CallDialogs | None = None
         self._permissions = permissions
 
     async def ask(self, questions: Sequence[Question]) -> Sequence[str]:
-        """Return the person's answers.
+        """Return the user's answers.
 
         Raises:
-            ToolError: Nobody is there, or the person closed the questions.
+            ToolError: No user is present, or they closed the questions.
         """
         if self.dialogs is None or not self.dialogs.can_ask:
             raise ToolError(_NOBODY)
@@ -60,7 +60,7 @@ class ModelsPerson:
         return self.calls is not None and self.calls.can_ask
 
     async def decide(self, agent: Agent, who: str) -> RunResult:
-        """Have the calls decided about that *agent* waits with, and go on with its run."""
+        """Have the user decide the waiting calls of *agent*, and continue its run."""
         waiting = [ToolCall.of(call) for call in agent.conversation.questions()]
         decisions: Sequence[Decision] = [Rejected(NOBODY_ALLOWS)] * len(waiting)
         if self.calls is not None and self.can_decide:
@@ -68,10 +68,10 @@ class ModelsPerson:
         return await apply_decisions(agent, waiting, decisions)
 
     async def present(self, plan: str) -> str:
-        """Have *plan* approved, which leaves plan mode, and return what the model is told.
+        """Ask for approval of *plan*, which ends plan mode; return the text for the model.
 
         Raises:
-            ToolError: It was not approved, or there is nothing to approve.
+            ToolError: The plan was not approved, or plan mode is off.
         """
         if self._permissions().mode != "plan":
             raise ToolError(_NO_PLAN_MODE)

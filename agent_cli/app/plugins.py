@@ -1,4 +1,4 @@
-"""The plugins of this program, and the commands people wrote: what settings and trust let in."""
+"""The plugins and prompt-file commands that settings and trust allow."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -28,12 +28,12 @@ def plugins(
     one_shot: bool,
     person: Person | None = None,
 ) -> Plugins:
-    """Return the plugins that are switched on.
+    """Return the enabled plugins.
 
     Args:
-        warn: Gets a sentence about each one that cannot be used.
-        one_shot: Nobody waits for a later prompt: no reminders.
-        person: Who answers the model; None where the plugins are only looked at.
+        warn: Receives a sentence about each plugin that cannot be used.
+        one_shot: No later prompt follows, so there are no reminders.
+        person: Answers the model's questions; None where the plugins are only listed.
     """
     wanted = startup.loaded.settings.plugins
     if not wanted.enabled:
@@ -61,12 +61,12 @@ def _shipped_plugins(
 
 
 def agent_plugins(startup: StartupContext, warn: Callable[[str], None]) -> Plugins:
-    """Return what an agent gets that works for another: the project's instructions."""
+    """Return the plugins of subagents: the project's instructions."""
     return Plugins((_instructions(startup, warn),), warn=warn)
 
 
 def skill_texts(startup: StartupContext, names: Sequence[str]) -> Sequence[str]:
-    """Return the whole texts of skills; of one that cannot be read, a sentence that says so."""
+    """Return the full text of each skill, or a sentence that says why it cannot be read."""
     if not names:
         return ()
     found, _ = find_skills(_skill_folders(startup))
@@ -103,14 +103,14 @@ def _own_skill_folders() -> Sequence[Path]:
 
 
 def command_files(startup: StartupContext) -> CommandFiles:
-    """Return the commands and skills the user wrote, and those of the workspace."""
+    """Return the user's own commands and skills, and those of the workspace."""
     untrusted = "this workspace is not trusted; `agent-cli trust` or --trust changes that"
 
     def objection() -> str:
         try:
             if startup.is_unchanged():
                 return ""
-        except SettingsError as error:  # the other commands have to go on working
+        except SettingsError as error:  # the other commands must still work
             return str(error)
         return "what acts in this workspace changed; `agent-cli trust` trusts it as it is now"
 

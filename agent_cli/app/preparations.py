@@ -1,4 +1,4 @@
-"""What commands and logs need and the first request does not, so that it does not wait for it."""
+"""Start-up work for commands and logs that the first request need not wait for."""
 
 from agent_cli.app import logs
 from agent_cli.sandbox import Sandbox
@@ -7,12 +7,12 @@ from agent_cli.terminal.background import in_background
 
 
 class Preparations:
-    """Begun once, in threads: by `started` where a person types first, else by `request_sent`."""
+    """Work done once in threads, begun by `started` in a REPL, else by `request_sent`."""
 
     def __init__(
         self, sandbox: Sandbox, launcher: Launcher, log: logs.EventLog, *, one_shot: bool
     ) -> None:
-        """Begin nothing; a *one_shot* sends its request at once."""
+        """Begin nothing yet; a *one_shot* program waits for its request to be sent."""
         self._sandbox = sandbox
         self._launcher = launcher
         self._log = log
@@ -20,18 +20,18 @@ class Preparations:
         self._begun = False
 
     def started(self) -> None:
-        """Hear that the program is up."""
+        """Begin the work, unless the program is one-shot."""
         if not self._one_shot:
             self._begin()
 
     def request_sent(self) -> None:
-        """Hear that a request is out, and its reply awaited."""
+        """Begin the work if it has not begun: the program now waits for a reply."""
         if not self._begun:
             self._begin()
 
     def _begin(self) -> None:
         self._begun = True
         self._sandbox.start()
-        # Early, so that the first command does not wait for it.
+        # Ahead of the first command, which would have to wait for it.
         in_background(self._launcher.start)
         in_background(logs.load).add_done_callback(lambda _loaded: self._log.release())

@@ -1,7 +1,7 @@
 """The program behind `agent-cli mcp serve`: one `App` for each call of a client.
 
-A client's model writes the calls, so it can ask for less than the server was started with, and for
-no more: no other folder, no higher cost, no freer mode.
+A client's model writes the calls, so a call may only restrict what the server was started with: no
+other folder, no higher cost limit, no more permissive mode.
 """
 
 from pathlib import Path
@@ -27,7 +27,7 @@ class ServedProgram(EditorProgram):
         """Return the program of a call.
 
         Raises:
-            AgentCliError: More is wanted than the server may give, or it cannot be used.
+            AgentCliError: The call asks for more than the server allows, or an option is invalid.
         """
         opening = Opening(self._folder(wanted.cwd), resume=wanted.session)
         return self.build(opening, self._overrides(wanted), one_shot=not wanted.can_ask)

@@ -1,4 +1,4 @@
-"""The session of the conversation at hand: startup, resumed, forked and rewound for the program."""
+"""The session of the current conversation: begin, resume, fork and rewind it."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -27,11 +27,11 @@ _Opened: TypeAlias = tuple[Session, Conversation]
 
 
 class Sessions:
-    """Where conversations are kept, or nothing at all when sessions are switched off.
+    """Stores the current conversation; stores nothing when sessions are switched off.
 
-    Make it before anybody else subscribes to the agent: an entry is on disk before it is shown.
-    All methods but `list` are for the time between runs. A long session takes a second to read:
-    what does so waits for a thread, because somebody types meanwhile.
+    Create it before anything else subscribes to the agent, so that an entry is on disk before it is
+    shown. Call all methods but `list` between runs only. Reading a long session takes a second and
+    happens in a thread, so that the prompt stays responsive.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Sessions:
         *,
         on_copy: Callable[[str, str], None] = lambda _original, _copy: None,
     ) -> None:
-        """Open nothing yet; *on_copy* hears of a session that is a copy of another one."""
+        """Open nothing yet; *on_copy* is called with a session that is a copy of another one."""
         self._on_copy = on_copy
         self._startup = startup
         self._agent = agent
@@ -54,20 +54,20 @@ class Sessions:
 
     @property
     def id(self) -> str | None:
-        """The id of the session at hand."""
+        """The id of the current session."""
         return self._session.id if self._session else None
 
     @property
     def path(self) -> Path | None:
-        """The file the session at hand is kept in."""
+        """The file of the current session."""
         return self._session.path if self._session else None
 
     async def begin(self) -> None:
-        """Open what the command line asked for: a new session, or an earlier one.
+        """Open the session that the command line asks for: a new or an earlier one.
 
         Raises:
             SessionError: There is no such session, or another process has it open.
-            UsageError: An earlier one is wanted and sessions are switched off.
+            UsageError: An earlier one is requested although sessions are switched off.
         """
         arguments = self._startup.arguments
         latest = arguments.continue_session or arguments.resume == CHOOSE_SESSION
@@ -99,10 +99,10 @@ class Sessions:
     def keep_agent(
         self, agent: Agent, *, parent: str, tool_call_id: str, name: str
     ) -> Callable[[], None]:
-        """Keep the conversation of *agent*, called *name*, which works for the session *parent*.
+        """Store the conversation of *agent*, a subagent called *name* of the session *parent*.
 
         Returns:
-            What ends that.
+            A function that ends the recording.
         """
         if self._session is None:
             return lambda: None
@@ -118,45 +118,45 @@ class Sessions:
         return session.close
 
     def agents(self) -> Sequence[SessionInfo]:
-        """Return the sessions of agents that worked for the one at hand, the newest first."""
+        """Return the sessions of subagents of the current session, newest first."""
         return self._store.of_agents(self._session.id).list() if self._session else ()
 
     def cost_of_agents(self, prompt: Prompt) -> int:
-        """Return the micro-dollars that agents cost, and may have cost, which *prompt* started."""
+        """Return the micro-dollars, reserved ones included, of agents that *prompt* started."""
         calls = {out.tool_call_id for out in prompt.output if isinstance(out, ToolOutput)}
         agents = self.agents() if calls else ()
         started = {info.id for info in agents if info.parent_call in calls}
         if not started:
             return 0
-        # Agents of agents stand beside them, and one prompt at a time starts any.
+        # Nested agents are listed as well, and only one prompt at a time starts agents.
         first = min(info.created_at_ms for info in agents if info.id in started)
         usages = [info.usage for info in agents if info.created_at_ms >= first]
         return sum((each.cost_microdollars or 0) + each.held_microdollars for each in usages)
 
     def list(self) -> Sequence[SessionInfo]:
-        """Return all sessions, the newest first."""
+        """Return all sessions, newest first."""
         return self._store.list()
 
     async def resume(self, id: str) -> None:
-        """Go on with an earlier session; the beginning of its id is enough.
+        """Continue an earlier session; a prefix of its id is enough.
 
         Raises:
-            SessionError: As `SessionStore.resume`, or it is this one; the one at hand stays.
+            SessionError: As `SessionStore.resume`, or it is this one; the current one stays open.
         """
         if self._session and self._store.find(id) == self._session.path:
             raise SessionError(f"session {self._session.id} is already open here")
         self._tell_if_moved(await self._switch(lambda: self._store.resume(id)))
 
     async def fork(self, at: str | None = None) -> None:
-        """Go on with a copy of this session, up to the entry *at*.
+        """Continue a copy of this session, up to the entry *at*.
 
         Raises:
-            SessionError: It has no such entry, or nothing is kept.
+            SessionError: It has no such entry, or sessions are switched off.
         """
         await self._go_on_with_copy(self._kept().id, at=at)
 
     def rewind(self, prompt_id: str) -> None:
-        """Go back to before a prompt; the record keeps everything.
+        """Return to the state before a prompt; the record keeps everything.
 
         Raises:
             SessionError: There is no such prompt, or no session.
@@ -169,14 +169,14 @@ class Sessions:
         """Write this session, without secrets, into the workspace and return the file.
 
         Raises:
-            SessionError: Nothing is kept yet, or the file cannot be written.
+            SessionError: Nothing is stored yet, or the file cannot be written.
         """
         id = self._kept().id
         redact = Redactor.of(self._startup.environment).text
         text = export(self._store.read(id), to, redact=redact)
         path = self._startup.workspace / f"session-{id}.{to}"
         try:
-            path.unlink(missing_ok=True)  # an earlier one, or a link that would lead elsewhere
+            path.unlink(missing_ok=True)  # an earlier export, or a link to another place
             with path.open("x", encoding="utf-8") as file:
                 file.write(text)
         except OSError as error:
@@ -184,7 +184,7 @@ class Sessions:
         return path
 
     def close(self) -> None:
-        """Save what is left; nothing is recorded any more."""
+        """Write the rest to disk and stop recording."""
         if self._session:
             self._session.close()
             self._session = None
@@ -220,7 +220,7 @@ class Sessions:
             )
 
     async def _switch(self, open_session: Callable[[], _Opened]) -> Header:
-        """Go on with what *open_session* returns in a thread; the one at hand stays if it fails."""
+        """Continue the session from *open_session*, run in a thread; on failure keep this one."""
         opening = in_background(open_session)
         try:
             session, conversation = await asyncio.shield(opening)
@@ -230,13 +230,13 @@ class Sessions:
         try:
             self._agent.adopt(conversation, model=self._model_of(conversation))
         except AgentBusy:
-            session.close()  # or nobody could open it any more
+            session.close()  # otherwise no process could open it any more
             raise
         self._keep(session, resumed=True)
         return session.header
 
     def _model_of(self, conversation: Conversation) -> Model | None:
-        """Return the model that a waiting prompt was begun with, unless --model names another."""
+        """Return the model of a waiting prompt, unless --model names another."""
         chosen = any(each.key == "model" for each in self._startup.arguments.overrides)
         if chosen or not conversation.waiting:
             return None
@@ -263,7 +263,7 @@ class Sessions:
 
 
 def _close_unused(opening: asyncio.Future[_Opened]) -> None:
-    """Close a session that nobody waits for any more, or nobody could open it again."""
+    """Close a session opened for a cancelled caller; otherwise its lock would remain."""
     if opening.exception() is None:
         session, _ = opening.result()
         session.close()

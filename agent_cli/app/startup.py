@@ -1,6 +1,6 @@
-"""What is known before anything is built: the workspace, whether it is trusted, the settings.
+"""Determine workspace, trust and settings before anything is built.
 
-On the way to the first prompt: nothing heavy is imported here.
+Runs before the first prompt, so nothing heavy is imported here.
 """
 
 import os
@@ -16,17 +16,17 @@ from agent_cli.system.programs import users_path
 from agent_cli.terminal.first_prompt import FIRST_PROMPT
 from agent_cli.trust.store import TrustStore, acting_files, fingerprint, shown_name, what_would_act
 
-if TYPE_CHECKING:  # the way to the first prompt is short
+if TYPE_CHECKING:  # imported late, for a quick first prompt
     from agent_cli.mcp_client import ServerConfig
 
 _NAMED_MAX = 4
 
 
 class StartupContext(NamedTuple):
-    """The decisions every part of the program starts from; `notices` are for the user.
+    """The workspace, its trust and the settings; `notices` are for the user.
 
-    `pinned` is set where trust was given to a content, and not with --trust to whatever is there.
-    `servers` are MCP servers that an editor brought along.
+    `pinned` is set if trust covers certain file contents, and not with --trust, which covers any
+    content. `servers` are MCP servers that an editor passed along.
     """
 
     arguments: Arguments
@@ -39,33 +39,33 @@ class StartupContext(NamedTuple):
     servers: "tuple[ServerConfig, ...]" = ()
 
     def is_unchanged(self) -> bool:
-        """Whether what acts in the workspace is still what was trusted; ask after reading it."""
+        """Whether the acting files are still those that were trusted; check after reading them."""
         return not self.pinned or TrustStore.of_user().is_trusted(self.workspace)
 
 
 def start(arguments: Arguments, *, may_ask: bool, workspace: Path | None = None) -> StartupContext:
-    """Find out where we are and what holds here.
+    """Determine the workspace, its trust and its settings.
 
     Args:
         arguments: The command line.
-        may_ask: Somebody is there to say whether this workspace is trusted.
-        workspace: Where the tools work; None is the current directory.
+        may_ask: Whether the user can be asked to trust this workspace.
+        workspace: The directory the tools work in; None is the current directory.
 
     Raises:
         SettingsError: A file cannot be read, or a value is not allowed.
-        UsageError: A directory on the command line is none, or the one we are in is gone.
+        UsageError: A given path is no directory, or the current directory no longer exists.
     """
     arguments = arguments._replace(add_dirs=tuple(map(_added, arguments.add_dirs)))
     workspace = workspace or _here()
     trusted, notices = _trust(workspace, arguments, may_ask=may_ask)
     startup = _read(workspace, arguments, trusted=trusted)
     if not startup.is_unchanged():
-        # Somebody wrote between our two looks; what was read may be neither.
+        # A file changed between the two checks, so the settings read may match neither version.
         startup = _read(workspace, arguments, trusted=False)
         notices = (_ignored(acting_files(workspace), workspace),)
     if startup.loaded.settings.working_directory:
         workspace = _directory(startup.loaded.settings.working_directory)
-        # Trust was asked about for another directory.
+        # The trust question was about another directory.
         pinned = not arguments.trust and TrustStore.of_user().is_trusted(workspace)
         startup = startup._replace(
             workspace=workspace, trusted=arguments.trust or pinned, pinned=pinned
@@ -75,7 +75,7 @@ def start(arguments: Arguments, *, may_ask: bool, workspace: Path | None = None)
 
 
 def _plain_http(environment: Environment) -> tuple[str, ...]:
-    """Return a warning where key and conversation leave this machine as plain text."""
+    """Return a warning if key and conversation would leave this machine unencrypted."""
     url = environment.get("ANTHROPIC_BASE_URL", "")
     if not url.lower().startswith("http://"):
         return ()
@@ -105,7 +105,7 @@ def _read(workspace: Path, arguments: Arguments, *, trusted: bool) -> StartupCon
 
 
 def _trust(workspace: Path, arguments: Arguments, *, may_ask: bool) -> tuple[bool, tuple[str, ...]]:
-    """Return whether the workspace is trusted, and what to say when something in it is ignored."""
+    """Return whether the workspace is trusted, and a notice about files that are ignored."""
     if arguments.trust:
         return True, ()
     store = TrustStore.of_user()
@@ -114,7 +114,7 @@ def _trust(workspace: Path, arguments: Arguments, *, may_ask: bool) -> tuple[boo
     acting = acting_files(workspace)
     if not acting:
         return False, ()
-    # Of what is there before it is shown: a file that changes while the user reads is not trusted.
+    # Fingerprinted before it is shown: a file that changes while the user reads is not trusted.
     shown = fingerprint(workspace) if may_ask else ""
     if may_ask and _ask(workspace):
         store.trust(workspace, shown)
@@ -132,7 +132,7 @@ def _ignored(acting: Sequence[Path], workspace: Path) -> str:
 
 
 def _ask(workspace: Path) -> bool:
-    """Show what would act in the workspace and ask the person at the terminal."""
+    """Show the files of the workspace that would act, and ask the user whether to trust them."""
     FIRST_PROMPT.take_away()
     print(f"{workspace} holds files that change what agent-cli does:", file=sys.stderr)
     for file in what_would_act(workspace):

@@ -1,4 +1,4 @@
-"""One agent with everything it works with: everything that is switched on is switched on here.
+"""One agent with all its parts: every feature is switched on here.
 
 Start (arguments, settings, environment)
   → provider, tools, MCP servers
@@ -8,7 +8,7 @@ Start (arguments, settings, environment)
   → lifecycle hooks around both, before prompts and at the end      where any are defined
   → Agent; whoever shows it subscribes to it
 
-It knows no front end. A process may have several, one for each session it serves.
+It knows no front end. A process may have several workbenches, one for each session.
 """
 
 import asyncio
@@ -45,19 +45,19 @@ from agent_cli.policies.truncation import Truncation
 from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.models import cost_microdollars, model_by_id
 
-# Most are there at once; the first model call waits longer than the first prompt does.
+# Most plugins are ready at once; the rest delay the first model call, not the first prompt.
 _PLUGINS_LIMIT_S = 1.0
 
 
 class Workbench:
-    """The agent of one session, built; `async with` starts, and in the end stops, what runs.
+    """The agent of one session, built; `async with` starts and finally stops its parts.
 
-    Building may take a second and may happen in any thread; entering is quick. Whoever enters it
-    configures the logs before.
+    The constructor may take a second and may run in any thread; entering is quick. Configure the
+    logs before entering it.
     """
 
     def __init__(self, startup: StartupContext, *, one_shot: bool) -> None:
-        """Build for where *startup* says we are; *one_shot* is one prompt with nobody to ask."""
+        """Build for the workspace of *startup*; *one_shot* is one prompt, with no one to ask."""
         settings = startup.loaded.settings
         self._startup = startup
         self._settings = settings
@@ -86,13 +86,13 @@ class Workbench:
         self._agents = AgentTree(self, startup)
         builtin = parts.tools(startup, self.workspace, self.sandbox)
         self._builtin_tools = (*builtin, *self._agents.tools())
-        reach = None if one_shot else self.workspace  # with a person there, who may grant more
+        reach = None if one_shot else self.workspace  # with a user present, who may grant more
         self.permissions = parts.permissions(startup, self.sandbox, reach)
         host = HookHost(lambda: self.agent, lambda: self.sessions, self.announce)
         self.hooks = SessionHooks(startup, self.permissions, host, one_shot=one_shot)
         self._compaction = parts.compaction(startup, self.ledger.stream, self.hooks)
         opens = [self.workspace.open_dir, self.sandbox.open_dir, self.servers.tell_roots]
-        opens.append(self.permissions.open_dir)  # last: the others know what it allows
+        opens.append(self.permissions.open_dir)  # last: it allows what the others can reach by then
         extra_dirs = startup.arguments.add_dirs
         self.directories = WorkspaceDirectories(self.workspace.root, extra_dirs, opens=opens)
         self.agent = Agent(self.hooks.around(self._config(), parts.place(startup)))
@@ -165,7 +165,7 @@ class Workbench:
             await stack.enter_async_context(self.hooks)
             await stack.enter_async_context(self.jobs)
             self._stack = stack.pop_all()
-        # Whoever shows it subscribes as soon as it is in, before anything else gets its turn.
+        # A front end subscribes right after entering, before any other task runs.
         asyncio.get_running_loop().call_soon(self.announce.release)
         return self
 
@@ -187,14 +187,14 @@ class Workbench:
         await self._stack.__aexit__(kind, error, traceback)
 
     def own_tools(self) -> Sequence[Tool]:
-        """Return the tools of this program and its plugins; those of MCP servers come on top."""
+        """Return the tools of this program and its plugins, without those of MCP servers."""
         return (*self._builtin_tools, *self._plugins.tools(), *self.jobs.told.tools())
 
     @property
     def model(self) -> Model:
-        """The model that is asked now."""
+        """The current model."""
         return self.agent.state.model or self.named_model()
 
     def named_model(self, name: str | None = None) -> Model:
-        """Return the model *name*, an alias or an id; without one that of the settings."""
+        """Return the model *name*, an alias or an id; the settings' model without a name."""
         return model_by_id(self._settings.model_id(name))
