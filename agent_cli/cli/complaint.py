@@ -1,4 +1,4 @@
-"""What the program says of itself on standard error where no prompt is on the screen."""
+"""Messages of the program on standard error when no prompt is on the screen."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ def print_complaint(text: str) -> None:
 
 def _fitted(text: str) -> str:
     if not sys.stderr.isatty():
-        return text  # whoever reads a file looks for whole lines
+        return text  # a file gets unbroken lines, for tools that search it
     import textwrap  # noqa: PLC0415 - a start that succeeds complains of nothing
 
     columns = 0

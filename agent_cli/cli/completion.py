@@ -1,6 +1,6 @@
-"""`agent-cli completion bash|zsh|fish`: a script for the shell, made from the table of options.
+"""`agent-cli completion bash|zsh|fish`: a completion script, generated from the option table.
 
-The script asks `agent-cli completion sessions` and `agent-cli completion models` for what changes.
+The script calls `agent-cli completion sessions` and `agent-cli completion models` for live values.
 """
 
 import re
@@ -25,7 +25,7 @@ _LIVE: Final = {
     SESSIONS: "$(agent-cli completion sessions 2>/dev/null)",
     MODELS: "$(agent-cli completion models 2>/dev/null)",
 }
-# For zsh as well, which reads it as ksh. Without a choice of ours the shell offers files.
+# For zsh as well, through bashcompinit. Without choices of ours the shell offers files.
 _BASH: Final = """\
 _agent_cli() {
   local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}"
@@ -73,7 +73,7 @@ bashcompinit
 
 
 def complete(arguments: Arguments) -> int:
-    """Print a shell's script, or the words that one asks for.
+    """Print the script for a shell, or the live values that a script asks for.
 
     Raises:
         UsageError: There is no script for this shell.
@@ -110,7 +110,7 @@ def _options() -> Iterator[tuple[str, OptionEntry]]:
 
 
 def _switches() -> Sequence[str]:
-    """Return the options that single commands have, and no other."""
+    """Return the options that belong to single commands."""
     return [f"--{name}" for command in COMMANDS.values() for name in command.switches]
 
 
@@ -121,7 +121,7 @@ def _value_cases() -> Iterator[str]:
 
 
 def _choosing(values: str) -> str:
-    """Return the commands of bash that offer *values* and end."""
+    """Return bash code that offers *values* and returns."""
     if values in ("", FILES):
         return "return"
     return f'COMPREPLY=( $(compgen -W "{_LIVE.get(values, values)}" -- "$cur") ); return'
@@ -137,7 +137,7 @@ def _operand_cases() -> Iterator[str]:
 
 
 def _next_words() -> Mapping[str, Sequence[str]]:
-    """Return the words of commands by what stands before them: nothing, or the first word."""
+    """Return the next words of commands, keyed by the preceding word or ""."""
     found: dict[str, dict[str, None]] = {"": {}}
     for name in COMMANDS:
         first, _, second = name.partition(" ")
@@ -202,7 +202,7 @@ def _model_names(arguments: Arguments) -> str:
 
 
 def _listed(words: Iterable[str]) -> str:
-    # bash expands once more what it completes: a model called $(...) would be run.
+    # bash expands completions again: a model named $(...) would be executed.
     return "".join(f"{word}\n" for word in dict.fromkeys(words) if _PLAIN.fullmatch(word))
 
 

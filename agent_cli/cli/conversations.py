@@ -24,9 +24,9 @@ _NO_CREDENTIALS = 2
 
 
 def open_repl(arguments: Arguments) -> int:
-    """Run the REPL; what is piped in is one prompt."""
+    """Run the REPL; piped input is one prompt."""
     if arguments.prompts_from is None and not sys.stdin.isatty():
-        # Of a log that is piped in every line would be a prompt of its own.
+        # Otherwise every line of a piped log would be a prompt of its own.
         return print_answer(arguments, piped=True)
     from agent_cli.repl import repl  # noqa: PLC0415
     from agent_cli.repl.look import Look  # noqa: PLC0415
@@ -61,7 +61,7 @@ def open_repl(arguments: Arguments) -> int:
 
 
 def print_answer(arguments: Arguments, *, piped: bool = False) -> int:
-    """Answer one prompt; *piped* takes it from stdin, behind what stands on the command line."""
+    """Answer one prompt; with *piped*, stdin is appended to the text of the command line."""
     with without_collections():
         from agent_cli.cli.one_run import failure_kept, prompt_of, run_options  # noqa: PLC0415
         from agent_cli.headless import run as headless  # noqa: PLC0415
@@ -73,7 +73,7 @@ def print_answer(arguments: Arguments, *, piped: bool = False) -> int:
     running = headless.run(
         prompt,
         _builder(startup, one_shot=True),
-        output_format=cast("headless.OutputFormat", arguments.output_format),  # parsed as one
+        output_format=cast("headless.OutputFormat", arguments.output_format),  # validated
         color=may_color(os.environ),
         options=options,
     )
@@ -81,7 +81,7 @@ def print_answer(arguments: Arguments, *, piped: bool = False) -> int:
 
 
 def decide(arguments: Arguments) -> int:
-    """Approve or reject a waiting call, and go on with its session."""
+    """Approve or reject a waiting call, and continue its session."""
     from agent_cli.cli.sessions import CallDecision, require_workspace  # noqa: PLC0415
     from agent_cli.headless import run as headless  # noqa: PLC0415
 
@@ -102,7 +102,7 @@ def play_demo(_arguments: Arguments) -> int:
 
 
 def _ready(arguments: Arguments, *, may_ask: bool) -> StartupContext:
-    """Read the settings, and make sure that a model can be asked at all."""
+    """Read the settings, and make sure that there are credentials."""
     from agent_cli.settings import check_credentials  # noqa: PLC0415
 
     startup = start(arguments, may_ask=may_ask)
@@ -122,7 +122,7 @@ def _builder(startup: StartupContext, *, one_shot: bool) -> "Callable[[], App]":
 
 
 def _wants_demo(error: NoCredentials) -> bool:
-    """Show what is missing and offer the demo, which works without it."""
+    """Report the missing key and offer the demo, which works without one."""
     FIRST_PROMPT.take_away()
     print_complaint(str(error))
     print("Play the demo now? [Y/n] ", end="", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""What each command does. Imported when one is run: `--version` and `--help` need none of it."""
+"""Run the command that was parsed. Imported late: `--version` and `--help` do not need it."""
 
 import sys
 from collections.abc import Callable

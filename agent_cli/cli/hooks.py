@@ -22,7 +22,7 @@ from agent_cli.terminal.sanitize import reveal
 
 _USAGE = "write agent-cli hooks list, test EVENT [--input FILE], or import"
 _COMMAND = ToolCall("toolu_test", "bash", {"command": "ls"})
-# What the events that are about no call say of themselves.
+# Sample payloads of events that are not about a tool call.
 _CANNED: Mapping[str, dict[str, Json]] = {
     "UserPromptSubmit": {"prompt": "hello"},
     "SessionStart": {"source": "startup"},
@@ -32,7 +32,7 @@ _CANNED: Mapping[str, dict[str, Json]] = {
     "PostCompact": {"trigger": "manual"},
     "Notification": {"message": "a test", "notification_type": "permission_prompt"},
 }
-# The field of a payload that the matcher of such an event is about.
+# The field of such a payload that a matcher is compared with.
 _MATCHED = {
     "SessionStart": "source",
     "SessionEnd": "reason",
@@ -43,10 +43,10 @@ _MATCHED = {
 
 
 def run(words: Sequence[str], startup: StartupContext) -> int:
-    """Do what *words* say; return 1 when a hook cannot be used.
+    """Run the subcommand in *words*; return 1 when a hook cannot be used.
 
     Raises:
-        UsageError: They cannot be understood.
+        UsageError: They are not valid.
     """
     match words:
         case ["list"]:
@@ -114,7 +114,7 @@ def _read(file: Path) -> dict[str, Json]:
 
 
 def _import(startup: StartupContext) -> int:
-    """Print the hooks in files of Claude Code as they would stand in our settings."""
+    """Print the hooks of Claude Code's settings files in the format of our settings."""
     files = [Path.home() / CLAUDE_FILES[0]]
     files += [startup.workspace / name for name in CLAUDE_FILES]
     found = 0

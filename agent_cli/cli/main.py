@@ -1,4 +1,4 @@
-"""The command line: which command, which exit code. Quick where nothing is to be done."""
+"""The command line: choose the command, return the exit code. Imports little."""
 
 import errno
 import os
@@ -25,7 +25,7 @@ _STDERR: Final = 2
 
 
 def run(argv: Sequence[str]) -> int:
-    """Do what *argv* says and return the exit code; a failure is one sentence on stderr."""
+    """Run *argv* and return the exit code; a failure is one sentence on stderr."""
     _open_what_is_closed()
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         # A byte that a C locale cannot show must not end the program.
@@ -44,18 +44,18 @@ def run(argv: Sequence[str]) -> int:
             return _unwritten(error)
         if not (isinstance(error, PermissionError) and error.filename):
             return _bug(argv, error)
-        # Of settings and state: another user's home directory is what `sudo -u` leaves in HOME.
+        # Settings or state are unreadable: `sudo -u` leaves another user's home directory in HOME.
         locked = (
             f"{error.filename} is out of reach ({error.strerror}): set HOME to a folder of yours"
         )
         return _ended(argv, _complain(SettingsError(locked), 2))
-    except Exception as error:  # a traceback tells whoever typed this nothing
+    except Exception as error:  # a traceback is of no use to the user
         return _bug(argv, error)
     return exit_code
 
 
 def _bug(argv: Sequence[str], error: Exception) -> int:
-    """Return the exit code after *error*, of ours or of a damaged installation, and say where."""
+    """Report *error*, a bug or a damaged installation, with its place; return the exit code."""
     if "--verbose" in argv:
         raise error
     raised_in = error.__traceback__
@@ -69,13 +69,13 @@ def _bug(argv: Sequence[str], error: Exception) -> int:
         ),
         1,
     )
-    with suppress(Exception):  # What makes the result may be what is damaged.
+    with suppress(Exception):  # The code that builds the result may itself be damaged.
         _ended(argv, exit_code)
     return exit_code
 
 
 def _ended(argv: Sequence[str], exit_code: int, stop_reason: str = "error") -> int:
-    """Return *exit_code*; whoever reads JSON waits for a result, whatever happened."""
+    """Return *exit_code*; the JSON formats print a result first, for which readers wait."""
     if asks_for_json(argv):
         from agent_cli.headless.report import RunReport  # noqa: PLC0415 - rare
         from agent_cli.headless.stream_json import to_line  # noqa: PLC0415
@@ -87,17 +87,17 @@ def _ended(argv: Sequence[str], exit_code: int, stop_reason: str = "error") -> i
 
 
 def _unwritten(error: OSError) -> int:
-    """Return the exit code where stdout did not take what was printed."""
+    """Return the exit code when stdout could not be written."""
     from agent_cli.terminal.writer import STDOUT_CLOSED_EXIT_CODE, silence  # noqa: PLC0415 - rare
 
-    silence(sys.stdout)  # or Python complains of it again at its end
+    silence(sys.stdout)  # otherwise Python reports it again at exit
     if error.errno == errno.EPIPE:
         return STDOUT_CLOSED_EXIT_CODE
     return _complain(AgentCliError("the disk is full: the answer cannot be written"), 1)
 
 
 def _open_what_is_closed() -> None:
-    """Open what was closed before our start (`>&-`): the next file would get its number."""
+    """Open standard streams closed by the caller (`>&-`): the next file would get their number."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
         pass
     os.close(descriptor)
@@ -123,13 +123,13 @@ def _run(arguments: Arguments) -> int:
                 from agent_cli.cli.dispatch import COMMANDS  # noqa: PLC0415
             from agent_cli.system.programs import shield_path  # noqa: PLC0415
 
-            with suppress(OSError):  # The folder is gone, which is told soon.
+            with suppress(OSError):  # The folder is gone, which is reported later.
                 shield_path(Path.cwd())
             return COMMANDS[arguments.command](arguments)
 
 
 def _opens_a_screen(arguments: Arguments) -> bool:
-    """Return whether a prompt comes first, and not a list of sessions or a file of prompts."""
+    """Return whether the REPL starts with a prompt, not a session list or a prompt file."""
     is_session = arguments.command == "repl" and arguments.prompts_from is None
     return is_session and arguments.resume != CHOOSE_SESSION
 

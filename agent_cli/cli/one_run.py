@@ -1,4 +1,4 @@
-"""What `-p` is given on the command line: its prompt, its limits, the form of its answer."""
+"""The inputs of `-p` from the command line: prompt, limits, form of the answer."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -13,10 +13,10 @@ from agent_cli.headless.structured import OutputSchema
 
 
 def run_options(arguments: Arguments) -> RunOptions:
-    """Return what holds for the run.
+    """Return the options of the run.
 
     Raises:
-        UsageError: A file or directory that is named cannot be used.
+        UsageError: A given file or directory cannot be used.
     """
     directory = OutputDir.prepare(arguments.output_dir) if arguments.output_dir else None
     with failure_kept(directory):
@@ -29,7 +29,7 @@ def prompt_of(arguments: Arguments) -> str:
     """Return the text of `-p`, or that of `--prompt-file`; "-" stands for stdin.
 
     Raises:
-        UsageError: The file cannot be read, or says nothing.
+        UsageError: The file cannot be read, or is empty.
     """
     path = arguments.prompt_file
     if path is None:
@@ -42,12 +42,12 @@ def prompt_of(arguments: Arguments) -> str:
         raise UsageError(f"--prompt-file: {path} is not UTF-8 text") from error
     if not text.strip():
         raise UsageError(f"--prompt-file: {path} is empty: write the prompt into it")
-    return f"{text}\n"  # a file that says "-" does not stand for stdin
+    return f"{text}\n"  # a file whose text is "-" does not stand for stdin
 
 
 @contextmanager
 def failure_kept(directory: OutputDir | None) -> Generator[None]:
-    """Write the result of a run that cannot begin to *directory*, too."""
+    """Write the result of a run that could not begin to *directory* as well."""
     try:
         yield
     except AgentCliError as error:

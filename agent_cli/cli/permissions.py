@@ -1,4 +1,4 @@
-"""`agent-cli permissions explain`: what would be decided about a tool call here, and why."""
+"""`agent-cli permissions explain`: the decision about a tool call here, and its reasons."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -29,12 +29,12 @@ _MCP_PREFIX = "mcp__"
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The verdict on a call and what it rests on; a view."""
+    """A view of the verdict on a call and its reasons."""
 
     facts: Sequence[tuple[str, str]]
 
     def drawn(self) -> "Drawn":
-        """Return it for a terminal, the verdict in its colour."""
+        """Return the renderable for a terminal, with the verdict in its colour."""
         return self._view().drawn()
 
     def lines(self) -> Sequence[str]:
@@ -42,7 +42,7 @@ class Explanation:
         return self._view().lines()
 
     def as_json(self) -> str:
-        """Return it as a JSON object; `command` holds every command seen."""
+        """Return a JSON object; `command` holds every command found in the input."""
         found: dict[str, Json] = {title: text for title, text in self.facts if title != "command"}
         commands: list[Json] = [text for title, text in self.facts if title == "command"]
         return json.dumps({**found, "command": commands}, ensure_ascii=False, indent=2)
@@ -59,15 +59,15 @@ class Explanation:
 
 
 def explain(startup: StartupContext, name: str, given: str) -> Explanation:
-    """Return the verdict, the rule with its place, the commands seen, mode and sandbox.
+    """Return the verdict, the rule with its origin, the commands found, mode and sandbox.
 
     Args:
         name: A tool's name.
-        given: Its input as JSON; a command, for bash, or else a path, may stand alone.
+        given: Its input as JSON; or, for bash, just the command; for other tools, just the path.
 
     Raises:
         SettingsError: A permission rule cannot be read.
-        UsageError: There is no such tool, or the input is none of its.
+        UsageError: There is no such tool, or the input is not valid for it.
     """
     sandbox = parts.sandbox(startup)
     permissions = parts.permissions(startup, sandbox)
@@ -90,8 +90,8 @@ def _tool(startup: StartupContext, name: str) -> Tool:
     if name in tools:
         return tools[name]
     if name.startswith(_MCP_PREFIX):
-        # No server is started for an answer: a tool that nobody let run yet may change things, and
-        # one whose definition has changed since is shown and asked about again.
+        # No server is started for this: a tool never approved counts as one that changes things,
+        # and one whose definition changed since is asked about again.
         return Tool(
             name=name,
             label=name,
@@ -104,7 +104,7 @@ def _tool(startup: StartupContext, name: str) -> Tool:
 
 
 def _reads_unasked(startup: StartupContext, name: str) -> bool:
-    """Return whether the tool of a server was approved as one that only reads."""
+    """Return whether the tool of a server was approved as read-only."""
     pins = Host().pins
     servers = (each for each in configured_servers(startup) if isinstance(each, ServerConfig))
     return any(pins.reads_unasked(server, name) for server in servers)
@@ -123,7 +123,7 @@ def _input(name: str, given: str) -> Json:
         return value
     if name == COMMAND_TOOL:
         return {"command": given}
-    # Whatever else the tool wants: what is decided rests on the path.
+    # Only the path matters for the decision; other parameters need not be given.
     more: dict[str, dict[str, Json]] = {
         "write": {"content": ""},
         "edit": {"edits": [{"old": "a", "new": "b"}]},

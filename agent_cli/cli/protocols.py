@@ -23,7 +23,7 @@ def serve_editor(arguments: Arguments) -> int:
 
 
 def mcp(arguments: Arguments) -> int:
-    """Run a command about MCP servers, or be one."""
+    """Run a command about MCP servers, or serve as one."""
     if arguments.operands[0] == "serve":
         return _mcp_serve(arguments)
     from agent_cli.app import logs  # noqa: PLC0415

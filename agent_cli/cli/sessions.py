@@ -1,7 +1,7 @@
-"""`agent-cli sessions ...` and `agent-cli replay`: what was recorded is read, without a model.
+"""`agent-cli sessions ...` and `agent-cli replay`: read recorded sessions, without a model.
 
-`sessions approve` and `reject` go on with a run: their decision is made here, conversations.py
-runs it.
+`sessions approve` and `reject` continue a run: this module records the decision, and
+conversations.py runs it.
 """
 
 import json
@@ -29,7 +29,7 @@ _NUMBERS = ("prompts", "cost")
 
 
 def list_sessions(arguments: Arguments) -> int:
-    """Print the sessions, the newest first: a table on a terminal, else a line for each."""
+    """Print the sessions, newest first: a table on a terminal, else one line each."""
     infos = _store().list()
     if arguments.json:
         print(json.dumps([as_json(info) for info in infos], ensure_ascii=False, indent=2))
@@ -44,7 +44,7 @@ def list_sessions(arguments: Arguments) -> int:
 
 
 def show(arguments: Arguments) -> int:
-    """Print a session: Markdown on a terminal, else a transcript; or its places, a line each."""
+    """Print a session, as Markdown on a terminal, else a transcript; or list its branch points."""
     store = _store()
     history = store.read(arguments.operands[0])
     if arguments.entries:
@@ -73,10 +73,10 @@ def _show_entries(history: History) -> int:
 
 
 def replay(arguments: Arguments) -> int:
-    """Print the transcript of a session's file; nothing is asked and nothing is run.
+    """Print the transcript of a session file; no model is asked and no tool is run.
 
     Raises:
-        SessionError: It is no session; what it is, if that can be told.
+        SessionError: It is no session file; the message says what it is, if known.
     """
     path = Path(arguments.operands[0])
     if _is_recording(path):
@@ -89,12 +89,12 @@ def replay(arguments: Arguments) -> int:
 
 
 def _is_recording(path: Path) -> bool:
-    """Whether *path* was written by --record: its first line announces a response."""
+    """Return whether *path* was written by --record: its first line announces a response."""
     try:
         with path.open("rb") as file:
             first = json.loads(file.readline())
     except (OSError, ValueError):
-        return False  # whoever reads it as a session says what is wrong with it
+        return False  # reading it as a session reports the fault
     return isinstance(first, dict) and first.get("type") == "response"
 
 
@@ -144,9 +144,9 @@ def verify_sessions(arguments: Arguments) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CallDecision:
-    """A person's yes or no to one waiting call; without `tool_call_id`, to the only one there is.
+    """A decision about one waiting call; without `tool_call_id`, about the only one.
 
-    The same as answering in the REPL: recorded first, then the run goes on from where it stopped.
+    As in the REPL, it is recorded first, then the run continues where it stopped.
     """
 
     verdict: Literal["approve", "reject"]
@@ -154,11 +154,11 @@ class CallDecision:
     reason: str | None = None
 
     async def __call__(self, agent: Agent) -> RunResult:
-        """Record the decision and let the run go on; a call decided earlier stays as it is.
+        """Record the decision and continue the run; a call decided earlier stays as it is.
 
         Raises:
             ConversationError: There is no such call.
-            SessionError: It is not clear which call is meant, or none waits.
+            SessionError: Several calls wait and none is named, or none waits.
         """
         call = agent.conversation.call(self.tool_call_id or _only_question(agent))
         if call not in agent.conversation.questions():
@@ -172,10 +172,10 @@ class CallDecision:
 
 
 def require_workspace(session_id: str, workspace: Path) -> None:
-    """Make sure that what is approved runs where it was asked for.
+    """Make sure that an approved call runs in the workspace it was meant for.
 
     Raises:
-        SessionError: The session is of another directory, or does not exist.
+        SessionError: The session belongs to another directory, or does not exist.
     """
     header = _store().read(session_id).header
     if header and header.workspace != str(workspace):

@@ -1,7 +1,7 @@
 """`agent-cli demo`: the real loop and the real tools on a small broken project, offline.
 
-Only the model's words are scripted: a recording of its streams is played, and the tools it asks for
-run on copies of `project/` in a temporary directory.
+Only the model's replies are scripted: a recording of its streams is played, and the tools run on a
+copy of `project/` in a temporary directory.
 """
 
 import os
@@ -34,9 +34,9 @@ the files are read and edited, the tests run.
 
 
 async def run_demo() -> int:
-    """Play the demo on this process's streams; return 0 when the project is mended.
+    """Play the demo on this process's streams; return 0 when the project is repaired.
 
-    A signal that ends it is 128 and its number.
+    If a signal ends it, return 128 plus the signal's number.
     """
     use_shielded_path()
     color = may_color(os.environ)
@@ -59,14 +59,14 @@ async def run_demo() -> int:
 
 
 async def _play_on_screen(startup: StartupContext, history: Path, *, color: bool) -> int:
-    """Play it as a session looks, and leave at its end; return the session's exit code."""
-    look = Look(color=color, show_thinking=True)  # there is nobody who would press Ctrl-T
+    """Play it as an interactive session that leaves at its end; return the exit code."""
+    look = Look(color=color, show_thinking=True)  # no user is there to press Ctrl-T
     options = repl.ReplOptions(history, look, first_lines=[PROMPT], stays=False)
     return await repl.run(options, lambda: App(startup, one_shot=True))
 
 
 async def _play(startup: StartupContext, writer: Writer) -> None:
-    """Play it line by line, as on a pipe."""
+    """Play it line by line, as for a pipe."""
     async with App(startup, one_shot=True) as app:
         shell = Shell(
             app, prompt=_Nobody(), writer=writer, interrupts=Interrupts(lambda _stop: None)
@@ -79,7 +79,7 @@ async def _play(startup: StartupContext, writer: Writer) -> None:
 def demo_start(
     workspace: Path, arguments: Arguments, environment: Environment | None = None
 ) -> StartupContext:
-    """Return the start of a session that reads no file of the user's and asks nothing."""
+    """Return the start-up context of a session that reads no user files and asks nothing."""
     settings = Settings()
     settings = settings._replace(
         permissions=settings.permissions._replace(mode="yolo"),
@@ -92,7 +92,7 @@ def demo_start(
 
 
 class _Nobody:
-    """Stands in for the prompt: the demo asks nothing."""
+    """A prompt that never answers: the demo asks nothing."""
 
     can_ask = False
 
@@ -104,21 +104,21 @@ class _Nobody:
         text: str,
         ctrl_c: str = "stops the run",
     ) -> Choice | str:
-        """Answer nothing."""
+        """Raise: the demo asks nothing."""
         del ctrl_c
         raise EOFError(f"{message!r} cannot be answered with {choices!r} or {text!r}")
 
     async def choose(self, message: str, keys: str) -> str:
-        """Answer nothing."""
+        """Raise: the demo asks nothing."""
         raise EOFError(f"nobody answers {message!r} with one of {keys!r}")
 
     choose_next = choose
 
     async def choose_key(self, message: str, keys: str, *, at_once: bool = False) -> str:
-        """Answer nothing, and *at_once* nothing either."""
+        """Raise: the demo asks nothing."""
         del at_once
         return await self.choose(message, keys)
 
     def above(self, write: Callable[[], None]) -> None:
-        """Print at once: there is no prompt to keep clear of."""
+        """Print at once: there is no prompt below."""
         write()

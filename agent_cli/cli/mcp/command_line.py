@@ -28,18 +28,18 @@ from agent_cli.system.event_loop import run_loop
 
 
 class _Parser(argparse.ArgumentParser):
-    """Complains as the rest of the program does."""
+    """Reports errors in the style of the program."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise what is wrong as one sentence."""
+        """Raise the error as one sentence."""
         raise UsageError(f"{self.prog}: {message}; see {self.prog} --help")
 
 
 def run(words: Sequence[str], context: CommandContext) -> int:
-    """Do what *words* say and return the exit code.
+    """Run the command in *words* and return the exit code.
 
     Raises:
-        AgentCliError: It cannot be done.
+        AgentCliError: The command failed.
     """
     given = _parser().parse_args(configuring.separated(words))
     do = cast("Callable[[argparse.Namespace, CommandContext], int]", given.do)  # set below
@@ -90,7 +90,7 @@ def _exercise(given: argparse.Namespace, context: CommandContext) -> int:
         roots=lambda: [context.workspace],
     )
     if config.source == "":
-        # A server that is only tried leaves nothing behind.
+        # A test run of a server leaves no files behind.
         host = replace(host, credentials=MemoryCredentials())
     wanted = Exercise(
         calls=tuple(_call(each) for each in given.call),
@@ -119,7 +119,7 @@ async def _always(_question: str) -> bool:
 
 
 def _asking(tell: Callable[[str], None]) -> Agree:
-    """Return what asks the person at the terminal; where nobody is, the answer is no."""
+    """Return a function that asks the user; without a terminal the answer is no."""
 
     async def agree(question: str) -> bool:
         tell(question)
@@ -134,14 +134,14 @@ def _asking(tell: Callable[[str], None]) -> Agree:
 
 
 def _server(named: str, context: CommandContext) -> ServerConfig:
-    """Return the configured server of that name, even if it is off, or one for the address."""
+    """Return the configured server of that name, even if switched off, or one for the URL."""
     if "://" in named:
         return ServerConfig(name=urlsplit(named).hostname or "web", transport="http", url=named)
     return replace(context.server(named), enabled=True)
 
 
 def _oauth(given: argparse.Namespace) -> OAuth:
-    # Without a browser nobody can sign in: then it is the program itself that does.
+    # Without a browser no user can sign in, so the program uses its own credentials.
     grant: Grant = "browser"
     if given.assertion_file:
         grant = "jwt_bearer"

@@ -1,4 +1,4 @@
-"""`agent-cli mcp add|list|remove|test|import`: which servers there are, and whether they work."""
+"""`agent-cli mcp add|list|remove|test|import`: configure servers and test them."""
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ _NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 
 
 def separated(words: Sequence[str]) -> list[str]:
-    """Return *words* with "--" before the command of `add`, so that its options are its own."""
+    """Return *words* with "--" before the command of `add`, so that it keeps its options."""
     named = False
     places = iter(range(1, len(words) if words[0] == "add" else 0))
     for at in places:
@@ -45,7 +45,7 @@ def separated(words: Sequence[str]) -> list[str]:
 
 
 def add_server(given: argparse.Namespace, context: CommandContext) -> int:
-    """Write a server into the user's file."""
+    """Add a server to the user's file."""
     if not _NAME_CHARACTERS.issuperset(given.name):
         raise UsageError(f"{given.name!r} is no name for a server: use letters, digits, _ and -")
     target, *arguments = given.target
@@ -78,7 +78,7 @@ def remove_server(given: argparse.Namespace, context: CommandContext) -> int:
 
 
 def list_servers(given: argparse.Namespace, context: CommandContext) -> int:
-    """Show the configured servers, nearest to the work first, and where each was found."""
+    """Show the configured servers in order of precedence, with the origin of each."""
     servers = context.configured()
     redactor = Redactor.of(context.environment)
     if given.json:
@@ -89,7 +89,7 @@ def list_servers(given: argparse.Namespace, context: CommandContext) -> int:
 
 
 def check_servers(given: argparse.Namespace, context: CommandContext) -> int:
-    """Connect to the servers and show what each offers, or why it cannot be used."""
+    """Connect to the servers and show each one's offer, or why it cannot be used."""
     configured = [context.server(given.name)] if given.name else context.configured()
     usable = [each for each in configured if isinstance(each, ServerConfig)]
     tested = {state.name: state for state in run_loop(_states(usable, context))}
@@ -107,7 +107,7 @@ def check_servers(given: argparse.Namespace, context: CommandContext) -> int:
 
 
 def import_servers(given: argparse.Namespace, context: CommandContext) -> int:
-    """Copy the servers of other programs into the user's file; ours of the same name stay."""
+    """Copy the servers of other programs into the user's file; existing names are kept."""
     if given.file and not Path(given.file).is_file():
         raise UsageError(f"{given.file} does not exist or is no file; give another with --file")
     servers = UserServers(user_file())
@@ -136,7 +136,7 @@ def import_servers(given: argparse.Namespace, context: CommandContext) -> int:
     else:
         servers.add(new)
         context.say(f"{len(new)} imported to {servers.path}")
-    # A file that was named was meant: what became of all of it must show.
+    # The user named this file, so report every server in it.
     return 1 if given.file and failed else 0
 
 
@@ -156,7 +156,7 @@ def _files(program: str | None, context: CommandContext) -> Iterator[Path]:
             if not path.is_file():
                 continue
             if context.stranger and path.is_relative_to(context.stranger):
-                # What is imported runs in every directory from then on.
+                # An imported server runs in every directory from then on.
                 context.say(f"{path} is left out: this workspace is not trusted; --file takes it")
             else:
                 yield path

@@ -1,4 +1,4 @@
-"""`agent-cli mcp approve|login|logout`: what only the user can decide about a server."""
+"""`agent-cli mcp approve|login|logout`: a user's decisions about a server."""
 
 import argparse
 import sys
@@ -17,7 +17,7 @@ from agent_cli.terminal.sanitize import reveal
 
 
 def approve_server(given: argparse.Namespace, context: CommandContext) -> int:
-    """Show how a server's tools changed since they were approved, and approve them as they are."""
+    """Show how a server's tools changed since their approval, and approve them as they are."""
     config = replace(context.server(given.name), enabled=True)
     return run_loop(_approve(config, context, dry_run=given.dry_run))
 
@@ -30,7 +30,7 @@ async def _approve(config: ServerConfig, context: CommandContext, *, dry_run: bo
             return 1
         changes = servers.changes().get(config.name, {})
         for difference in changes.values():
-            # A change that only adds what nobody sees must be seen here.
+            # Changes in invisible characters must be visible here.
             context.say(reveal(difference))
         if not changes:
             context.say(f"{config.name}: nothing changed since it was approved")
@@ -43,7 +43,7 @@ async def _approve(config: ServerConfig, context: CommandContext, *, dry_run: bo
 
 
 def sign_in(given: argparse.Namespace, context: CommandContext) -> int:
-    """Sign in to a server of the web; it is kept for all later starts."""
+    """Sign in to an HTTP server; the sign-in is stored for later starts."""
     config = replace(context.server(given.name), enabled=True)
     return run_loop(_sign_in(config, context))
 
@@ -59,7 +59,7 @@ async def _sign_in(config: ServerConfig, context: CommandContext) -> int:
 
 
 def sign_out(given: argparse.Namespace, context: CommandContext) -> int:
-    """Forget the sign-in to a server."""
+    """Delete the stored sign-in to a server."""
     config = context.server(given.name)
     if config.transport == "stdio":
         raise UsageError(f"MCP server '{config.name}' runs on this machine: there is no sign-in")

@@ -1,4 +1,4 @@
-"""Where `agent-cli mcp` runs: what its commands need of the program around them."""
+"""The context of `agent-cli mcp` commands: servers, stores and output streams."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandContext:
-    """Where the command runs.
+    """The context of one command.
 
     Attributes:
         configured: The servers of settings and files, read when a command needs them.
-        stranger: The workspace if somebody else may have filled it, else None.
-        out: Gets results.
-        err: Gets questions, and progress where it is a terminal.
+        stranger: The workspace if it is untrusted, else None.
+        out: Receives results.
+        err: Receives questions, and progress if it is a terminal.
     """
 
     environment: Mapping[str, str]
@@ -50,25 +50,25 @@ class CommandContext:
         return found
 
     def say(self, text: str) -> None:
-        """Print one line; a server's words are shown, not obeyed."""
+        """Print one line of the result, without control characters of a server."""
         print(reveal(text), file=self.out, flush=True)
 
     def tell(self, text: str) -> None:
-        """Print one line that is no part of the result, such as a question."""
+        """Print one line that is not part of the result, such as a question."""
         print(reveal(text), file=self.err, flush=True)
 
     def show(self, view: "View") -> None:
-        """Draw a view on a terminal; print a line for each record elsewhere."""
+        """Draw a view on a terminal; elsewhere print one line per record."""
         from agent_cli.terminal.views.console import show  # noqa: PLC0415 - rich
 
         show(view, self.out)
 
     def print_json(self, value: Json) -> None:
-        """Print *value* as ASCII: no name that a stranger chose can command the terminal."""
+        """Print *value* as ASCII, so that untrusted names cannot control the terminal."""
         print(json.dumps(value, indent=2), file=self.out)
 
     def explain(self, state: ServerState) -> None:
-        """Say why a server cannot be used, and the lines of its standard error not quoted there."""
+        """Print why a server cannot be used, and the lines of its standard error not yet quoted."""
         self.say(state.reason)
         for line in state.unquoted:
             self.say(f"  │ {line}")

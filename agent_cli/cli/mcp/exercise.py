@@ -1,7 +1,7 @@
 """`agent-cli mcp exercise`: use a server as a run would, without a model.
 
-The same connections, callbacks and sign-in as in the REPL; the answers stand on the command line
-instead of being asked of a person.
+The same connections, callbacks and sign-in as in the REPL; answers come from the command line
+instead of a person.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from agent_cli.mcp_client.names import public_name
 from agent_cli.mcp_client.pool import McpServers
 
 Agree: TypeAlias = Callable[[str], Awaitable[bool]]
-"""Show a person what is about to happen; return whether they agree."""
+"""Ask the user a yes-or-no question; return whether they agree."""
 
 Answers: TypeAlias = Literal["accept-defaults", "decline"]
 _SCHEMA_OF = "$inputSchema:"
@@ -30,15 +30,14 @@ _SCHEMA_OF = "$inputSchema:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exercise:
-    """What to do with a server.
+    """The calls to make to a server.
 
     Attributes:
-        calls: (tool as the server or the model names it, arguments). A text "$inputSchema:TOOL"
-            among them stands for the schema of that tool as it was listed.
-        call_all: Call every tool that says it only reads, with the simplest arguments its schema
-            allows.
-        destructive: Call the others as well, after a yes to the list of them.
-        timeout_s: For everything but the question.
+        calls: (tool name as the server or the model uses it, arguments). The string
+            "$inputSchema:TOOL" as an argument stands for the listed schema of that tool.
+        call_all: Call every tool marked read-only, with the simplest arguments its schema allows.
+        destructive: Call the other tools as well, after the user confirmed their list.
+        timeout_s: Seconds for everything but the user's answer.
     """
 
     calls: tuple[tuple[str, Mapping[str, Json]], ...] = ()
@@ -54,9 +53,9 @@ async def exercise(
     report: ExerciseReport,
     agree: Agree,
 ) -> bool:
-    """Connect, list the tools, make the calls; return whether the server survived it.
+    """Connect, list the tools, make the calls; return whether the server is still up.
 
-    An error result of a tool is an answer like any other; a connection that was lost is none.
+    An error result of a tool counts as an answer; a lost connection does not.
     """
     loop = asyncio.get_running_loop()
     try:
@@ -81,7 +80,7 @@ async def exercise(
 async def _chosen(
     tools: Sequence[Tool], wanted: Exercise, report: ExerciseReport, agree: Agree
 ) -> Sequence[Tool]:
-    """Return the tools to call with arguments nobody chose."""
+    """Return the tools to call with generated arguments."""
     changing = [tool for tool in tools if tool.changes]
     if not changing:
         return tools
@@ -106,7 +105,7 @@ async def _calls(
         for tool, arguments in _planned(servers, config, wanted, chosen):
             failed |= await _failed(tool, arguments, report)
             count()
-    # One that died in the last call is still being cleared away: only then is it known why.
+    # A server that died in the last call is still being cleaned up; the reason is known after.
     await servers.wait_started(wanted.timeout_s)
     [state] = servers.states()
     if state.phase is not ServerPhase.READY:
@@ -129,7 +128,7 @@ def _planned(
 
 
 async def _answers(servers: McpServers, config: ServerConfig, report: ExerciseReport) -> bool:
-    """Return whether a server still answers: over HTTP, its end is not noticed by itself."""
+    """Return whether a server still answers: over HTTP its end goes unnoticed otherwise."""
     try:
         await servers.requests(config.name).check()
     except ToolError as error:
@@ -160,13 +159,13 @@ def _schema_or(value: Json, servers: McpServers, config: ServerConfig) -> Json:
 
 
 def answer_with(answers: Answers) -> Elicit:
-    """Return what answers a server's questions in place of a person."""
+    """Return a host that answers a server's questions in place of a user."""
 
     async def answer(question: Elicitation) -> ElicitationAnswer:
         if answers == "decline":
             return ElicitationAnswer("decline")
         required = [field.name for field in form_fields(question.schema) if field.required]
-        # Defaults are filled in where every answer is; here, only what has none.
+        # Defaults are filled in with every answer later; fill in only fields without one.
         return ElicitationAnswer(
             "accept", simplest({**question.schema, "required": list[Json](required)})
         )

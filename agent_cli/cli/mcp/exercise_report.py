@@ -1,4 +1,4 @@
-"""The report of `agent-cli mcp exercise`: lines as it goes on, a table at its end, or JSON."""
+"""The report of `agent-cli mcp exercise`: lines during the run, a table at its end, or JSON."""
 
 import json
 from collections.abc import Callable, Generator, Mapping
@@ -26,7 +26,7 @@ class ExercisedCall:
 
     @property
     def outcome(self) -> str:
-        """The outcome in a word."""
+        """The outcome, in one word."""
         return "error" if self.is_error else "ok"
 
     @property
@@ -36,9 +36,9 @@ class ExercisedCall:
 
 
 class ExerciseReport:
-    """Collects what happens to a server.
+    """Collects the outcome of the calls to a server.
 
-    A pipe gets each line at once, so that a script sees how far a server came that hangs.
+    A pipe gets each line at once, so that a script sees where a server hangs.
     """
 
     def __init__(self, context: CommandContext, *, as_json: bool) -> None:
@@ -51,7 +51,7 @@ class ExerciseReport:
 
     @contextmanager
     def calling(self, count: int) -> Generator[Callable[[], None]]:
-        """Show a bar on a terminal while *count* calls are made; yield what counts one."""
+        """Show a progress bar on a terminal for *count* calls; yield a function that counts one."""
         from agent_cli.terminal.views.progress import counting  # noqa: PLC0415 - rich
 
         before = len(self._calls)
@@ -59,7 +59,7 @@ class ExerciseReport:
             yield lambda: show(len(self._calls) - before)
 
     def state(self, state: ServerState) -> None:
-        """Take the state of the server: it is ready, or cannot be used any more."""
+        """Record the state of the server: ready, or no longer usable."""
         self._state = state
         if not self._at_once:
             return
@@ -71,18 +71,18 @@ class ExerciseReport:
             self.context.say(f"  {note}")
 
     def note(self, text: str) -> None:
-        """Take a sentence about the whole."""
+        """Record a remark about the whole run."""
         self._notes.append(text)
         if self._at_once:
             self.context.say(text)
 
     def partial(self, tool: str, text: str) -> None:
-        """Take what a tool sends before its answer; only a pipe gets it."""
+        """Report partial output of a tool; only a pipe gets it."""
         if self._at_once:
             self.context.say(f"  {tool}: … {_shown(text)}")
 
     def call(self, call: ExercisedCall) -> None:
-        """Take the outcome of a call."""
+        """Record the outcome of a call."""
         self._calls.append(call)
         if self._at_once:
             self.context.say(
@@ -90,7 +90,7 @@ class ExerciseReport:
             )
 
     def finish(self, *, survived: bool) -> None:
-        """Print what was not printed yet."""
+        """Print the rest of the report."""
         if self._as_json:
             self.context.print_json(self._entry(survived=survived))
         elif not self._at_once:
@@ -134,5 +134,5 @@ class ExerciseReport:
 
 
 def _shown(text: str) -> str:
-    """Return a server's words as one short line that cannot drive the terminal."""
+    """Return a server's text as one short line without control characters."""
     return printable(one_line(text, _SHOWN_CHARS))

@@ -16,7 +16,7 @@ GOOD_PHASES = (ServerPhase.READY, ServerPhase.DISABLED)
 
 
 def configured_view(servers: Sequence[ServerConfig | ServerProblem], redactor: Redactor) -> "View":
-    """Return the configured servers: how each is reached, and where it was found."""
+    """Return a view of the configured servers: address or command, and origin."""
     from agent_cli.terminal.views.table import (  # noqa: PLC0415 - rich
         Column,
         RemarkedTable,
@@ -32,12 +32,12 @@ def configured_view(servers: Sequence[ServerConfig | ServerProblem], redactor: R
 def configured_json(
     servers: Sequence[ServerConfig | ServerProblem], redactor: Redactor
 ) -> list[Json]:
-    """Return what `configured_view` shows, for scripts."""
+    """Return the content of `configured_view` as JSON."""
     return [_configured_entry(each, redactor) for each in servers]
 
 
 def tested_view(states: Sequence[ServerState]) -> "View":
-    """Return the outcome of a test: what each server offers, or why it cannot be used."""
+    """Return a view of a test: each server's offer, or why it cannot be used."""
     from agent_cli.terminal.views.table import (  # noqa: PLC0415 - rich
         Column,
         RemarkedTable,
@@ -55,7 +55,7 @@ def tested_view(states: Sequence[ServerState]) -> "View":
 
 
 def tested_json(states: Sequence[ServerState]) -> list[Json]:
-    """Return what `tested_view` shows, for scripts."""
+    """Return the content of `tested_view` as JSON."""
     return [
         {
             "name": state.name,
