@@ -1,4 +1,4 @@
-"""The limits of one run that nobody watches: time, and tokens of everything done for it."""
+"""The limits of an unattended run: time, and tokens of all its model calls."""
 
 import asyncio
 from collections.abc import Callable, Generator
@@ -11,7 +11,7 @@ from agent_cli.contracts.events import Event, ToolCallsAnnounced, TurnStart, Usa
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """How long a run may take, and how many tokens it may use; None is no limit."""
+    """The time and tokens a run may use; None is no limit."""
 
     time_s: float | None = None
     tokens: int | None = None
@@ -20,15 +20,15 @@ class RunLimits:
 class LimitWatch:
     """Stops a run at the first limit it reaches.
 
-    A run that has used its tokens is stopped before its next tool call or model call, so that an
-    answer that is there is not thrown away.
+    A run that has used up its tokens is stopped before its next tool call or model call, so that a
+    finished answer is not lost.
 
     Attributes:
-        reached: The limit that stopped the run, its stop reason; "" while none has.
+        reached: The stop reason of the limit that stopped the run; "" while none has.
     """
 
     def __init__(self, limits: RunLimits, stop: Callable[[str], None]) -> None:
-        """Watch nothing yet; *stop* is called once, with a sentence."""
+        """Watch nothing yet; *stop* is called at most once, with a sentence."""
         self.reached = ""
         self._limits = limits
         self._stop = stop
@@ -36,7 +36,7 @@ class LimitWatch:
 
     @contextmanager
     def running(self) -> Generator[None]:
-        """Count the time."""
+        """Apply the time limit to the body."""
         seconds = self._limits.time_s
         if seconds is None:
             yield
@@ -49,7 +49,7 @@ class LimitWatch:
             timer.cancel()
 
     def note(self, event: Event) -> None:
-        """Count the tokens that *event* tells of, those of agents included."""
+        """Count the tokens reported by *event*, those of agents included."""
         match innermost(event):
             case UsageChanged(reply=usage):
                 self._tokens += usage.prompt_tokens + usage.output_tokens

@@ -1,4 +1,4 @@
-"""What one run without a REPL is asked to hold to."""
+"""Options of one run without a REPL."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ from agent_cli.headless.structured import OutputSchema
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What holds for one run: limits, the form of its answer, and where its files go."""
+    """Options of one run: limits, the form of its answer, and the output directory."""
 
     limits: RunLimits = field(default_factory=RunLimits)
     schema: OutputSchema | None = None

@@ -1,4 +1,4 @@
-"""The directory a run leaves its files in: result.json, session.jsonl and changes.diff."""
+"""The output directory of a run: result.json, session.jsonl and changes.diff."""
 
 import json
 import shutil
@@ -18,13 +18,13 @@ _CHANGES: Final = "changes.diff"
 
 @dataclass(frozen=True, slots=True)
 class OutputDir:
-    """A directory that holds the files of one run, and of no earlier one."""
+    """A directory with the files of this run and none of an earlier one."""
 
     path: Path
 
     @classmethod
     def prepare(cls, path: Path) -> "OutputDir":
-        """Make the directory if it is not there, and remove an earlier run's files from it.
+        """Create the directory if needed, and remove an earlier run's files from it.
 
         Raises:
             UsageError: It cannot be written.
@@ -39,7 +39,7 @@ class OutputDir:
         return cls(path)
 
     def write_result(self, result: dict[str, Json]) -> None:
-        """Write the `app.result` object; the file is there only when all of it is.
+        """Write the `app.result` object atomically.
 
         Raises:
             AgentCliError: It cannot be written.
@@ -52,9 +52,9 @@ class OutputDir:
             raise self._unwritable(error) from error
 
     def write_changes(self, changes: Sequence[Difference], root: Path) -> None:
-        """Write what the agent's tools left different below *root*, as a unified diff.
+        """Write the changes made by the agent's tools below *root* as a unified diff.
 
-        For people first: it does not say how lines end.
+        Meant for people: it does not show line endings.
 
         Raises:
             AgentCliError: It cannot be written.
@@ -74,7 +74,7 @@ class OutputDir:
 
     def _write(self, path: Path, text: str) -> None:
         try:
-            # Line ends as they are, and names that are no UTF-8 as the bytes that they were.
+            # Keep line endings, and the bytes of names that are not UTF-8.
             with path.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
                 file.write(text)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""What a run without a REPL needs of the program."""
+"""The ports of a run without a REPL to the program."""
 
 from pathlib import Path
 from typing import Protocol
@@ -12,7 +12,7 @@ class Application(AttachingApplication, Protocol):
 
     @property
     def session_id(self) -> str | None:
-        """The session the run is recorded in, if any."""
+        """The id of the session that records the run, if any."""
         ...
 
     @property
@@ -22,11 +22,11 @@ class Application(AttachingApplication, Protocol):
 
     @property
     def file_changes(self) -> FileChangesPort:
-        """What the agent did to files."""
+        """The changes the agent made to files."""
         ...
 
     async def written_out(self, prompt: str) -> str:
-        """Return what *prompt* says: a command's text where it begins with one of the user's.
+        """Expand *prompt* where it begins with a command defined by a prompt file.
 
         Raises:
             UsageError: The command cannot be used.

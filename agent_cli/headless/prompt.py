@@ -1,4 +1,4 @@
-"""The prompt of a run, from the command line and from what is piped in."""
+"""The prompt of a run, from the command line and from piped input."""
 
 import select
 from collections.abc import Callable
@@ -17,10 +17,10 @@ class Given(NamedTuple):
 
 
 def read_prompt(prompt: str, stdin: TextIO, warn: Callable[[str], None]) -> Given:
-    """Return *prompt* with what is piped to *stdin*.
+    """Return *prompt* with the text piped to *stdin*.
 
-    A pipe that stays open and silent, as supervisors and CI leave it, is waited for only when all
-    of the prompt has to come from there.
+    A pipe that stays open but silent, as under supervisors and CI, is waited for only when the
+    whole prompt has to come from it.
 
     Raises:
         UsageError: Both are empty.

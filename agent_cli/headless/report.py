@@ -14,14 +14,14 @@ EXIT_CODES: Final = {
     "waiting_for_approval": 3,
     "aborted": exit_code_of(signal.SIGINT),
 }
-"""Those of stop reasons; any other means that the run has done its work."""
+"""Exit codes by stop reason; any other reason is a success."""
 
 
 @dataclass(slots=True)
 class RunReport:
-    """What is known of the run so far: the fields of `app.result`.
+    """The state of the run so far: the fields of `app.result`.
 
-    `output` holds the value of an answer that fits `--json-schema`, in a tuple of one.
+    `output` holds the value of an answer that fits `--json-schema`, as a 1-tuple.
     """
 
     text: str = ""

@@ -53,15 +53,15 @@ async def run(
     color: bool = False,
     options: RunOptions | None = None,
 ) -> int:
-    """Answer one prompt, or go on after a decision, on this process's streams.
+    """Answer one prompt, or continue after a decision, on this process's streams.
 
     Args:
-        task: The text of `-p`; what is piped to stdin is appended, "-" reads it all from there. Or
-            what decides about a call that waits.
+        task: The text of `-p`, to which piped stdin is appended; "-" reads all of it from stdin. Or
+            the decision about a waiting call.
         build: Called once, in a thread.
-        output_format: What stdout gets; everything else goes to stderr.
-        color: Whether stderr may be coloured where it is a terminal.
-        options: The run's limits, the form of its answer, and where its files go.
+        output_format: The format of stdout; everything else goes to stderr.
+        color: Whether stderr may be coloured if it is a terminal.
+        options: The run's limits, the form of its answer, and the output directory.
 
     Returns:
         The exit code.
@@ -70,7 +70,7 @@ async def run(
 
 
 class _HeadlessRun:
-    """Whatever happens, `run` returns an exit code, and the JSON formats end with a result."""
+    """One run: it always returns an exit code, and the JSON formats end with a result."""
 
     def __init__(self, output_format: OutputFormat, options: RunOptions, *, color: bool) -> None:
         self._format = output_format
@@ -122,7 +122,7 @@ class _HeadlessRun:
                 self._outcome.session_id = app.session_id
                 await stack.enter_async_context(self._bugs_logged())
                 message = await self._message(app, given) if given is not None else None
-            # From here on nothing is awaited but runs: a signal in between would stop nothing.
+            # From here on only runs are awaited; a signal between two runs would stop nothing.
             self._stop = app.agent.abort
             if message is not None:
                 await self._answer(app.agent, message)
@@ -144,18 +144,18 @@ class _HeadlessRun:
             tell=lambda text: self._tell(Notice("info", text)),
         )
         schema = self._options.schema
-        # In front: the last text is what was typed.
+        # In front: the typed text is the last text block.
         instruction = (text_block(schema.instruction),) if schema else ()
         return replace(message, content=(*instruction, *message.content))
 
     @asynccontextmanager
     async def _bugs_logged(self) -> AsyncGenerator[None]:
-        """Log the traceback of a bug while there are sinks; who catches it has none any more."""
+        """Log the traceback of a bug here: the caller that handles it has no log sinks any more."""
         try:
             yield
         except Exception as error:
             if not isinstance(error, AgentCliError):
-                # At level info: the console would repeat the line that the user gets anyway.
+                # At level info: the user sees this line anyway, and the console would repeat it.
                 _log.info("run failed", exc_info=True)
             raise
 
@@ -164,7 +164,7 @@ class _HeadlessRun:
 
     async def _answer(self, agent: Agent, message: UserMessage) -> None:
         if agent.conversation.waiting:
-            return  # an earlier question: nobody here may answer it, not even with a no
+            return  # an earlier question: this run must not answer it, not even by rejecting
         self._note(await agent.prompt(message))
         while self._outcome.stop_reason == "waiting_for_approval" and not self._is_stopped:
             for call in agent.conversation.questions():
@@ -241,7 +241,7 @@ class _HeadlessRun:
             outcome.text = json.dumps(value, ensure_ascii=False)
 
     async def _write_changes(self, app: Application) -> None:
-        """Write what an interrupted or failed run leaves, too: it is called however it ends."""
+        """Write the changes; called however the run ends, even if interrupted or failed."""
         directory = self._options.output_dir
         if directory is None:
             return
@@ -282,7 +282,7 @@ class _HeadlessRun:
         except OSError as error:  # a full disk: `run` raises it, once the run has ended
             self._unwritable = error
         if self._unwritable or self._writer.stdout_closed:
-            self._stop()  # nobody reads any more
+            self._stop()  # stdout is closed at the other end
 
     @property
     def _is_stopped(self) -> bool:

@@ -1,7 +1,7 @@
 """Events as JSON objects, `type` first: what `--output-format stream-json` prints.
 
-One rule for every event: its fields under their own names. The exception is a growing reply, of
-which only the new piece is written; the whole of it each time would be quadratic.
+One rule for every event: its fields under their own names. The exception is a streaming reply: only
+the new piece is written, because repeating the whole would be quadratic.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ def to_json(event: Event) -> dict[str, Json]:
 def to_line(shown: dict[str, Json]) -> str:
     """Return *shown* as one line of printable ASCII.
 
-    Readers that split at U+2028 get whole objects, and a terminal gets no control characters.
+    So readers that split at U+2028 get whole objects, and a terminal gets no control characters.
     """
     return json.dumps(shown, separators=(",", ":")).replace("\x7f", "\\u007f")
 

@@ -1,4 +1,4 @@
-"""Answers that have to be JSON of a given schema."""
+"""Answers that must be JSON of a given schema."""
 
 import json
 import re
@@ -17,12 +17,12 @@ _FENCED: Final = re.compile(r"```(?:json)?[ \t]*\n(.*)\n```", re.DOTALL)
 
 
 class InvalidAnswer(ValueError):
-    """The answer is not JSON, or JSON that does not fit; says why, a fault a line."""
+    """The answer is not JSON or does not fit the schema; the message has one line per fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputSchema:
-    """The JSON Schema of the last answer, one that can be checked."""
+    """The JSON Schema of the last answer, known to be checkable."""
 
     schema: Mapping[str, Json]
 
@@ -46,7 +46,7 @@ class OutputSchema:
 
     @property
     def instruction(self) -> str:
-        """What the model reads behind the prompt."""
+        """The instruction appended to the prompt."""
         return (
             "Your last message, when the task is done, must be one JSON value that fits this JSON"
             " Schema, and nothing else: no explanation, no code fence.\n\n"
@@ -54,10 +54,10 @@ class OutputSchema:
         )
 
     def parse(self, answer: str) -> Json:
-        """Return the value that *answer* holds; a code fence around the whole of it is left out.
+        """Return the value in *answer*; a code fence around all of it is ignored.
 
         Raises:
-            InvalidAnswer: It holds none, or one that does not fit the schema.
+            InvalidAnswer: It is not JSON, or does not fit the schema.
         """
         from agent_cli.contracts.schema_check import (  # noqa: PLC0415 - 50 ms, and rare
             UncheckableSchema,
@@ -79,14 +79,14 @@ class OutputSchema:
 
 
 class AnswerCheck:
-    """Asks the model once for an answer that fits, in the same run and under its limits."""
+    """Asks the model once for a corrected answer, in the same run and under its limits."""
 
     def __init__(self, schema: OutputSchema) -> None:
         self.schema = schema
         self._is_corrected = False
 
     def listener(self, agent: Agent) -> EventSink:
-        """Return what *agent* has to be subscribed with."""
+        """Return the event listener to subscribe to *agent*."""
 
         def listen(event: Event) -> None:
             match event:
@@ -108,7 +108,7 @@ class AnswerCheck:
 
 
 def _correction(fault: InvalidAnswer) -> str:
-    """Return what the model is told once when its answer does not fit."""
+    """Return the message that asks for a corrected answer."""
     return (
         f"Your last message does not fit the JSON Schema:\n{fault}\n\n"
         "Answer once more with the corrected JSON value and nothing else."
