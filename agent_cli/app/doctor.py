@@ -41,8 +41,8 @@ from agent_cli.trust.store import acting_files
 
 _ENDPOINT_LIMIT_S = 20.0
 _TRIED_BYTES = 64 * 1024
+_ON_THE_WAY = "HTTPS_PROXY and ANTHROPIC_BASE_URL"
 _WAYS_OUT = {
-    None: "; check the network, HTTPS_PROXY and ANTHROPIC_BASE_URL",
     401: "; check ANTHROPIC_API_KEY",
     403: "; check what ANTHROPIC_API_KEY may do",
     404: "; check the model's name and ANTHROPIC_BASE_URL",
@@ -222,10 +222,12 @@ async def _endpoint(startup: StartupContext, model: Model) -> Check:
                 async for _event in events:
                     pass
     except ModelError as error:
-        way_out = _WAYS_OUT.get(error.status, "")
-        return Check("endpoint", False, f"{where}: {error}{way_out}")
+        if error.status is None:
+            return Check("endpoint", False, f"{error}; check {_ON_THE_WAY}, too")
+        return Check("endpoint", False, f"{where}: {error}{_WAYS_OUT.get(error.status, '')}")
     except TimeoutError:
-        text = f"{where} did not answer in {_ENDPOINT_LIMIT_S:g} s{_WAYS_OUT[None]}"
+        said = f"{where} did not answer in {_ENDPOINT_LIMIT_S:g} s"
+        text = f"{said}; check the network, {_ON_THE_WAY}"
         return Check("endpoint", False, text)
     finally:
         await provider.aclose()

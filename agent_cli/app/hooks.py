@@ -275,7 +275,7 @@ def overview(hooks: "Sequence[Hook]") -> str:
     """Return one line: the number of hooks and guards, and their origins."""
     guards = sum(hook.guards for hook in hooks)
     origins = ", ".join(dict.fromkeys(_file_of(hook.origin) for hook in hooks))
-    return f"hooks: {len(hooks)} active, {guards} of them guards, from {origins}"
+    return f"hooks: {len(hooks)} active (guards: {guards}), from {origins}"
 
 
 def listed(hooks: "Sequence[Hook]") -> list[str]:

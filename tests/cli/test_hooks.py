@@ -62,7 +62,7 @@ def test_doctor_names_a_program_that_cannot_run() -> None:
 
     run = agent_cli("doctor")
 
-    assert "1 active, 1 of them guards" in run.stdout
+    assert "1 active (guards: 1)" in run.stdout
     assert "PreToolUse ./gone.sh: there is no" in run.stdout
 
 

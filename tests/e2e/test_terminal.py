@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from tests.e2e.program import AGENT_CLI, environment, said_by_user
+import pytest
+
+from tests.e2e.program import AGENT_CLI, agent_cli, environment, said_by_user
 from tests.messages_api import (
     FakeMessagesApi,
     Gate,
@@ -135,3 +137,28 @@ def test_a_stream_that_breaks_is_seen_to_begin_again() -> None:
         terminal.until("A whole answer.")
         terminal.until_prompt()
     assert api.refusals == []
+
+
+@pytest.mark.parametrize(
+    ("command", "seen"),
+    [
+        ("doctor", "python"),
+        ("config show", "model"),
+        ("sessions list", "good morning"),
+        ("sessions verify", "0 damaged"),
+        ("mcp list", "no MCP servers"),
+        ("hooks list", "no hooks"),
+        ("trust", "trusted"),
+        ("permissions explain bash ls", "ls"),
+    ],
+)
+def test_a_command_that_looks_draws_its_answer_on_a_terminal(command: str, seen: str) -> None:
+    """A spinner or a table may not get in the way of what is looked at."""
+    with serve_in_thread(*[reply("ok")] * 2) as api:
+        assert agent_cli("-p", "good morning", api=api).code == 0
+        with in_terminal(api, *command.split()) as terminal:
+            terminal.until(seen)
+            code = terminal.exit_code()
+
+        assert "internal error" not in terminal.text
+        assert code in {0, 1}

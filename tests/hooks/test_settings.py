@@ -69,7 +69,7 @@ def test_hooks_of_all_layers_add_up_and_are_counted(tmp_path: Path) -> None:
         ("mine", False),
         ("theirs", True),
     ]
-    assert "2 active, 1 of them guards" in overview(hooks)
+    assert "2 active (guards: 1)" in overview(hooks)
     assert "claude_files cannot be set by a project" in startup.notices[0]
 
 

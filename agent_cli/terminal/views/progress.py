@@ -5,10 +5,16 @@ from contextlib import contextmanager
 from typing import TextIO, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+)
 
 from agent_cli.terminal.sanitize import clean
-from agent_cli.terminal.views.console import cell
 
 T = TypeVar("T")
 
@@ -30,8 +36,8 @@ def counting(label: str, *, total: int, stream: TextIO) -> Generator[Callable[[i
     if not stream.isatty() or not total:
         yield lambda _done: None
         return
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-    with Progress(*columns, console=_console(stream), transient=True) as progress:
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()
+    with _progress(stream, *columns) as progress:
         task = progress.add_task(clean(label), total=total)
         yield lambda done: progress.update(task, completed=done)
 
@@ -42,9 +48,16 @@ def working(label: str, stream: TextIO) -> Generator[None]:
     if not stream.isatty():
         yield
         return
-    with _console(stream).status(cell(label)):
+    with _progress(
+        stream, SpinnerColumn(), TextColumn("{task.description}", markup=False)
+    ) as progress:
+        progress.add_task(clean(label), total=None)
         yield
 
 
-def _console(stream: TextIO) -> Console:
-    return Console(file=stream, markup=False, emoji=False, highlight=False)
+def _progress(stream: TextIO, *columns: ProgressColumn) -> Progress:
+    """Return what draws *columns* on *stream*; `sys.stdout` and `sys.stderr` stay what they are."""
+    console = Console(file=stream, markup=False, emoji=False, highlight=False)
+    return Progress(
+        *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
+    )
