@@ -1,4 +1,4 @@
-"""Limits of cost, one below the other: what was spent, is held and was lost, and what is left.
+"""Nested cost limits: the amounts spent, reserved and lost, and the rest.
 
 All amounts are whole micro-dollars.
 """
@@ -12,17 +12,17 @@ MICRODOLLARS: Final = 1_000_000
 
 
 class Account:
-    """What one agent spends and may spend; what it does counts for each account above, too.
+    """The spending and limit of one agent; its amounts also count for each account above it.
 
     Attributes:
-        limit: Of its own; 0 sets none.
-        spent: What the API reported.
-        held: What calls may cost that go on.
-        lost: What calls may have cost that broke off.
+        limit: Its own limit; 0 is no limit.
+        spent: The cost of usage that the API reported.
+        held: The reserved cost of running calls.
+        lost: The possible cost of calls that broke off.
     """
 
     def __init__(self, limit: int = 0, parent: "Account | None" = None) -> None:
-        """Open an account below *parent*, whose limit counts too."""
+        """Open an account below *parent*, whose limit applies as well."""
         self.limit = limit
         self.spent = self.held = self.lost = 0
         self._is_root = parent is None
@@ -31,11 +31,11 @@ class Account:
 
     @property
     def is_limited(self) -> bool:
-        """Whether a limit holds, its own or one above."""
+        """Whether any limit applies, its own or one above."""
         return any(account.limit for account in self._line)
 
     def add(self, *, spent: int = 0, held: int = 0, lost: int = 0) -> None:
-        """Book amounts here and above, and wake whoever waits for a change."""
+        """Book amounts here and above, and wake tasks that wait for a change."""
         for account in self._line:
             account.spent += spent
             account.held += held
@@ -45,7 +45,7 @@ class Account:
         root._changed = asyncio.Event()
 
     def left(self, *, at_best: bool = False) -> int:
-        """Return what may be reserved; *at_best* if calls that go on turn out to cost nothing."""
+        """Return the amount that may be reserved; *at_best* assumes running calls cost nothing."""
         return min(
             account.limit - account.spent - account.lost - (0 if at_best else account.held)
             for account in self._line
@@ -57,14 +57,14 @@ class Account:
         await self._line[-1]._changed.wait()
 
     def check(self) -> None:
-        """Raise `LimitReached` if nothing is left, here or above."""
+        """Raise `LimitReached` if a limit, here or above, is used up."""
         for account in self._line:
             used = account.spent + account.lost
             if account.limit and used >= account.limit:
                 raise account._reached(f"{dollars(used)} of {dollars(account.limit)} (max_cost)")
 
     def too_little(self, cost: int) -> LimitReached:
-        """Return the error that says that *cost* is more than is left."""
+        """Return the error for a *cost* that exceeds the rest."""
         limited = (account for account in self._line if account.limit)
         tightest = min(limited, key=lambda each: each.limit - each.spent - each.lost)
         left = tightest.limit - tightest.spent - tightest.lost
@@ -80,7 +80,7 @@ class Account:
 
 
 def dollars(microdollars: int) -> str:
-    """Return an amount as a person reads it, with no more digits than it needs."""
+    """Return an amount in dollars as text, with no more digits than needed."""
     text = f"{microdollars / MICRODOLLARS:.4f}".rstrip("0")
     whole, _, cents = text.partition(".")
     return f"${whole}.{cents:0<2}" if cents else f"${whole}"

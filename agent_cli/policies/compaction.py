@@ -1,7 +1,7 @@
-"""Replaces older messages by a summary before the conversation outgrows the model's window.
+"""Replace older messages by a summary before the conversation outgrows the model's window.
 
-The first user message and the last messages stay as they are; what is left out stays in the
-timeline. When there is no summary to be had, the oldest rounds are left out without one.
+The first user message and the last messages stay unchanged; replaced messages stay in the timeline.
+If no summary can be made, the oldest rounds are left out without one.
 """
 
 from collections.abc import Sequence
@@ -23,21 +23,21 @@ from agent_cli.policies.rounds import RequestHistory, history_of
 MAX_FAILURES = 3
 WINDOW_SHARE = 0.8
 LEAST_MESSAGES = 2
-# Less than this of the threshold is not worth a call: what fills the window is elsewhere, and
-# each turn would compact anew.
+# A middle smaller than this share of the threshold is not worth a call: something else fills the
+# window, and each turn would compact again.
 LEAST_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A summary, "" when there is none, and what it took."""
+    """A summary ("" if there is none) and the usage of making it."""
 
     text: str
     usage: Usage
 
 
 class CompactionStrategy(Protocol):
-    """Somebody who can say in fewer words what messages say."""
+    """A way to summarise messages."""
 
     async def summarize(
         self, messages: Sequence[Message], *, model: Model, focus: str, emit: EventSink
@@ -45,14 +45,14 @@ class CompactionStrategy(Protocol):
         """Return a summary of *messages*; *focus* is what it should keep above all, or "".
 
         Raises:
-            ModelError: There is none; counts as a failure, and the run goes on.
+            ModelError: It failed; this is counted, and the run continues.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Where to cut; `tokens` is the size of the request now, `target` what a trim must reach."""
+    """Where to cut; `tokens` is the current size of the request, `target` the size to trim to."""
 
     history: RequestHistory
     cut: int
@@ -61,17 +61,17 @@ class _Plan:
 
     @property
     def middle(self) -> list[Message]:
-        """What a summary replaces: an earlier summary and the rounds before the cut."""
+        """The messages to summarise: an earlier summary and the rounds before the cut."""
         return [*self.history.summary, *self.history.before(self.cut)] if self.cut else []
 
 
 class Compaction:
-    """A `prepare` contributor; it comes behind those that add tools or context.
+    """A `prepare` contributor, placed behind those that add tools or context.
 
     Args:
-        strategy: Who writes the summary; None compacts never, and only trims what overflows.
+        strategy: Makes the summary; None never compacts, and only trims on overflow.
         threshold_tokens: Compact above it; 0 is 80 % of the model's window.
-        protected_tail_messages: How many messages at the end stay at least.
+        protected_tail_messages: Minimum number of messages kept at the end.
     """
 
     def __init__(
@@ -91,10 +91,10 @@ class Compaction:
         """Make room if the next request would be too large, or the last one was.
 
         Raises:
-            ContextOverflow: What can never be left out is too large by itself.
+            ContextOverflow: The parts that must stay are too large by themselves.
         """
         if turn.conversation.open_calls():
-            return  # the turn only runs them; the model is not asked
+            return  # this turn only runs these calls; the model is not asked
         if turn.conversation is not self._conversation:
             self._conversation, self._failures = turn.conversation, 0
         plan = self._plan(turn)
@@ -104,16 +104,16 @@ class Compaction:
     async def compact_now(
         self, conversation: Conversation, model: Model, *, emit: EventSink, focus: str = ""
     ) -> bool:
-        """Compact because somebody asked for it, however small the conversation is.
+        """Compact on request, however small the conversation is.
 
         Args:
-            focus: What the summary should keep above all.
+            focus: The subject the summary should keep above all.
 
         Returns:
             False when there is too little to summarize.
 
         Raises:
-            ModelError: There is no summary; nothing was left out.
+            ModelError: There is no summary; the history is unchanged.
             AgentCliError: Compaction is switched off.
         """
         if self._strategy is None:
@@ -128,7 +128,7 @@ class Compaction:
         return True
 
     def _plan(self, turn: Turn) -> _Plan | None:
-        """Return what to leave out; None when nothing has to go, or nothing can."""
+        """Return the cut to make; None when none is needed or possible."""
         threshold = int(WINDOW_SHARE * turn.model.context_window)
         if self._threshold_tokens and not turn.overflow:
             threshold = self._threshold_tokens
@@ -142,13 +142,13 @@ class Compaction:
         target = min(tokens, threshold) // 2
         plan = _Plan(history, history.tail(self._tail_messages), tokens, target)
         if turn.overflow and len(plan.middle) < LEAST_MESSAGES:
-            # Too large with the protected messages alone: protecting fewer beats being stuck.
+            # Too large with the protected messages alone: protect fewer rather than be stuck.
             plan = _Plan(history, history.tail(1), tokens, target)
         enough = turn.overflow or estimate_tokens(plan.middle) >= LEAST_SHARE * threshold
         return plan if enough and len(plan.middle) >= LEAST_MESSAGES else None
 
     async def _summarized(self, turn: Turn, plan: _Plan) -> bool:
-        """Compact if that has not failed too often; return whether it worked."""
+        """Compact unless that has failed too often; return whether it worked."""
         if self._strategy is None or self._failures >= MAX_FAILURES:
             return False
         try:
@@ -179,10 +179,10 @@ async def _compact(
     focus: str,
     emit: EventSink,
 ) -> None:
-    """Put a summary in place of the plan's middle.
+    """Replace the plan's middle with a summary.
 
     Raises:
-        ModelError: There is none.
+        ModelError: No summary could be made.
     """
     removed = plan.middle
     emit(Notice("info", f"summarizing {len(removed)} older messages"))
@@ -198,7 +198,7 @@ async def _compact(
 
 
 def _trim(turn: Turn, plan: _Plan) -> None:
-    """Leave out the oldest rounds up to the plan's cut, no more than its target needs."""
+    """Leave out the oldest rounds, at most up to the plan's cut, until the target is reached."""
     rounds = plan.history.rounds
     saved = [0, *accumulate(estimate_tokens(each.messages) for each in rounds)]
     cuts = [i for i in plan.history.cuts() if i <= plan.cut]
@@ -217,7 +217,7 @@ def _fixed(turn: Turn) -> int:
 
 
 def _refuse_overflow(turn: Turn) -> None:
-    """Raise `ContextOverflow` if the server refused the last request: no summary would help."""
+    """Raise `ContextOverflow` if the server refused the last request, as no cut would help."""
     if turn.overflow:
         raise ContextOverflow(
             "the system prompt, the tools and the first message alone exceed the window of"

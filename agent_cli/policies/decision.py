@@ -1,4 +1,4 @@
-"""What was decided about a call, and why: for the loop, and for a person who wants to know."""
+"""The decision about a call with its reasons, for the loop and for `permissions explain`."""
 
 from dataclasses import dataclass
 
@@ -8,15 +8,15 @@ from agent_cli.contracts.tooling import Allow, Ask, Deny, Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """A verdict and what it rests on.
+    """A verdict and its reasons.
 
     Attributes:
-        why: For a person: one clause, no full stop.
+        why: The reason for a person: one clause, no full stop.
         rule: The rule that decided, if one did.
-        commands: The simple commands seen in a shell command.
-        by_mode: Only the mode asks, so "always" would keep it from asking again.
-        opens: A path outside the workspace that the call must reach, once it may run; else "".
-        rules: What "always" adds, where the decision itself knows better than the call.
+        commands: The simple commands found in a shell command.
+        by_mode: Only the mode asks, so "always" would stop it from asking again.
+        opens: A path outside the workspace to open to the tools once the call may run, or "".
+        rules: The rules that "always" adds, if they do not follow from the call alone.
     """
 
     verdict: Verdict
@@ -29,14 +29,14 @@ class Decision:
 
 
 def allowed(why: str, *, rule: Rule | None = None, commands: tuple[str, ...] = ()) -> Decision:
-    """Return that the call may run."""
+    """Return the decision that the call may run."""
     return Decision(verdict=Allow(), why=why, rule=rule, commands=commands)
 
 
 def asked(
     why: str, *, rule: Rule | None = None, commands: tuple[str, ...] = (), by_mode: bool = False
 ) -> Decision:
-    """Return that a person must decide, who reads *why*."""
+    """Return the decision that a person must decide, with *why* as the question."""
     verdict = Ask(why, by_mode=by_mode)
     return Decision(verdict=verdict, why=why, rule=rule, commands=commands, by_mode=by_mode)
 
@@ -44,12 +44,12 @@ def asked(
 def denied(
     why: str, told: str, *, rule: Rule | None = None, commands: tuple[str, ...] = ()
 ) -> Decision:
-    """Return that the call must not run; the model is *told* what to do instead."""
+    """Return the decision that the call must not run; the model reads *told*."""
     return Decision(verdict=Deny(told), why=why, rule=rule, commands=commands)
 
 
 def denied_by(rule: Rule, commands: tuple[str, ...] = ()) -> Decision:
-    """Return that *rule* forbids the call."""
+    """Return the decision that *rule* forbids the call."""
     told = (
         f"The rule {rule} denies this call. Do not try it in another form: continue without it, or"
         " ask the user to change the rule."
@@ -58,7 +58,7 @@ def denied_by(rule: Rule, commands: tuple[str, ...] = ()) -> Decision:
 
 
 def denied_by_plan(commands: tuple[str, ...] = ()) -> Decision:
-    """Return that the call must not run in the mode that changes nothing."""
+    """Return the decision that plan mode forbids the call."""
     told = (
         "Plan mode: only reading is allowed. Look around with the tools and the commands that only"
         " read, then show the user what you would change with `present_plan`."

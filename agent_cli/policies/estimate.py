@@ -1,4 +1,4 @@
-"""How many tokens something is: by its characters, or by the API's own count where there is one."""
+"""Estimate tokens from characters, or from the API's own count where there is one."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -10,12 +10,12 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import last_reply, messages, shown
 
 CHARS_PER_TOKEN = 4
-# What the largest image costs that a server does not scale down.
+# The tokens of the largest image that a server does not scale down.
 IMAGE_TOKENS = 1_600
 
 
 def estimate_tokens(history: Iterable[Message]) -> int:
-    """Return the tokens of *history*: text, thinking, tool names, inputs and results, by four."""
+    """Return the tokens of *history*: the characters of all its content divided by four."""
     contents = [message.content for message in history if not isinstance(message, CustomMessage)]
     blocks = [block for content in contents for block in content]
     images = sum(block["type"] == "image" for block in blocks)
@@ -23,7 +23,7 @@ def estimate_tokens(history: Iterable[Message]) -> int:
 
 
 def estimate_fixed(system: Sequence[str], tools: Iterable[ToolSpec]) -> int:
-    """Return the tokens of what every request carries: the system prompt and the tools."""
+    """Return the tokens of the fixed part of a request: the system prompt and the tools."""
     defined = [_json([tool.name, tool.description, tool.input_schema]) for tool in tools]
     return sum(map(len, (*system, *defined))) // CHARS_PER_TOKEN
 
@@ -31,7 +31,7 @@ def estimate_fixed(system: Sequence[str], tools: Iterable[ToolSpec]) -> int:
 def estimate_parts(
     system: Sequence[str], tools: Iterable[ToolSpec], history: Sequence[Message]
 ) -> dict[str, int]:
-    """Return the tokens of a request by what they are, for a person."""
+    """Return the tokens of a request by kind of content, for display."""
     results = [each for each in history if isinstance(each, ToolResultMessage)]
     said = [each for each in history if not isinstance(each, ToolResultMessage)]
     return {
@@ -43,12 +43,12 @@ def estimate_parts(
 
 
 def measured_tokens(conversation: Conversation) -> int | None:
-    """Return the size of the next prompt from what the API counted for the last reply.
+    """Return the size of the next prompt, based on the API's count for the last reply.
 
-    What came after that reply is estimated.
+    Entries after that reply are estimated.
 
     Returns:
-        None when nothing was counted, or the history was cut since.
+        None when there is no count, or the history was cut since.
     """
     outputs = shown(conversation.prompts)
     for index in reversed(range(len(outputs))):

@@ -1,4 +1,4 @@
-"""Decides about every tool but the shell: the user's rules, the files it names, the mode."""
+"""Decide about calls of all tools but the shell, by the user's rules, the files and the mode."""
 
 import os
 import re
@@ -24,34 +24,34 @@ from agent_cli.sandbox.protected import what_it_starts, why_protected
 
 _WRITERS = frozenset({"edit", "write"})
 _FILE_TOOLS = _WRITERS | {"read", "grep", "glob"}
-# Characters that mean more than themselves in a rule.
+# Characters with a special meaning in a rule.
 _PATTERN = re.compile(r"[*?\[\]!#\\()]|\s$")
 
 
 class Access(Protocol):
-    """What the file tools can reach: the workspace they share."""
+    """Port to the workspace that the file tools share."""
 
     def refusal(self, given: str, *, to_write: bool) -> str:
-        """Return what a tool given the path *given* will say instead of touching it, or ""."""
+        """Return the error with which a tool would refuse the path *given*, or ""."""
         ...
 
     def outside(self, given: str, *, to_write: bool) -> str:
-        """Return the real path of *given* if nothing but lying outside speaks against it, or ""."""
+        """Return the real path of *given* if its only obstacle is lying outside, else ""."""
         ...
 
     def open_path(self, path: str) -> None:
-        """Let the tools touch the real *path*: the policy is asked before each call."""
+        """Let the tools use the real *path*; the policy still decides about each call."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCalls:
-    """What decides, besides the rules and the mode.
+    """Facts for decisions about file calls, beyond the rules and the mode.
 
     Attributes:
         place: The workspace.
         own_dirs: Directories of this program.
-        access: What the tools will refuse by themselves; None where nobody can grant more.
+        access: The paths the tools refuse by themselves; None if no person can grant more.
     """
 
     place: Place
@@ -61,7 +61,7 @@ class FileCalls:
     def decide(
         self, call: ToolCall, tool: Tool, params: object, *, rules: RuleSet, mode: Mode
     ) -> Decision:
-        """Decide about a call; a rule that denies wins over all, plan mode over the rest."""
+        """Decide about a call; a deny rule wins over everything, plan mode over the rest."""
         root = self.place.root
         writes = tool.writes(params)
         paths = called_paths(call, writes, root)
@@ -105,14 +105,14 @@ class FileCalls:
         return asked(effect, by_mode=True)
 
     def _protection(self, paths: Sequence[str]) -> str | None:
-        """Return why one of *paths* is never written, if one is not."""
+        """Return why one of *paths* is write-protected, or None."""
         for path, root in self._below_roots(paths):
             if why := why_protected(path, root, self.own_dirs):
                 return f"{path.name} is {why}"
         return None
 
     def _starts(self, paths: Sequence[str]) -> str | None:
-        """Return what a change of one of *paths* makes other programs do, if it does."""
+        """Return the effect that changing one of *paths* has on other programs, or None."""
         for path, root in self._below_roots(paths):
             if what := what_it_starts(path, root):
                 return f"{os.path.relpath(path, root)} {what}"
@@ -125,7 +125,7 @@ class FileCalls:
         ]
 
     def _hidden_below(self, call: ToolCall, paths: Sequence[str], rules: RuleSet) -> str | None:
-        """Return what a search would read, though a rule is to keep the tools from it."""
+        """Return the objection to a search that would read files hidden by a rule, or None."""
         root = self.place.root
         if call.name != "grep" or not any(
             rule.names("read") and rule.text for rule in (*rules.deny, *rules.ask)
@@ -152,7 +152,7 @@ def _path_of(call: ToolCall) -> str:
 
 
 def _protected(tool: Tool, why: str) -> Decision:
-    # These refuse it themselves; asking first would only cost a person's attention.
+    # The tools refuse these paths themselves, so asking would be useless.
     if tool.name in _WRITERS:
         return denied(
             why, f"{why}, so the tools do not change it. Tell the user what to change, and why."
@@ -161,7 +161,7 @@ def _protected(tool: Tool, why: str) -> Decision:
 
 
 def _outside(tool: Tool, path: str) -> Decision:
-    """Return the question whether a tool may reach *path* this once, or its folder from now on."""
+    """Return the question whether a tool may use *path* once, or its folder from now on."""
     family = "edit" if tool.changes else "read"
     folder = path if Path(path).is_dir() else str(Path(path).parent)
     is_plain = folder != "/" and not _PATTERN.search(folder)

@@ -1,8 +1,9 @@
-"""One limit of cost for everything that is done for a prompt: no call begins that could exceed it.
+"""One cost limit for all model calls of a prompt: no call begins that could exceed it.
 
-Before each model call its worst case is reserved; the usage that the API reports replaces that, a
-refusal by the server frees it. What broke off without a usage stays reserved: it may have cost all
-of it. The record of the conversation has what is reserved, so that a resumed prompt goes on right.
+Before each model call its worst-case cost is reserved; the reported usage replaces the reservation,
+and a refusal by the server frees it. The reservation of a call that broke off without usage stays,
+because it may have cost that much. Reservations are recorded in the conversation, so that a resumed
+prompt continues with them.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -26,20 +27,20 @@ from agent_cli.core.turn import Turn
 from agent_cli.policies.accounts import MICRODOLLARS, Account
 from agent_cli.policies.worst_case import Price, PromptBound, most_tokens, with_reply
 
-# A shorter reply than this is not worth its prompt; models that think need as much for that alone.
+# A reply with fewer tokens is not worth its prompt; thinking alone may need as many.
 LEAST_REPLY_TOKENS: Final = 2_048
-# With room for so long a reply nobody waits for calls that are under way.
+# With room for a reply this long, a call does not wait for running ones to settle.
 EASY_REPLY_TOKENS: Final = 8_192
 
 
 class Ledger:
-    """An agent's part of the ledger; its children's parts are below it.
+    """An agent's ledger; those of its subagents are below it.
 
-    It is a `prepare` contributor, the first one, and `stream` stands between every model call made
-    for the agent and the provider. Subscribe `listen` to the agent's events.
+    It is the first `prepare` contributor, and every model call made for the agent goes through its
+    `stream`. Subscribe `listen` to the agent's events.
 
     Attributes:
-        account: What is spent, and the limit.
+        account: The amounts and the limit.
     """
 
     def __init__(
@@ -56,11 +57,11 @@ class Ledger:
 
         Args:
             stream: Asks the model.
-            conversation: Returns the agent's; in its record stands what is reserved.
+            conversation: Returns the agent's conversation, which records the reservations.
             price: Prices tokens.
-            account: Whose limit holds.
-            parent: The part of whoever this agent works for.
-            of_agents: Returns what agents have cost that a prompt started, which goes on.
+            account: The account with the limit.
+            parent: The ledger of the agent that started this one.
+            of_agents: Returns the cost of the agents that a resumed prompt had started.
         """
         self.account = account
         self._parent = parent
@@ -73,15 +74,15 @@ class Ledger:
         self._settled: list[tuple[Conversation, str, int]] = []
 
     def child(self, conversation: Callable[[], Conversation], *, limit_usd: float = 0) -> "Ledger":
-        """Return the part of an agent that works for this one; *limit_usd* is its own limit."""
+        """Return the ledger of a subagent; *limit_usd* is its own limit."""
         account = Account(round(limit_usd * MICRODOLLARS), self.account)
         return Ledger(self._ask, conversation, price=self._price, account=account, parent=self)
 
     def __call__(self, turn: Turn) -> None:
-        """Check that something is left before others prepare the call.
+        """Check the limit before other contributors prepare the call.
 
         Raises:
-            LimitReached: Nothing is.
+            LimitReached: The budget is used up.
         """
         if not turn.conversation.open_calls():
             self.check()
@@ -90,26 +91,26 @@ class Ledger:
         """Check that something is left.
 
         Raises:
-            LimitReached: Nothing is, or nobody knows what was spent.
+            LimitReached: The budget is used up, or the amount spent is unknown.
         """
         self._open_prompt()
         self.account.check()
 
     def listen(self, event: Event) -> None:
-        """Take note of *event*: usage that is in the record is no longer reserved there."""
+        """Update from *event*: usage that is in the record is no longer reserved there."""
         if isinstance(event, UsageChanged):
             settled, self._settled = self._settled, []
             for conversation, prompt_id, cost in settled:
                 conversation.hold(-cost, prompt_id)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
-        """Ask for one reply; see `provider.Provider`.
+        """Stream one reply; see `provider.Provider`.
 
-        Its `max_tokens` is lowered where what is left does not pay for as many.
+        `max_tokens` is lowered to what the rest of the budget can pay for.
 
         Raises:
-            LimitReached: What is left pays for no useful reply, or no price is known.
-            ModelError: No reply could be had.
+            LimitReached: The rest does not pay for a useful reply, or no price is known.
+            ModelError: There was no complete reply.
         """
         self.check()
         reserved = await self._reserve(request)
@@ -131,7 +132,7 @@ class Ledger:
             reserved.lose()
 
     async def _reserve(self, request: ModelRequest) -> "_Reservation":
-        """Reserve the worst case of *request*, shortened to what is left once nothing else runs."""
+        """Reserve the worst case of *request*, shortened to the rest once no other call runs."""
         account = self.account
         if not account.is_limited:
             return _Reservation(account, request, 0)
@@ -147,7 +148,7 @@ class Ledger:
                 if tokens < least:
                     raise account.too_little(cost(least))
                 break
-            # Who holds a reservation waits for no other, and each model call has its own limits.
+            # No deadlock: a holder of a reservation never waits here, and every model call ends.
             await account.changed()
         shortened = request if tokens == wanted else replace(request, max_tokens=tokens)
         return _Reservation(account, shortened, cost(tokens), self._conversation())
@@ -172,18 +173,18 @@ class Ledger:
         return priced
 
     def _cost(self, request: ModelRequest, usage: Usage) -> int | None:
-        """Return what *usage* cost; a server may name a model that has no price of its own."""
+        """Return the cost of *usage*; a server may report a model name without a price."""
         cost = usage.cost_microdollars
         return self._price(request.model.id, usage) if cost is None else cost
 
     def _note(self, reserved: "_Reservation", reply: Reply) -> None:
-        """Remember what the API counted, and what the record has to be rid of."""
+        """Remember the API's count, and the reservation to remove from the record."""
         if reserved.prompt_id and reserved.conversation:
             self._bound.note(reserved.request, reply.usage.prompt_tokens)
             self._settled.append((reserved.conversation, reserved.prompt_id, reserved.cost))
 
     def _open_prompt(self) -> None:
-        """Begin anew with a new prompt of the person; one that goes on counts what it has cost."""
+        """Start from zero for a new prompt; for a resumed one, count its cost so far."""
         if self._parent:
             self._parent._open_prompt()
             return
@@ -203,11 +204,11 @@ class Ledger:
 
 
 class _Reservation:
-    """What one call may cost: held until it is settled, freed or lost.
+    """The reserved cost of one call, held until it is settled, freed or lost.
 
     Attributes:
-        cost: What is held; once settled, what the call cost.
-        prompt_id: In whose record that stands; "" in none.
+        cost: The reserved amount; once settled, the actual cost.
+        prompt_id: The prompt whose record has the reservation, or "".
     """
 
     def __init__(
@@ -228,22 +229,22 @@ class _Reservation:
         self._record(cost)
 
     def settle(self, cost: int | None) -> None:
-        """Put what the call cost in the place of what it might have cost; None is not known."""
+        """Replace the reservation with the actual cost; None is unknown."""
         held, self.cost = self.cost, self.cost if cost is None else cost
         self._is_open = False
         self._account.add(spent=self.cost, held=-held)
-        # The record counts it twice until the usage is in it, and never not at all.
+        # Until its usage is recorded the call counts twice, but never not at all.
         self._record(self.cost - held)
 
     def free(self) -> None:
-        """Give everything back: the call cost nothing."""
+        """Release the reservation: the call cost nothing."""
         if self._is_open:
             self._is_open = False
             self._account.add(held=-self.cost)
             self._record(-self.cost)
 
     def lose(self) -> None:
-        """Keep everything, if nothing is known of what the call cost."""
+        """Count the reservation of an unsettled call as lost."""
         if self._is_open:
             self._is_open = False
             self._account.add(held=-self.cost, lost=self.cost)
@@ -254,7 +255,7 @@ class _Reservation:
 
 
 async def _closable(events: AsyncIterator[StreamEvent]) -> AsyncGenerator[StreamEvent, None]:
-    """Yield *events*, and close them when this is closed, if they can be."""
+    """Yield *events*, and close their iterator with this one, if it can be closed."""
     try:
         async for event in events:
             yield event

@@ -1,14 +1,14 @@
-"""The language of permission rules: `tool` or `tool(text)`; what a rule decides is not known here.
+"""The language of permission rules: `tool` or `tool(text)`. The decisions are made elsewhere.
 
     edit                  every call of the tool; edit(*) is the same
-    mcp__github__*        every tool whose name begins so; * is every tool
-    bash(npm test)        the command npm test and no other
-    bash(npm test *)      npm test with whatever arguments
-    edit(src/**)          every path below src, as .gitignore means it; edit(*.md) in any folder
+    mcp__github__*        every tool whose name has this prefix; * is every tool
+    bash(npm test)        the command npm test only
+    bash(npm test *)      npm test with any arguments
+    edit(src/**)          every path below src, by .gitignore rules; edit(*.md) in any folder
 
-`edit` speaks about write too, and `read` about grep and glob: they do the same to a file. A path
-that begins with / is absolute, one with ~/ lies in the home directory, all others in the workspace.
-What rules about commands mean is the business of `policies.shell`.
+`edit` covers write too, and `read` covers grep and glob, which access files in the same way. A path
+that begins with / is absolute, one with ~/ is in the home directory, any other in the workspace.
+`policies.shell` interprets rules about commands.
 """
 
 import os
@@ -34,35 +34,35 @@ KINDS: tuple[RuleKind, ...] = get_args(RuleKind)
 
 _PATTERN = re.compile(r"[*?\[]")
 _RULE = re.compile(r"(?P<tool>[\w-]+\*?|\*)(?:\((?P<text>.*)\))?", re.DOTALL)
-# What one tool does to a file, others do as well.
+# Tools that access files in the same way.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSet:
-    """All rules in force; deny wins over ask, ask over allow."""
+    """All active rules; deny wins over ask, ask over allow."""
 
     allow: tuple[Rule, ...] = ()
     ask: tuple[Rule, ...] = ()
     deny: tuple[Rule, ...] = ()
 
     def listed(self) -> Iterator[tuple[RuleKind, Rule]]:
-        """Yield every rule with what it does, the strongest first."""
+        """Yield every rule with its kind, the strongest first."""
         for kind in reversed(KINDS):
             for rule in self.of(kind):
                 yield kind, rule
 
     def of(self, kind: RuleKind) -> tuple[Rule, ...]:
-        """Return the rules that *kind* names."""
+        """Return the rules of *kind*."""
         return {"allow": self.allow, "ask": self.ask, "deny": self.deny}[kind]
 
     def hides(self, path: PurePath, root: Path, *, kinds: Sequence[RuleKind] = ("deny",)) -> bool:
-        """Return whether a rule keeps the tools from reading *path*; commands should not either."""
+        """Return whether a rule forbids reading *path*; commands should not read it either."""
         return self.rule_hiding(path, root, kinds=kinds) is not None
 
     def rule_hiding(
         self, path: PurePath, root: Path, *, kinds: Sequence[RuleKind] = ("deny",)
     ) -> Rule | None:
-        """Return the rule that keeps the tools from reading *path*, None when none does."""
+        """Return the rule that forbids reading *path*, or None."""
         return next(
             (
                 rule
@@ -76,13 +76,13 @@ class RuleSet:
         )
 
     def locks(self, path: PurePath, root: Path) -> bool:
-        """Return whether a rule keeps the tools from changing *path*; commands must not either."""
+        """Return whether a rule forbids changing *path*; commands must not change it either."""
         return any(touches_path(rule, str(path), root) for rule in self._denied("edit", "write"))
 
     def hidden_elsewhere(self, root: Path) -> Iterator[tuple[Path, int | None]]:
-        """Yield the folders of rules about reading that do not begin in *root*.
+        """Yield the folders outside *root* that rules about reading concern.
 
-        With each, how many levels of it a rule can mean: 0 for the folder as a whole, None for all.
+        Each comes with the number of levels a rule can match: 0 for the whole folder, None for all.
         """
         for rule in self._denied("read"):
             base, pattern = _anchored(rule.text or "", root)
@@ -95,7 +95,7 @@ class RuleSet:
             yield base.joinpath(*plain), 0 if rest in {("**",), ("*",)} else depth
 
     def denies_paths(self, *tools: str) -> bool:
-        """Return whether a rule denies one of *tools* some paths."""
+        """Return whether a rule denies some paths to one of *tools*."""
         return any(True for _rule in self._denied(*tools))
 
     def _denied(self, *tools: str) -> Iterator[Rule]:
@@ -104,7 +104,7 @@ class RuleSet:
                 yield rule
 
     def for_commands(self) -> "CommandRules":
-        """Return what is said about shell commands."""
+        """Return the rules about shell commands."""
         from agent_cli.policies.shell import CommandRules  # noqa: PLC0415 - with the first command
 
         allow, ask, deny = (
@@ -115,10 +115,10 @@ class RuleSet:
 
 
 def parse_rule(written: str, origin: str = "") -> Rule:
-    """Return the rule somebody wrote.
+    """Parse a rule as written in settings.
 
     Raises:
-        SettingsError: It is none.
+        SettingsError: It is not a valid rule.
     """
     found = _RULE.fullmatch(written.strip())
     text = (found["text"] or "").strip() if found else ""
@@ -133,7 +133,7 @@ def parse_rule(written: str, origin: str = "") -> Rule:
         except SettingsError as error:
             raise _no_rule(written, origin) from error
         if rule.tool == COMMAND_TOOL and re.search(r"\S\*$", rule.text):
-            # In a command a * stands for words; as a part of one it would match nothing.
+            # In a command a * stands for words; as part of a word it would match nothing.
             raise _no_rule(written, origin)
         return rule
     if rule.text.startswith(("!", "#", "\\")) or ".." in PurePath(rule.text).parts:
@@ -146,12 +146,12 @@ def parse_rule(written: str, origin: str = "") -> Rule:
 
 
 def rule_for_file(tool: str, path: Path, origin: str) -> Rule:
-    """Return a rule about *path*, which is absolute, and no other, whatever its name holds."""
+    """Return a rule that matches only the absolute *path*, special characters escaped."""
     return Rule(tool, re.sub(r"([\\*?\[\]!# ])", r"\\\1", str(path)), origin)
 
 
 def allows(rule: Rule, tool: str, paths: Sequence[str], root: Path) -> bool:
-    """Return whether *rule* covers a call of *tool*, no command, that is about *paths*: all."""
+    """Return whether *rule* covers all *paths* of a call of *tool*, which is no command."""
     if not rule.names(tool):
         return False
     return rule.text is None or (
@@ -160,30 +160,30 @@ def allows(rule: Rule, tool: str, paths: Sequence[str], root: Path) -> bool:
 
 
 def touches(rule: Rule, tool: str, paths: Sequence[str], root: Path) -> bool:
-    """Return whether *rule* covers a call of *tool*, no command, that is about *paths*: any."""
+    """Return whether *rule* covers any of the *paths* of a call of *tool*, no command."""
     if not rule.names(tool):
         return False
     return rule.text is None or any(touches_path(rule, path, root) for path in paths)
 
 
 def touches_path(rule: Rule, path: str, root: Path) -> bool:
-    """Return whether *rule* means *path*, in any case: some file systems tell none apart."""
+    """Return whether *rule* matches *path*, ignoring case as some file systems do."""
     if rule.text is None:
         return True
-    # What is to be kept from the tools is so wherever a file of that name lies; but a folder above
-    # the root that has the name is only where the user chose to work.
+    # A pattern for any folder also applies outside the root; but a folder above the root with a
+    # matching name does not count: the user chose to work in it.
     is_bare = "/" not in rule.text.rstrip("/") and not Path(path).is_relative_to(root)
     base = Path("/") if is_bare else root
     return _matches(rule.text, path, base, fold=True)
 
 
 def called_paths(call: ToolCall, writes: Sequence[str], root: Path) -> tuple[str, ...]:
-    """Return all that a call is about: its `path`, as written and without a mention's @, and
-    what it says it *writes*; symlinks by their names and by where they lead.
+    """Return all paths of a call: its `path`, as written and without a mention's @, and the paths
+    it *writes*; symlinks by name and by target.
     """
     given = call.input.get("path") if isinstance(call.input, dict) else None
     written = [given, given.removeprefix("@")] if isinstance(given, str) and given else []
-    # Not Path.expanduser: it knows no file whose name starts with "~".
+    # Not Path.expanduser: it fails for a file whose name starts with "~".
     expanded = map(os.path.expanduser, (*written, *writes))
     named = [os.path.normpath(root / each) for each in expanded]
     return tuple(dict.fromkeys((*named, *map(os.path.realpath, named))))
@@ -206,7 +206,7 @@ def _spec(pattern: str) -> "GitIgnoreSpec":
 
 
 def _anchored(text: str, root: Path) -> tuple[Path, str]:
-    """Return the folder a pattern is about, and what it says about the files below."""
+    """Split a pattern into its folder and the pattern for files below it."""
     if text.startswith("/"):
         return Path("/"), text
     if text.startswith("~/"):

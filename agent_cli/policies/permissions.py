@@ -1,6 +1,6 @@
-"""Who decides whether a call may run: the user's rules, what is known of it, the mode, a person.
+"""Decide whether a call may run: by rules, knowledge of the call, the mode, or a person.
 
-What a shell command does is known to `policies.shell`, what holds it while it runs to the sandbox.
+`policies.shell` knows the effects of shell commands; the sandbox restricts them at run time.
 """
 
 import os
@@ -33,15 +33,16 @@ _NOTHING_ASKED = ApprovalFacts()
 
 
 class Permissions:
-    """Fills `authorize_tool`. A rule that denies wins over everything, plan mode over the rest.
+    """Fills `authorize_tool`. A deny rule wins over everything, plan mode over the rest.
 
-    Then: what must be asked in every mode (rules that ask, protected files, what cannot be undone,
-    what leaves the sandbox); rules that allow, for this session too; what only reads; the mode.
+    Then, in this order: reasons to ask in every mode (ask rules, protected files, irreversible
+    commands, commands outside the sandbox); allow rules, those of the session too; read-only calls;
+    the mode.
 
     Attributes:
         mode: "ask" asks before every change; "auto-edit" lets tools write the files they name, and
-            commands run that the sandbox holds; "plan" refuses every change; "yolo" asks only what
-            must be asked. What only reads runs in every mode.
+            runs commands that the sandbox contains; "plan" refuses every change; "yolo" asks only
+            where every mode asks. Read-only calls run in every mode.
     """
 
     def __init__(
@@ -60,13 +61,13 @@ class Permissions:
         """Create the policy of a session.
 
         Args:
-            place: The workspace, as commands find it without a sandbox.
-            auto_allow: The modes in which the sandbox is enough for a command to run unasked.
-            trusted: The user trusts the workspace, and with it what its git configuration starts.
+            place: The workspace as commands see it without a sandbox.
+            auto_allow: The modes in which sandboxed commands run without approval.
+            trusted: The user trusts the workspace, including programs its git configuration names.
             own_dirs: Directories of this program.
-            sandbox: Returns what holds commands, as soon as that is known; None when nothing does.
-            project_rules: Keeps rules for this workspace, if any may be kept.
-            access: What the file tools can reach, if a person may grant them more.
+            sandbox: Returns the sandbox's report once it is known; None without a sandbox.
+            project_rules: Stores rules for this workspace, if that is allowed.
+            access: The workspace of the file tools, if a person may grant them more paths.
         """
         self.mode: Mode = mode
         self._place = place
@@ -84,13 +85,13 @@ class Permissions:
     ) -> Verdict:
         """Decide about a call whose input is valid, right before it runs.
 
-        *mode* holds in place of this one's where it allows less.
+        A stricter *mode* replaces this policy's own.
         """
         is_command = call.name == COMMAND_TOOL
         report = await self._sandbox() if self._sandbox and is_command else None
         decision = self.decide(call, tool, params, report, mode=mode)
         if decision.opens and self._access:
-            # What is asked about runs only when a person allowed it, and each call is asked about.
+            # A call with a question runs only after a person allowed that very call.
             self._access.open_path(decision.opens)
         if isinstance(decision.verdict, Ask):
             by_mode = session_rules(call, self._place_in(report)) if decision.by_mode else ()
@@ -109,56 +110,56 @@ class Permissions:
         *,
         mode: Mode | None = None,
     ) -> Decision:
-        """Decide about a call without remembering it; *report* says what holds commands."""
+        """Decide about a call without remembering it; *report* describes the sandbox."""
         mode = stricter(self.mode, mode or self.mode)
         if call.name == COMMAND_TOOL:
             return self._about_command(call, report, mode)
         return self._files.decide(call, tool, params, rules=self._rules, mode=mode)
 
     def asked_about(self, call: ToolCall) -> ApprovalFacts:
-        """Return what "always" would add, and what a person should know who decides."""
+        """Return the rules that "always" would add, and the facts needed to decide."""
         return self._asked.get(call.id, _NOTHING_ASKED)
 
     async def recall(self, call: ToolCall, tools: Iterable[Tool]) -> None:
-        """Find out anew what there is to say about *call*, if another process asked about it."""
+        """Recompute the facts about *call* if another process asked about it."""
         if call.id not in self._asked:
             for tool in (tool for tool in tools if tool.name == call.name):
-                with suppress(ToolError):  # Its input need not fit any more.
+                with suppress(ToolError):  # Its input may no longer be valid.
                     await self(call, tool, check_input(tool, call.input))
 
     def remember(self, call: ToolCall, origin: str = _THIS_SESSION) -> None:
-        """Allow calls like this one for the rest of the session; *origin* is where that stands."""
+        """Allow calls like this one for the rest of the session; *origin* names the source."""
         for written in self.asked_about(call).rules:
             self._allow(parse_rule(written, origin))
 
     @property
     def project_file(self) -> Path | None:
-        """Where rules for this project are kept; None when none may be."""
+        """The file that stores rules for this project; None if they cannot be stored."""
         return self._project_rules.file if self._project_rules else None
 
     def remember_for_project(self, call: ToolCall) -> None:
         """Allow calls like this one in this workspace from now on.
 
         Raises:
-            SettingsError: The rules cannot be stored; nothing is allowed then.
+            SettingsError: The rules cannot be stored, so nothing is allowed.
         """
         if self._project_rules and (rules := self.asked_about(call).rules):
             self._project_rules.add(rules)
         self.remember(call, str(self.project_file or _THIS_SESSION))
 
     def open_dir(self, folder: Path) -> None:
-        """Let tools and commands use one more directory, as those of the workspace."""
+        """Let tools and commands use a further directory like the workspace."""
         real = Path(os.path.realpath(folder))
         if real not in (self._place.root, *self._place.extra_dirs):
             self._place = replace(self._place, extra_dirs=(*self._place.extra_dirs, real))
             self._files = replace(self._files, place=self._place)
 
     def is_remembered(self, call: ToolCall) -> bool:
-        """Return whether what was remembered since *call* was asked about allows it."""
+        """Return whether rules remembered since the question about *call* allow it."""
         return is_covered(self.asked_about(call), self._rules.allow)
 
     def rules(self) -> Iterator[tuple[RuleKind, Rule]]:
-        """Yield the rules in force with what they do and where they stand, the strongest first."""
+        """Yield the active rules with kind and origin, the strongest first."""
         return self._rules.listed()
 
     def _allow(self, rule: Rule) -> None:
@@ -169,7 +170,7 @@ class Permissions:
         from agent_cli.policies.shell import judge  # noqa: PLC0415 - with the first command
 
         given = call.input if isinstance(call.input, dict) else {}
-        # Whatever may be read as "true" counts as that.
+        # Any value that may be parsed as true counts as true.
         unsandboxed = given.get("unsandboxed", False) is not False
         if unsandboxed:
             report = None
@@ -197,7 +198,7 @@ class Permissions:
         return asked(judged.reason, commands=judged.commands, by_mode=True)
 
     def _place_in(self, report: Report | None) -> Place:
-        """Return the place as a command finds it in the sandbox *report* speaks of."""
+        """Return the place as a command sees it in the sandbox of *report*."""
         from agent_cli.policies.shell.repository import (  # noqa: PLC0415 - as above
             names_no_program,
         )
@@ -207,12 +208,13 @@ class Permissions:
         return replace(self._place, secrets_are_masked=hides, git_is_safe=is_safe)
 
     def _is_held(self, report: Report, place: Place, mode: Mode) -> bool:
-        """Return whether a command that runs can neither leave the workspace nor read a secret."""
+        """Return whether *mode* is satisfied with the sandbox: it confines commands, hides
+        secrets."""
         modes = {"never": (), "auto-edit": ("auto-edit",), "always": ("ask", "auto-edit")}
         if mode not in modes[self._auto_allow] or not report.holds or report.network:
             return False
         folders = (place.root, *place.extra_dirs)
-        # There, what begins with a dot makes programs act, and not all of it can be guarded.
+        # In a home directory, dot files make programs act, and not all can be guarded.
         if any(map(Path.home().is_relative_to, folders)):
             return False
         try:
@@ -239,7 +241,7 @@ class Permissions:
         )
 
     def _rule_hiding_named_file(self, call: ToolCall, place: Place) -> Rule | None:
-        """Return the rule that denies reading a file the command names and no sandbox hides."""
+        """Return the rule that forbids reading a file the command names, if no sandbox hides it."""
         if place.secrets_are_masked or not self._rules.denies_paths("read"):
             return None
         from agent_cli.policies.shell.named_paths import named_paths  # noqa: PLC0415 - as above
@@ -252,7 +254,7 @@ class Permissions:
         return next(filter(None, found), None)
 
     def _rule_for_every_command(self) -> Rule | None:
-        """Return the rule that allows whatever a script holds, understood or not."""
+        """Return the rule that allows any script, parsed or not."""
         return next(
             (rule for rule in self._rules.allow if rule.names(COMMAND_TOOL) and rule.text is None),
             None,

@@ -1,7 +1,7 @@
 """Tell the model when plan mode begins and ends, and leave its tools as they are.
 
-A list of tools that changed would cost the whole prompt cache; a call that changes something gets a
-refusal that says why.
+Changing the list of tools would invalidate the whole prompt cache; instead, a call that changes
+something is refused with the reason.
 """
 
 from collections.abc import Callable
@@ -30,9 +30,9 @@ def plan_mode(is_on: Callable[[], bool]) -> Callable[[Turn], None]:
 
 
 def _was_told(turn: Turn) -> bool:
-    """Return whether plan mode is on as far as the model reads; a summary drops what it was told.
+    """Return whether the model's context says that plan mode is on; a summary drops that note.
 
-    Most conversations never heard of it: those are not projected for this.
+    Most conversations have no such note, and are not projected for this.
     """
     recorded = (out for prompt in turn.conversation.prompts for out in prompt.output)
     if not any(isinstance(out, UserOutput) and text_of(out.content) == PLAN_ON for out in recorded):

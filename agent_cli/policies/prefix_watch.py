@@ -1,7 +1,7 @@
-"""Says what it costs when something changes that stands before the conversation in every request.
+"""Report the cost of changes to the parts that precede the conversation in every request.
 
-Servers cache a request's beginning: tools, then system prompt, then messages. A change there makes
-the model read, and somebody pay for, all that follows.
+Servers cache the prefix of a request: tools, then system prompt, then messages. After a change the
+model reads everything behind it again, at full price.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from agent_cli.policies.worst_case import Price
 
 
 class PrefixWatch:
-    """A `prepare` contributor; the last one, so that it sees what the others changed."""
+    """A `prepare` contributor; the last one, so that it sees the changes of the others."""
 
     def __init__(self, price: Price) -> None:
         self._price = price
@@ -25,7 +25,7 @@ class PrefixWatch:
         self._system: list[str] = []
 
     def __call__(self, turn: Turn) -> None:
-        """Tell what changed since the last call of this conversation, and its price."""
+        """Report the changes since the last call of this conversation, and their price."""
         if turn.conversation.open_calls():
             return  # the model is not asked
         asked = (turn.conversation.id, turn.model.id)
@@ -48,7 +48,7 @@ class PrefixWatch:
         if same == 0 and anew:
             stable_tokens += estimate_fixed([anew.pop(0)], ())
         behind_tokens = estimate_fixed(anew, ()) + estimate_tokens(turn.conversation.context())
-        # What a session hardly ever changes is kept for an hour, and costs more to put there.
+        # The parts that rarely change are cached for an hour, at a higher price.
         written = Usage(cache_write_5m_tokens=behind_tokens, cache_write_1h_tokens=stable_tokens)
         cost = self._price(turn.model.id, written)
         dollars = "" if cost is None else f" (${cost / MICRODOLLARS:.4f})"
@@ -58,7 +58,7 @@ class PrefixWatch:
 
 
 def _keys(tools: Iterable[Tool]) -> list[object]:
-    """Return what the model sees of *tools*, comparable without building every schema."""
+    """Return keys that identify *tools* for the model, without building every schema."""
     return [(tool.name, tool.description, tool.parameters) for tool in tools]
 
 
@@ -70,7 +70,7 @@ def _difference(before: Iterable[Tool], now: Iterable[Tool]) -> str:
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many parts at the beginning are the same."""
+    """Return the length of the common prefix."""
     for index, (left, right) in enumerate(zip(one, other, strict=False)):
         if left != right:
             return index

@@ -1,7 +1,7 @@
-"""The history in the parts that can be left out of it; a call and its result are never two parts.
+"""Split the history into the units that a cut can leave out; a call stays with its result.
 
-What is left out stays in the timeline: a cut is an entry that says where the history begins again
-behind the first user message (see `Conversation.trim` and `Conversation.compact`).
+A cut changes nothing in the timeline: it is an entry that says where the history continues after
+the first user message (see `Conversation.trim` and `Conversation.compact`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,8 +23,8 @@ from agent_cli.core.projection import entries, messages, shown
 class HistorySlice:
     """A user message, or a reply with its results.
 
-    `cut_id` is the entry at which the history can begin again; None where it cannot, because the
-    message only stands in for something.
+    `cut_id` is the entry at which the history can continue after a cut; None for a message that is
+    only a stand-in, before which no cut is possible.
     """
 
     cut_id: str | None
@@ -33,28 +33,28 @@ class HistorySlice:
 
 @dataclass(frozen=True, slots=True)
 class RequestHistory:
-    """What the next request is made of: a cut keeps `first`, a trim `summary` too."""
+    """The history of the next request: a cut keeps `first`, a trim also `summary`."""
 
     first: tuple[Message, ...] = ()
     summary: tuple[Message, ...] = ()
     rounds: tuple[HistorySlice, ...] = ()
 
     def cuts(self) -> list[int]:
-        """Return the indexes in `rounds` before which the history can be cut, oldest first."""
+        """Return the indexes in `rounds` before which a cut is possible, oldest first."""
         return [i for i, each in enumerate(self.rounds) if i and each.cut_id is not None]
 
     def before(self, index: int) -> list[Message]:
-        """Return what a cut before round *index* leaves out, summary aside."""
+        """Return the messages that a cut before round *index* leaves out, without the summary."""
         return [message for each in self.rounds[:index] for message in each.messages]
 
     def cut_id(self, index: int) -> str:
-        """Return the id that names a cut before round *index*, one of `cuts()`."""
+        """Return the entry id for a cut before round *index*, one of `cuts()`."""
         found = self.rounds[index].cut_id
         assert found is not None
         return found
 
     def tail(self, count: int) -> int:
-        """Return the latest cut that keeps the last *count* messages; 0 when there is none."""
+        """Return the latest cut that keeps the last *count* messages; 0 if there is none."""
         kept = 0
         for index in reversed(range(1, len(self.rounds))):
             kept += len(self.rounds[index].messages)
@@ -64,7 +64,7 @@ class RequestHistory:
 
 
 def history_of(conversation: Conversation) -> RequestHistory:
-    """Return the history of *conversation* as the model would be shown it now."""
+    """Return the history of *conversation* as the next request would show it."""
     recorded = list(entries(conversation.prompts))
     summaries = {entry.id for entry in recorded if isinstance(entry, CompactionOutput)}
     real = {entry.id for entry in recorded} - summaries
@@ -79,7 +79,7 @@ def history_of(conversation: Conversation) -> RequestHistory:
 
 
 def _parts(outputs: Sequence[Output]) -> Iterator[list[Output]]:
-    """Yield the entries of each round; a reply's stand together and end with its mark."""
+    """Yield the entries of each round; those of a reply end with its mark."""
     reply: list[Output] = []
     for output in outputs:
         match output:

@@ -1,4 +1,4 @@
-"""What a person is asked: what "always" stands for, and what to know before an answer."""
+"""The contents of an approval question: the rules "always" would add, and the facts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,20 +13,20 @@ from agent_cli.sandbox.report import Report
 
 @dataclass(frozen=True, slots=True)
 class ProjectRules:
-    """Where rules for this project are kept: `add` puts some that allow into `file`."""
+    """Port to the project's rule file: `add` writes allow rules into `file`."""
 
     file: Path
     add: Callable[[Sequence[str]], None]
 
 
 def is_covered(asked: ApprovalFacts, allow: Sequence[Rule]) -> bool:
-    """Return whether everything "always" would add is among *allow*."""
+    """Return whether *allow* already has all the rules that "always" would add."""
     wanted = {str(parse_rule(written)) for written in asked.rules}
     return bool(wanted) and wanted <= {str(rule) for rule in allow}
 
 
 def session_rules(call: ToolCall, place: Place) -> tuple[str, ...]:
-    """Return the rules that together cover *call* and its like; none when nobody could oversee it.
+    """Return the rules that cover *call* and similar ones; none if their effect is unclear.
 
     A command is remembered by the first words of its parts, every other tool by its name.
     """
@@ -43,10 +43,10 @@ def session_rules(call: ToolCall, place: Place) -> tuple[str, ...]:
 def facts_about(
     call: ToolCall, rule: Rule | None, report: Report | None, place: Place
 ) -> tuple[str, ...]:
-    """Return what a person should know about *call*.
+    """Return the facts a person should know about *call*.
 
-    That is the rule that asks, what holds a command, and which programs it starts: a long script
-    is not read to its end.
+    These are the rule that asks, the sandbox of a command, and the programs it starts, because few
+    people read a long script to its end.
     """
     facts = [f"rule: {rule}" + (f"  ({rule.origin})" if rule.origin else "")] if rule else []
     if call.name == COMMAND_TOOL:

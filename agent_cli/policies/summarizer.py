@@ -1,4 +1,4 @@
-"""Asks a model for a summary of older messages; what is summarised when is not its business."""
+"""Ask a model for a summary of older messages. compaction.py decides when and of which."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -30,11 +30,11 @@ from agent_cli.policies.compaction import Summary
 MAX_TOKENS = 4096
 MAX_INPUT_CHARS = 100_000
 
-# Characters shown of the beginning and of the end.
+# Characters kept at the beginning and at the end.
 _RESULT = (500, 200)
 _INPUT = (200, 0)
 _FOCUS = (2_000, 0)
-# The beginning holds what an earlier summary kept, the end what is being worked on.
+# The beginning holds an earlier summary, the end the current work.
 _CONVERSATION = (40_000, 55_000)
 
 _USABLE = ("end_turn", "stop_sequence", "max_tokens")
@@ -50,10 +50,10 @@ class Summarizer:
     async def summarize(
         self, messages: Sequence[Message], *, model: Model, focus: str, emit: EventSink
     ) -> Summary:
-        """Return what the model wrote about *messages*; its text is "" when it refused.
+        """Return the model's summary of *messages*; its text is "" if the model refused.
 
         Raises:
-            ModelError: It could not be asked, or its reply was lost.
+            ModelError: The model could not be asked, or its reply was lost.
         """
         request = summary_request(messages, model=self._model or model, focus=focus)
         reply = await self._ask(request, emit)
@@ -69,7 +69,7 @@ class Summarizer:
                 case ReplyEnd():
                     reply = event.reply
                 case Retrying():
-                    # Never "restarted": nothing of this reply is on a screen.
+                    # Never "restarted": no part of this reply was shown.
                     again = Retry(
                         event.attempt, event.max_attempts, event.wait_s, event.reason, False
                     )
@@ -84,7 +84,7 @@ class Summarizer:
 def summary_request(messages: Sequence[Message], *, model: Model, focus: str = "") -> ModelRequest:
     """Return the request for a summary of *messages*.
 
-    Its input is at most `MAX_INPUT_CHARS` long; *focus* is what the user wants kept above all.
+    Its input has at most `MAX_INPUT_CHARS` characters; *focus* is the user's wish, or "".
     """
     conversation = _preview("\n\n".join(_lines(messages)), _CONVERSATION)
     text = f"<conversation>\n{conversation}\n</conversation>\n\nWrite the notes."
@@ -106,7 +106,7 @@ def _instructions() -> str:
 
 
 def _least_thinking(model: Model) -> ThinkingLevel:
-    """Return the lowest level *model* has: what it thinks is missing from `MAX_TOKENS`."""
+    """Return the lowest thinking level of *model*, because thinking counts towards `MAX_TOKENS`."""
     can_be_off = not model.thinking or model.thinking & {"disabled", "between_tools"}
     return "off" if can_be_off else "minimal"
 
@@ -129,7 +129,7 @@ def _lines(messages: Sequence[Message]) -> Iterator[str]:
 
 
 def _content(content: Sequence[Block]) -> str:
-    """Return text as it is, calls with the beginning of their input, and that there is an image."""
+    """Return text unchanged, calls with the beginning of their input, and a note for images."""
     parts: list[str] = []
     for block in content:
         match block:
@@ -146,7 +146,7 @@ def _content(content: Sequence[Block]) -> str:
 
 
 def _preview(text: str, shown: tuple[int, int]) -> str:
-    """Return *text*, or its beginning and end with how much lies between them."""
+    """Return *text*, or its beginning and end with the number of characters left out."""
     head, tail = shown
     if len(text) <= head + tail:
         return text

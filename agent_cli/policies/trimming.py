@@ -1,4 +1,4 @@
-"""Keeps the number of messages in bounds: the oldest rounds are left out, without a summary."""
+"""Limit the number of messages by leaving out the oldest rounds, without a summary."""
 
 from itertools import accumulate
 
@@ -15,9 +15,9 @@ class Trimming:
         self._max_messages = max_messages
 
     def __call__(self, turn: Turn) -> None:
-        """Trim before the model is asked; one warning says how much went."""
+        """Trim before the model is asked; a warning says how many messages were dropped."""
         if turn.conversation.open_calls():
-            return  # the turn only runs them; the model is not asked
+            return  # this turn only runs these calls; the model is not asked
         removed = trim_history(turn.conversation, max_messages=self._max_messages)
         if removed:
             turn.emit(
@@ -30,11 +30,11 @@ class Trimming:
 
 
 def trim_history(conversation: Conversation, *, max_messages: int) -> int:
-    """Leave out the oldest rounds behind the first user message once there are too many messages.
+    """Leave out the oldest rounds after the first user message if there are too many messages.
 
-    Down to three quarters of the limit: each cut makes the model read anew what the prompt cache
-    held, so one cut has to serve many turns. A round is never split, so the last one may exceed
-    the limit; a summary stays.
+    It trims to three quarters of the limit: each cut invalidates the prompt cache, so one cut has
+    to serve many turns. A round is never split, so the last one may exceed the limit; a summary
+    stays.
 
     Args:
         max_messages: 0 is no limit.
@@ -43,7 +43,7 @@ def trim_history(conversation: Conversation, *, max_messages: int) -> int:
         The number of messages left out.
     """
     if not max_messages:
-        return 0  # before the history is looked at: nearly nobody sets a limit
+        return 0  # checked first, because a limit is rarely set
     history = history_of(conversation)
     removed = [0, *accumulate(len(each.messages) for each in history.rounds)]
     length = len(history.first) + len(history.summary) + removed[-1]

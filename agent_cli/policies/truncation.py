@@ -1,6 +1,6 @@
-"""The last cap on a tool's result: what is too long for the history is cut, and says so.
+"""The final limit on the length of a tool's result; a truncated result has a notice.
 
-A tool that chose an excerpt itself (`full_chars`) gets the same notice with the size of the whole.
+A result that is already an excerpt (`full_chars`) gets the same notice with the full length.
 """
 
 from dataclasses import replace
@@ -27,7 +27,7 @@ class Truncation:
         self._limit = limit_chars
 
     def __call__(self, call: ToolCall, result: ToolResult) -> ToolResult:
-        """Return *result* within the limit; one that was cut costs one warning."""
+        """Return *result* within the limit; a warning is issued if it was cut."""
         length = len(result.text)
         shown = min(length, self._limit or length)
         total = length if result.full_chars is None else max(length, result.full_chars)
@@ -44,7 +44,7 @@ class Truncation:
 
 
 def _cut(content: tuple[Block, ...], limit: int, notice: str) -> tuple[Block, ...]:
-    """Put *notice* where the text reaches *limit*, and leave out the text behind it."""
+    """Cut the text at *limit* and append *notice* there."""
     kept: list[Block] = []
     left, ended = limit, False
     for block in content:
@@ -67,6 +67,6 @@ def _notice(tool_name: str, limit: int, length: int) -> str:
 
 
 def _whole(text: str, limit: int) -> int:
-    """Return *limit*, or one less where it would cut a surrogate pair in two."""
+    """Return *limit*, or one less if it would split a surrogate pair."""
     splits = "\ud800" <= text[limit - 1 : limit] <= "\udbff" and "\udc00" <= text[limit] <= "\udfff"
     return limit - 1 if splits else limit

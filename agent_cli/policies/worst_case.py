@@ -1,9 +1,8 @@
-"""The most a model call can cost: as many prompt tokens as it can have, the whole reply allowed.
+"""The worst-case cost of a model call: an upper bound of its prompt, and the longest reply.
 
-A token stands for at least one byte of what is sent. So bytes bound the tokens of a prompt from
-above, except where the API counted the same beginning before: then only what was added is bounded
-by its bytes. What is cached costs less when it is read and more when it is written, and any call
-may have to write all of it.
+A token stands for at least one byte, so the bytes of a prompt are an upper bound of its tokens. If
+the API has counted the same prefix before, only the rest is bounded by its bytes. Cached tokens
+cost less to read and more to write, and any call may have to write all of them.
 """
 
 import json
@@ -16,16 +15,16 @@ from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Usage
 
 Price: TypeAlias = Callable[[str, Usage], int | None]
-"""Returns what a model's tokens cost in micro-dollars, or None when no price is known."""
+"""Returns the cost of a model's usage in micro-dollars, or None if no price is known."""
 
-# What the server adds by itself: the instructions for calling tools, marks around messages.
+# Tokens the server adds: the instructions for calling tools, marks around messages.
 OVERHEAD_TOKENS: Final = 1_000
-# The largest image costs that a server does not scale down.
+# The tokens of the largest image that a server does not scale down.
 IMAGE_TOKENS: Final = 5_000
 
 
 class PromptBound:
-    """Bounds the prompts of one conversation, each by what the API counted of the one before."""
+    """Upper bounds of a conversation's prompts, based on the API's count of the previous one."""
 
     def __init__(self) -> None:
         self._counted: tuple[ModelRequest, int] | None = None
@@ -35,7 +34,7 @@ class PromptBound:
         self._counted = (request, tokens) if tokens else None
 
     def usage(self, request: ModelRequest) -> Usage:
-        """Return the most expensive prompt that *request* can be, without a reply."""
+        """Return the most expensive usage *request* can have, without a reply."""
         fixed, added = _fixed_bytes(request), request.messages
         tokens = fixed + OVERHEAD_TOKENS
         if self._counted and _begins_with(request, self._counted[0]):
@@ -48,10 +47,10 @@ class PromptBound:
 
 
 def most_tokens(price: Callable[[int], int], affordable: int, limit: int) -> int:
-    """Return the longest reply up to *limit* tokens whose call costs at most *affordable*.
+    """Return the longest reply, up to *limit* tokens, whose call costs at most *affordable*.
 
     Args:
-        price: Returns the cost of the call with a reply of so many tokens; more cost more.
+        price: Returns the call's cost for a number of reply tokens; must be increasing.
     """
     low, high = 0, limit
     while low < high:
@@ -61,12 +60,12 @@ def most_tokens(price: Callable[[int], int], affordable: int, limit: int) -> int
 
 
 def with_reply(prompt: Usage, tokens: int) -> Usage:
-    """Return what a call uses whose reply has *tokens*."""
+    """Return the usage of a call whose reply has *tokens*."""
     return replace(prompt, output_tokens=tokens)
 
 
 def _begins_with(request: ModelRequest, earlier: ModelRequest) -> bool:
-    """Return whether *request* is *earlier* with more messages."""
+    """Return whether *request* is *earlier* with messages added."""
     return (
         request.model.id == earlier.model.id
         and request.system == earlier.system

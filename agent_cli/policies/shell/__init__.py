@@ -1,13 +1,14 @@
-"""What a shell command would do, told from its text: for permissions, before it runs.
+"""Static analysis of shell commands for permission decisions.
 
     judgement = judge("cat a.txt | sort", CommandRules(), Place(root=root))
     judgement.verdict, judgement.reason      # "allow", "only reads"
 
-Two opposite questions are kept apart. What may run unasked must be understood wholly (`plain`,
-`read_only`); what a rule forbids is looked for everywhere (`readings`, `rules`). Text never shows
-all that a program does: a rule that denies is a guard rail, the sandbox is the wall.
+Two opposite questions are kept apart. A command that runs without approval must be understood
+completely (`plain`, `read_only`); a command that a rule forbids is searched for everywhere
+(`readings`, `rules`). Text never shows everything that a program does: deny rules are a guard rail,
+the sandbox is the wall.
 
-The names are imported when first used: the first request does not wait for what judges commands.
+The names are imported on first use, so that the first request does not wait for the parser.
 """
 
 from importlib import import_module
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from agent_cli.policies.shell.rules import CommandRule as CommandRule
     from agent_cli.policies.shell.rules import command_rule as command_rule
 
-# Only names that no module here has: an imported module would hide the function.
+# None may be the name of a module here: the imported module would hide the function.
 _HOMES = {
     **dict.fromkeys(("CommandRules", "Judgement", "ShellVerdict", "judge"), "judgement"),
     "Place": "place",

@@ -1,7 +1,7 @@
-"""`awk` programs that print and calculate: no files, no commands, nothing but their input.
+"""Recognise `awk` programs that only print and calculate: no other files, no commands.
 
-A program is read token by token. Where a slash may divide or begin a pattern, or a > compare or
-redirect, and the text does not tell which, the program is not accepted.
+A program is read token by token. It is rejected where the text does not tell whether a slash
+divides or begins a pattern, or whether > compares or redirects.
 """
 
 import re
@@ -12,7 +12,7 @@ from agent_cli.policies.shell.place import Objection, Place
 from agent_cli.policies.shell.words import Word
 
 _MEMBER = r"(?:\[:\w+:\]|[^\]\[\\\n/\"])"
-# At the beginning ] is a member like any other.
+# A ] at the beginning is a literal member.
 _BRACKET = rf"\[\^?(?:\]|(?!\^){_MEMBER}){_MEMBER}*\]"
 _REGEX = re.compile(rf"/(?:[^/\\\n\[]|\\[^\n]|{_BRACKET})*/")
 _TOKEN = re.compile(
@@ -96,7 +96,7 @@ _BUILT_IN_NO = re.compile(
 )
 _OWN_VARIABLE = re.compile(r"[a-z_][A-Za-z0-9_]*|[A-Z][a-z0-9_]*|[A-Z]", re.ASCII)
 _ASSIGNED = re.compile(r"(?P<name>[A-Za-z_]\w*)=.*", re.DOTALL | re.ASCII)
-# A slash behind one of these begins a pattern, whatever the rest of the program is.
+# A slash behind one of these always begins a pattern.
 _BEFORE_PATTERN = frozenset({"", "(", ",", "~", "!~", "!", "&&", "||", "{", "}", ";", "\n"})
 _PROGRAM_CHARS_MAX = 2_000
 
@@ -161,7 +161,7 @@ def _only_prints(program: str) -> bool:
         if text in (";", "\n", "{", "}"):
             prints = False
         prints = prints or text in ("print", "printf")
-        # Elsewhere it names a file to write to.
+        # Elsewhere the > redirects to a file.
         if text == ">" and (prints or not (parentheses or not braces)):
             return False
         before, kind = text, last
@@ -169,7 +169,7 @@ def _only_prints(program: str) -> bool:
 
 
 def _slash(program: str, at: int, before: str, kind: str) -> tuple[int, str, str] | None:
-    """Return where a slash ends, its text and its kind; None when its meaning is not certain."""
+    """Return the end, text and kind of the token at a slash; None if its meaning is unclear."""
     if before in _BEFORE_PATTERN and kind != "string":
         found = _REGEX.match(program, at)
         return (found.end(), "regex", "string") if found else None
@@ -182,5 +182,5 @@ def _slash(program: str, at: int, before: str, kind: str) -> tuple[int, str, str
 def _is_known_name(name: str, rest: str) -> bool:
     if name in _KEYWORDS or name in _FUNCTIONS:
         return True
-    # A name before a parenthesis is a function.
+    # A name directly before a parenthesis is a function call.
     return (name in _VARIABLES or _is_own(name)) and not rest.lstrip(" \t").startswith("(")

@@ -1,4 +1,4 @@
-"""`test`, `[` and `[[`: comparisons that look at files and texts, and change nothing."""
+"""Check `test`, `[` and `[[`: comparisons of files and strings without side effects."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ def _tokens(source: str) -> Iterator[str]:
 
 
 def only_compares(name: str, words: Sequence[Word]) -> bool:
-    """Return whether `test`, `[` or `[[` given *words* does nothing but compare."""
+    """Return whether `test`, `[` or `[[` with *words* only compares."""
     words = words if name == "test" else words[:-1]
     if name == "[[":
         return _conjunction(list(words))
@@ -55,7 +55,7 @@ def only_compares(name: str, words: Sequence[Word]) -> bool:
 
 
 def _conjunction(words: list[Word]) -> bool:
-    """Return whether *words*, of a `[[`, are comparisons joined by && and ||."""
+    """Return whether the *words* of a `[[` are comparisons joined by && and ||."""
     part: list[Word] = []
     parts = [part]
     for word in words:
@@ -68,8 +68,8 @@ def _conjunction(words: list[Word]) -> bool:
 
 
 def _comparison(words: list[Word], *, arithmetic: bool) -> bool:
-    # -v and -R look at a variable, and a subscript in its name may hold a command. In `[[`, what is
-    # compared as numbers is evaluated, with the same effect; everywhere else it is only text.
+    # -v and -R take a variable, and a subscript in its name may hold a command. In `[[`, operands
+    # of numeric comparisons are evaluated, with the same effect; elsewhere they are plain text.
     if words and words[0].text == "!" and not words[0].untold:
         words = words[1:]
     match words:

@@ -1,4 +1,4 @@
-"""Commands that a person confirms each time, in every mode: what they do cannot be taken back."""
+"""Irreversible commands, which need a person's approval each time, in every mode."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ from agent_cli.policies.shell.readings import Reading, base_name
 
 _DISK = frozenset({"wipefs", "fdisk", "parted", "sfdisk", "shred", "blkdiscard"})
 _POWER = frozenset({"shutdown", "reboot", "halt", "poweroff"})
-# Words that, found behind the program in this order, say what cannot be taken back.
+# Arguments that, in this order behind the program, make it irreversible.
 _LOSSES: Mapping[str, Sequence[tuple[str, ...]]] = MappingProxyType(
     {
         "git": (
@@ -31,7 +31,7 @@ _GIT_CLEAN = re.compile(r"-\w*f\w*|--force")
 
 
 def destructions(readings: Iterable[Reading], root: PurePath) -> list[str]:
-    """Return what *readings* would destroy or publish, in words."""
+    """Return descriptions of what *readings* would destroy or publish."""
     commands = [(base_name(each[0]), each[1:]) for each in readings if each and each[0]]
     moved = any(name in ("cd", "pushd") and _leaves(words, root) for name, words in commands)
     found = (_destruction(name, words, root, moved=moved) for name, words in commands)
@@ -39,7 +39,7 @@ def destructions(readings: Iterable[Reading], root: PurePath) -> list[str]:
 
 
 def _leaves(arguments: Reading, root: PurePath) -> bool:
-    """Return whether a `cd` with *arguments* may lead out of *root*."""
+    """Return whether a `cd` with *arguments* may leave *root*."""
     folders = [word for word in arguments if word is None or not word.startswith("-")]
     return not folders or any(
         each is None or (PurePath(each) not in (PurePath(), root) and _is_vital(each, root))
@@ -68,7 +68,7 @@ def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) 
 
 
 def _removal(arguments: Reading, root: PurePath, *, moved: bool) -> str | None:
-    """Return what `rm` with *arguments* would remove; *moved* where names lead elsewhere."""
+    """Return why `rm` with *arguments* is dangerous; *moved* if the folder is uncertain."""
     options = [word for word in arguments if word and word.startswith("-")]
     recursive = any(
         option.startswith("--r") or (option[1:2] != "-" and {"r", "R"} & set(option))
@@ -81,7 +81,7 @@ def _removal(arguments: Reading, root: PurePath, *, moved: bool) -> str | None:
 
 
 def _deletion(arguments: Reading, root: PurePath) -> str | None:
-    # Mostly `find . -name '*.pyc' -delete`, which is as harmless as the names it is about.
+    # Mostly `find . -name '*.pyc' -delete`, which only deletes files of harmless names.
     if any(word is None or (word != "." and _is_vital(word, root)) for word in arguments):
         return "find deletes files; targets unclear or outside the workspace"
     return None

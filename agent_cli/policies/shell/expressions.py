@@ -1,6 +1,6 @@
-"""Programs whose arguments are a small language: find, jq, printf and their like.
+"""Check programs whose arguments are a small language: find, jq, printf and similar.
 
-Each function raises `Objection` unless the arguments it gets can only read.
+Each function raises `Objection` unless the arguments make the program only read.
 """
 
 import re
@@ -18,7 +18,7 @@ from agent_cli.policies.shell.sed import check_sed
 from agent_cli.policies.shell.words import Word
 
 Check: TypeAlias = Callable[[Sequence[Word], Place, str], None]
-"""Gets the arguments, the place and the folder the command runs in."""
+"""Takes the arguments, the place and the folder the command runs in."""
 
 _FIND_ALONE = frozenset(
     {
@@ -40,7 +40,7 @@ _JQ_OPTIONS = known_options(
     "-rcnsSCMaje --raw-output --compact-output --null-input --slurp --sort-keys --join-output"
     " --color-output --monochrome-output --ascii-output --tab --indent= --exit-status --raw-input"
 )
-# What reads other files, or the environment.
+# Functions that read other files, or the environment.
 _JQ_NO = re.compile(
     r"\b(?:env|input_filename|import|include|modulemeta|get_search_list)\b|\$ENV|\$__"
 )
@@ -66,7 +66,7 @@ def _check_find(arguments: Sequence[Word], place: Place, folder: str) -> None:
 
 
 def _check_exec(expression: Iterator[Word], tops: Sequence[str], place: Place, folder: str) -> None:
-    """Accept the command behind -exec, up to its end, if it only reads what find names."""
+    """Accept the command of -exec if it only reads the files that find names."""
     words: list[Word] = []
     for word in expression:
         if word.text == ";" or (word.text == "+" and words and words[-1].text == "{}"):
@@ -92,7 +92,7 @@ def _check_date(arguments: Sequence[Word], _place: Place, _folder: str) -> None:
 
 
 def _check_printf(arguments: Sequence[Word], _place: Place, _folder: str) -> None:
-    # -v sets a variable, and so does %n.
+    # -v and %n set a variable.
     if not arguments or arguments[0].glob or not _PRINTF_FORMAT.fullmatch(arguments[0].text):
         raise Objection("printf with an option or format that may set variables")
 
@@ -131,7 +131,7 @@ def _check_command(arguments: Sequence[Word], _place: Place, _folder: str) -> No
 
 
 def _check_nothing(_arguments: Sequence[Word], _place: Place, _folder: str) -> None:
-    """Accept: the shell itself prints these words, or nothing at all."""
+    """Accept any arguments: the shell builtin only prints them, or does nothing."""
 
 
 def _only_options(written: str, *, operands: bool) -> Check:
@@ -145,7 +145,7 @@ def _only_options(written: str, *, operands: bool) -> Check:
     return check
 
 
-# Run by the shell itself; no program of this name is looked for.
+# Shell builtins; no program of this name is looked up.
 BUILTINS: Mapping[str, Check] = MappingProxyType(
     {
         "echo": _check_nothing,

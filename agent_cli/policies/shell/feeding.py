@@ -1,7 +1,7 @@
-"""Programs that get the names of files from another: `find -exec`, and `xargs` behind a search.
+"""Check programs that get file names from another: `find -exec`, and `xargs` behind a search.
 
-What they get is not in the text. It is known all the same: names that the search finds below the
-folders it is given, each of which is looked at when the decision is made.
+The names are not in the text, but they are known: those that the search finds below its folders,
+which are checked when the decision is made.
 """
 
 import re
@@ -79,16 +79,16 @@ _GREP_FILTER = frozenset({"-v", "-i", "-E", "-F", "-w", "-e", "--invert-match", 
 
 
 def check_fed(words: Sequence[Word], sample: str, mark: str, place: Place, folder: str) -> None:
-    """Accept a command that gets names in the place of *mark*, or at its end without one.
+    """Accept a command that gets names in place of *mark*, or appended if there is none.
 
     Args:
-        sample: What stands for the names: a path that may be read.
+        sample: A readable path that represents the names.
 
     Raises:
-        Objection: It may do more than read what the names stand for.
+        Objection: It may do more than read the named files.
     """
     if not words:
-        return  # xargs runs echo
+        return  # xargs runs echo by default
     name = words[0].text
     place.check_program(name)
     if any(mark in word.text and word.text != mark for word in words):
@@ -115,7 +115,7 @@ def check_xargs(
     place: Place,
     folder: str,
 ) -> None:
-    """Accept `xargs` behind a search, with a command that only reads what the search finds.
+    """Accept `xargs` behind a search, with a command that only reads the found files.
 
     Raises:
         Objection: It may do more, or its names come from elsewhere.
@@ -132,7 +132,7 @@ def check_xargs(
 
 
 def _options(arguments: Sequence[Word]) -> tuple[Sequence[Word], str, bool, bool]:
-    """Return the command, the mark for names, and whether names end in NUL or in a newline."""
+    """Return the command, the mark for names, and whether NUL or a newline ends a name."""
     words, mark, nul, lines = list(arguments), "{}", False, False
     while words and words[0].text.startswith("-"):
         option = words.pop(0).text
@@ -155,7 +155,7 @@ def _options(arguments: Sequence[Word]) -> tuple[Sequence[Word], str, bool, bool
 
 
 def _search(upstream: Sequence[SimpleCommand], place: Place, folder: str) -> tuple[list[str], bool]:
-    """Return the folders whose files a pipeline names, and whether a NUL ends each name."""
+    """Return the folders that a pipeline searches, and whether a NUL ends each name."""
     search, *filters = upstream
     for each in filters:
         if not _only_chooses(each):
@@ -202,7 +202,7 @@ def _found_by_find(arguments: Sequence[Word]) -> tuple[Sequence[Word], bool]:
 
 
 def _only_chooses(command: SimpleCommand) -> bool:
-    """Return whether *command* passes on some of its lines, unchanged."""
+    """Return whether *command* only selects lines of its input."""
     name, *texts = [word.text for word in command.words]
     if command.reads or any(word.glob for word in command.words):
         return False

@@ -1,4 +1,4 @@
-"""The forms of git that only read. What its configuration names, git runs even in those."""
+"""The read-only forms of git. Even these run programs that the configuration names."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ _LOG = (
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """A subcommand: its options, and whether what follows names revisions and paths to read."""
+    """A subcommand: its options, and whether its operands are revisions and paths to read."""
 
     options: KnownOptions
     operands: bool = True
@@ -100,7 +100,7 @@ _CONFIG_NAME = re.compile(r"[\w.-]+", re.ASCII)
 
 
 def check_git(arguments: Sequence[Word], place: Place, folder: str) -> None:
-    """Accept a form that only reads, where git may run at all.
+    """Accept a read-only form, if git may run at all.
 
     Raises:
         Objection: It may do more; a file system monitor and clean filters run on `git status`.
@@ -140,6 +140,6 @@ def _check_named(name: str, operands: Sequence[Word], place: Place, folder: str)
     for operand in operands:
         if operand.text.startswith(":") or not _GIT_PATTERN.isdisjoint(operand.text):
             raise Objection(f"{name} with a pattern that git expands itself")
-        # Outside the work tree diff reads any file.
+        # With paths outside the work tree, diff reads any file.
         for part in (operand.text.rpartition(":")[2] or ".", operand.text):
             place.check_path(part, folder)

@@ -1,4 +1,4 @@
-"""Programs that are asked about themselves or about the machine: `node --version`, `ps`."""
+"""Commands that only report on a program or the machine: `node --version`, `ps`."""
 
 import re
 from collections.abc import Sequence
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from agent_cli.policies.shell.place import Objection, Place
 from agent_cli.policies.shell.words import Word
 
-# Left out are those that a file of the repository makes run another program first, even for their
-# version: yarn, pnpm, cargo, rustc, go, dotnet, pytest, terraform.
+# Left out: programs that, even for --version, first run another program if a file of the repository
+# says so: yarn, pnpm, cargo, rustc, go, dotnet, pytest, terraform.
 _VERSION = {
     **dict.fromkeys(
         (
@@ -77,7 +77,7 @@ _PLAIN_VALUE = re.compile(r"[\w.,-]+")
 
 
 def tells_about_itself(name: str, arguments: Sequence[Word], place: Place) -> bool:
-    """Return whether a program prints its version, its help or its processes, and no more.
+    """Return whether a program only prints its version, its help or the processes.
 
     Raises:
         Objection: It is `ps`, and would show more than that.
@@ -96,7 +96,7 @@ def tells_about_itself(name: str, arguments: Sequence[Word], place: Place) -> bo
 
 
 def _check_ps(texts: list[str], place: Place) -> None:
-    # The arguments of other programs may be secrets; in the sandbox there are no other programs.
+    # Arguments of other programs may be secrets; the sandbox shows no other programs.
     if not place.secrets_are_masked:
         raise Objection("ps shows the arguments of other programs")
     waiting = iter(texts)

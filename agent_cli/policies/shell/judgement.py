@@ -1,4 +1,4 @@
-"""The verdict about a script, and why: what `authorize_tool` and `permissions explain` show."""
+"""The verdict about a script and its reasons, for `authorize_tool` and `permissions explain`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,20 +12,20 @@ from agent_cli.policies.shell.readings import readings, seen_commands
 from agent_cli.policies.shell.rules import CommandRule, strongest
 
 _REASONS_MAX = 6
-# "undecided": no rule and no knowledge of ours speaks; what happens is the mode's business.
+# "undecided": neither a rule nor our knowledge decides; the mode does.
 ShellVerdict: TypeAlias = Literal["deny", "ask", "allow", "undecided"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """A verdict and what it rests on.
+    """A verdict and its reasons.
 
     Attributes:
-        reason: For a person: one clause, no full stop.
+        reason: The reason for a person: one clause, no full stop.
         rule: The rule that decided, as written between the brackets; None when none did.
-        construct: What made the script unreadable, e.g. "redirect > out.txt"; None if it is plain.
-        read_only: Every command only reads what the workspace shows; plan mode may run it.
-        commands: The commands seen, in order; ? stands for words that the text does not tell.
+        construct: The construct that is not understood, e.g. "redirect > out.txt"; None if plain.
+        read_only: Every command only reads files of the workspace; plan mode may run it.
+        commands: The commands found, in order; ? stands for unknown words.
     """
 
     verdict: ShellVerdict
@@ -38,7 +38,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandRules:
-    """The user's rules about commands: what denies wins over what asks, that over what allows."""
+    """The user's rules about commands: deny wins over ask, ask over allow."""
 
     allow: Sequence[CommandRule] = ()
     ask: Sequence[CommandRule] = ()
@@ -46,7 +46,7 @@ class CommandRules:
 
 
 def judge(script: str, rules: CommandRules, place: Place) -> Judgement:
-    """Return what *rules*, and our own knowledge of commands, say about *script* at *place*."""
+    """Judge *script* at *place* by *rules* and our own knowledge of commands."""
     commands = parse(script, place.variables)
     construct = commands.construct if isinstance(commands, Unknown) else None
     verdict, reason, rule, read_only = _forbidden(script, rules, place) or _permitted(
@@ -66,7 +66,7 @@ _Finding: TypeAlias = tuple[ShellVerdict, str, CommandRule | None, bool]
 
 
 def _forbidden(script: str, rules: CommandRules, place: Place) -> _Finding | None:
-    """Return what speaks against *script* in every mode."""
+    """Return the verdict of deny and ask rules on *script*, valid in every mode."""
     seen = list(readings(script))
     denied, deny = strongest(rules.deny, seen)
     if deny and denied == "yes":
@@ -83,7 +83,7 @@ def _forbidden(script: str, rules: CommandRules, place: Place) -> _Finding | Non
 
 
 def _permitted(commands: Sequence[Part] | Unknown, rules: CommandRules, place: Place) -> _Finding:
-    """Return "allow" if each command only reads or is allowed by a rule."""
+    """Return "allow" if each command is read-only or allowed by a rule."""
     if isinstance(commands, Unknown):
         return "undecided", commands.construct, None, False
     used: CommandRule | None = None
@@ -103,7 +103,7 @@ def _permitted(commands: Sequence[Part] | Unknown, rules: CommandRules, place: P
 
 
 def _joined(reasons: Sequence[str]) -> str:
-    """Return all *reasons* as one: a person who reads only the first would miss the others."""
+    """Join all *reasons*, so that a person does not miss the later ones."""
     different = list(dict.fromkeys(reasons))
     more = len(different) - _REASONS_MAX
     return "; ".join(different[:_REASONS_MAX]) + (f"; and {more} more reasons" if more > 0 else "")

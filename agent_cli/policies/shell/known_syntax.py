@@ -1,4 +1,4 @@
-"""The parts of a syntax tree that are understood; whatever holds others is not run unread."""
+"""The syntax tree nodes that are understood; a script with any other node needs approval."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -44,10 +44,10 @@ class NotPlain(Exception):
 
 
 def check_known(node: "Node", text: bytes) -> None:
-    """Accept one node of the script *text*, its children apart.
+    """Accept one node of the script *text*, without its children.
 
     Raises:
-        NotPlain: It is of an unknown kind, or may not be what it looks like.
+        NotPlain: It is of an unknown kind, or possibly misparsed.
     """
     if node.type == "ERROR" or node.is_missing:
         raise NotPlain("syntax that cannot be parsed")
@@ -83,17 +83,17 @@ _CONSTRUCTS: Mapping[str, str] = MappingProxyType(
 
 
 def readable(node: "Node") -> str:
-    """Return what a person calls *node*, with its text where that is short."""
+    """Return a readable name of *node*, with its text if that is short."""
     shown = " ".join(source(node).split())
     if not node.is_named:
         return f"the operator {shown}"
     name = _CONSTRUCTS.get(node.type, f"syntax that is not checked ({node.type.replace('_', ' ')})")
-    # The command itself stands on the screen already; half of it again explains nothing.
+    # The whole command is on the screen already, so a part of it would not explain more.
     return f"{name}: {shown}" if len(shown) <= _SHOWN_MAX else name
 
 
 def children(node: "Node", gap: re.Pattern[str]) -> Sequence["Node"]:
-    """Return the children of *node*; between two, nothing but *gap* may have been passed over."""
+    """Return the children of *node*; the parser may have skipped only *gap* between them."""
     text, begin = node.text or b"", node.start_byte
     for before, child in pairwise(node.children):
         check_passed_over(text[before.end_byte - begin : child.start_byte - begin], gap)
@@ -103,6 +103,6 @@ def children(node: "Node", gap: re.Pattern[str]) -> Sequence["Node"]:
 
 
 def check_passed_over(text: bytes, known: re.Pattern[str]) -> None:
-    """Accept what the parser skipped, if it is only *known*."""
+    """Accept the text that the parser skipped, if it is only *known*."""
     if not known.fullmatch(text.decode()):
         raise NotPlain("text that the parser skips")

@@ -1,7 +1,7 @@
-"""Files that the text of a script names, for the rules that forbid reading them.
+"""Find the files named in a script, for the rules that forbid reading them.
 
-Like `readings`, this looks everywhere and refuses nothing: also into quoted scripts of other
-languages, here-documents and patterns. What is not on the disk is not named.
+Like `readings`, this searches everywhere and rejects nothing: also quoted scripts of other
+languages, here-documents and patterns. Only existing files count.
 """
 
 import os
@@ -19,16 +19,16 @@ _PATH_ENDS = re.compile(r"[\s;&|<>()`{}'\"\\$=,@:]+")
 _HOME = re.compile(r"\$(?:HOME\b|\{HOME\})")
 _GLOB = re.compile(r"[*?\[]")
 _FOLDERS_MAX = 20
-# Stands for any file: a rule about all that is in a folder means the folder too. No rule about
-# some files means this name, which is of private use.
+# Represents any file of a folder, so that a rule about all files in the folder matches. No rule
+# about certain files matches it, because it is a private-use character.
 _ANY_FILE = "\ue000"
 
 
 def named_paths(script: str, place: Place) -> Iterator[PurePath]:
-    """Yield the absolute paths that *script* names, by their names and by where they lead.
+    """Yield the absolute paths that *script* names, as written and with links resolved.
 
-    A folder comes with a file in it that stands for any. A path counts from every folder that
-    the script names, since any of them may be where it is used.
+    For a folder, a placeholder for any file in it is added. A relative path is resolved against
+    every folder that the script names, because it may be used in any of them.
     """
     words = list(dict.fromkeys(_words(script, place)))
     folders = dict.fromkeys([str(place.root)])

@@ -1,4 +1,4 @@
-"""The options and operands of a program that is known to only read, checked against its table."""
+"""Check the options and operands of a known read-only program against its table."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from agent_cli.policies.shell.words import Word
 def check_operands(
     name: str, program: Program, arguments: Sequence[Word], place: Place, folder: str
 ) -> None:
-    """Accept *arguments* with which *program* only reads what the workspace shows.
+    """Accept *arguments* with which *program* only reads files of the workspace.
 
     Raises:
         Objection: They may do more.
@@ -32,7 +32,7 @@ def check_operands(
 
 
 def check_names(words: Sequence[Word], place: Place, folder: str) -> None:
-    """Accept words that are mere text; a pattern among them shows names, and of what folder."""
+    """Accept words that are plain text; a pattern among them reveals the names in a folder."""
     for word in words:
         if word.glob:
             for name in place.expand(word, folder):

@@ -1,6 +1,6 @@
-"""Options of a command line, read as getopt_long reads them, against the list of those known.
+"""Parse options as getopt_long does and check them against a list of known ones.
 
-What is not on the list is refused, abbreviations included: tomorrow's option may write a file.
+Options not on the list are rejected, abbreviations included: a future option may write a file.
 """
 
 import re
@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from agent_cli.policies.shell.place import Objection
 from agent_cli.policies.shell.words import Word
 
-# Whatever --include=*.py matches begins with --include= too, and is that option with other text.
+# Every match of --include=*.py also begins with --include=, so it is the same option.
 _TEXT_OPTION = re.compile(r"--[\w-]+=", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramArguments:
-    """The arguments of a program, sorted: names of its options, and its operands in order."""
+    """The arguments of a program: names of its options, and its operands in order."""
 
     options: frozenset[str]
     operands: tuple[Word, ...]
@@ -24,14 +24,13 @@ class ProgramArguments:
 
 @dataclass(frozen=True, slots=True)
 class KnownOptions:
-    """Options that may be given.
+    """The known options of a program.
 
     Attributes:
-        takes_value: Option → whether a value belongs to it; None when only one joined to it by =
-            does.
-        numbers: -20 is an option too.
-        values_apart: The value of a short option is always the next word, and the letter stands
-            alone: `tree -Po a b` would take a as the pattern and b as the file to write.
+        takes_value: Option → whether it takes a value; None if only with =.
+        numbers: Whether a number like -20 is an option.
+        values_apart: The value of a short option is always the next word, so its letter must be
+            alone: `tree -Po a b` takes a as the pattern and b as the file to write.
     """
 
     takes_value: Mapping[str, bool | None] = field(default_factory=dict[str, bool | None])
@@ -39,10 +38,10 @@ class KnownOptions:
     values_apart: bool = False
 
     def sort(self, program: str, arguments: Sequence[Word]) -> ProgramArguments:
-        """Return *arguments* sorted.
+        """Split *arguments* into options and operands.
 
         Raises:
-            Objection: One of the options is not known.
+            Objection: An option is not known.
         """
         options: set[str] = set()
         operands: list[Word] = []
@@ -57,7 +56,7 @@ class KnownOptions:
         return ProgramArguments(frozenset(options), tuple(operands))
 
     def _read(self, program: str, word: Word, following: Iterator[Word]) -> Iterator[str]:
-        """Yield the names of the options in *word*, taking a value from behind it if they do."""
+        """Yield the names of the options in *word*; consume the next word if it is a value."""
         if word.glob and not _TEXT_OPTION.match(word.text):
             raise Objection(f"{program}: an option that is a pattern")
         if word.text.startswith("--"):
@@ -74,7 +73,7 @@ class KnownOptions:
             takes = self._known(program, name)
             yield name
             if takes is None:
-                return  # What is joined to it is its value.
+                return  # The rest of the word is its value.
             if takes:
                 if self.values_apart and len(word.text) > len(name):
                     raise Objection(f"{program} {name} is joined to something else")
@@ -95,10 +94,10 @@ def _take(program: str, name: str, following: Iterator[Word]) -> None:
 
 
 def known_options(written: str, *, values_apart: bool = False) -> KnownOptions:
-    """Return the options listed in *written*.
+    """Parse the list of options in *written*.
 
-    `-ab` are two without a value, `-n=` and `--lines=` want one, `--color[=]` may have one joined
-    to it, and `-NUMBER` stands for numbers.
+    `-ab` are two options without a value, `-n=` and `--lines=` take one, `--color[=]` takes an
+    optional one after =, and `-NUMBER` stands for numbers.
     """
     takes_value: dict[str, bool | None] = {}
     for each in written.replace("-NUMBER", "").split():

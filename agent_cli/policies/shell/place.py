@@ -1,7 +1,7 @@
-"""Where a command would run: which files its operands name, and whether it may read them.
+"""The place where a command would run: resolve its operands and check that it may read them.
 
-All of it is looked up when the decision is made: symlinks are followed, patterns expanded, and
-folders that a program would search are searched for secrets first.
+The file system is consulted when the decision is made: symlinks are followed, patterns expanded,
+and folders that a program would search are searched for secrets first.
 """
 
 import os
@@ -25,7 +25,7 @@ _ONE_LINE = re.compile(r"(?!-)[^\n]+")
 
 
 class Objection(Exception):
-    """A command may do more than read what the workspace shows; the message says why."""
+    """A command may do more than read files of the workspace; the message says why."""
 
 
 def _no_secret(_path: PurePath) -> bool:
@@ -34,17 +34,17 @@ def _no_secret(_path: PurePath) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A workspace as a command will find it.
+    """A workspace as a command will see it.
 
     Attributes:
-        root: Where the shell starts; absolute, links resolved.
-        extra_dirs: More folders that may be read; absolute, links resolved.
-        is_secret: Whether a path names what must not be read, judged by the path alone.
+        root: The shell's start folder; absolute, links resolved.
+        extra_dirs: Further readable folders; absolute, links resolved.
+        is_secret: Returns whether a path must not be read, judged by its name alone.
         secrets_are_masked: The sandbox hides secrets, so folders need not be searched for them.
-        git_is_safe: Git runs in the sandbox, and the programs that the repository's configuration
-            names are trusted, or there are none.
+        git_is_safe: Git runs in the sandbox, and programs that the repository's configuration
+            names, if any, are trusted.
         search_path: The PATH the shell will have.
-        home: What $HOME stands for; "" where nobody knows.
+        home: The value of $HOME; "" if unknown.
     """
 
     root: Path
@@ -61,10 +61,10 @@ class Place:
         return {"HOME": self.home} if self.home else {}
 
     def check_program(self, name: str) -> None:
-        """Accept a program that is found by its name alone, and outside the workspace.
+        """Accept a program that is named without a path and found outside the workspace.
 
         Raises:
-            Objection: It is not, or PATH depends on where the shell stands.
+            Objection: It is not, or PATH depends on the current folder.
         """
         if "/" in name:
             raise Objection(f"{name} is run by its path, so it may be any program")
@@ -74,16 +74,16 @@ class Place:
         if found and (self._holds(found) or self._holds(os.path.realpath(found))):
             raise Objection(f"{name} is found in the workspace: {found}")
         if found and Path(found).parent.name == "shims":
-            # Of a version manager (asdf, pyenv, mise): a file here names the program it runs.
+            # A shim of asdf, pyenv or mise: a file of the workspace names the program it runs.
             raise Objection(
                 f"{name} is a version manager's shim, which project files can redirect: {found}"
             )
 
     def check_path(self, text: str, folder: str) -> str:
-        """Return where *text*, seen from *folder*, leads to.
+        """Resolve *text* relative to *folder* and return the real path.
 
         Raises:
-            Objection: That is outside the workspace, or a secret.
+            Objection: It is outside the workspace, or a secret.
         """
         written = text if text.startswith("/") else f"{folder}/{text}"
         real = os.path.realpath(written)
@@ -96,15 +96,16 @@ class Place:
         return real
 
     def check_tree(self, text: str, folder: str) -> None:
-        """Accept *text* if nothing below it is a secret that a program reading all of it finds.
+        """Accept the folder *text* if a program that reads all of it finds no secret.
 
         Raises:
-            Objection: There is one, or too much to look through.
+            Objection: There is one, or there are too many files to check.
         """
         real = self.check_path(text, folder)
         if self.secrets_are_masked:
             return
-        # Whoever searches reads these, from the folders above too, and quotes what is no rule.
+        # Search programs read these ignore files, also in parent folders, and may print their lines
+        # in errors.
         above = [str(each) for each in Path(real).parents if self._holds(str(each))]
         for path in (f"{each}{name}" for each in above for name in _IGNORE_FILES):
             self.check_path(path, folder)
@@ -119,15 +120,15 @@ class Place:
                 raise Objection(f"{text} holds too many files to check for secrets")
 
     def check_found(self, text: str, folder: str, *, separable: bool, lines: bool) -> None:
-        """Accept *text* if a program may read all that a search finds below it.
+        """Accept the folder *text* if a program may read all files that a search finds in it.
 
         Args:
-            separable: The names are joined by blanks or newlines and taken apart again, so none
-                may hold what ends one or begins an option.
-            lines: They are taken apart at newlines only.
+            separable: The names are joined by blanks or newlines and split again, so none may
+                contain a separator or begin like an option.
+            lines: They are split at newlines only.
 
         Raises:
-            Objection: A name leads elsewhere or would be read as another, or there are too many.
+            Objection: A name is a link elsewhere or would be misread, or there are too many.
         """
         self.check_tree(text, folder)
         allowed = _ONE_LINE if lines else _ONE_WORD
@@ -141,10 +142,10 @@ class Place:
                 raise Objection(f"{text} holds too many files to check")
 
     def expand(self, word: "Word", folder: str) -> Sequence[str]:
-        """Return what may stand in the place of *word*: the names a pattern matches, and itself.
+        """Return the possible expansions of *word*: the names a pattern matches, and itself.
 
         Raises:
-            Objection: Too many, or one that a program would take for an option.
+            Objection: There are too many, or one looks like an option.
         """
         if not word.glob:
             return [word.text]
@@ -162,14 +163,14 @@ class Place:
 
 
 def _entries(top: str) -> Iterator[str]:
-    """Yield the path of everything below *top*, links not followed: searching programs do not."""
+    """Yield every path below *top*; links are not followed, as in search programs."""
     for folder, folders, files in os.walk(top):
         for name in (*folders, *files):
             yield f"{folder}/{name}"
 
 
 def _matches(pattern: str, folder: str) -> Iterator[str]:
-    """Yield at least what bash would put in the place of *pattern*, which has no // in it."""
+    """Yield at least bash's matches of *pattern*, which has no // in it."""
     head, slash, rest = pattern.partition("/")
     if not head:
         names: Sequence[str] = [""]
@@ -190,13 +191,13 @@ def _names(folder: str) -> Sequence[str]:
     try:
         return [".", "..", *sorted(entry.name for entry in os.scandir(folder))]
     except OSError:
-        return []  # bash finds nothing there either
+        return []  # bash finds no match there either
 
 
 def _could_match(pattern: str, name: str) -> bool:
     if name.startswith(".") and not pattern.startswith("."):
         return False
-    # What a bracket matches depends on the locale: everything from there on may.
+    # Bracket matches depend on the locale, so the rest may match anything.
     known, bracket, _ = pattern.partition("[")
     wanted = "".join({"*": ".*", "?": "."}.get(each, re.escape(each)) for each in known)
     return bool(re.fullmatch(wanted + (".*" if bracket else ""), name, re.DOTALL))

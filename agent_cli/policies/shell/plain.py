@@ -1,7 +1,7 @@
-"""Scripts that say all they do: commands of literal words, and what the shell makes of several.
+"""Parse scripts that are fully explicit: commands of literal words, and lists of them.
 
-The tree must consist of known parts only, and every character of the script must belong to one of
-them or be a blank between two: what the parser passes over in silence is never run unread.
+The tree must consist of known nodes only, and every character of the script must belong to one of
+them or be a blank between two, so that text skipped by the parser is never run unchecked.
 """
 
 import re
@@ -43,7 +43,7 @@ SCRIPT_CHARS_MAX = 10_000
 JOINED_MAX = 50
 _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
-# No setting of bash, and of no program, has such a name.
+# Names that are no setting of bash or of any program.
 _LOOP_VARIABLE = re.compile(
     r"(?!\w*proxy$)(?!histchars$)(?!auto_resume$)[a-z][a-z0-9_]{0,19}", re.ASCII
 )
@@ -51,13 +51,13 @@ _LOOP_VARIABLE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SimpleCommand:
-    """One program and its arguments, and what joins it to the command before it.
+    """One program and its arguments, with the operator that joins it to the previous command.
 
     Attributes:
         words: At least one; the first is the program's name as written.
         after: "" at the beginning, else one of && || ; | |& or a newline.
-        reads: Files that its input comes from.
-        tells_errors: What it complains about goes where its output goes.
+        reads: Files redirected to its input.
+        tells_errors: Its standard error goes to its standard output.
     """
 
     words: tuple[Word, ...]
@@ -67,15 +67,15 @@ class SimpleCommand:
 
     @property
     def text(self) -> str:
-        """The words, for people; not to be run."""
+        """The words for display, not to be run."""
         return " ".join(word.text for word in self.words)
 
 
 @dataclass(frozen=True, slots=True)
 class Compound:
-    """Commands in parentheses, in braces or of an `if`, of which any may run.
+    """Commands in parentheses, braces or an `if`, any of which may run.
 
-    With an `own_shell`, a `cd` among them ends with them.
+    With an `own_shell`, a `cd` has no effect after them.
     """
 
     parts: "tuple[Part, ...]"
@@ -85,9 +85,9 @@ class Compound:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A `for`: `body` returns the commands for one value of the variable, which may be a pattern.
+    """A `for` loop: `body` returns the commands for one value, which may be a pattern.
 
-    `body` raises `NotLiteral` for a value that would not stay one word.
+    `body` raises `NotLiteral` for a value that would be split into several words.
     """
 
     values: tuple[Word, ...]
@@ -100,16 +100,16 @@ Part: TypeAlias = SimpleCommand | Compound | Loop
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A script that says less than it does; `construct` is the first thing that makes it so."""
+    """A script that is not fully explicit; `construct` is the first reason."""
 
     construct: str
 
 
 def parse(script: str, variables: Mapping[str, str] = _NO_VARIABLES) -> tuple[Part, ...] | Unknown:
-    """Return the commands of *script* in order, or why they cannot be told.
+    """Return the commands of *script* in order, or why they are unknown.
 
     Args:
-        variables: Those whose values are known.
+        variables: Variables with known values.
     """
     if len(script) > SCRIPT_CHARS_MAX:
         return Unknown(f"is longer than {SCRIPT_CHARS_MAX:,} characters")
@@ -128,7 +128,7 @@ def parse(script: str, variables: Mapping[str, str] = _NO_VARIABLES) -> tuple[Pa
 
 
 def simple_commands(parts: Sequence[Part]) -> Iterator[SimpleCommand]:
-    """Yield every command in *parts*, those of a loop once for each of its values."""
+    """Yield every command in *parts*, those of a loop once for each value."""
     for part in parts:
         match part:
             case SimpleCommand():
@@ -162,7 +162,7 @@ def _parts(
             inside = tuple(_joined(node, variables, "", depth))
             first, *others = node.children
             if not inside or (first.type == "{" and others[0].start_byte == first.end_byte):
-                raise NotPlain("a brace")  # Bash takes it for a part of a word.
+                raise NotPlain("a brace")  # Bash treats it as part of a word.
             yield Compound(inside, after, own_shell=kind == "subshell")
         case "program" | "list" | "pipeline":
             yield from _joined(node, variables, after, depth)
@@ -184,7 +184,7 @@ def _redirected(
     *before, last = _parts(body, variables, after, depth + 1)
     yield from before
     for redirect in redirects:
-        # Of several commands it belongs to the last.
+        # In a list it belongs to the last command.
         last = _with_redirect(last, redirect, variables)
     yield last
 
@@ -205,7 +205,7 @@ def _joined(node: "Node", variables: Mapping[str, str], after: str, depth: int) 
 
 
 def _loop(node: "Node", variables: Mapping[str, str], after: str, depth: int) -> Loop:
-    """Return a `for NAME in WORDS; do COMMANDS; done`."""
+    """Parse a `for NAME in WORDS; do COMMANDS; done`."""
     keyword, name, within, *rest = children(node, SPACE)
     kinds = [child.type for child in rest]
     if keyword.type != "for" or within.type != "in" or kinds[-1:] != ["do_group"]:
@@ -217,7 +217,7 @@ def _loop(node: "Node", variables: Mapping[str, str], after: str, depth: int) ->
         raise NotPlain("a loop over unknown words")
     values = tuple(chain.from_iterable(literal_words(source(word), variables) for word in words))
     body = partial(_body, rest[-1], variables, source(name), depth + 1)
-    body("x")  # Whatever the value, the rest must be plain.
+    body("x")  # The body must be plain for every value.
     return Loop(values, body, after)
 
 
@@ -243,7 +243,7 @@ def _words(command: "Node", variables: Mapping[str, str]) -> tuple[Word, ...]:
     parts = children(command, BLANKS)
     names = [part.type for part in parts]
     if names[0] != "command_name" or not WORDS.issuperset(names[1:]):
-        # Bash reads `> file ls` as a redirect, and so must we.
+        # Bash parses `> file ls` as a redirect followed by a command, and so must we.
         raise NotPlain("a redirect before the end of a command")
     words = tuple(chain.from_iterable(literal_words(source(part), variables) for part in parts))
     if not words or words[0].glob or words[0].untold or words[0].text == "!":
@@ -252,9 +252,9 @@ def _words(command: "Node", variables: Mapping[str, str]) -> tuple[Word, ...]:
 
 
 def _with_redirect(part: Part, redirect: "Node", variables: Mapping[str, str]) -> Part:
-    """Return *part* with a redirect to /dev/null, &1 or &2, or from a file.
+    """Add a redirect to /dev/null, &1 or &2, or from a file, to *part*.
 
-    The parser takes words behind a destination for more of them.
+    The parser treats words behind a destination as further destinations.
     """
     if redirect.type != "file_redirect":
         raise NotPlain(readable(redirect))

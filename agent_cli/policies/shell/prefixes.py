@@ -1,4 +1,4 @@
-"""What "always this session" would stand for: the narrowest beginnings that cover a script."""
+"""The rules behind "always this session": the narrowest prefixes that cover a script."""
 
 import re
 from types import MappingProxyType
@@ -10,7 +10,7 @@ from agent_cli.policies.shell.readings import STARTERS
 
 PREFIXES_MAX = 5
 
-# How many words say what a command does; one for all others.
+# The number of words that determine a command's effect; one for all others.
 _TWO = (
     *("apt", "apt-get", "brew", "bun", "bundle", "cargo", "composer", "conda", "dotnet", "gem"),
     *("gh", "git", "go", "gradle", "hatch", "helm", "just", "make", "mix", "mvn", "nox", "npm"),
@@ -24,7 +24,7 @@ _THREE = (
 )
 _ARITY = MappingProxyType(dict.fromkeys(_TWO, 2) | dict.fromkeys(_THREE, 3))
 _START_IF_TOLD = frozenset({"uv", "poetry", "hatch", "rye"})
-# What these do is in their arguments: no beginning says what the rest will do.
+# The arguments determine the effect of these: no prefix is enough.
 _NEVER = (STARTERS - _START_IF_TOLD) | {
     *("awk", "gawk", "mawk", "sed", "perl", "ruby", "node", "deno", "python", "pypy", "ipython"),
     *("php", "lua", "tclsh", "java", "Rscript", "julia", "osascript", "pwsh", "vi", "vim", "nvim"),
@@ -46,11 +46,11 @@ _VERSION = re.compile(r"[\d.-]+$")
 
 
 def session_prefixes(script: str, place: Place) -> tuple[str, ...]:
-    """Return the rules that would allow *script* and its like from now on, e.g. `npm run test *`.
+    """Return rules that would allow *script* and similar ones, e.g. `npm run test *`.
 
     Returns:
-        One for each command that does more than read; none at all when one of them cannot be
-        overseen, or there are more than a person would read.
+        One for each command that does more than read; none if the effect of one is unclear, or if
+        there are more than a person would read.
     """
     commands = parse(script, place.variables)
     if isinstance(commands, Unknown):
@@ -73,7 +73,7 @@ def _prefix(command: SimpleCommand) -> str | None:
         return None
     if " ".join(words[:2]) in _NEVER_BEGINNINGS or not _NEVER.isdisjoint(map(_name, beginning)):
         return None
-    # Of a word too few nothing is known but that it was harmless alone: `make`.
+    # A command with fewer words, such as `make`, is allowed only exactly as written.
     return " ".join(beginning if len(beginning) < count else (*beginning, "*"))
 
 

@@ -1,10 +1,10 @@
-"""What programs may be given and still only read: a list of what is allowed, for each of them.
+"""Read-only programs: the allowed options and operands of each.
 
-Left out on purpose: what writes (sort -o), runs programs (rg --pre, rg -z, find -exec), follows
-links (grep -R, tree -l), takes names from a file (wc --files0-from, strings @file), waits for ever
-(tail -f), asks the network (hostname -i), shows the environment (env, ps e) or reads its options in
-a way of its own (xxd -ps IN OUT). A value that can only be joined to a short option is left out
-too (od -w16): read as the next word, a path would pass for it.
+Left out on purpose: options that write (sort -o), run programs (rg --pre, rg -z, find -exec),
+follow links (grep -R, tree -l), take names from a file (wc --files0-from, strings @file), wait for
+ever (tail -f), use the network (hostname -i), show the environment (env, ps e) or are parsed in an
+unusual way (xxd -ps IN OUT). Short options whose value can only be joined to them are left out too
+(od -w16), because a path as the next word would pass for the value.
 """
 
 from collections.abc import Mapping
@@ -14,20 +14,20 @@ from typing import Literal, TypeAlias
 
 from agent_cli.policies.shell.options import KnownOptions, known_options
 
-# What the operands are. "pattern": a pattern, then paths. "text": they name no files.
+# The kind of operands. "pattern": a pattern, then paths. "text": no file names.
 Operands: TypeAlias = Literal["paths", "pattern", "text", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """How a program may be called.
+    """The allowed calls of a program.
 
     Attributes:
-        can_write: It has options or operands that write; no pattern may stand for its words.
-        no_folders: Given a folder it would choose files by itself.
-        searches: Options with which it reads all files below a folder; "" is "always".
-        instead_of_pattern: Options after which the first operand is a path too.
-        operands_max: None for as many as there are.
+        can_write: It has options or operands that write, so patterns are not allowed.
+        no_folders: Folders are not allowed, because it would choose files in them by itself.
+        searches: Options with which it reads all files below a folder; "" means always.
+        instead_of_pattern: Options that replace the pattern, so that the first operand is a path.
+        operands_max: None for any number.
     """
 
     options: KnownOptions

@@ -1,4 +1,4 @@
-"""Which commands of a script only read, and only what the workspace shows."""
+"""Find the commands of a script that do more than read files of the workspace."""
 
 import os
 import re
@@ -22,25 +22,25 @@ JUDGED_MAX = 2_000
 _DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?")
 _PATTERN = re.compile(r"[*?\[\]]")
 _CONDITIONS = frozenset({"test", "[", "[["})
-# A value that only the shell knows is nothing to them.
+# Programs for which a value known only to the shell is harmless.
 _TAKES_ANY_TEXT = frozenset({"echo", "printf", "exit"}) | _CONDITIONS
 _LOOP = SimpleCommand((Word("for"),))
 
 
 @dataclass(slots=True)
 class _Shell:
-    """Where a shell stands; None when that is not certain. Whether `cd` may be followed in it."""
+    """A shell's current folder (None if uncertain), and whether `cd` may be followed in it."""
 
     folder: str | None
     may_move: bool = True
 
 
 def objections(parts: Sequence[Part], place: Place) -> list[tuple[SimpleCommand, str | None]]:
-    """Return each command with why it may do more than read; None where it only reads.
+    """Return each command with the reason why it may do more than read, or None.
 
-    Those of a loop are returned once for each value. A `cd` is followed while nothing but `cd` ran
-    before it in its shell; with it the folder of the rest is known for certain, because the
-    folders were there when this was asked.
+    Commands of a loop are returned once for each value. A `cd` is followed only while nothing but
+    `cd` ran before it in its shell; then the folder is certain, because no command could have
+    changed the folders since they were checked.
     """
     shell = _Shell(str(place.root))
     found = list(islice(_judged(parts, place, shell), JUDGED_MAX))
@@ -76,7 +76,7 @@ def _looped(loop: Loop, place: Place, shell: _Shell) -> Iterator[tuple[SimpleCom
         values = [text for word in loop.values for text in place.expand(word, inner.folder)]
         patterns = {word.text for word in loop.values if word.glob}
         for value in dict.fromkeys(values):
-            # A pattern that matches nothing is a name of its own.
+            # A pattern that matches nothing stands for itself.
             value = _PATTERN.sub("_", value) if value in patterns else value
             yield from _judged(loop.body(value), place, inner)
     except (Objection, NotLiteral, OSError) as objection:
@@ -86,18 +86,18 @@ def _looped(loop: Loop, place: Place, shell: _Shell) -> Iterator[tuple[SimpleCom
 
 
 def _moved(parts: Sequence[Part], at: int, place: Place, shell: _Shell) -> str | None:
-    """Follow a `cd`; return what speaks against it."""
+    """Follow a `cd`; return the objection to it, if any."""
     try:
         shell.folder = _entered(parts, at, place, shell)
     except (Objection, OSError) as objection:
-        # An OSError is a path that no program could open either: a name too long, a loop.
+        # On an OSError no program could open the path either: a name too long, a link loop.
         shell.folder = None
         return str(objection)
     return None
 
 
 def _entered(parts: Sequence[Part], at: int, place: Place, shell: _Shell) -> str:
-    """Return the folder in which a `cd` leaves the shell."""
+    """Return the shell's folder after a `cd`."""
     command = parts[at]
     assert isinstance(command, SimpleCommand)
     words = command.words
@@ -109,7 +109,7 @@ def _entered(parts: Sequence[Part], at: int, place: Place, shell: _Shell) -> str
         raise Objection("cd whose effect is not certain")
     if len(words) != 2 or words[1].glob or words[1].untold or words[1].text[:1] in ("-", ""):
         raise Objection("cd without exactly one folder")
-    # Bash takes .. away from the text before it looks for links.
+    # Bash resolves .. in the text before it follows links.
     logical = os.path.normpath(Path(shell.folder) / words[1].text)
     place.check_path(logical, shell.folder)
     if not (Path(logical).is_dir() and os.access(logical, os.X_OK)):
@@ -134,7 +134,7 @@ def _objection(
 
 
 def _pipeline(command: SimpleCommand, before: Sequence[Part]) -> tuple[SimpleCommand, ...] | None:
-    """Return the commands whose output *command* reads; None when they are not simple ones."""
+    """Return the commands whose output *command* reads; None if they are not simple."""
     found: list[SimpleCommand] = []
     joined = command.after
     for part in reversed(before):
@@ -174,7 +174,7 @@ def _check(
 
 
 def _wrapped(words: Sequence[Word]) -> Sequence[Word]:
-    """Return the command that a program which only starts another one starts; () for others."""
+    """Return the command started by a wrapper program; () for other programs."""
     match [word.text for word in words]:
         case ["timeout", duration, _, *_] if _DURATION.fullmatch(duration):
             return words[2:]
@@ -220,5 +220,5 @@ _RUNS_CODE = {
 
 
 def why_unknown(name: str) -> str:
-    """Return why a person is asked about a program whose effects its arguments do not tell."""
+    """Return the reason to ask about a program whose effects are unknown."""
     return f"{name} {_RUNS_CODE.get(name, 'may change files')}"

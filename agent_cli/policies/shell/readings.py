@@ -1,8 +1,8 @@
-"""All that a script might run, as far as its text shows, for the rules that forbid or ask.
+"""Find all commands that a script might run, for the rules that deny or ask.
 
-The opposite of `plain`: nothing is refused, every command in the script counts, also inside
-substitutions, functions and quoted scripts, and what is read twice is better than what is missed.
-A word that the text does not tell is None, and a command that it does not tell is (None,).
+The opposite of `plain`: nothing is rejected, and every command in the script counts, also inside
+substitutions, functions and quoted scripts; duplicates are better than a missed one. An unknown
+word is None, and an unknown command is (None,).
 """
 
 import re
@@ -39,7 +39,7 @@ SHELLS = frozenset(
         *("mksh", "lksh", "oksh", "pdksh", "yash", "posh", "nu", "xonsh", "elvish", "pwsh"),
     }
 )
-# Programs and shell words that run others named in their arguments.
+# Programs and shell keywords that run a command given in their arguments.
 STARTERS = SHELLS | {
     *("timeout", "time", "nice", "nohup", "stdbuf", "command", "builtin", "env", "xargs", "exec"),
     *("sudo", "doas", "su", "pkexec", "runuser", "setsid", "flock", "watch", "parallel", "find"),
@@ -51,7 +51,7 @@ STARTERS = SHELLS | {
 _ADDS_ARGUMENTS = frozenset({"xargs", "parallel", "find", "fd", "entr"})
 _RUNS_TEXT = frozenset({"eval", "trap"})
 _RUNS_FILES = frozenset({"source", "."})
-# Of the shell: they evaluate a subscript in the name of a variable, and what it holds.
+# Shell builtins that evaluate the subscript in a variable's name, and its value.
 _EVALUATES = frozenset(
     {
         *(
@@ -72,7 +72,7 @@ _EVALUATES = frozenset(
 _SUBSTITUTES = re.compile(r"\$\(|`")
 _PLAIN_WORD = re.compile(r"(?!-)[^=]*")
 _VERSIONED = re.compile(r"-?\d[\d.]*$")
-# Words of the shell that print or compare; to list them would hide the rest.
+# Shell builtins that print or compare; listing them would hide the rest.
 _SHOW_NOTHING = frozenset(
     {"echo", "printf", "cd", "true", "false", ":", "test", "exit", "set", "pwd"}
 )
@@ -92,7 +92,7 @@ _BREAKS = re.compile(r"[\s;&|<>()`{}'\"\\$]+")
 
 
 def readings(script: str, depth: int = 0) -> Iterator[Reading]:
-    """Yield every command that *script* might run, seen through what starts others."""
+    """Yield every command that *script* might run, including those started by wrappers."""
     if depth > _DEPTH_MAX:
         yield UNSEEN
         return
@@ -106,7 +106,7 @@ def readings(script: str, depth: int = 0) -> Iterator[Reading]:
 
 
 def seen_commands(script: str) -> list[str]:
-    """Return the commands of *script* for a person, in order; ? stands for what is not told."""
+    """Return the commands of *script* for display, in order; ? stands for unknown words."""
     return [
         " ".join("?" if word is None else word for word in words)
         for words in _commands(syntax_tree(script))
@@ -117,8 +117,8 @@ def programs(script: str, search_path: str, depth: int = 0) -> list[str]:
     """Return the names of all programs that *script* would start, each once, in order.
 
     Returns:
-        ? stands for a name that the text does not tell. What a program like sudo or xargs starts
-        is found among its arguments: every one that names a program of *search_path*.
+        ? stands for an unknown name. The command of a wrapper such as sudo or xargs is found among
+        its arguments: each one that names a program of *search_path* counts.
     """
     found: dict[str, None] = {}
     for words in _commands(syntax_tree(script)):
@@ -137,7 +137,7 @@ def programs(script: str, search_path: str, depth: int = 0) -> list[str]:
 
 
 def base_name(program: str) -> str:
-    """Return the name of a program without its folder, in the case most systems use."""
+    """Return the name of a program without its folder, in lowercase."""
     return program.rpartition("/")[2].casefold()
 
 
@@ -146,17 +146,17 @@ def _is_shell(word: str | None) -> bool:
 
 
 def _pieces(script: str) -> Iterator[Reading]:
-    """Yield what any word on could be, for a script whose structure is not known."""
+    """Yield the words from each word on, for a script whose structure is unknown."""
     words = [word for word in _BREAKS.split(script) if word]
     for at in range(len(words)):
         yield tuple(words[at : at + _WORDS_MAX])
 
 
 def _is_misread(node: "Node") -> bool:
-    """Return whether bash would find other words in *node* than the parser.
+    """Return whether bash would split *node* into other words than the parser does.
 
-    What it finds is one word or two: a backslash behind a quote or at the end of a line; a line
-    that begins with a backslash; a comment behind a redirect.
+    They differ about a backslash behind a quote or at the end of a line, a line that begins with a
+    backslash, and a comment behind a redirect.
     """
     if node.type == "word":
         return bool(_NO_WORD.match(source(node)))
@@ -191,7 +191,7 @@ def _commands(tree: "Node") -> Iterator[Reading]:
 
 
 def _words_of_last(node: "Node") -> Iterator[str | None]:
-    """Yield the words of the command that *node*, which may join several, ends with."""
+    """Yield the words of the last command in *node*, which may be a list."""
     while node.type in _JOINED and node.children:
         node = node.children[-1]
     if node.type in _COMMANDS:
@@ -203,7 +203,7 @@ def _words(command: "Node") -> Iterator[str | None]:
         if child.type == "file_redirect":
             yield from _behind(child)
         elif child.type not in _NOT_WORDS:
-            # What a process writes is not in the text.
+            # The output of a process is not in the text.
             is_told = all(each.type != "process_substitution" for each in descendants(child))
             yield likely_word(source(child)) if is_told else None
 
@@ -211,12 +211,12 @@ def _words(command: "Node") -> Iterator[str | None]:
 def _behind(redirect: "Node") -> Iterator[str | None]:
     words = [child for child in redirect.children if child.is_named and not is_descriptor(child)]
     if words and words[0].type == "file_descriptor":
-        yield source(words.pop(0))  # An option of the command, as bash reads it.
+        yield source(words.pop(0))  # Bash treats it as an option of the command.
     yield from (likely_word(source(word)) for word in words[1:])
 
 
 def _unwrapped(words: Reading, depth: int) -> Iterator[Reading]:
-    """Yield *words* and, where they start another command, everything that could be it."""
+    """Yield *words* and, if they start another command, every candidate for it."""
     yield from _without_options(words)
     head = words[0] if words else None
     if head in _EVALUATES:
@@ -248,12 +248,12 @@ def _unwrapped(words: Reading, depth: int) -> Iterator[Reading]:
 
 
 def _is_program(word: str | None) -> bool:
-    """Return whether *word*, behind a program that starts others, may name one."""
+    """Return whether *word*, an argument of a wrapper, may name a program."""
     return word is None or bool(_PLAIN_WORD.fullmatch(word))
 
 
 def _in_option(option: str, rest: Reading, depth: int) -> Iterator[Reading]:
-    """Yield what an option may run to which a command is joined: `env -S"rm x"`."""
+    """Yield the commands that an option may contain: `env -S"rm x"`."""
     for joined in {option[2:], option.partition("S")[2], option.partition("=")[2]}:
         if joined:
             yield (joined, *rest)
@@ -262,7 +262,7 @@ def _in_option(option: str, rest: Reading, depth: int) -> Iterator[Reading]:
 
 
 def _text_run(words: Reading, starters: Sequence[str], depth: int) -> Iterator[Reading]:
-    """Yield what shells and `eval` among *words* are told to run; UNSEEN if that is not here."""
+    """Yield the scripts that shells and `eval` in *words* run; UNSEEN if not in the text."""
     behind = words[words.index(starters[0]) + 1 :]
     operands = [word for word in behind if word is None or not word.startswith("-")]
     told = [word for word in operands if word and not word.startswith(_STDIN)]
@@ -273,7 +273,7 @@ def _text_run(words: Reading, starters: Sequence[str], depth: int) -> Iterator[R
 
 
 def _without_options(words: Reading) -> Iterator[Reading]:
-    """Yield *words* as they are and without the options behind the name: `git -C x push`."""
+    """Yield *words*, and again without the options behind the name: `git -C x push`."""
     yield words[:_WORDS_MAX]
     if len(words) > 1 and (words[1] or "").startswith("-"):
         for at in range(2, min(len(words), _WORDS_MAX)):

@@ -1,7 +1,7 @@
-"""Whether a repository names programs that git would run even to read it.
+"""Detect repositories whose configuration names programs that read-only git commands run.
 
-Read here instead of asked from git, which would run them. What is not known to be harmless counts
-as a program: tomorrow's key may name one.
+The configuration is parsed here, because git itself would run the programs. A key not known to be
+harmless counts as one: a future key may name a program.
 """
 
 import os
@@ -25,7 +25,7 @@ _ELSEWHERE = ("commondir", "config.worktree", "objects/info/alternates", "module
 
 
 def names_no_program(root: Path) -> bool:
-    """Return whether git, run in *root* to read, starts no program that the repository names.
+    """Return whether read-only git commands in *root* start no program of the repository.
 
     The repository must lie in *root* itself, without submodules, hooks or a second configuration.
     """
@@ -45,7 +45,7 @@ def names_no_program(root: Path) -> bool:
 
 
 def is_same_repository(root: Path, folder: Path) -> bool:
-    """Return whether git, run in *folder* below *root*, finds the repository of *root*."""
+    """Return whether git in *folder*, below *root*, uses the repository of *root*."""
     between = [each for each in (folder, *folder.parents) if each.is_relative_to(root)]
     return not any(
         os.path.lexists(each / name)
@@ -68,7 +68,7 @@ def _has_no_submodules(index: Path) -> bool:
 
 
 def _is_harmless(config: Path) -> bool:
-    """Return whether every key is known; what another reader than git's cannot read is not."""
+    """Return whether every key is known to be harmless; a file we cannot parse is not."""
     with config.open("rb") as stream:
         written = stream.read(_CONFIG_BYTES_MAX + 1)
     try:

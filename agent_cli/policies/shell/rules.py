@@ -1,4 +1,4 @@
-"""Rules about commands: the words one begins with, `npm run *`, or all of them, `make test`."""
+"""Rules about commands: a prefix of words, `npm run *`, or all words, `make test`."""
 
 import shlex
 from collections.abc import Iterable, Sequence
@@ -14,27 +14,25 @@ Match: TypeAlias = Literal["yes", "maybe", "no"]
 
 @dataclass(frozen=True, slots=True)
 class CommandRule:
-    """A rule as written, and its words; `open_ended` when any words may follow them."""
+    """A rule as written, and its words; `open_ended` if any words may follow."""
 
     written: str
     words: tuple[str, ...]
     open_ended: bool
 
     def allows(self, command: SimpleCommand) -> bool:
-        """Return whether *command* is what this rule means, named exactly so."""
+        """Return whether this rule matches *command* exactly as written."""
         given = command.words
         count = len(self.words)
         if command.reads or any(word.untold for word in given[:count]):
-            return (
-                False  # A file it reads is not part of the words; $? is not the text it looks like.
-            )
+            return False  # Redirected input is not part of the words, and $? has an unknown value.
         fits = len(given) >= count if self.open_ended else len(given) == count
         return fits and tuple(word.text for word in given[:count]) == self.words
 
     def touches(self, reading: Reading) -> Match:
-        """Return whether *reading* is, or may become, what this rule means.
+        """Return whether this rule matches *reading*, or might at run time.
 
-        Programs are compared by their names alone: /bin/rm and ./rm are rm.
+        Programs are compared by name only: /bin/rm and ./rm are rm.
         """
         for at, wanted in enumerate(self.words):
             if at >= len(reading):
@@ -47,15 +45,15 @@ class CommandRule:
         rest = reading[len(self.words) :]
         if self.open_ended or not rest:
             return "yes"
-        # An expansion may become no word at all.
+        # An expansion may result in no word at all.
         return "maybe" if all(word is None for word in rest) else "no"
 
 
 def command_rule(written: str | None) -> CommandRule:
-    """Return the rule that *written* is; None and * mean every command.
+    """Parse the rule *written*; None and * mean every command.
 
     Raises:
-        SettingsError: Its quotes are not closed, or a * stands before the end.
+        SettingsError: A quote is not closed, or a * is not the last word.
     """
     text = (written or "*").strip()
     try:
@@ -76,7 +74,7 @@ def command_rule(written: str | None) -> CommandRule:
 def strongest(
     rules: Sequence[CommandRule], readings: Iterable[Reading]
 ) -> tuple[Match, CommandRule | None]:
-    """Return the best match of any rule with any reading, and the first rule that has it."""
+    """Return the best match between any rule and reading, and the first rule with that match."""
     best: tuple[Match, CommandRule | None] = ("no", None)
     for reading in readings:
         for rule in rules:

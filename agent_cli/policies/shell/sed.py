@@ -1,4 +1,4 @@
-"""`sed` scripts that choose and rewrite lines on their way to the output, and write nothing."""
+"""Recognise `sed` scripts that only select and rewrite lines for the output."""
 
 import re
 from collections.abc import Sequence
@@ -13,15 +13,16 @@ _DELIMITERS = "/|,#:@!"
 
 
 def _text(delimiter: str, *, brackets: bool) -> str:
-    """Return a pattern of what stands between two *delimiter*s.
+    """Return a pattern for the text between two *delimiter*s.
 
-    A bracket must be closed before the next one: programs disagree on whether it may hold one.
+    A bracket must be closed before the next delimiter: programs disagree on whether it may contain
+    one.
     """
     end = re.escape(delimiter)
     if not brackets:
         return rf"(?:[^\\\n{end}]|\\[^\n])*"
     member = rf"(?:\[:\w+:\]|[^\]\[\\\n{end}])"
-    # At the beginning ] is a member like any other.
+    # A ] at the beginning is a literal member.
     return rf"(?:[^\\\[\n{end}]|\\[^\n]|\[\^?(?:\]|(?!\^){member}){member}*\])*"
 
 
@@ -56,7 +57,7 @@ def check_sed(arguments: Sequence[Word], place: Place, folder: str) -> None:
 
 
 def _scripts(arguments: Sequence[Word]) -> list[str]:
-    """Return the values of -e, which must be words of their own."""
+    """Return the values of -e, which must be separate words."""
     texts = [word.text for word in arguments]
     found: list[str] = []
     for at, text in enumerate(texts):

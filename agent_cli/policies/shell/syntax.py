@@ -1,4 +1,4 @@
-"""The only place that knows the parser: text of a bash script in, its syntax tree out."""
+"""The interface to the parser: returns the syntax tree of a bash script."""
 
 from collections.abc import Collection, Iterator
 from functools import cache, lru_cache
@@ -8,26 +8,26 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 
-# A decision looks at the same script three times; what is odd enough takes the parser a second.
+# Cached: a decision parses the same script three times, and some scripts take a second.
 @lru_cache(maxsize=8)
 def syntax_tree(script: str) -> "Node":
-    """Return the root of the tree of *script*; what cannot be parsed is an ERROR node in it."""
-    # A lone surrogate is no character; "?" is what no whitelist knows.
+    """Return the root of the tree of *script*; unparsable text is an ERROR node."""
+    # A lone surrogate cannot be encoded; it becomes "?", which no allowlist accepts.
     return _parser().parse(script.encode(errors="replace")).root_node
 
 
 def source(node: "Node") -> str:
-    """Return the text that *node* stands for."""
+    """Return the source text of *node*."""
     return (node.text or b"").decode()
 
 
 def is_descriptor(node: "Node") -> bool:
-    """Tell whether *node* numbers a stream: of `sort -oa1>b` the parser says that -oa1 does."""
+    """Return whether *node* is a stream number; in `sort -oa1>b` the parser takes -oa1 for one."""
     return node.type == "file_descriptor" and source(node).isdecimal()
 
 
 def descendants(node: "Node", *, leaves: Collection[str] = frozenset()) -> Iterator["Node"]:
-    """Yield *node* and all below it, in the order of the text; nothing below *leaves*."""
+    """Yield *node* and its descendants in text order, but nothing below *leaves*."""
     waiting = [node]
     while waiting:
         node = waiting.pop()
@@ -38,7 +38,7 @@ def descendants(node: "Node", *, leaves: Collection[str] = frozenset()) -> Itera
 
 @cache
 def _parser() -> "Parser":
-    # Loaded with the first command: a session without one does not pay for the grammar.
+    # Loaded with the first command, so that other sessions do not load the grammar.
     import tree_sitter_bash  # noqa: PLC0415
     from tree_sitter import Language, Parser  # noqa: PLC0415
 

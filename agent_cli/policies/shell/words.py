@@ -1,8 +1,8 @@
-"""Words of a shell script whose text is all there is to them: nothing in them is expanded.
+"""Decode the words of a shell script: strictly as literals, or generously as likely values.
 
-Two readings of a word live here. `literal_word` is strict and decides what may run without a
-question: it reads the source itself, so that a mistake of the parser inside a word cannot matter.
-`likely_word` is generous and serves the rules that forbid: what it cannot know is None.
+`literal_word` is strict and decides what may run without approval: it reads the source itself, so
+that an error of the parser inside a word does not matter. `likely_word` is generous and serves the
+rules that deny: an unknown value is None.
 """
 
 import re
@@ -29,7 +29,7 @@ _NAMES = {
 _ESCAPE = re.compile(r'\\([$`"\\\n])')
 _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 _VARIABLE = re.compile(r"\$(?:\{(?P<braced>[A-Za-z_]\w*)\}|(?P<bare>[A-Za-z_]\w*|[?#$]))", re.ASCII)
-# Variables that hold no secret; their values are the shell's business.
+# Variables that hold no secret; only the shell knows their values.
 _HARMLESS_VARIABLES = frozenset(
     {
         *("?", "#", "$", "PATH", "PWD", "OLDPWD", "USER", "LOGNAME", "SHELL", "LANG", "TERM"),
@@ -38,7 +38,7 @@ _HARMLESS_VARIABLES = frozenset(
     }
 )
 _ONE_WORD = re.compile(r"[\w./+,:@%=-]+", re.ASCII)
-# A dollar sign before anything else, inside double quotes, stands for itself: "end$".
+# Inside double quotes, a dollar sign before any other character is literal: "end$".
 _DOLLAR = re.compile(r"\$(?![\w{(\[@*#?$!-])", re.ASCII)
 _ESCAPED_WORDS = frozenset({"\\;", "\\(", "\\)", "\\!", "\\{", "\\}", "\\{\\}"})
 _BRACES = re.compile(r"\{([\w./+,:@%=*?-]*)\}", re.ASCII)
@@ -53,11 +53,11 @@ _EXPANDING = frozenset("*?[{$`")
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word as the program will get it.
+    """A word as the program will receive it.
 
     Attributes:
-        glob: A pattern; the names it matches take its place.
-        untold: It holds a value that only the shell knows, such as $?; `text` is an example.
+        glob: It is a pattern, replaced by the names it matches.
+        untold: It contains a value known only to the shell, such as $?; `text` is an example.
     """
 
     text: str
@@ -66,11 +66,11 @@ class Word:
 
 
 class NotLiteral(Exception):
-    """A word means more than its text; the message names what makes it so."""
+    """A word is not literal; the message names the reason."""
 
 
 def literal_words(source: str, variables: Mapping[str, str] = _NO_VARIABLES) -> tuple[Word, ...]:
-    """Return the words that *source* becomes: one, or as many as its braces stand for.
+    """Return the words of *source*: one, or several if it has brace expansions.
 
     Raises:
         NotLiteral: Bash would expand something else in it, or might.
@@ -79,7 +79,7 @@ def literal_words(source: str, variables: Mapping[str, str] = _NO_VARIABLES) -> 
         return (Word(source.replace("\\", "")),)
     if source == "{}" or "{" not in source or not _WITH_BRACES.fullmatch(source):
         return (Word(source),) if source == "{}" else (literal_word(source, variables),)
-    # Braces come first in bash, before anything else is looked at.
+    # Bash expands braces before anything else.
     words = [literal_word(each, braces=True) for each in _unbraced(source) if each]
     if len(words) > _EXPANSIONS_MAX:
         raise NotLiteral("braces that stand for too many words")
@@ -87,7 +87,7 @@ def literal_words(source: str, variables: Mapping[str, str] = _NO_VARIABLES) -> 
 
 
 def _unbraced(source: str) -> Iterator[str]:
-    """Yield what bash makes of the braces in *source*."""
+    """Yield the brace expansions of *source*."""
     pieces = [
         _alternatives(piece) if at % 2 else [piece]
         for at, piece in enumerate(_BRACES.split(source))
@@ -109,17 +109,17 @@ def _alternatives(inside: str) -> list[str]:
         return [str(number) for number in range(first, last + step, step)]
     if ".." in inside:
         raise NotLiteral("a brace")
-    return [f"{{{inside}}}"]  # Braces around one thing stand for themselves: HEAD@{1}.
+    return [f"{{{inside}}}"]  # Braces around a single item are literal: HEAD@{1}.
 
 
 def literal_word(
     source: str, variables: Mapping[str, str] = _NO_VARIABLES, *, braces: bool = False
 ) -> Word:
-    """Return the word that *source* is, quotes taken away as bash does.
+    """Return the word of *source* with quotes removed as in bash.
 
     Args:
-        variables: Those whose values are known.
-        braces: Those left in it stand for themselves.
+        variables: Variables with known values.
+        braces: Remaining braces are literal.
 
     Raises:
         NotLiteral: Bash would expand something in it, or might.
@@ -150,7 +150,7 @@ def literal_word(
 
 
 def _value(found: re.Match[str], variables: Mapping[str, str], *, quoted: bool) -> Word:
-    """Return what the variable *found* stands for."""
+    """Return the value of the variable *found*."""
     name = found["braced"] or found["bare"]
     if (value := variables.get(name)) is not None:
         if quoted or _ONE_WORD.fullmatch(value):
@@ -164,7 +164,7 @@ def _value(found: re.Match[str], variables: Mapping[str, str], *, quoted: bool) 
 def _check_unquoted(source: str, at: int) -> None:
     character = source[at]
     if character == "~":
-        # Bash expands it at the beginning, behind a : and behind a =.
+        # Bash expands ~ at the beginning, behind a : and behind a =.
         known = at > 0 and (source[at - 1].isalnum() or source[at - 1] == "^")
     elif character == "^":
         known = at > 0
@@ -177,7 +177,7 @@ def _check_unquoted(source: str, at: int) -> None:
 
 
 def _quoted(quoted: re.Match[str], variables: Mapping[str, str]) -> Word:
-    """Return what stands between quotes."""
+    """Return the text between quotes."""
     if quoted["single"] is not None:
         return Word(quoted["single"])
     source = quoted["double"]
@@ -196,12 +196,12 @@ def _quoted(quoted: re.Match[str], variables: Mapping[str, str]) -> Word:
 
 
 def _unquoted(text: str) -> str:
-    # Before anything else a backslash stays what it is: these five are bash's own.
+    # In bash a backslash escapes only these five characters here, and is literal otherwise.
     return _ESCAPE.sub(lambda found: found[1].replace("\n", ""), text)
 
 
 def likely_word(source: str) -> str | None:
-    """Return what *source* most likely becomes, backslashes read too; None when it may change."""
+    """Return the likely value of *source*, escapes resolved; None if it may vary."""
     text = ""
     for piece in _PIECE.finditer(source):
         if piece["single"] is not None:
@@ -220,10 +220,10 @@ def likely_word(source: str) -> str | None:
 
 
 def odd_character(script: str) -> str | None:
-    """Return what a person could not see, or would misread, in *script*; None when all is plain.
+    """Return the first invisible or misleading character in *script*, described; else None.
 
-    Control characters, marks that turn the direction of text, characters without a width and
-    spaces that are none to the shell.
+    These are control characters, marks that change the text direction, zero-width characters, and
+    spaces that the shell does not treat as blanks.
     """
     for character in script:
         if character in " \n\t" or "!" <= character <= "~":
