@@ -1,19 +1,23 @@
 """Every error this program raises on purpose.
 
-    AgentCliError ├── UsageError                the command line or a slash command was wrong exit 2
-    ├── SettingsError             a settings file, .env or variable was wrong          exit 2 │
-    └── NoCredentials no key, token or profile for the model ├── ConversationError         an
-    operation would make the history invalid │   ├── AgentBusy             prompt() while a run is
-    going on │   └── NothingToContinue     continue_() with nothing to answer ├── NoStreamFunction
-    neither a stream function nor a registry was given ├── ProviderNotFound the registry has no
-    provider for model.api ├── ModelError                the model could not be asked, or its reply
-    was lost  exit 1 │   ├── ContextOverflow       the prompt is larger than the model's window │
-    └── ServerDelayTooLong    the server asked for a longer wait than is allowed ├── LimitReached
-    rounds or cost                                       exit 4 ├── ToolError                 a tool
-    failed; the text is written for the model ├── PluginError a plugin broke a rule; names the
-    plugin ├── SessionError              a session could not be found, read or written │   └──
-    SessionNotFound       no session, or several, have that id; a UsageError   exit 2 └── Aborted
-    the user stopped the run (not a failure) exit 130
+    AgentCliError
+    ├── UsageError                the command line or a slash command was wrong        exit 2
+    ├── SettingsError             a settings file, .env or variable was wrong          exit 2
+    │   └── NoCredentials         no key, token or profile for the model
+    ├── ConversationError         an operation would make the history invalid
+    │   ├── AgentBusy             prompt() while a run is going on
+    │   └── NothingToContinue     continue_() with nothing to answer
+    ├── NoStreamFunction          neither a stream function nor a registry was given
+    ├── ProviderNotFound          the registry has no provider for model.api
+    ├── ModelError                the model could not be asked, or its reply was lost  exit 1
+    │   ├── ContextOverflow       the prompt is larger than the model's window
+    │   └── ServerDelayTooLong    the server asked for a longer wait than is allowed
+    ├── LimitReached              rounds or cost                                       exit 4
+    ├── ToolError                 a tool failed; the text is written for the model
+    ├── PluginError               a plugin broke a rule; names the plugin
+    ├── SessionError              a session could not be found, read or written
+    │   └── SessionNotFound       no session, or several, have that id; a UsageError   exit 2
+    └── Aborted                   the user stopped the run (not a failure)             exit 130
 
 Messages say what happened, to what, and what to do now; they carry no "Error:" and no full stop.
 """
