@@ -1,8 +1,8 @@
-"""Sessions on disk: every change of a conversation in an append-only file, before its effect.
+"""Sessions on disk: every change of a conversation is appended to a file before it takes effect.
 
 store = SessionStore(paths.sessions_dir(), tell=...)
 session = store.create(conversation, workspace)         session, conversation = store.resume(id)
-the conversation's publisher calls session.record(event) before anybody else hears of it
+the conversation's publisher calls session.record(event) before any other listener
 """
 
 from agent_cli.session_store.export import export

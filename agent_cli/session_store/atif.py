@@ -1,8 +1,8 @@
 """A session as an ATIF trajectory, version 1.8: the format that Harbor and its tools read.
 
-Every entry is a step or belongs to one: what a person said, a reply with its calls and their
-results. Agents that worked for the session are trajectories of their own, which the result of the
-call that started them refers to.
+Every entry is a step or part of one: a message of the user, or a reply with its calls and their
+results. Subagents are trajectories of their own, referenced by the result of the call that started
+them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ _Object = dict[str, Json]
 
 
 def trajectory(history: History, agents: Sequence[History] = ()) -> dict[str, Json]:
-    """Return the session as one trajectory, with those of *agents*, who worked for it."""
+    """Return the session as one trajectory, with those of its subagents *agents*."""
     header = history.header
     started = {
         agent.header.parent_at: agent.header.id
@@ -64,7 +64,7 @@ def trajectory(history: History, agents: Sequence[History] = ()) -> dict[str, Js
 def _steps(outputs: Sequence[Output], started: Mapping[str, str]) -> Iterator[_Object]:
     """Yield the steps, not yet numbered.
 
-    A reply's blocks stand before its mark, and so may files that its calls handed over.
+    A reply's blocks precede its end mark, and so may files that its calls handed over.
     """
     blocks: list[BlockOutput] = []
     beside: list[_Object] = []
@@ -80,7 +80,7 @@ def _steps(outputs: Sequence[Output], started: Mapping[str, str]) -> Iterator[_O
             case UserOutput():
                 yield _step(output.at_ms, "user", content_text(output.content))
             case DiscardedOutput():
-                # Its usage is not known: a step without a complete model call.
+                # Its usage is unknown: the step has no complete model call.
                 step = _step(output.at_ms, "agent", output.text)
                 step["extra"] = {"incomplete": output.reason}
                 yield step
@@ -121,7 +121,7 @@ def _call(call: ToolOutput) -> _Object:
     return {
         "tool_call_id": call.tool_call_id,
         "function_name": call.name,
-        # Arguments are an object there; a model may write anything.
+        # ATIF requires arguments to be an object; a model may write any JSON.
         "arguments": dict(given) if isinstance(given, Mapping) else {"input": given},
     }
 

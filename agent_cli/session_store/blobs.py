@@ -1,7 +1,7 @@
-"""Long strings (images, big outputs) beside the record, each once, named after what it holds.
+"""Store long strings (images, big outputs) next to the record, once each, named by their hash.
 
-A record then has `{"$blob": name}` in the string's place, and says so with `"packed": true`. So
-that nobody's data can be taken for that, keys that begin with "$" are written with one more "$".
+The record then has `{"$blob": name}` in the string's place and `"packed": true`. Data that looks
+the same is escaped: keys that begin with "$" are written with one more "$".
 """
 
 import hashlib
@@ -18,7 +18,7 @@ _NAME = re.compile(r"[0-9a-f]{64}")
 
 
 class Blobs:
-    """A folder of long strings, created when the first one comes."""
+    """A folder of long strings, created with the first one."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -29,18 +29,18 @@ class Blobs:
         Raises:
             OSError: A file cannot be written.
         """
-        if _is_plain(record):  # nearly all are: neither they nor their readers pay for the rest
+        if _is_plain(record):  # nearly all records: they need no copy, neither here nor when read
             return record
         return {"packed": True, **{key: self._out(value) for key, value in record.items()}}
 
     def bring_back(self, record: JsonObject) -> JsonObject:
-        """Return what `move_out` was given; where a file is gone or damaged, a note instead."""
+        """Undo `move_out`; the text of a missing or damaged file becomes a note."""
         if "packed" not in record:
             return record
         return {key: self._back(value) for key, value in record.items() if key != "packed"}
 
     def missing(self, record: JsonObject) -> list[str]:
-        """Return the names of the files *record* needs that are gone or damaged."""
+        """Return the names of files that *record* needs and that are missing or damaged."""
         needed = _names(record) if "packed" in record else ()
         return [name for name in needed if self._get(name) is None]
 
@@ -83,11 +83,11 @@ class Blobs:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether *value* can stand in a record as it is."""
+    """Return whether *value* can be stored in a record unchanged."""
     if isinstance(value, str):
         return len(value) < BLOB_CHARS_MIN
     if isinstance(value, dict):
-        # A plugin without types may have keys that JSON has not.
+        # A plugin may use dict keys that JSON does not have.
         plain = all(isinstance(key, str) and not key.startswith("$") for key in value)
         return plain and all(map(_is_plain, value.values()))
     return not isinstance(value, list | tuple) or all(map(_is_plain, value))

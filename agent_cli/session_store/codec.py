@@ -1,7 +1,7 @@
 """Timeline entries as JSON and back, exactly. Knows no file.
 
-A kind nobody here knows (of a plugin that is not installed, of a newer version) is kept as it is
-and written back unchanged.
+An unknown kind (of a plugin that is not installed, or of a newer version) is kept and written back
+unchanged.
 """
 
 from collections.abc import Callable, Iterable
@@ -31,8 +31,8 @@ from agent_cli.contracts.timeline import (
     WidgetOutput,
 )
 
-# Any: read back from JSON that this program wrote and a checksum vouches for; checking each shape
-# again would say the same thing twice.
+# Any: read back from JSON that this program wrote and a checksum protects, so its shape is not
+# validated again.
 JsonObject: TypeAlias = dict[str, Any]
 _Reader: TypeAlias = Callable[[Any], Any]
 
@@ -61,13 +61,13 @@ class UnknownOutput(Output):
 
 
 class Codec:
-    """The kinds of entries that can be read; *extra* ones are dataclasses with fields of JSON."""
+    """The kinds of entries that can be read; *extra* kinds are dataclasses with JSON fields."""
 
     def __init__(self, extra: Iterable[type[Output]] = ()) -> None:
         self._kinds = {cls.kind: (cls, _readers(cls)) for cls in (*KINDS, *extra)}
 
     def output(self, data: JsonObject) -> Output:
-        """Return the entry that `output_to_json` made *data* of."""
+        """Return the entry for *data*; the inverse of `output_to_json`."""
         known = self._kinds.get(data["kind"])
         if known is not None:
             cls, readers = known
@@ -75,11 +75,11 @@ class Codec:
                 read = {name: reader(data[name]) for name, reader in readers if name in data}
                 return cls(**read)
             except (KeyError, TypeError, ValueError):
-                pass  # another version's idea of this kind: kept below, unread
+                pass  # another version's form of this kind: kept below, not decoded
         return UnknownOutput(str(data.get("id", "")), int(data.get("at_ms", 0)), data)
 
     def prompt(self, data: JsonObject) -> Prompt:
-        """Return a prompt that just started, as `prompt_to_json` describes it."""
+        """Return a prompt that just started; the inverse of `prompt_to_json`."""
         given = self.output(data["input"]) if data["input"] else None
         return Prompt(
             data["id"],
@@ -99,7 +99,7 @@ def output_to_json(output: Output) -> JsonObject:
 
 
 def prompt_to_json(prompt: Prompt) -> JsonObject:
-    """Return what is known of *prompt* when it starts: state, outputs and usage come later."""
+    """Return *prompt* as it is when it starts: state, outputs and usage are recorded later."""
     return {
         "id": prompt.id,
         "user_id": prompt.user_id,
@@ -111,12 +111,12 @@ def prompt_to_json(prompt: Prompt) -> JsonObject:
 
 
 def usage_from_json(data: JsonObject) -> Usage:
-    """Return the usage *data* was made of."""
+    """Return the usage for *data*; the inverse of `usage_to_json`."""
     return Usage(**data)
 
 
 def usage_to_json(usage: Usage) -> JsonObject:
-    """Return *usage* as an object of JSON; versions that know no limit read it as well."""
+    """Return *usage* as a JSON object that versions without a cost limit can read, too."""
     named = _named(usage)
     if not usage.held_microdollars:
         del named["held_microdollars"]
@@ -138,7 +138,7 @@ def _to_json(value: object) -> object:
 
 
 def _readers(cls: type[Output]) -> list[tuple[str, _Reader]]:
-    """Return for each field of *cls* what turns its JSON into its value."""
+    """Return for each field of *cls* the function that decodes its JSON."""
     return [(field.name, _reader(field.type)) for field in fields(cls)]
 
 

@@ -1,6 +1,6 @@
-"""A session for others: Markdown, one HTML file that needs nothing else, JSON or ATIF.
+"""Export a session as Markdown, one self-contained HTML file, JSON or ATIF.
 
-Secrets are taken out here, and only here: the record itself must replay exactly.
+Secrets are redacted here only: the record itself must replay exactly.
 """
 
 import json
@@ -34,11 +34,11 @@ def export(history: History, to: Format, *, redact: Redact, agents: Sequence[His
     """Return the session as text of the given format.
 
     Args:
-        history: What the session holds.
-        to: "json" has everything, hidden prompts too, and "atif" is for programs that read
-            trajectories; the others are for reading.
-        redact: Takes the secrets out of a string; called for every string there is.
-        agents: The sessions of agents that worked for it, which "json" and "atif" have, too.
+        history: The content of the session.
+        to: "json" has everything, hidden prompts too; "atif" is for programs that read
+            trajectories; the other formats are for people.
+        redact: Removes secrets from a string; called for every string.
+        agents: The sessions of its subagents, which "json" and "atif" include.
     """
     match to:
         case "json":
@@ -124,12 +124,12 @@ def _fenced(text: str) -> str:
 
 
 def _tidy(text: str, redact: Redact) -> str:
-    # Cleaned first: a secret with an escape sequence in its middle would not be recognised.
+    # Cleaned first: a secret interrupted by an escape sequence would not be recognised.
     return redact(clean(text)).strip("\n")
 
 
 def _html(history: History, redact: Redact) -> str:
-    """Fill the page; everything that goes into it is escaped, and it loads nothing."""
+    """Fill in the page; every value is escaped, and the page loads nothing."""
     page = Template((files("agent_cli.session_store") / "page.html").read_text(encoding="utf-8"))
     title = f"Session {history.header.id}" if history.header else "Session"
     body = "\n".join(_articles(list(_visible(history)), redact))

@@ -1,4 +1,4 @@
-"""From records back to prompts: the same fold for resuming, listing, showing and verifying."""
+"""Rebuild prompts from records: one fold for resuming, listing, showing and verifying."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ _STATES = get_args(PromptState)
 
 
 class History:
-    """What a session's records come to. `damage` is the line after which nothing was read."""
+    """The content of a session's records. `damage` is the line at which reading stopped."""
 
     def __init__(self, codec: Codec, damage: LogLine | None = None) -> None:
         self.header: Header | None = None
@@ -27,16 +27,16 @@ class History:
         self._codec = codec
 
     def apply(self, records: Iterable[JsonObject]) -> None:
-        """Fold *records* in; kinds nobody knows are passed over.
+        """Apply *records*; unknown kinds are skipped.
 
         Raises:
-            SessionError: A newer version of this program wrote them, or something else did.
+            SessionError: A newer version of this program, or another program, wrote them.
         """
         for record in records:
             try:
                 self._apply(record)
             except (LookupError, TypeError, ValueError) as error:
-                # Its checksum is right, so it was written so: by something that is not us.
+                # Its checksum is right, so another program wrote it in this form.
                 what = f"{record.get('kind')} at {record.get('at')}"
                 raise SessionError(f"a record of the session makes no sense: {what}") from error
 
@@ -76,7 +76,7 @@ class History:
             raise LookupError(output.id)
 
     def _prompt(self, prompt_id: str) -> Prompt:
-        # From the end: nearly all records are about the last prompt.
+        # From the end: nearly all records concern the last prompt.
         for prompt in reversed(self.prompts):
             if prompt.id == prompt_id:
                 return prompt
@@ -84,7 +84,7 @@ class History:
 
 
 def read_mended(path: Path, codec: Codec) -> History:
-    """Return what *path* holds up to the first damage, mended in memory; the file is not changed.
+    """Return the history in *path* up to the first damage, repaired in memory only.
 
     Raises:
         SessionError: It cannot be read, or a newer version of this program wrote it.
@@ -110,7 +110,7 @@ def read_records(path: Path) -> Log:
 
 
 def read_header(path: Path) -> Header | None:
-    """Return what the session at *path* is, or None if its file does not say."""
+    """Return the header of the session at *path*, or None if its file has none."""
     try:
         with path.open("rb") as file:
             first = next(scan(file.readline()), None)
@@ -121,12 +121,12 @@ def read_header(path: Path) -> Header | None:
 
 
 def unpacked(records: Iterable[JsonObject], path: Path) -> Iterator[JsonObject]:
-    """Yield the records of *path* with their long strings back in place."""
+    """Yield the records of *path* with their long strings restored."""
     blobs = Blobs(blobs_folder(path))
     for record in records:
         yield blobs.bring_back(record)
 
 
 def blobs_folder(path: Path) -> Path:
-    """Return where the long strings of the session at *path* are."""
+    """Return the folder with the long strings of the session at *path*."""
     return path.with_name("blobs")

@@ -1,4 +1,4 @@
-"""Sessions in a list."""
+"""The rows and JSON of a session list."""
 
 from datetime import datetime
 from pathlib import Path
@@ -22,7 +22,7 @@ _TITLE_CHARS_MAX = 80
 
 
 def describe(path: Path, codec: Codec) -> SessionInfo:
-    """Return what a list says about the session at *path*."""
+    """Return the list entry of the session at *path*."""
     updated_at_ms = path.stat().st_mtime_ns // 1_000_000
     try:
         history = read_mended(path, codec)
@@ -49,7 +49,7 @@ COLUMNS = ("id", "last used", "prompts", "cost", "workspace", "title", "state")
 
 
 def row(info: SessionInfo) -> tuple[str, ...]:
-    """Return what a list shows about a session, a cell for each of `COLUMNS`; times are local."""
+    """Return the row of a session, a cell for each of `COLUMNS`; times are local."""
     used = datetime.fromtimestamp(info.updated_at_ms / 1000).strftime("%Y-%m-%d %H:%M")
     cost = info.usage.cost_microdollars
     state = "waits for a decision" if info.waiting else ""
@@ -65,7 +65,7 @@ def row(info: SessionInfo) -> tuple[str, ...]:
 
 
 def as_json(info: SessionInfo) -> dict[str, Json]:
-    """Return what a list knows about a session; times in milliseconds since 1970, UTC."""
+    """Return the list entry of a session as JSON; times are Unix ms."""
     return {
         "id": info.id,
         "path": str(info.path),

@@ -1,8 +1,8 @@
-"""An append-only file of records: one JSON object a line, checksummed and chained to the last.
+"""An append-only file of records: one JSON object per line, checksummed and chained.
 
     {"sum": checksum of the rest of the line, "prev": the sum of the line before, ...record...}
 
-Knows bytes, disks and locks, not what a record means.
+It knows bytes, disks and locks, not the meaning of a record.
 """
 
 import fcntl
@@ -24,7 +24,7 @@ _BODY_AT = len(_HEAD) + _SUM_CHARS + 2
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A line of the file: a whole record, or what is wrong with it. `end` is its last byte + 1."""
+    """A line of the file: a complete record, or its fault. `end` is the offset behind it."""
 
     number: int
     end: int
@@ -35,9 +35,9 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The whole records from the start of a file to its end, or to the first damaged line.
+    """The complete records from the start of a file to its end, or to the first damaged line.
 
-    `size` is where they end; a line the program was still writing when it ended is beyond it.
+    `size` is the offset where they end; a line cut off by a crash lies beyond it.
     """
 
     records: tuple[JsonObject, ...]
@@ -47,7 +47,7 @@ class Log:
 
 
 class LogFile:
-    """A file of records, open and locked for one writer. What was appended is never rewritten."""
+    """A file of records, open and locked for one writer. Appended records are never rewritten."""
 
     def __init__(self, descriptor: int, log: Log) -> None:
         self._descriptor = descriptor
@@ -56,7 +56,7 @@ class LogFile:
 
     @classmethod
     def create(cls, path: Path) -> "LogFile":
-        """Create an empty file only its owner can read.
+        """Create an empty file that only its owner can read.
 
         Raises:
             OSError: The disk does not let us.
@@ -74,7 +74,7 @@ class LogFile:
 
     @classmethod
     def open(cls, path: Path) -> tuple["LogFile", Log]:
-        """Open a file to go on with it.
+        """Open an existing file to append to it.
 
         Raises:
             SessionError: Another process has it open, or a record in it is damaged.
@@ -83,7 +83,7 @@ class LogFile:
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
         try:
             _lock(descriptor, path)
-            log = read_log(path)  # only now: what another process wrote must be in it
+            log = read_log(path)  # under the lock: another process may have appended
             if log.damage:
                 raise SessionError(
                     f"session {path.stem} is damaged: line {log.damage.number}"
@@ -95,17 +95,17 @@ class LogFile:
         return cls(descriptor, log), log
 
     def append(self, records: Sequence[JsonObject], *, sync: bool) -> None:
-        """Append all of *records*, or none as far as later appends are concerned.
+        """Append all of *records*; after a failure the next append overwrites a partial line.
 
         Raises:
-            OSError: They are not saved, or with *sync* may not be on the disk.
+            OSError: They are not written, or with *sync* may not be on the disk.
         """
         previous, lines = self._last_sum, []
         for record in records:
             line, previous = _line(record, previous)
             lines.append(line)
         data = b"".join(lines)
-        # A torn line: of a process that was killed, or of an append that the disk cut short.
+        # A torn line, of a killed process or of an append that filled the disk.
         if os.fstat(self._descriptor).st_size != self._size:
             os.ftruncate(self._descriptor, self._size)
         _write_all(self._descriptor, data)
@@ -115,12 +115,12 @@ class LogFile:
         self._last_sum = previous
 
     def close(self) -> None:
-        """Give the file and its lock back."""
+        """Close the file and release its lock."""
         os.close(self._descriptor)
 
 
 def read_log(path: Path) -> Log:
-    """Return the whole records of *path* up to the first damage.
+    """Return the complete records of *path* up to the first damage.
 
     Raises:
         OSError: The file cannot be read.
@@ -136,7 +136,7 @@ def read_log(path: Path) -> Log:
 
 
 def scan(data: bytes) -> Iterator[LogLine]:
-    """Yield every whole line of *data*, damaged ones too; a torn last line is none."""
+    """Yield every complete line of *data*, damaged ones too, but not a torn last line."""
     previous: str | None = _FIRST
     start = 0
     for number, text in enumerate(data.split(b"\n")[:-1], start=1):
@@ -144,7 +144,7 @@ def scan(data: bytes) -> Iterator[LogLine]:
         line = _parse(text, number, start)
         if not line.problem and previous not in (None, line.record.get("prev")):
             line = LogLine(number, start, {}, line.sum, "does not follow the line before it")
-        # Behind a damaged line nobody knows what the chain should say.
+        # After a damaged line the expected chain value is unknown.
         previous = line.sum or None
         yield line
 
@@ -164,7 +164,7 @@ def _parse(text: bytes, number: int, end: int) -> LogLine:
 
 def _line(record: JsonObject, previous: str) -> tuple[bytes, str]:
     """Return a record's line and its sum."""
-    # default: a plugin without types may put anything into its details; its text is kept then.
+    # default: a plugin may put any object into its details; its text is kept then.
     text = json.dumps({"prev": previous, **record}, separators=(",", ":"), default=str)
     body = text[1:].encode("ascii")
     digest = _sum(body)
@@ -186,14 +186,14 @@ def _lock(descriptor: int, path: Path) -> None:
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
-    # A disk that fills up takes a part first, and says why only when asked again.
+    # A disk that fills up writes part of the data and reports the error on the next write.
     left = memoryview(data)
     while left:
         left = left[os.write(descriptor, left) :]
 
 
 def sync_directory(path: Path) -> None:
-    """Make sure that a new file's name is on the disk."""
+    """Sync *path*, so that the name of a new file in it is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -202,7 +202,7 @@ def sync_directory(path: Path) -> None:
 
 
 def write_private(path: Path, parts: Iterable[bytes]) -> None:
-    """Write a file only its owner can read, whole or not at all, and on the disk when we return.
+    """Write a file that only its owner can read, atomically and synced to disk.
 
     Raises:
         OSError: It is not written.

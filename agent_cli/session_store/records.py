@@ -1,14 +1,14 @@
-"""What a session's file says, record by record. `History` (history.py) reads them again.
+"""The records of a session's file. `History` (history.py) reads them back.
 
-    session    first in the file: format, id, workspace, who, when, which program, which parent
+    session    the first record: format, id, workspace, user, time, program, parent
     prompt     a prompt started
-    output     an entry was put at an index of a prompt; with `replaced`, in place of its namesake
-    state      a prompt waits, runs again or is completed
-    held       what calls of unknown usage may cost changed; `usage` has it
-    dropped    entries that never counted were taken out (repair.py)
-    rewound    everything from a prompt on was taken back
+    output     an entry was put at an index of a prompt; with `replaced`, replacing the same id
+    state      a prompt waits, continues or is completed
+    held       the reserved cost of calls of unknown usage changed; `usage` has it
+    dropped    incomplete entries were removed (repair.py)
+    rewound    a prompt and everything after it were removed
 
-Each has `at`, Unix ms. Where `usage` stands it is the prompt's total from then on.
+Each has `at`, Unix ms. `usage`, where present, is the prompt's new total.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,10 +32,10 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a session is. `parent` is the session it was forked from; `parent_at`, behind what.
+    """The header of a session. `parent` is the session it was forked from, behind `parent_at`.
 
-    Of an agent that worked for another, `agent` is its name, `parent` whose session that was, and
-    `parent_at` the call that started it.
+    For a subagent, `agent` is its name, `parent` the session that started it, and `parent_at` the
+    call that did.
     """
 
     id: str
@@ -64,7 +64,7 @@ class Header:
 
     @classmethod
     def of_record(cls, record: JsonObject) -> "Header":
-        """Return the header *record* was made of.
+        """Return the header for *record*; the inverse of `to_record`.
 
         Raises:
             SessionError: A newer version of this program wrote it.
@@ -87,10 +87,10 @@ class Header:
 
 
 def record_of(event: Event) -> tuple[JsonObject, bool] | None:
-    """Return what *event* adds to the file, and whether it must be on the disk at once.
+    """Return the record of *event*, and whether it must be synced to disk at once.
 
-    It must where something outside follows: a tool starts, a person is asked, the user goes on.
-    None when the event changes no conversation.
+    It must before an external effect: a tool starts, a person is asked, control returns to the
+    user. None when the event changes no conversation.
     """
     match event:
         case PromptStarted():
@@ -116,17 +116,17 @@ def record_of(event: Event) -> tuple[JsonObject, bool] | None:
 
 
 def dropped(prompt_id: str, ids: Sequence[str]) -> JsonObject:
-    """Return the record that takes entries out."""
+    """Return the record that removes entries."""
     return {"kind": "dropped", "prompt": prompt_id, "outputs": [*ids]}
 
 
 def rewound(prompt_id: str) -> JsonObject:
-    """Return the record that takes a prompt and everything after it back."""
+    """Return the record that removes a prompt and everything after it."""
     return {"kind": "rewound", "prompt": prompt_id}
 
 
 def retold(prompts: Iterable[Prompt]) -> Iterator[Event]:
-    """Yield the events that would have made *prompts* as they are now."""
+    """Yield events that would produce *prompts* as they are now."""
     for prompt in prompts:
         yield PromptStarted(prompt)
         for index, output in enumerate(prompt.output):

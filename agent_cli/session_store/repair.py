@@ -1,7 +1,7 @@
-"""What a program that ended at any moment leaves open is closed here, so that it can be sent.
+"""Repair a conversation whose process ended at an arbitrary moment, so that it can be continued.
 
-Pure: from prompts to the records that mend them. Nothing is run again by itself, and no record is
-rewritten: the mending is recorded like everything else.
+Pure: from prompts to the records that repair them. No tool is run again and no record is rewritten:
+the repair is appended like everything else.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,11 +25,11 @@ NEVER_STARTED = "not run: the program ended before its turn"
 
 
 def repairs(prompts: Sequence[Prompt], *, keep_questions: bool = True) -> list[JsonObject]:
-    """Return the records after which *prompts* can be gone on with; [] when they can be already.
+    """Return the records that make *prompts* continuable; [] when they already are.
 
     Args:
         prompts: As read from a session.
-        keep_questions: Let calls that wait for a person go on waiting; else they are settled.
+        keep_questions: Keep calls waiting for a decision; otherwise they are settled.
     """
     found: list[JsonObject] = []
     for prompt in prompts:
@@ -45,7 +45,7 @@ def repairs(prompts: Sequence[Prompt], *, keep_questions: bool = True) -> list[J
 
 
 def _orphans(prompt: Prompt) -> list[str]:
-    """Return the entries of replies whose end was not recorded: those never existed."""
+    """Return the entries of replies whose end was not recorded; they do not count."""
     complete = {out.reply_id for out in prompt.output if isinstance(out, ReplyOutput)}
     return [
         out.id
@@ -59,29 +59,29 @@ def _without(prompt: Prompt, orphans: Sequence[str]) -> Prompt:
 
 
 def _closing(prompt: Prompt, *, keep_questions: bool) -> Iterator[Event]:
-    """Yield what settles a prompt's open calls and, unless a person is to decide, completes it."""
+    """Yield records that settle a prompt's open calls and complete it, if no decision is due."""
     waits = keep_questions and _asks(prompt)
     for index, call in enumerate(prompt.output):
         if not isinstance(call, ToolOutput) or not isinstance(call.result, Pending):
             continue
         if call.started_at_ms is not None:
-            # Nobody saw it end, so ended_at_ms stays empty.
+            # Its end was not observed, so ended_at_ms stays empty.
             unknown = replace(call, result=Error((text_block(UNKNOWN_OUTCOME),)))
             yield PromptOutput(prompt.id, index, unknown, replaced=True)
         elif not waits:
-            refused = call.decision == "rejected"  # the model has not read the person's no yet
+            refused = call.decision == "rejected"  # the model has not read the rejection yet
             said = call.result.reason if refused else NEVER_STARTED
             unrun = replace(call, result=Error((text_block(said),)))
             yield PromptOutput(prompt.id, index, unrun, replaced=True)
     if waits and prompt.state == "running":
-        # The program ended between the question's record and the pause's.
+        # The program ended between recording the question and the pause.
         yield PromptStateChanged(prompt.id, "waiting_for_approval")
     if not waits and prompt.state != "completed":
         yield PromptCompleted(prompt.id)
 
 
 def _asks(prompt: Prompt) -> bool:
-    """Whether a call of the last reply waits for a person."""
+    """Return whether a call of the last reply waits for a decision."""
     replies = [out.reply_id for out in prompt.output if isinstance(out, ReplyOutput)]
     return any(
         isinstance(out, ToolOutput)

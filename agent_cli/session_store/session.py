@@ -1,4 +1,4 @@
-"""One session: hears every change of its conversation and has it in its file before going on."""
+"""One session: write every change of its conversation to its file before anything else sees it."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -19,13 +19,13 @@ Tell = Callable[[str], None]
 
 
 class Session:
-    """The record of one conversation; give `record` to whatever publishes its changes, first.
+    """The record of one conversation; subscribe `record` to its events before other listeners.
 
-    The file is made with the first record. A disk that refuses is reported once through `tell`;
-    what could not be written is kept and written, in order, as soon as the disk takes it again.
+    The file is created with the first record. A write error is reported once through `tell`;
+    unwritten records are kept and written, in order, as soon as writing works again.
 
     Attributes:
-        header: What the session is.
+        header: The session's id, workspace and origin.
         path: Its file; it may not exist yet.
     """
 
@@ -56,7 +56,7 @@ class Session:
         return self.header.id
 
     def record(self, event: Event) -> None:
-        """Save what *event* changed; events that change nothing are passed over. Never raises."""
+        """Save the change of *event*, if it is one. Never raises."""
         found = record_of(event)
         if found is None:
             return
@@ -66,9 +66,9 @@ class Session:
         self._save([self._with_usage(record)], sync=sync)
 
     def rewind(self, prompt_id: str) -> Conversation:
-        """Take a prompt and everything after it back; return the conversation before it.
+        """Remove a prompt and everything after it; return the conversation before it.
 
-        The file keeps everything. The old conversation must not be used any more.
+        The file keeps everything. Do not use the old conversation any more.
 
         Raises:
             SessionError: There is no such prompt.
@@ -85,7 +85,7 @@ class Session:
         return conversation
 
     def begin(self, prompts: Iterable[Prompt] = ()) -> None:
-        """Put the header first, into a file that has none, and what the conversation holds."""
+        """Write the header into a new file, and the existing content of the conversation."""
         self._unsaved.append(self.header.to_record())
         records: list[JsonObject] = []
         for event in retold(prompts):
@@ -96,12 +96,12 @@ class Session:
         self.mend(records)
 
     def mend(self, records: Sequence[JsonObject]) -> None:
-        """Save the records that close what an earlier process left open."""
+        """Save the records that repair what an earlier process left open."""
         if records:
             self._save(records, sync=True)
 
     def close(self) -> None:
-        """Save what is left and let others open the session."""
+        """Write pending records and release the session's lock."""
         if self._refused:
             self._save([], sync=True)
         if self._log:
@@ -109,7 +109,7 @@ class Session:
             self._log = None
 
     def _with_usage(self, record: JsonObject) -> JsonObject:
-        """Add the prompt's usage if it has grown: not every cost has an event of its own."""
+        """Add the prompt's usage if it has changed: not every cost has an event of its own."""
         prompt_id = record["id"] if record["kind"] == "prompt" else record["prompt"]
         usage = self._prompts[prompt_id].usage
         if usage != self._saved_usage.get(prompt_id, Usage()):
@@ -120,7 +120,7 @@ class Session:
     def _save(self, records: Iterable[JsonObject], *, sync: bool) -> None:
         self._unsaved += [{"at": now_ms(), **record} for record in records]
         if self._refused and not sync:
-            return  # asking a full disk again for every entry would cost more than it brings
+            return  # retrying on a full disk with every entry would be slow
         try:
             self._write(sync=sync)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""The folder all sessions live in: create, resume, fork, find and list them."""
+"""The folder of all sessions: create, resume, fork, find and list them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -29,7 +29,7 @@ _AGENTS = "agents"
 
 
 class SessionStore:
-    """The sessions of one folder. Nothing is created before there is something to save."""
+    """The sessions of one folder. No file is created before there is something to save."""
 
     def __init__(
         self, folder: Path, *, kinds: Iterable[type[Output]] = (), tell: Tell = lambda _text: None
@@ -37,14 +37,14 @@ class SessionStore:
         """Open a folder.
 
         Args:
-            folder: Where the sessions are; it need not exist.
-            kinds: Kinds of entries beyond the built-in ones that can be read back.
-            tell: Gets a sentence for the user when a session can no longer be saved.
+            folder: The folder of the sessions; it need not exist.
+            kinds: Further kinds of entries that can be read, beyond the built-in ones.
+            tell: Receives a sentence for the user when a session can no longer be saved.
         """
         self._folder = folder
         self._codec = Codec(kinds)
         self._tell = tell
-        # A session is read as a whole to be listed, and listed at each key that completes its id.
+        # Cached: listing reads whole sessions, and completion of an id lists at each key.
         self._known: dict[Path, tuple[object, SessionInfo]] = {}
 
     def create(
@@ -56,7 +56,7 @@ class SessionStore:
         parent_at: str | None = None,
         agent: str | None = None,
     ) -> Session:
-        """Return a new session for *conversation*; what it already holds is saved at once."""
+        """Return a new session for *conversation*; its existing content is saved at once."""
         header = Header(
             conversation.id,
             str(workspace),
@@ -71,17 +71,17 @@ class SessionStore:
         return session
 
     def of_agents(self, id: str) -> "SessionStore":
-        """Return the sessions of all agents that worked for the session *id*, however deep."""
+        """Return the store of all subagents of the session *id*, nested ones included."""
         return SessionStore(self._folder / _AGENTS / id, tell=self._tell)
 
     def resume(self, id: str) -> tuple[Session, Conversation]:
-        """Open a session to go on with it; what a crash left open is closed and recorded.
+        """Open a session to continue it; the effects of a crash are repaired and recorded.
 
         Raises:
             SessionError: There is no such session, another process has it open, or it is damaged.
         """
         path = self.find(id)
-        with collections_paused():  # they take a third of the time
+        with collections_paused():  # building these objects takes a third of the time
             log_file, history, mending = self._opened(path)
         header = history.header or Header(path.stem, "", now_ms())
         session = Session(
@@ -100,7 +100,7 @@ class SessionStore:
         return session, conversation
 
     def _opened(self, path: Path) -> tuple[LogFile, History, Sequence[JsonObject]]:
-        """Open a session's file; return also what it holds, mended, and the records that mend."""
+        """Open a session's file; return it with its repaired history and the repair's records."""
         try:
             log_file, log = LogFile.open(path)
         except OSError as error:
@@ -118,13 +118,13 @@ class SessionStore:
     def fork(
         self, id: str, *, workspace: Path | None = None, at: str | None = None
     ) -> tuple[Session, Conversation]:
-        """Begin a new session with a copy of another one; that one may be open or damaged.
+        """Begin a new session with a copy of another one, which may be open or damaged.
 
         Args:
             id: The session to copy.
-            workspace: What the copy is about; None is what the original is about.
-            at: The id of a prompt or entry, or its beginning: the last one to copy, with the
-                reply it belongs to. None copies everything.
+            workspace: The workspace of the copy; None keeps the original's.
+            at: The id, or a prefix of it, of the last prompt or entry to copy, with the reply it
+                belongs to. None copies everything.
 
         Raises:
             SessionNotFound: There is no such session, or nothing in it has the id *at*.
@@ -134,7 +134,7 @@ class SessionStore:
         prompts = up_to(history.prompts, at) if at else history.prompts
         copy = History(self._codec)
         copy.prompts = prompts
-        # A question stays with the original: approved in both, its call would run twice.
+        # Questions stay with the original: approved in both, a call would run twice.
         copy.apply(repairs(prompts, keep_questions=False))
         conversation = Conversation(copy.prompts, id=new_id(), user_id=header.user_id)
         about = workspace or Path(header.workspace)
@@ -142,7 +142,7 @@ class SessionStore:
         return session, conversation
 
     def read(self, id: str) -> History:
-        """Return what a session holds, mended in memory only; a damaged one up to the damage.
+        """Return a session's history, repaired in memory only; a damaged one up to the damage.
 
         Raises:
             SessionError: There is no such session, or it cannot be read.
@@ -150,10 +150,10 @@ class SessionStore:
         return read_mended(self.find(id), self._codec)
 
     def read_file(self, path: Path) -> History:
-        """Return what the session in the file *path* holds, wherever that is; like `read`.
+        """Return the history of the session in any file *path*, as `read` does.
 
         Raises:
-            SessionError: It cannot be read, or is no session.
+            SessionError: It cannot be read, or is not a session.
         """
         history = read_mended(path, self._codec)
         if history.header is None:
@@ -161,10 +161,10 @@ class SessionStore:
         return history
 
     def find(self, id: str) -> Path:
-        """Return the file of the session whose id begins with *id*.
+        """Return the file of the session whose id has the prefix *id*.
 
         Raises:
-            SessionNotFound: None does, or more than one.
+            SessionNotFound: No session has, or more than one.
         """
         known = [*self._paths(), *self._folder.glob(f"{_AGENTS}/*/*.jsonl")]
         found = [path for path in known if id and path.stem.startswith(id)]
@@ -176,7 +176,7 @@ class SessionStore:
         return (exact or found)[0]
 
     def latest(self, workspace: Path) -> str:
-        """Return the id of the session of *workspace* that was used last.
+        """Return the id of the last used session of *workspace*.
 
         Raises:
             SessionError: It has none.
@@ -188,15 +188,15 @@ class SessionStore:
         raise SessionError(f"there is no session of {workspace} to continue yet")
 
     def list(self, *, limit: int | None = None) -> Sequence[SessionInfo]:
-        """Return the sessions, the last used first; at most *limit*."""
+        """Return the sessions, last used first; at most *limit*."""
         return [self._described(path) for path in self.files()[:limit]]
 
     def tree(self, path: Path) -> Sequence[Path]:
-        """Return the file *path* of a session, and those of all agents that worked for it."""
+        """Return the file *path* of a session and those of all its subagents."""
         return [path, *self.of_agents(path.stem).files()]
 
     def files(self) -> Sequence[Path]:
-        """Return the sessions' files, the last used first."""
+        """Return the sessions' files, last used first."""
         return sorted(self._paths(), key=lambda path: path.stat().st_mtime_ns, reverse=True)
 
     def _described(self, path: Path) -> SessionInfo:

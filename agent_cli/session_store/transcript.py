@@ -1,6 +1,6 @@
-"""A conversation as plain text: what `sessions show` and `replay` print, the same bytes each time.
+"""A conversation as plain text, for `sessions show` and `replay`; deterministic.
 
-Pure: no clock, no terminal, no network. Hidden prompts are left out; control characters too.
+Pure: no clock, no terminal, no network. Hidden prompts and control characters are left out.
 """
 
 import json
@@ -32,7 +32,7 @@ _INDENT = "    "
 
 
 def transcript(prompts: Iterable[Prompt]) -> str:
-    """Return *prompts* as text, each entry with what it says; hidden ones are left out."""
+    """Return *prompts* as text with the content of each entry; hidden prompts are left out."""
     shown = (part for prompt in prompts if prompt.visible for part in _parts(prompt))
     return clean("\n\n".join(shown) + "\n")
 
@@ -43,7 +43,7 @@ def call_line(call: ToolOutput) -> str:
 
 
 def result_line(call: ToolOutput) -> str:
-    """Return how a call ended, in a word or two, with the decision about it."""
+    """Return the outcome of a call in a word or two, with the decision about it."""
     match call.result:
         case Pending(why="approval"):
             outcome = "waits for a decision"
@@ -59,14 +59,14 @@ def result_line(call: ToolOutput) -> str:
 
 
 def result_text(call: ToolOutput) -> str:
-    """Return what a call answered, or why it waits."""
+    """Return the result text of a call, or why it waits."""
     if isinstance(call.result, Pending):
         return call.result.reason
     return content_text(call.result.content)
 
 
 def content_text(content: Sequence[Block]) -> str:
-    """Return the text of *content*, and a word for each block that is none."""
+    """Return the text of *content*, with a word in place of each other block."""
     texts = (
         str(block.get("text", "")) if block["type"] == "text" else f"[{block['type']}]"
         for block in content
@@ -84,7 +84,7 @@ def _parts(prompt: Prompt) -> Iterator[str]:
 
 
 def entry_text(output: Output) -> str:
-    """Return one entry as text; "" for those that only mark something."""
+    """Return one entry as text; "" for entries that are only marks."""
     match output:
         case UserOutput():
             return _said(output)

@@ -1,4 +1,4 @@
-"""Tells what is wrong with a session's file: which line, and what."""
+"""Verify a session's file and report each fault with its line."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from agent_cli.session_store.log_file import LogLine, scan
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something wrong with a line. A torn last line is no damage: resuming takes it away."""
+    """A fault in a line. A torn last line is not damage: resuming removes it."""
 
     line: int
     problem: str
@@ -22,7 +22,7 @@ class Finding:
 
 
 def verify(path: Path) -> list[Finding]:
-    """Return what is wrong with the session at *path*, in order; [] when all of it is as written.
+    """Return the faults of the session at *path*, in order; [] when it is intact.
 
     Raises:
         SessionError: It cannot be read.
