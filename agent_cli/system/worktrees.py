@@ -49,8 +49,10 @@ def add_worktree(repository: Path, path: Path, commit: str, *, branch: str = "")
     """Check *commit* out in a new folder *path*, on a new *branch* or on none.
 
     Raises:
-        GitError: It cannot be made; nothing is left of it.
+        GitError: It cannot be made, and nothing is left of it, or *path* is there already.
     """
+    if os.path.lexists(path):
+        raise GitError(f"{path} is there already: move it, or choose another name")
     path.parent.mkdir(parents=True, exist_ok=True)
     where = ("-b", branch) if branch else ("--detach",)
     made = Worktree(path, repository, commit)

@@ -152,3 +152,15 @@ def test_variables_of_a_hook_do_not_lead_elsewhere(
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "other.git"))
 
     assert repository_of(repository) == repository
+
+
+def test_a_folder_that_is_there_already_is_never_touched(repository: Path, tmp_path: Path) -> None:
+    """Cleaning up after a failure would remove what was not made here."""
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "work.txt").write_text("kept")
+
+    with pytest.raises(GitError, match="mine is there already"):
+        add_worktree(repository, mine, commit_of(repository, "main"))
+
+    assert (mine / "work.txt").read_text() == "kept"
