@@ -7,6 +7,7 @@ from typing import Protocol
 
 from agent_cli.acp.schema import McpServer
 from agent_cli.contracts.documents import Documents
+from agent_cli.contracts.provider import Model
 from agent_cli.contracts.servers import ServerStates
 from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.core.application import InteractiveApplication
@@ -43,8 +44,11 @@ class Application(InteractiveApplication, Protocol):
         """Read and write files of the workspace through an editor."""
         ...
 
-    async def written_out(self, prompt: str) -> str:
-        """Return what *prompt* says: a command's text where it begins with one.
+    async def written_out(self, prompt: str) -> tuple[str, Model | None]:
+        """Expand *prompt* where it begins with a command defined by a prompt file.
+
+        Returns:
+            The text, and the model it is for; None is the usual one.
 
         Raises:
             UsageError: The command cannot be used.

@@ -29,6 +29,7 @@ from agent_cli.attachments.attachments import Attachments
 from agent_cli.attachments.files import NamedFile, attach
 from agent_cli.attachments.images import image_of, is_image
 from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.terminal.background import in_background
 
@@ -37,8 +38,11 @@ _RESOURCE_CHARS_MAX: Final = 150_000
 
 async def user_message(
     blocks: Sequence[PromptBlock], app: Application, tell: Callable[[str], None]
-) -> UserMessage:
-    """Return the message of *blocks*; *tell* gets a sentence about each file.
+) -> tuple[UserMessage, Model | None]:
+    """Return the message of *blocks*, and the model it is for (None: the usual one).
+
+    Args:
+        tell: Gets a sentence about each file.
 
     Raises:
         RpcFault: A block cannot be used.
@@ -67,9 +71,9 @@ async def user_message(
                 before += _embedded(block, attachments, typed)
             case AudioBlock():
                 raise RpcFault(INVALID_PARAMS, "the model cannot hear: send text or an image")
-    said = attachments.marked(await app.written_out("".join(typed).strip()))
-    message = await attachments.attached(UserMessage.of(said))
-    return replace(message, content=(*before, *message.content))
+    text, model = await app.written_out("".join(typed).strip())
+    message = await attachments.attached(UserMessage.of(attachments.marked(text)))
+    return replace(message, content=(*before, *message.content)), model
 
 
 def _linked(

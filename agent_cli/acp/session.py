@@ -21,6 +21,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, AgentBusy, AgentCliError
 from agent_cli.contracts.events import AgentEnd, Event, Notice, ToolCall, UsageChanged
 from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import NO_USAGE, Json, Usage
 from agent_cli.core.declining import apply_decisions, decline_and_stop
 from agent_cli.core.run_result import RunResult
@@ -157,19 +158,21 @@ class OpenSession:
         while self.app.agent.conversation.waiting:  # from before the session was resumed
             await self._decide(cancel)
         async with cancel.scope():
-            message = await user_message(blocks, self.app, self._tell)
-        result = await self._said(message, cancel)
+            message, model = await user_message(blocks, self.app, self._tell)
+        result = await self._said(message, model, cancel)
         while result.stop_reason == "waiting_for_approval":
             result = await self._decide(cancel)
         return self._stop_reason(result, cancel)
 
-    async def _said(self, message: UserMessage, cancel: CancelToken) -> RunResult:
+    async def _said(
+        self, message: UserMessage, model: Model | None, cancel: CancelToken
+    ) -> RunResult:
         """Say *message* as soon as no other prompt runs: a reminder may have been faster."""
         while True:
             async with cancel.scope():
                 await self.app.agent.wait_for_idle()
             try:
-                return await self.app.agent.prompt(message)
+                return await self.app.agent.prompt(message, model=model)
             except AgentBusy:
                 continue
 

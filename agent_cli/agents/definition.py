@@ -12,7 +12,6 @@ from agent_cli.contracts.permissions import Mode
 from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.prompt_files import front_matter
 
-INHERIT: Final = "inherit"
 DESCRIPTION_CHARS_MAX: Final = 300
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _ITEM: Final = re.compile(r"(?:^|\s)-\s")
@@ -24,7 +23,6 @@ _MODES: Final[Mapping[str, Mode]] = {
     "dontask": "ask",
     **{mode: mode for mode in get_args(Mode)},
 }
-_MODELS: Final = {"haiku": "small", "sonnet": "normal", "opus": "high"}
 _EFFORTS: Final[Mapping[str, ThinkingLevel]] = {
     **{level: level for level in get_args(ThinkingLevel)},
     "max": "xhigh",
@@ -103,12 +101,6 @@ def parse_definition(
     return replace(agent, unknown=tuple(unknown))
 
 
-def model_name(text: str) -> str:
-    """Return the alias or id that *text* stands for; "" for the parent's model."""
-    lowered = text.strip().lower()
-    return "" if lowered == INHERIT else _MODELS.get(lowered, text.strip())
-
-
 _Values: TypeAlias = dict[str, object]
 _Reader: TypeAlias = Callable[[str, Callable[[str], str]], _Values]
 
@@ -137,7 +129,7 @@ def _denied(text: str, our_tool_name: Callable[[str], str]) -> _Values:
 
 
 def _model(text: str, _name: object) -> _Values:
-    return {"model": model_name(text)}
+    return {"model": front_matter.model_name(text)}
 
 
 def _effort(text: str, _name: object) -> _Values:

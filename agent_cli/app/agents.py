@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from agent_cli.agents.catalogue import AgentCatalogue, AgentFolder
 from agent_cli.agents.children import Assignment, Children, ParallelLimit, Worker
-from agent_cli.agents.definition import AgentDefinition, model_name
+from agent_cli.agents.definition import AgentDefinition
 from agent_cli.agents.tool import TOOL, agent_tool
 from agent_cli.app import parts
 from agent_cli.app.agent_jobs import AgentJobs
@@ -30,6 +30,7 @@ from agent_cli.plugins.workspace_facts import WorkspaceDirectories
 from agent_cli.policies.ledger import Ledger
 from agent_cli.policies.trimming import Trimming
 from agent_cli.policies.truncation import Truncation
+from agent_cli.prompt_files import front_matter
 from agent_cli.system import paths
 from agent_cli.trust.store import AGENT_FOLDERS
 from agent_cli_tools.workspace import Workspace
@@ -143,7 +144,7 @@ class AgentTree:
         settings = startup.loaded.settings
         own = (*parts.tools(startup, workspace, bench.sandbox), *self._tools_of(rank))
         options = parts.run_options(startup)
-        model = model_name(assignment.model)
+        model = front_matter.model_name(assignment.model)
 
         async def authorize(call: ToolCall, tool: Tool, params: object) -> Verdict:
             return await bench.permissions(call, tool, params, mode=rank.mode)

@@ -119,9 +119,10 @@ class App:
         """Return the commands defined by prompt files; the first of each name."""
         return self._command_files.commands()
 
-    async def written_out(self, prompt: str) -> str:
+    async def written_out(self, prompt: str) -> tuple[str, Model | None]:
         """Expand *prompt* where it begins with a command defined by a prompt file."""
-        return await written_out(prompt, self._command_files.commands())
+        written = await written_out(prompt, self._command_files.commands())
+        return written.text, self.find_model(written.model) if written.model else None
 
     def use_documents(self, documents: Documents) -> None:
         """Read and write files of the workspace through an editor from now on."""

@@ -1,6 +1,13 @@
 """Slash commands that become prompts, as front ends offer them."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+
+class WrittenPrompt(NamedTuple):
+    """The text of a command, and the model it names: an alias or an id, "" is the usual one."""
+
+    text: str
+    model: str = ""
 
 
 class PromptCommand(Protocol):
@@ -31,7 +38,7 @@ class PromptCommand(Protocol):
         """The reason why it cannot be used, in one sentence, or ""."""
         ...
 
-    async def text(self, argument: str) -> str:
+    async def prompt(self, argument: str) -> WrittenPrompt:
         """Return the prompt for the model, given the text typed behind the name.
 
         Raises:

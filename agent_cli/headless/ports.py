@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Protocol
 
 from agent_cli.contracts.file_changes import FileChangesPort
+from agent_cli.contracts.provider import Model
 from agent_cli.core.application import AttachingApplication
 
 
@@ -25,8 +26,11 @@ class Application(AttachingApplication, Protocol):
         """The changes the agent made to files."""
         ...
 
-    async def written_out(self, prompt: str) -> str:
+    async def written_out(self, prompt: str) -> tuple[str, Model | None]:
         """Expand *prompt* where it begins with a command defined by a prompt file.
+
+        Returns:
+            The text, and the model it is for; None is the usual one.
 
         Raises:
             UsageError: The command cannot be used.

@@ -22,6 +22,7 @@ from agent_cli.contracts.events import (
     UsageChanged,
 )
 from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput, text_block
 from agent_cli.core.agent import Agent
 from agent_cli.core.declining import NOBODY_ALLOWS, REFUSALS_MAX
@@ -121,11 +122,11 @@ class _HeadlessRun:
                 stack.push_async_callback(self._write_changes, app)
                 self._outcome.session_id = app.session_id
                 await stack.enter_async_context(self._bugs_logged())
-                message = await self._message(app, given) if given is not None else None
+                said = await self._message(app, given) if given is not None else None
             # From here on only runs are awaited; a signal between two runs would stop nothing.
             self._stop = app.agent.abort
-            if message is not None:
-                await self._answer(app.agent, message)
+            if said is not None:
+                await self._answer(app.agent, *said)
             elif not isinstance(task, str):
                 self._note(await task(app.agent))
             self._check_answer()
@@ -134,9 +135,10 @@ class _HeadlessRun:
     async def _given(self, prompt: str) -> Given:
         return await in_background(lambda: read_prompt(prompt, sys.stdin, self._warn))
 
-    async def _message(self, app: Application, given: Given) -> UserMessage:
+    async def _message(self, app: Application, given: Given) -> tuple[UserMessage, Model | None]:
+        text, model = await app.written_out(given.text)
         message = await with_attachments(
-            await app.written_out(given.text),
+            text,
             Path.cwd(),
             data=given.piped,
             refusal=app.why_kept_back,
@@ -146,7 +148,7 @@ class _HeadlessRun:
         schema = self._options.schema
         # In front: the typed text is the last text block.
         instruction = (text_block(schema.instruction),) if schema else ()
-        return replace(message, content=(*instruction, *message.content))
+        return replace(message, content=(*instruction, *message.content)), model
 
     @asynccontextmanager
     async def _bugs_logged(self) -> AsyncGenerator[None]:
@@ -162,10 +164,10 @@ class _HeadlessRun:
     def _warn(self, text: str) -> None:
         self._tell(Notice("warning", text))
 
-    async def _answer(self, agent: Agent, message: UserMessage) -> None:
+    async def _answer(self, agent: Agent, message: UserMessage, model: Model | None) -> None:
         if agent.conversation.waiting:
             return  # an earlier question: this run must not answer it, not even by rejecting
-        self._note(await agent.prompt(message))
+        self._note(await agent.prompt(message, model=model))
         while self._outcome.stop_reason == "waiting_for_approval" and not self._is_stopped:
             for call in agent.conversation.questions():
                 if self._refusals == REFUSALS_MAX:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.prompt_commands import WrittenPrompt
 from agent_cli.prompt_files import front_matter
 from agent_cli.prompt_files.skill_files import Skill, read_skill, skill_paths
 from agent_cli.system import paths
@@ -63,26 +64,28 @@ class CommandFile:
         """Whose it is."""
         return self.folder.source
 
-    async def text(self, argument: str) -> str:
-        """Return the file's text as it is now, with *argument* in it.
+    async def prompt(self, argument: str) -> WrittenPrompt:
+        """Return the file's text as it is now, with *argument* in it, and the model it names.
 
         Raises:
             UsageError: It cannot be read, or may not act any more.
         """
-        body = await asyncio.to_thread(self._body)
+        body, model = await asyncio.to_thread(self._written)
         if not self.folder.holds_skills:
-            return filled(body, argument)
+            return WrittenPrompt(filled(body, argument), model)
         # Written for the model to read: its $1 is the shell's.
-        return f"{body}\n\n{argument}".strip()
+        return WrittenPrompt(f"{body}\n\n{argument}".strip(), model)
 
-    def _body(self) -> str:
+    def _written(self) -> WrittenPrompt:
         if self.folder.holds_skills:
-            body = _read_skill(self.folder, self.path)[1]
+            skill, body = _read_skill(self.folder, self.path)
+            model = skill.model
         else:
-            _, body = _read(self.folder, self.path)
+            fields, body = _read(self.folder, self.path)
+            model = front_matter.model_name(fields.get("model", ""))
         if objection := self.folder.objection():
             raise UsageError(f"{self.path} is not used: {objection}")
-        return body
+        return WrittenPrompt(body, model)
 
 
 class CommandFiles:
@@ -126,15 +129,17 @@ class CommandFiles:
             yield command
 
 
-async def written_out(prompt: str, commands: Iterable[CommandFile]) -> str:
-    """Return the text of the command that *prompt* begins with, or *prompt* where it is none.
+async def written_out(prompt: str, commands: Iterable[CommandFile]) -> WrittenPrompt:
+    """Return the prompt of the command that *prompt* begins with, or *prompt* where it is none.
 
     Raises:
         UsageError: The command cannot be used.
     """
     name, *behind = re.split(r"\s", prompt, maxsplit=1)
     command = next((each for each in commands if each.name and f"/{each.name}" == name), None)
-    return await command.text("".join(behind).strip()) if command else prompt
+    if command is None:
+        return WrittenPrompt(prompt)
+    return await command.prompt("".join(behind).strip())
 
 
 def command_paths(folder: Path) -> Iterator[Path]:

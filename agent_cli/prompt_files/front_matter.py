@@ -4,15 +4,25 @@ Not YAML: single values are all that is needed, and all that is ever written the
 """
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 _FRONT_MATTER: Final = re.compile(r"---[ \t]*\r?\n(.*?\r?\n)?---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
+
+_INHERIT: Final = "inherit"
+_MODELS: Final[Mapping[str, str]] = {"haiku": "small", "sonnet": "normal", "opus": "high"}
 
 
 def split(text: str) -> tuple[dict[str, str] | None, str]:
     """Return the values by name, None where there is no front matter, and the text behind it."""
     found = _FRONT_MATTER.match(text)
     return (_fields(found[1] or ""), text[found.end() :]) if found else (None, text)
+
+
+def model_name(text: str) -> str:
+    """Return the alias or id that a `model:` field names; "" for the model asked otherwise."""
+    lowered = text.strip().lower()
+    return "" if lowered == _INHERIT else _MODELS.get(lowered, text.strip())
 
 
 def _fields(front_matter: str) -> dict[str, str]:

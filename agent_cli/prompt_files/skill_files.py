@@ -20,11 +20,16 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A skill: what the model is told about it, and the folder with all the rest."""
+    """A skill: what the model is told about it, and the folder with all the rest.
+
+    Attributes:
+        model: Asked where a person names the skill: an alias or an id, "" is the usual one.
+    """
 
     name: str
     description: str
     folder: Path
+    model: str = ""
 
     def read(self, file: str = FILE) -> str:
         """Return a file of the skill; of SKILL.md what follows the front matter.
@@ -110,4 +115,5 @@ def read_skill(path: Path) -> Skill:
         raise ValueError(f"its name {name!r} must be of small letters, digits, - and _")
     if not description:
         raise ValueError("it has no description")
-    return Skill(name, description[:DESCRIPTION_CHARS_MAX], folder)
+    model = front_matter.model_name(fields.get("model", ""))
+    return Skill(name, description[:DESCRIPTION_CHARS_MAX], folder, model)

@@ -432,7 +432,9 @@ async def test_the_todo_list_is_the_plan() -> None:
 async def test_commands_are_offered_and_work() -> None:
     folder = Path(os.environ["XDG_CONFIG_HOME"], "agent-cli", "commands")
     folder.mkdir(parents=True)
-    (folder / "review.md").write_text("---\ndescription: Review it\n---\nReview $ARGUMENTS well")
+    (folder / "review.md").write_text(
+        "---\ndescription: Review it\nmodel: opus\n---\nReview $ARGUMENTS well"
+    )
     async with FakeMessagesApi(reply("fine")) as api, editor(api) as (client, _):
         id = await client.open()
         await client.until(lambda: client.of("available_commands_update"))
@@ -443,6 +445,7 @@ async def test_commands_are_offered_and_work() -> None:
 
         assert names == ["compact", "context", "mcp", "review"]
         assert said_by_user(api.requests[0].body)[-1] == "Review a.py well"
+        assert api.requests[0].body["model"] == "claude-opus-5-5"
         assert "tokens" in client.text()
         assert len(api.requests) == 1
 

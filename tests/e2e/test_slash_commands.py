@@ -48,6 +48,26 @@ def test_a_command_the_user_wrote_is_sent_as_a_prompt_from_scripts_too() -> None
         assert f"{theirs.absolute()} is not used: this workspace is not trusted" in run.stderr
 
 
+def test_a_command_chooses_the_model_of_its_prompt_and_of_no_other() -> None:
+    """S2-54: in scripts too, and through the call it makes; an unknown id is told in a sentence."""
+    mine = paths.config_dir() / "commands"
+    mine.mkdir(parents=True)
+    (mine / "deep.md").write_text("---\nmodel: opus\n---\nThink about $1.")
+    (mine / "odd.md").write_text("---\nmodel: claude-odd\n---\nBe odd.")
+    Path("a.txt").write_text("a")
+    look = reply(tool_use("read", {"path": "a.txt"}))
+    with serve_in_thread(look, reply("A"), look, *[reply("B")] * 3) as api:
+        printed = agent_cli("-p", "/deep a.txt", api=api)
+        typed = agent_cli(script="/deep a.txt\nhello\n/odd\n", api=api)
+        models = [request.body["model"] for request in api.requests]
+
+    high, normal = "claude-opus-5-5", "claude-sonnet-5-5"
+    assert models == [high, high, high, high, normal, "claude-odd"]
+    assert printed.stdout == "A\n"
+    assert f"model for this prompt: {high}" in typed.stderr
+    assert "claude-odd is not among the models known here" in typed.stderr
+
+
 def test_what_fills_the_window_and_the_rules_are_those_of_the_program() -> None:
     """Each part has a size; the mode that was set is the mode that holds."""
     lines = "hello\n/context\n/mode plan\n/permissions\n/effort low\n/uncompact\nagain\n"

@@ -241,8 +241,8 @@ class Program:
     def note_attached(self, path: Path, content: bytes) -> None:
         pass
 
-    async def written_out(self, prompt: str) -> str:
-        return prompt
+    async def written_out(self, prompt: str) -> tuple[str, None]:
+        return prompt, None
 
     async def __aenter__(self) -> Self:
         return self

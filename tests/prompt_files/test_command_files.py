@@ -39,7 +39,7 @@ async def test_a_file_is_a_command_and_its_folder_stands_before_its_name() -> No
     """What is in front of the text describes it; keys nobody knows are passed over."""
     write(
         "commands/team/review.md",
-        '---\ndescription: "look at: it"\nargument-hint: [file]\nmodel: x\n---\nReview $1.\n',
+        '---\ndescription: "look at: it"\nargument-hint: [file]\ncolor: x\n---\nReview $1.\n',
     )
     write("commands/plain.md", "\n## Say hello\nto all\n")
     write("commands/notes.txt", "no command")
@@ -49,8 +49,8 @@ async def test_a_file_is_a_command_and_its_folder_stands_before_its_name() -> No
     assert (review.name, review.help, review.argument) == ("team:review", "look at: it", "[file]")
     assert (plain.name, plain.help, plain.argument) == ("plain", "Say hello", "")
     assert (plain.problem, plain.source) == ("", "yours")
-    assert await review.text("a.py b.py") == "Review a.py."
-    assert await plain.text("and me") == "## Say hello\nto all\n\nand me"
+    assert (await review.prompt("a.py b.py")).text == "Review a.py."
+    assert (await plain.prompt("and me")).text == "## Say hello\nto all\n\nand me"
 
 
 def test_only_so_many_folders_are_looked_through() -> None:
@@ -86,11 +86,37 @@ async def test_a_prompt_of_a_script_may_begin_with_a_command() -> None:
     write("commands/empty.md", "")
     commands = CommandFiles([yours()]).commands()
 
-    assert await written_out("/team:review a\nb", commands) == "Review a and a\nb."
+    assert await written_out("/team:review a\nb", commands) == ("Review a and a\nb.", "")
     for prompt in ("/etc/passwd, what is it?", "see /team:review", "/", "/team"):
-        assert await written_out(prompt, commands) == prompt
+        assert await written_out(prompt, commands) == (prompt, "")
     with pytest.raises(UsageError, match="it says nothing"):
         await written_out("/empty", commands)
+
+
+@pytest.mark.parametrize(
+    ("written", "model"),
+    [
+        ("claude-haiku-5-5", "claude-haiku-5-5"),
+        ('"high"', "high"),
+        ("Sonnet", "normal"),
+        ("opus", "high"),
+        ("haiku", "small"),
+        ("inherit", ""),
+        ("", ""),
+    ],
+)
+async def test_a_command_and_a_skill_name_the_model_of_their_prompt(
+    written: str, model: str
+) -> None:
+    """S2-54: as `/with` does, by an alias, an id, or what Claude Code calls the model."""
+    write("commands/race.md", f"---\nmodel: {written}\n---\nFind the race.")
+    write("skills/deploy/SKILL.md", SKILL.replace("\n---\n", f"\nmodel: {written}\n---\n"))
+
+    (command,) = CommandFiles([yours()]).commands()
+    (skill,) = CommandFiles([skills("skills")]).commands()
+
+    assert await command.prompt("") == ("Find the race.", model)
+    assert (await skill.prompt("")).model == model
 
 
 async def test_a_file_that_changed_counts_at_once() -> None:
@@ -102,12 +128,12 @@ async def test_a_file_that_changed_counts_at_once() -> None:
     file.write_text("newer")
     write("commands/b.md", "b")
 
-    assert await before.text("") == "newer"
+    assert (await before.prompt("")).text == "newer"
     assert [(each.name, each.help) for each in files.commands()] == [("a", "newer"), ("b", "b")]
     file.unlink()
     assert [each.name for each in files.commands()] == ["b"]
     with pytest.raises(UsageError, match=r"a\.md cannot be read: No such file"):
-        await before.text("")
+        await before.prompt("")
 
 
 def test_what_has_not_changed_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +183,7 @@ async def test_nothing_of_an_untrusted_folder_is_read() -> None:
     assert (command.name, command.help) == ("a", "")
     assert command.problem == f"{file} is not used: nobody trusts it"
     with pytest.raises(UsageError, match="nobody trusts it"):
-        await command.text("")
+        await command.prompt("")
 
 
 async def test_what_changed_after_it_was_trusted_does_not_act() -> None:
@@ -169,13 +195,13 @@ async def test_what_changed_after_it_was_trusted_does_not_act() -> None:
     )
     files = CommandFiles([folder])
     (command,) = files.commands()
-    assert await command.text("") == "good"
+    assert (await command.prompt("")).text == "good"
 
     file.write_text("evil now")
     objections[0] = "it changed"
 
     with pytest.raises(UsageError, match="it changed"):
-        await command.text("")
+        await command.prompt("")
     (listed,) = files.commands()
     assert listed.problem == f"{file} is not used: it changed"
     objections[0] = ""
@@ -196,7 +222,7 @@ async def test_a_link_must_not_lead_out_of_a_project_but_may_out_of_the_users_fo
     stolen, own = CommandFiles([project, yours()]).commands()
 
     assert "is not used: it leads out of" in stolen.problem
-    assert await own.text("") == "secret"
+    assert (await own.prompt("")).text == "secret"
 
 
 async def test_commands_of_a_workspace_act_once_it_is_trusted_and_until_they_change() -> None:
@@ -207,7 +233,7 @@ async def test_commands_of_a_workspace_act_once_it_is_trusted_and_until_they_cha
     untrusted = command_files(start(Arguments(), may_ask=False)).commands()
     TrustStore.of_user().trust(Path.cwd())
     trusted = command_files(start(Arguments(), may_ask=False)).commands()
-    answer = await trusted[2].text("yes")
+    answer = (await trusted[2].prompt("yes")).text
     claude.write_text("changed")
 
     assert [(each.path, each.source) for each in trusted] == [
@@ -220,11 +246,11 @@ async def test_commands_of_a_workspace_act_once_it_is_trusted_and_until_they_cha
     assert ([each.problem for each in trusted], answer) == (["", "", ""], "yes")
     for command in trusted[1:]:
         with pytest.raises(UsageError, match="changed; `agent-cli trust` trusts it as it is now"):
-            await command.text("")
+            await command.prompt("")
     paths.trust_file().write_text("damaged")
     with pytest.raises(UsageError, match=r"a\.md is not used: .*trust\.json is damaged"):
-        await trusted[1].text("")
-    assert await trusted[0].text("") == "mine"
+        await trusted[1].prompt("")
+    assert (await trusted[0].prompt("")).text == "mine"
 
 
 SKILL = "---\nname: deploy\ndescription: Ship it\n---\nRun awk '{print $1}' first."
@@ -238,7 +264,7 @@ async def test_a_skill_is_a_command_too_and_its_text_is_left_as_it_is() -> None:
     (command,) = CommandFiles([skills("skills")]).commands()
 
     assert (command.name, command.help, command.source) == ("deploy", "Ship it", "yours")
-    assert await command.text("to the moon") == (
+    assert (await command.prompt("to the moon")).text == (
         f"[skill deploy, folder {folder}]\nRun awk '{{print $1}}' first.\n\n"
         "Other files of this skill: steps.md\n\nto the moon"
     )
@@ -264,7 +290,7 @@ async def test_a_projects_skill_is_a_command_once_it_is_trusted_and_until_it_cha
     untrusted = command_files(start(Arguments(), may_ask=False)).commands()
     TrustStore.of_user().trust(Path.cwd())
     trusted = command_files(start(Arguments(), may_ask=False)).commands()
-    answer = await trusted[1].text("")
+    answer = (await trusted[1].prompt("")).text
     project.write_text(SKILL.replace("first", "last"))
 
     assert [(each.name, each.path, each.source) for each in trusted] == [
@@ -278,7 +304,7 @@ async def test_a_projects_skill_is_a_command_once_it_is_trusted_and_until_it_cha
     assert "this workspace is not trusted" in untrusted[1].problem
     assert answer.endswith("first.")
     with pytest.raises(UsageError, match="what acts in this workspace changed"):
-        await trusted[1].text("")
+        await trusted[1].prompt("")
 
 
 def test_skills_that_are_switched_off_are_no_commands(monkeypatch: pytest.MonkeyPatch) -> None:

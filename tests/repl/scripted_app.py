@@ -30,7 +30,7 @@ from agent_cli.contracts.file_changes import Difference, TakenBack
 from agent_cli.contracts.jobs import JobInfo
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
 from agent_cli.contracts.permissions import ApprovalFacts, Mode, Rule
-from agent_cli.contracts.prompt_commands import PromptCommand
+from agent_cli.contracts.prompt_commands import PromptCommand, WrittenPrompt
 from agent_cli.contracts.provider import (
     BlockEnd,
     Model,
@@ -153,7 +153,7 @@ class Sessions:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A command that says its name and what stands behind it."""
+    """A command that says its name and what stands behind it; "on MODEL" at its end names one."""
 
     name: str
     problem: str = ""
@@ -161,8 +161,8 @@ class Prompt:
     argument: str = ""
     source: str = "yours"
 
-    async def text(self, argument: str) -> str:
-        return f"{self.name} {argument}"
+    async def prompt(self, argument: str) -> WrittenPrompt:
+        return WrittenPrompt(f"{self.name} {argument}", argument.partition(" on ")[2])
 
 
 CHANGED = "@@ -1,1 +1,1 @@\n-one\n+two"
@@ -277,8 +277,8 @@ class Application:
     def prompt_commands(self) -> Sequence[PromptCommand]:
         return self.prompts
 
-    async def written_out(self, prompt: str) -> str:
-        return prompt
+    async def written_out(self, prompt: str) -> tuple[str, Model | None]:
+        return prompt, None
 
     def find_model(self, name: str) -> Model:
         if name not in self.models:

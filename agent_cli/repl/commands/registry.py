@@ -14,7 +14,7 @@ from agent_cli.repl.commands.files import FILE_COMMANDS
 from agent_cli.repl.commands.help import about, every_line, overview
 from agent_cli.repl.commands.information import INFORMATION_COMMANDS
 from agent_cli.repl.commands.sessions import SESSION_COMMANDS
-from agent_cli.repl.commands.settings import SETTING_COMMANDS
+from agent_cli.repl.commands.settings import SETTING_COMMANDS, model_of_prompt
 from agent_cli.repl.commands.spec import Command, Context, Said
 from agent_cli.repl.commands.views import show
 from agent_cli.repl.mcp.prompts import server_commands
@@ -88,7 +88,8 @@ def _saying(prompt: PromptCommand) -> Command:
     async def run(context: Context, argument: str) -> None:
         if prompt.problem:
             raise UsageError(prompt.problem)
-        context.say(Said(await prompt.text(argument)))
+        text, model = await prompt.prompt(argument)
+        context.say(Said(text, model_of_prompt(context, model) if model else None))
 
     return Command(
         prompt.name,

@@ -6,7 +6,7 @@ from typing import Final, get_args
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.options import ThemeName
 from agent_cli.contracts.permissions import Mode, mode_named
-from agent_cli.contracts.provider import ThinkingLevel
+from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.repl.commands.spec import Command, Context, Said, pick
 from agent_cli.repl.commands.views import show
 from agent_cli.terminal.narration import one_line
@@ -41,9 +41,18 @@ def _with(context: Context, argument: str) -> None:
     words = argument.split(maxsplit=1)
     if len(words) < 2:
         raise UsageError("/with needs a model and a prompt, such as /with high Find the race")
-    model = context.app.find_model(words[0])
+    context.say(Said(words[1], model_of_prompt(context, words[0])))
+
+
+def model_of_prompt(context: Context, name: str) -> Model:
+    """Return the model *name*, and tell that one prompt goes to it.
+
+    Raises:
+        UsageError: The name cannot be a model.
+    """
+    model = context.app.find_model(name)
     context.writer.aside(f"model for this prompt: {model.id}", "dim")
-    context.say(Said(words[1], model))
+    return model
 
 
 def _effort(context: Context, name: str) -> Awaitable[None] | None:

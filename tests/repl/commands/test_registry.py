@@ -145,6 +145,17 @@ def test_with_asks_another_model_one_prompt() -> None:
     assert shown[:2] == ["model for this prompt: model-2", "model: model-1"]
 
 
+def test_a_command_that_names_a_model_asks_it_this_one_prompt() -> None:
+    """S2-54: the screen says so; a model that cannot be asked sends nothing."""
+    out, shown = converse("/review it on high", "/review it on nope", "hello")
+
+    assert out == "You said 'review it on high' to model-2.\nYou said 'hello' to model-1.\n"
+    assert shown == [
+        "model for this prompt: model-2",
+        "there is no model nope; there are: normal, high",
+    ]
+
+
 def test_model_without_a_name_shows_the_choice_and_with_one_changes_it() -> None:
     """The next call asks the new one."""
     out, shown = converse("/model", "/model high", "hello")
