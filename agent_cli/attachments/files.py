@@ -3,6 +3,7 @@
 import os
 import stat
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -119,7 +120,7 @@ def _file(name: str, path: Path) -> Attached:
         return Attached(None, f"@{name} not attached: it is not text; sent as its name")
     if is_whole and len(text) <= FILE_CHARS_MAX:
         whole = path, data
-        lines = len(text.splitlines())
+        lines = len(list(StringIO(text, newline="")))
         measure = f"{lines:,} line{'' if lines == 1 else 's'}"
     else:
         text = text[:FILE_CHARS_MAX]

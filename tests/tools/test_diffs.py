@@ -40,6 +40,16 @@ def test_a_new_file_is_all_added() -> None:
     assert diff("", "a\nb\n").text == "@@ -0,0 +1,2 @@\n+a\n+b"
 
 
+def test_a_line_ends_where_an_editor_ends_it() -> None:
+    """Python ends one at more characters, which gave other numbers than the file's."""
+    before = "a\x0cb\u2028c\x85\x1cd\n\u2029e\r\nold\rlast"
+
+    found = diff(before, before.replace("old", "new"))
+
+    assert found.text == ("@@ -1,4 +1,4 @@\n a\x0cb\u2028c\x85\x1cd\n \u2029e\n-old\n+new\n last")
+    assert (found.added, found.removed, found.first, found.last) == (1, 1, 3, 3)
+
+
 def test_nothing_changed_is_nothing() -> None:
     found = diff("a\n", "a\n")
 
@@ -56,13 +66,13 @@ def test_a_huge_change_is_shown_in_part() -> None:
     assert max(map(len, found.text.splitlines())) < 510
 
 
-texts = st.lists(st.sampled_from(["a\n", "b\n", "c\r\n", "\n"]), max_size=12).map("".join)
+texts = st.lists(st.sampled_from(["a\n", "b\u2028\n", "c\r\n", "\n"]), max_size=12).map("".join)
 
 
 @given(texts, texts)
 def test_the_counts_are_those_of_the_marks(before: str, after: str) -> None:
     found = diff(before, after)
 
-    marks = [line[:1] for line in found.text.splitlines()]
+    marks = [line[:1] for line in found.text.split("\n")]
     assert (marks.count("+"), marks.count("-")) == (found.added, found.removed)
     assert after.count("\n") - before.count("\n") == found.added - found.removed

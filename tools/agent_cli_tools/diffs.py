@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import StringIO
 
 from agent_cli.contracts.timeline import Json
 from agent_cli_tools.matching.alignment import align, grouped
@@ -41,7 +42,7 @@ def diff(before: str, after: str, *, lines_max: int | None = _SHOWN_LINES_MAX) -
     Args:
         lines_max: Of its text; None leaves nothing out.
     """
-    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    old, new = lines_of(before), lines_of(after)
     blocks = align(old, new)
     changes = [block for block in blocks if block.kind != "equal"]
     lines: list[str] = []
@@ -62,6 +63,14 @@ def diff(before: str, after: str, *, lines_max: int | None = _SHOWN_LINES_MAX) -
         first=changes[0].b_start + 1 if changes else 0,
         last=max(changes[-1].b_end, changes[-1].b_start + 1) if changes else 0,
     )
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of *text* with their ends, which are LF, CRLF and CR as in editors.
+
+    `str.splitlines` ends one at U+2028 and a form feed too, which stand within lines of source.
+    """
+    return list(StringIO(text, newline=""))
 
 
 def _range(start: int, end: int) -> str:

@@ -7,7 +7,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.parameters import Parameters
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
-from agent_cli_tools.diffs import diff
+from agent_cli_tools.diffs import diff, lines_of
 from agent_cli_tools.stoppable import Claim, in_thread
 from agent_cli_tools.textio import decode, encode, looks_binary, read_to_change
 from agent_cli_tools.workspace import Workspace
@@ -62,7 +62,7 @@ def _write(workspace: Workspace, params: WriteParameters, claim: Claim) -> ToolR
     workspace.write(path, data, before=raw, claim=claim)
     workspace.seen.all_of(path, data)
     shown = workspace.shown(path)
-    lines = len(params.content.splitlines())
+    lines = len(lines_of(params.content))
     size = f"{_counted(lines, 'line')}, {_counted(len(data), 'byte')}"
     verb = "created" if raw is None else "replaced"
     after, _ = decode(data)
