@@ -116,6 +116,7 @@ if TYPE_CHECKING:
     from agent_cli.providers.models import get_model as get_model
     from agent_cli.providers.retry_policy import RetryPolicy as RetryPolicy
     from agent_cli.sandbox import Sandbox as Sandbox
+    from agent_cli.telemetry.agent_telemetry import AgentTelemetry as AgentTelemetry
     from agent_cli_tools import Workspace as Workspace
     from agent_cli_tools import builtin_tools as builtin_tools
 
@@ -161,6 +162,7 @@ _PUBLIC = {
     "agent_cli.providers.models": "get_model",
     "agent_cli.providers.retry_policy": "RetryPolicy",
     "agent_cli.sandbox": "Sandbox",
+    "agent_cli.telemetry.agent_telemetry": "AgentTelemetry",
     "agent_cli_tools": "Workspace builtin_tools",
 }
 _HOMES = {name: home for home, names in _PUBLIC.items() for name in names.split()}

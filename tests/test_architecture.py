@@ -36,6 +36,8 @@ OWNERS = {
     "tree_sitter": ("policies/",),
     "tree_sitter_bash": ("policies/",),
     "PIL": ("attachments/",),
+    "opentelemetry": ("telemetry/",),
+    "requests": ("telemetry/otlp/",),  # the HTTP client of the exporter
     # What the model sends; what a server declares.
     "jsonschema": ("contracts/schema_check/", "mcp_client/schemas/"),
     "referencing": ("contracts/schema_check/", "mcp_client/schemas/"),

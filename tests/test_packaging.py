@@ -18,8 +18,9 @@ ROOT = Path(__file__).parents[1]
 PIP = (sys.executable, "-m", "pip", "--isolated", "--quiet", "--disable-pip-version-check")
 SOURCES = ("agent_cli", "tools/agent_cli_tools")
 GENERATED = re.compile(r"(^|/)(\.|__pycache__/)")
-# Used where somebody has it: tokens go to the system's keyring instead of a file.
-OPTIONAL = {"PIL", "keyring"}
+# Those of the extras, and one that is used where somebody has it: tokens go to the system's keyring
+# instead of a file.
+OPTIONAL = {"PIL", "opentelemetry", "requests", "keyring"}
 DEMO_PROJECT = ROOT / "agent_cli" / "cli" / "demo" / "project"
 
 

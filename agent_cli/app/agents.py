@@ -114,7 +114,7 @@ class AgentTree:
         config = bench.hooks.around_calls(
             self._config(assignment, parent, rank, workspace, jobs), parts.place(self._startup)
         )
-        agent = Agent(config, conversation=Conversation())
+        agent = Agent(bench.telemetry.around_calls(config), conversation=Conversation())
         closing = bench.sessions.keep_agent(
             agent,
             parent=parent.agent().conversation.id,

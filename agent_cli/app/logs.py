@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import MutableMapping, Sequence
+from collections.abc import MutableMapping
 from contextlib import suppress
 from functools import cached_property
 from io import TextIOWrapper
@@ -20,13 +20,13 @@ from agent_cli.contracts import events
 from agent_cli.settings.schema import LoggingSettings, LogSink
 from agent_cli.system import paths
 from agent_cli.system.logger import logger, shared_processors
-from agent_cli.system.redaction import MASK, Redactor, is_secret_name
+from agent_cli.system.redaction import Redactor
 
 FILE_BYTES_MAX = 10 * 1024 * 1024
 FILES = 3
 
 # They log whole requests, or tracebacks for malformed server output: for the file only.
-_NOISY = ("anthropic", "httpx2", "mcp", "client")
+_NOISY = ("anthropic", "httpx2", "mcp", "client", "opentelemetry", "urllib3")
 _LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -224,20 +224,7 @@ class _Redact:
     def __call__(
         self, _logger: object, _method: str, record: MutableMapping[str, Any]
     ) -> MutableMapping[str, Any]:
-        return {key: self._named(key, value) for key, value in record.items()}
-
-    def _named(self, name: str, value: object) -> object:
-        hidden = isinstance(value, str) and is_secret_name(name)
-        return MASK if hidden else self._value(value)
-
-    def _value(self, value: object) -> object:
-        if value is None or isinstance(value, bool | int | float):
-            return value
-        if isinstance(value, dict):
-            return {str(key): self._named(str(key), part) for key, part in value.items()}
-        if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-            return [self._value(part) for part in value]
-        return self._redactor.text(value if isinstance(value, str) else repr(value))
+        return dict(self._redactor.value(record))
 
 
 def _console_line(_logger: object, _method: str, record: MutableMapping[str, Any]) -> str:

@@ -30,6 +30,7 @@ from agent_cli.app.plugins import plugins
 from agent_cli.app.preparations import Preparations
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
+from agent_cli.app.telemetry import SessionTelemetry
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
@@ -67,8 +68,10 @@ class Workbench:
         connection = parts.connection(startup, lambda: self._preparations.request_sent())
         self._provider = AnthropicMessages(connection, parts.retry_policy(startup))
         self.announce = Announcements(lambda event: self.agent.publish(event))
+        self.telemetry = SessionTelemetry(startup, self.announce.warn)
+        self.workspace.command_variables = self.telemetry.command_variables
         self.ledger = Ledger(
-            self._provider.stream,
+            self.telemetry.stream(self._provider.stream),
             lambda: self.agent.conversation,
             price=cost_microdollars,
             account=Account(round(settings.max_cost_usd * MICRODOLLARS)),
@@ -95,7 +98,8 @@ class Workbench:
         opens.append(self.permissions.open_dir)  # last: it allows what the others can reach by then
         extra_dirs = startup.arguments.add_dirs
         self.directories = WorkspaceDirectories(self.workspace.root, extra_dirs, opens=opens)
-        self.agent = Agent(self.hooks.around(self._config(), parts.place(startup)))
+        config = self.hooks.around(self._config(), parts.place(startup))
+        self.agent = Agent(self.telemetry.around_calls(config))
         self.context = ContextWindow(
             self.agent,
             self._compaction,
@@ -108,6 +112,7 @@ class Workbench:
         told = (self.ledger.listen, self.file_changes, self.servers.note_run, self.hooks.listen)
         for listener in (self._log, *told):
             self.agent.subscribe(listener)
+        self.telemetry.follow(self.agent)
 
     def _config(self) -> LoopConfig:
         startup, settings = self._startup, self._settings
@@ -154,6 +159,7 @@ class Workbench:
     async def __aenter__(self) -> "Workbench":
         async with AsyncExitStack() as stack:
             stack.callback(self._log.release)
+            await stack.enter_async_context(self.telemetry)
             await self.sessions.begin()
             stack.callback(self.sessions.close)
             stack.callback(self.sandbox.close)

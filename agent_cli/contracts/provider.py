@@ -4,7 +4,7 @@ A provider, or a `stream_fn`, is a function from a request to an asynchronous it
 events that ends with exactly one `ReplyEnd`. It retries by itself; it raises `ModelError`.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Protocol, TypeAlias
 
@@ -167,6 +167,17 @@ StreamEvent: TypeAlias = (
     | Retrying
 )
 StreamFn: TypeAlias = Callable[[ModelRequest], AsyncIterator[StreamEvent]]
+
+
+async def closable(events: AsyncIterator[StreamEvent]) -> AsyncGenerator[StreamEvent, None]:
+    """Yield *events*, and close their iterator with this one, if it can be closed."""
+    try:
+        async for event in events:
+            yield event
+    finally:
+        close = getattr(events, "aclose", None)
+        if close is not None:
+            await close()
 
 
 class Provider(Protocol):

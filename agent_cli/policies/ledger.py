@@ -6,7 +6,7 @@ because it may have cost that much. Reservations are recorded in the conversatio
 prompt continues with them.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
@@ -20,6 +20,7 @@ from agent_cli.contracts.provider import (
     Retrying,
     StreamEvent,
     StreamFn,
+    closable,
 )
 from agent_cli.contracts.timeline import Prompt, Usage
 from agent_cli.core.conversation import Conversation
@@ -115,7 +116,7 @@ class Ledger:
         self.check()
         reserved = await self._reserve(request)
         try:
-            async with aclosing(_closable(self._ask(reserved.request))) as events:
+            async with aclosing(closable(self._ask(reserved.request))) as events:
                 async for event in events:
                     if isinstance(event, ReplyEnd):
                         reserved.settle(self._cost(request, event.reply.usage))
@@ -252,14 +253,3 @@ class _Reservation:
     def _record(self, change: int) -> None:
         if self.conversation and self.prompt_id and change:
             self.conversation.hold(change, self.prompt_id)
-
-
-async def _closable(events: AsyncIterator[StreamEvent]) -> AsyncGenerator[StreamEvent, None]:
-    """Yield *events*, and close their iterator with this one, if it can be closed."""
-    try:
-        async for event in events:
-            yield event
-    finally:
-        close = getattr(events, "aclose", None)
-        if close is not None:
-            await close()

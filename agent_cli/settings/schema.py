@@ -27,6 +27,7 @@ from agent_cli.settings.rules import (
     texts,
     whole,
 )
+from agent_cli.settings.telemetry_schema import TelemetrySettings
 
 Strategy: TypeAlias = Literal["summarize", "none"]
 SandboxMode: TypeAlias = Literal["auto", "required", "off"]
@@ -260,6 +261,7 @@ class Settings(NamedTuple):
     ui: UiSettings = UiSettings()
     logging: LoggingSettings = LoggingSettings()
     session: SessionSettings = SessionSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
 
     def model_id(self, name: str | None = None) -> str:
         """Return the id behind an alias of `[models]`; any other name is an id already."""

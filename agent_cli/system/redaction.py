@@ -6,6 +6,7 @@ neither met nor can recognise passes.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 MASK = "***"
 
@@ -51,6 +52,20 @@ class Redactor:
         for shape in self._shapes:
             text = shape.sub(rf"\g<1>{MASK}" if shape.groups else MASK, text)
         return text
+
+    # Any: JSON, whose type belongs to a layer above.
+    def value(self, value: object) -> Any:
+        """Return *value* as JSON without secrets; what has a secret's name is one."""
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        if isinstance(value, Mapping):
+            return {str(key): self._named(str(key), part) for key, part in value.items()}
+        if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+            return [self.value(part) for part in value]
+        return self.text(value if isinstance(value, str) else repr(value))
+
+    def _named(self, name: str, value: object) -> Any:
+        return MASK if isinstance(value, str) and is_secret_name(name) else self.value(value)
 
     def arguments(self, arguments: Sequence[str]) -> tuple[str, ...]:
         """Return a command's arguments without secrets, `--token VALUE` pairs included."""

@@ -41,6 +41,7 @@ from tests.mcp_client.conftest import RAW_SERVER
 from tests.messages_api import Answer, Gate, error, reply, serve_in_thread, thinking, tool_use
 from tests.messages_api.script import Payload
 from tests.repl.terminal import Terminal
+from tests.telemetry.receiver import Receiver, receiving
 
 OK = reply("ok")
 YOLO = ("--permission-mode", "yolo")
@@ -53,6 +54,7 @@ WAITS = "retry.base_s = 0.01\nretry.other_base_s = 0.001\n"
 BUSY = error(529, "overloaded_error", "busy")
 LIMITED = error(429, "rate_limit_error", "slow")
 LONG = "word " * 1_200
+COLLECTED = {"http://localhost:4318/v1/traces", "http://localhost:4318/v1/metrics"}
 READ_JOB = tool_use("job_output", {"id": 1, "wait": 3})
 
 
@@ -114,6 +116,24 @@ def bash(command: str) -> Payload:
 def result(*calls: Payload, arguments: Sequence[str] = YOLO) -> Callable[[], Payload]:
     """See the first call's result, as the model reads it."""
     return lambda: results_in(printed(reply(*calls), arguments=arguments)[1][1])[0]
+
+
+def collected() -> Receiver:
+    """Run with a receiver of telemetry in place of whatever is addressed."""
+    with receiving() as receiver, serve_in_thread(OK) as api:
+        proxy = {"HTTP_PROXY": receiver.url, "NO_PROXY": "127.0.0.1"}
+        waits = {"AGENT_CLI_TELEMETRY__FLUSH_TIMEOUT_S": "60"}
+        agent_cli("-p", "canary", *YOLO, api=api, **proxy, **waits)
+    return receiver
+
+
+def telemetry_paths() -> set[str]:
+    """See where spans and metrics are sent."""
+    return {*collected().paths}
+
+
+def telemetry_says_prompt() -> bool:
+    return any(b"canary" in body for body in collected().bodies)
 
 
 def hook_of_claude() -> bool:
@@ -697,6 +717,21 @@ ROWS = (
     Row("logging.level", 'logging.level = "error"', logged, set(), base=OWN_LOG),
     Row("logging.sinks", OWN_LOG.strip(), logged, {"info"}),
     Row("session.enabled", "session.enabled = false", session_kept, False),
+    Row("telemetry.enabled", "telemetry.enabled = true", telemetry_paths, COLLECTED),
+    Row(
+        "telemetry.endpoint",
+        'telemetry.endpoint = "http://collector.test"',
+        telemetry_paths,
+        {"http://collector.test/v1/traces", "http://collector.test/v1/metrics"},
+        base="telemetry.enabled = true\n",
+    ),
+    Row(
+        "telemetry.content",
+        "telemetry.content = true",
+        telemetry_says_prompt,
+        True,
+        base="telemetry.enabled = true\n",
+    ),
     Row(
         "mcp.servers.name",
         server(name="other"),

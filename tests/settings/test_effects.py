@@ -23,6 +23,7 @@ ELSEWHERE = {
     "mcp.servers.headers": "mcp_client/test_oauth.py",
     "mcp.servers.oauth": "mcp_client/test_entries.py",
     "mcp.servers.protocol": "mcp_client/test_features.py",
+    "telemetry.flush_timeout_s": "telemetry/test_program.py",
     **{
         f"hooks.{name}": "hooks/test_settings.py"
         for name in rules_of(HookSettings)

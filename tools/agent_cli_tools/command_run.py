@@ -181,9 +181,8 @@ class CommandRun:
         if bash is None:
             confinement.release(())
             raise ToolError("bash is not installed here, so no command can run. Tell the user.")
-        line = CommandLine(
-            self._wanted.text, bash, self._workspace.root, command_environment(), confinement
-        )
+        environment = {**command_environment(), **self._workspace.command_variables()}
+        line = CommandLine(self._wanted.text, bash, self._workspace.root, environment, confinement)
         try:
             return await start(self._workspace.launcher, line, self._output, self._updates.due)
         except (OSError, ValueError) as error:

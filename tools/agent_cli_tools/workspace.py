@@ -7,7 +7,7 @@ import contextlib
 import copy
 import os
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from difflib import get_close_matches
 from pathlib import Path
@@ -44,6 +44,9 @@ class Workspace:
             temporary directory that goes when the program ends.
         jobs: Its background commands, with their limits.
         jobs_end_with_run: Whoever works here ends with its one run, and its jobs with it.
+
+    Attributes:
+        command_variables: Returns what a command that starts now gets beside its environment.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Workspace:
         self.seen, self.open_files = SeenFiles(), OpenFiles()
         self._running: list[LeftRunning] = []
         self.launcher = Launcher()
+        self.command_variables: Callable[[], Mapping[str, str]] = dict
         self.jobs = jobs or Jobs()
         self.jobs_end_with_run = jobs_end_with_run
         self._on_close: list[Callable[[], None]] = []

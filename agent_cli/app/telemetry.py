@@ -1,0 +1,93 @@
+"""OpenTelemetry of one session, if the user turned it on. Off, nothing of it is imported."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.provider import StreamFn
+from agent_cli.core.agent import Agent
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.providers.connection import DEFAULT_BASE_URL
+from agent_cli.providers.models import cost_microdollars
+from agent_cli.system.redaction import Redactor
+
+if TYPE_CHECKING:
+    from agent_cli.telemetry.agent_telemetry import AgentTelemetry
+    from agent_cli.telemetry.otlp import OtlpExport
+
+NOT_INSTALLED: Final = (
+    "telemetry.enabled is set, but the extra otel is not installed, so nothing is sent; run:"
+    " pip install 'agent-cli-repl[otel]'"
+)
+
+
+class SessionTelemetry:
+    """What is recorded of a session; leaving it sends the rest."""
+
+    def __init__(self, startup: StartupContext, warn: Callable[[str], None]) -> None:
+        """Read the settings; *warn* hears of what keeps telemetry from being sent."""
+        self._telemetry: AgentTelemetry | None = None
+        self._export: OtlpExport | None = None
+        settings = startup.loaded.settings.telemetry
+        self._flush_limit_s = settings.flush_timeout_s
+        if settings.enabled:
+            try:
+                self._build(startup)
+            except ImportError:
+                warn(NOT_INSTALLED)
+            except (SettingsError, OSError, ValueError) as error:
+                warn(f"telemetry is off: {error}")
+
+    def _build(self, startup: StartupContext) -> None:
+        from agent_cli.telemetry.target import is_disabled, target  # noqa: PLC0415 - off for most
+
+        settings = startup.loaded.settings.telemetry
+        variables = startup.environment.without_project()
+        if is_disabled(variables):
+            return
+        where = target(settings.endpoint, variables)
+        from agent_cli.telemetry.agent_telemetry import AgentTelemetry  # noqa: PLC0415 - as above
+        from agent_cli.telemetry.content import Content  # noqa: PLC0415
+        from agent_cli.telemetry.otlp import OtlpExport  # noqa: PLC0415
+        from agent_cli.telemetry.trace_context import context_in  # noqa: PLC0415
+
+        mask = Redactor.of(startup.environment)
+        self._export = OtlpExport(where)
+        self._telemetry = AgentTelemetry(
+            self._export.tracer_provider,
+            self._export.meter_provider,
+            content=Content(mask.value) if settings.content else None,
+            parent=context_in(variables),
+            price=cost_microdollars,
+            server=startup.environment.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL,
+        )
+
+    def stream(self, ask: StreamFn) -> StreamFn:
+        """Return *ask* with its calls recorded."""
+        return self._telemetry.stream(ask) if self._telemetry else ask
+
+    def around_calls(self, config: LoopConfig) -> LoopConfig:
+        """Return *config* with its verdicts about tool calls counted."""
+        return self._telemetry.around_calls(config) if self._telemetry else config
+
+    def follow(self, agent: Agent) -> None:
+        """Record the runs of *agent* and of those that work for it."""
+        if self._telemetry:
+            self._telemetry.follow(agent)
+
+    def command_variables(self) -> Mapping[str, str]:
+        """Return the variables that make a command part of the trace of the call that runs it."""
+        if self._telemetry is None:
+            return {}
+        from agent_cli.telemetry.trace_context import current_variables  # noqa: PLC0415 - as above
+
+        return current_variables()
+
+    async def __aenter__(self) -> "SessionTelemetry":
+        return self
+
+    async def __aexit__(self, *_failure: object) -> None:
+        if self._telemetry and self._export:
+            self._telemetry.close()
+            await self._export.aclose(self._flush_limit_s)

@@ -1,0 +1,134 @@
+"""Spans and metrics of agents, from their events, their model calls and their verdicts."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from opentelemetry import metrics, trace
+from opentelemetry.context import Context
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.trace import TracerProvider
+
+from agent_cli.contracts.agent_events import AgentEvent
+from agent_cli.contracts.events import (
+    AgentEnd,
+    AgentStart,
+    Event,
+    PromptOutput,
+    ToolCall,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+)
+from agent_cli.contracts.provider import StreamFn
+from agent_cli.contracts.timeline import Pending, ToolOutput
+from agent_cli.contracts.tooling import Tool, Verdict
+from agent_cli.core.agent import Agent
+from agent_cli.core.hook_values import settled
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.telemetry.chats import ChatSpans, Price
+from agent_cli.telemetry.content import Content
+from agent_cli.telemetry.instruments import Instruments, word_for
+from agent_cli.telemetry.recorder import Recorder
+from agent_cli.telemetry.runs import RunSpans
+from agent_cli.telemetry.tool_calls import ToolSpans
+from agent_cli.version import __version__
+
+_SCOPE = "agent_cli"
+
+
+class AgentTelemetry:
+    """Records what agents do; agents that these start become children of their calls.
+
+    A library gives its own providers, or none for the global ones:
+
+        telemetry = AgentTelemetry()
+        agent = Agent(telemetry.around(config))
+        telemetry.follow(agent)
+    """
+
+    def __init__(
+        self,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+        *,
+        content: Content | None = None,
+        parent: Context | None = None,
+        price: Price = lambda _model, _usage: None,
+        server: str = "",
+    ) -> None:
+        """Record nothing yet.
+
+        Args:
+            tracer_provider: Gets the spans; None is the global one.
+            meter_provider: Gets the metrics; None is the global one.
+            content: Writes prompts, replies, arguments and results; None leaves them out.
+            parent: The trace that runs are part of which begin outside of any.
+            price: Returns what a model's tokens cost in millionths of a dollar, if that is known.
+            server: The address of the model's server.
+        """
+        tracer = trace.get_tracer(_SCOPE, __version__, tracer_provider)
+        meter = metrics.get_meter(_SCOPE, __version__, meter_provider)
+        self._instruments = Instruments(meter)
+        recorder = Recorder(tracer, self._instruments, content)
+        self._runs = RunSpans(tracer, parent)
+        self._tools = ToolSpans(recorder)
+        self._chats = ChatSpans(
+            recorder, surroundings=lambda: self._runs.surroundings, price=price, server=server
+        )
+        self._counted: set[tuple[str, str]] = set()
+
+    def around(self, config: LoopConfig) -> LoopConfig:
+        """Return *config* with a span around each model call, and its verdicts counted."""
+        config = self.around_calls(config)
+        return (
+            replace(config, stream_fn=self.stream(config.stream_fn)) if config.stream_fn else config
+        )
+
+    def stream(self, ask: StreamFn) -> StreamFn:
+        """Return *ask* with a span around each call."""
+        return self._chats.around(ask)
+
+    def around_calls(self, config: LoopConfig) -> LoopConfig:
+        """Return *config* with its verdicts about tool calls counted."""
+        authorize = config.authorize_tool
+        if authorize is None:
+            return config
+
+        async def counted(call: ToolCall, tool: Tool, params: object) -> Verdict:
+            verdict: Verdict = await settled(authorize(call, tool, params))
+            self._count(call.id, call.name, word_for(verdict))
+            return verdict
+
+        return replace(config, authorize_tool=counted)
+
+    def follow(self, agent: Agent) -> Callable[[], None]:
+        """Record the runs and tool calls of *agent* from now on; return what ends that."""
+        return agent.subscribe(lambda event: self._hear(agent.conversation.id, event))
+
+    def close(self) -> None:
+        """Close the spans of runs that wait for a person; call it before spans are flushed."""
+        self._runs.close()
+
+    def _hear(self, conversation_id: str, event: Event) -> None:
+        name = "agent-cli"
+        while isinstance(event, AgentEvent):
+            conversation_id, name, event = event.agent_id, event.agent, event.event
+        match event:
+            case AgentStart():
+                self._runs.begin(conversation_id, name)
+            case AgentEnd():
+                self._runs.end(conversation_id, event)
+            case ToolExecutionStart():
+                self._tools.begin(conversation_id, event)
+            case ToolExecutionEnd():
+                self._tools.end(conversation_id, event)
+                self._counted = {each for each in self._counted if each[0] != event.tool_call_id}
+            case PromptOutput(output=ToolOutput(result=Pending()) as call) if call.decision:
+                self._count(call.tool_call_id, call.name, call.decision)
+            case _:
+                pass
+
+    def _count(self, call_id: str, tool_name: str, decision: str) -> None:
+        """Count a decision once, however often it is asked for while the call waits."""
+        if (call_id, decision) not in self._counted:
+            self._counted.add((call_id, decision))
+            self._instruments.decided(tool_name, decision)

@@ -1,0 +1,204 @@
+"""`chat` spans: each model call from its request to its reply, retries included."""
+
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from functools import partial
+from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+from opentelemetry.context import Context
+from opentelemetry.trace import Span, SpanKind, StatusCode
+from opentelemetry.util.types import AttributeValue
+
+from agent_cli.contracts.provider import (
+    ModelRequest,
+    Reply,
+    ReplyEnd,
+    ReplyStart,
+    Retrying,
+    StreamEvent,
+    StreamFn,
+    closable,
+)
+from agent_cli.contracts.timeline import Usage
+from agent_cli.telemetry import names
+from agent_cli.telemetry.content import Content
+from agent_cli.telemetry.recorder import Recorder
+from agent_cli.telemetry.runs import AgentRun, current_run, usage_attributes
+
+Price: TypeAlias = Callable[[str, Usage], int | None]
+_PORTS: Final = {"https": 443, "http": 80}
+
+
+class ChatSpans:
+    """Stands between whoever asks a model and the provider."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        *,
+        surroundings: Callable[[], Context],
+        price: Price,
+        server: str,
+    ) -> None:
+        """Open none.
+
+        Args:
+            recorder: Records spans and metrics.
+            surroundings: Returns where a call stands that begins now.
+            price: Prices the tokens of a model.
+            server: The address of the model's server, or "".
+        """
+        self._recorder = recorder
+        self._surroundings = surroundings
+        self._price = price
+        self._server = _server_attributes(server)
+
+    def around(self, ask: StreamFn) -> StreamFn:
+        """Return *ask* with a span around each call."""
+
+        async def stream(request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
+            chat = self._begin(request)
+            try:
+                async with aclosing(closable(ask(request))) as events:
+                    async for event in events:
+                        chat.note(event)
+                        yield event
+            except BaseException as error:
+                chat.failed(error)
+                raise
+            finally:
+                chat.end()
+
+        return stream
+
+    def _begin(self, request: ModelRequest) -> "_Chat":
+        run = current_run()
+        if run:
+            run.asked(request.model)
+        # What metrics are counted by, too.
+        model = names.plain(request.model.id)
+        labels: dict[str, AttributeValue] = {
+            names.OPERATION: "chat",
+            names.PROVIDER: request.model.provider,
+            names.MODEL: model,
+            **self._server,
+        }
+        span = self._recorder.tracer.start_span(
+            f"chat {model}",
+            self._surroundings(),
+            SpanKind.CLIENT,
+            {**labels, **_request_attributes(request, self._recorder.content)},
+        )
+        return _Chat(self._recorder, span, labels, run, partial(self._price, request.model.id))
+
+
+class _Chat:
+    """One call."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        span: Span,
+        labels: dict[str, AttributeValue],
+        run: AgentRun | None,
+        price: Callable[[Usage], int | None],
+    ) -> None:
+        self._recorder = recorder
+        self._span = span
+        self._labels = labels
+        self._run = run
+        self._price = price
+        self._started_s = time.monotonic()
+        self._is_first = True
+        self._replied = False
+
+    def note(self, event: StreamEvent) -> None:
+        """Take note of *event*."""
+        match event:
+            case Retrying():
+                self._is_first = True
+                self._span.set_attribute("http.request.resend_count", event.attempt)
+                self._span.add_event(
+                    "agent_cli.retry",
+                    {
+                        "agent_cli.retry.attempt": event.attempt,
+                        "agent_cli.retry.wait": event.wait_s,
+                    },
+                )
+            case ReplyEnd():
+                self._note_reply(event.reply)
+            case _ if self._is_first and not isinstance(event, ReplyStart):
+                self._is_first = False
+                elapsed_s = time.monotonic() - self._started_s
+                self._span.set_attribute("gen_ai.response.time_to_first_chunk", elapsed_s)
+            case _:
+                pass
+
+    def _note_reply(self, reply: Reply) -> None:
+        self._replied = True
+        model = names.plain(reply.model)
+        self._labels["gen_ai.response.model"] = model
+        attributes: dict[str, AttributeValue] = {
+            "gen_ai.response.id": names.plain(reply.id),
+            "gen_ai.response.model": model,
+            "gen_ai.response.finish_reasons": [names.plain(reply.stop_reason)],
+            **usage_attributes(reply.usage),
+        }
+        if reply.request_id:
+            attributes["anthropic.request.id"] = names.plain(reply.request_id)
+        if self._recorder.content:
+            attributes["gen_ai.output.messages"] = self._recorder.content.reply(reply)
+        self._span.set_attributes(attributes)
+        if self._run:
+            self._run.usage += reply.usage
+        self._recorder.instruments.used(self._labels, reply.usage, self._price(reply.usage))
+
+    def failed(self, error: BaseException) -> None:
+        """Note that the call broke off; after its reply nothing can."""
+        if self._replied:
+            return
+        kind = names.error_type(error)
+        self._labels[names.ERROR] = kind
+        self._span.set_attribute(names.ERROR, kind)
+        if kind == names.CANCELLED:
+            return
+        self._span.set_status(StatusCode.ERROR)
+        if self._run:
+            self._run.error_type = kind
+
+    def end(self) -> None:
+        """Close the span."""
+        self._span.end()
+        elapsed_s = time.monotonic() - self._started_s
+        self._recorder.instruments.chat_ended(self._labels, elapsed_s)
+
+
+def _request_attributes(
+    request: ModelRequest, content: Content | None
+) -> dict[str, AttributeValue]:
+    attributes: dict[str, AttributeValue] = {
+        "gen_ai.request.max_tokens": request.max_tokens,
+        "gen_ai.request.stream": True,
+    }
+    if request.session_id:
+        attributes[names.CONVERSATION] = request.session_id
+    if request.temperature is not None:
+        attributes["gen_ai.request.temperature"] = request.temperature
+    if request.thinking_level:
+        attributes["gen_ai.request.reasoning.level"] = request.thinking_level
+    if content:
+        attributes["gen_ai.input.messages"] = content.messages(request.messages)
+        attributes["gen_ai.system_instructions"] = content.instructions(request.system)
+        attributes["gen_ai.tool.definitions"] = content.tools(request.tools)
+    return attributes
+
+
+def _server_attributes(server: str) -> dict[str, AttributeValue]:
+    try:
+        address = urlsplit(server)
+        host, port = address.hostname, address.port or _PORTS.get(address.scheme)
+    except ValueError:  # the request will say so
+        return {}
+    return {"server.address": host, "server.port": port} if host and port else {}

@@ -1,0 +1,77 @@
+"""The metrics: those of the GenAI conventions, and two of this program's own."""
+
+from typing import Final
+
+from opentelemetry.metrics import Meter
+from opentelemetry.util.types import AttributeValue
+
+from agent_cli.contracts.timeline import Usage
+from agent_cli.contracts.tooling import Allow, Ask, Verdict
+from agent_cli.telemetry import names
+
+# The conventions ask for these.
+_TOKEN_BUCKETS: Final = [4.0**power for power in range(14)]
+_SECOND_BUCKETS: Final = [0.01 * 2.0**power for power in range(14)]
+
+
+class Instruments:
+    """Each metric, recorded by one method."""
+
+    def __init__(self, meter: Meter) -> None:
+        """Create the instruments in *meter*."""
+        self._tokens = meter.create_histogram(
+            "gen_ai.client.token.usage",
+            unit="{token}",
+            description="Tokens that model calls read and wrote",
+            explicit_bucket_boundaries_advisory=_TOKEN_BUCKETS,
+        )
+        self._chats = meter.create_histogram(
+            "gen_ai.client.operation.duration",
+            unit="s",
+            description="Duration of model calls, retries included",
+            explicit_bucket_boundaries_advisory=_SECOND_BUCKETS,
+        )
+        self._tools = meter.create_histogram(
+            "gen_ai.execute_tool.duration",
+            unit="s",
+            description="Duration of tool calls",
+            explicit_bucket_boundaries_advisory=_SECOND_BUCKETS,
+        )
+        self._cost = meter.create_counter(
+            "agent_cli.cost.usd", unit="USD", description="List price of model calls"
+        )
+        self._decisions = meter.create_counter(
+            "agent_cli.permission.decisions",
+            unit="{decision}",
+            description="Decisions about tool calls",
+        )
+
+    def chat_ended(self, attributes: dict[str, AttributeValue], elapsed_s: float) -> None:
+        """Record a model call with *attributes*."""
+        self._chats.record(elapsed_s, attributes)
+
+    def used(
+        self, attributes: dict[str, AttributeValue], usage: Usage, cost_microdollars: int | None
+    ) -> None:
+        """Record what a model call with *attributes* used; a cost that is not known is left out."""
+        counts = {"input": usage.prompt_tokens, "output": usage.output_tokens}
+        for kind, tokens in counts.items():
+            self._tokens.record(tokens, {**attributes, "gen_ai.token.type": kind})
+        if cost_microdollars is not None:
+            self._cost.add(cost_microdollars / 1_000_000, attributes)
+
+    def tool_ended(self, attributes: dict[str, AttributeValue], elapsed_s: float) -> None:
+        """Record a tool call with *attributes*."""
+        self._tools.record(elapsed_s, attributes)
+
+    def decided(self, tool_name: str, decision: str) -> None:
+        """Count a decision about a call."""
+        attributes = {"agent_cli.permission.decision": decision, names.TOOL: names.plain(tool_name)}
+        self._decisions.add(1, attributes)
+
+
+def word_for(verdict: Verdict) -> str:
+    """Return the word for what the policy decided."""
+    if isinstance(verdict, Allow):
+        return "allow"
+    return "ask" if isinstance(verdict, Ask) else "deny"

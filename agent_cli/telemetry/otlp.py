@@ -1,0 +1,123 @@
+"""Sends spans and metrics over OTLP/HTTP, in threads of the SDK, and never waits for long.
+
+A collector that is slow or gone costs what is queued, nothing else.
+"""
+
+import asyncio
+import uuid
+from typing import Any, Final
+
+import requests
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.metrics import MeterProvider as AnyMeterProvider
+from opentelemetry.metrics import NoOpMeterProvider
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import NoOpTracerProvider
+from opentelemetry.trace import TracerProvider as AnyTracerProvider
+
+from agent_cli.telemetry.target import Signal, Target
+from agent_cli.terminal.background import in_background
+from agent_cli.version import __version__
+
+# With content a span may have 200 kB, and collectors take requests of some megabytes.
+_SPANS_PER_REQUEST: Final = 32
+
+
+class _Link(requests.Session):
+    """The connection to a collector; at the end nobody waits for one that is gone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.exporter: OTLPSpanExporter | OTLPMetricExporter | None = None
+        self.is_down = False
+        self._is_ending = False
+
+    # Any: as the base class has it.
+    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+        try:
+            response = super().send(request, **options)
+        except requests.ConnectionError:
+            self.is_down = True
+            self._give_up()
+            raise
+        self.is_down = False
+        return response
+
+    def end(self) -> None:
+        """Try once more from now on, and not again."""
+        self._is_ending = True
+        self._give_up()
+
+    def _give_up(self) -> None:
+        if self._is_ending and self.is_down and self.exporter:
+            exporter, self.exporter = self.exporter, None
+            exporter.shutdown()  # ends a wait for the next attempt, too
+
+
+class OtlpExport:
+    """The SDK's providers with their exporters; `aclose` sends the rest."""
+
+    def __init__(self, target: Target) -> None:
+        """Start the threads that send; nothing is sent yet.
+
+        Raises:
+            OSError, ValueError: A standard variable cannot be used, say a certificate's file.
+        """
+        resource = _resource()
+        self.links: list[_Link] = []
+        self._providers: list[TracerProvider | MeterProvider] = []
+        self.tracer_provider = self._traces(target.traces, resource)
+        self.meter_provider = self._metrics(target.metrics, resource)
+
+    def _traces(self, signal: Signal | None, resource: Resource) -> AnyTracerProvider:
+        if signal is None:
+            return NoOpTracerProvider()
+        link = self._link()
+        exporter = OTLPSpanExporter(signal.url, headers=signal.headers, session=link)
+        link.exporter = exporter
+        provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        provider.add_span_processor(
+            BatchSpanProcessor(exporter, max_export_batch_size=_SPANS_PER_REQUEST)
+        )
+        self._providers.append(provider)
+        return provider
+
+    def _metrics(self, signal: Signal | None, resource: Resource) -> AnyMeterProvider:
+        if signal is None:
+            return NoOpMeterProvider()
+        link = self._link()
+        exporter = OTLPMetricExporter(signal.url, headers=dict(signal.headers), session=link)
+        link.exporter = exporter
+        reader = PeriodicExportingMetricReader(exporter)
+        provider = MeterProvider([reader], resource, shutdown_on_exit=False)
+        self._providers.append(provider)
+        return provider
+
+    def _link(self) -> _Link:
+        link = _Link()
+        self.links.append(link)
+        return link
+
+    async def aclose(self, limit_s: float) -> None:
+        """Send what is queued, for *limit_s* at most; what is not sent by then is lost."""
+        closing = [in_background(each.shutdown) for each in self._providers]
+        for link in self.links:
+            link.end()
+        if closing:
+            await asyncio.wait(closing, timeout=limit_s)
+
+
+def _resource() -> Resource:
+    """Return who sends: this program, unless the standard variables say otherwise."""
+    ours = {
+        "service.name": "agent-cli",
+        "service.version": __version__,
+        # Two sessions of one process count for themselves.
+        "service.instance.id": str(uuid.uuid4()),
+    }
+    return Resource.create({**ours, **OTELResourceDetector().detect().attributes})

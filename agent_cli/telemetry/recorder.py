@@ -1,0 +1,17 @@
+"""What spans are recorded with: one for each session."""
+
+from dataclasses import dataclass
+
+from opentelemetry.trace import Tracer
+
+from agent_cli.telemetry.content import Content
+from agent_cli.telemetry.instruments import Instruments
+
+
+@dataclass(frozen=True, slots=True)
+class Recorder:
+    """A tracer and the metrics; `content` writes what was said, None leaves all of it out."""
+
+    tracer: Tracer
+    instruments: Instruments
+    content: Content | None = None

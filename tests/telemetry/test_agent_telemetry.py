@@ -1,0 +1,309 @@
+"""Spans and metrics of runs that go every way a run can go."""
+
+import asyncio
+
+import pytest
+from opentelemetry.trace import SpanContext, StatusCode, get_current_span
+
+from agent_cli.contracts.errors import ModelError, ToolError
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.provider import ModelRequest, Retrying
+from agent_cli.contracts.timeline import Usage
+from agent_cli.contracts.tooling import Allow, Ask, Deny, ToolContext, Verdict
+from agent_cli.core.agent import Agent
+from agent_cli.core.loop_config import LoopConfig
+from agent_cli.telemetry.runs import current_run
+from tests.fakes import (
+    LIMIT_S,
+    MODEL,
+    Gate,
+    Held,
+    ScriptedModel,
+    calls,
+    does,
+    raises,
+    returns,
+    says,
+    stream_of,
+    tool,
+    tool_use,
+)
+from tests.telemetry.recording import Recording
+
+CHAT = f"chat {MODEL.id}"
+RUN = "invoke_agent agent-cli"
+DECISIONS = "agent_cli.permission.decisions"
+
+
+def decides(verdict: Verdict) -> LoopConfig:
+    return LoopConfig(authorize_tool=lambda *_call: verdict)
+
+
+def counted(recording: Recording) -> dict[str, float]:
+    """Return how often each decision was made."""
+    points = recording.points(DECISIONS)
+    return {labels["agent_cli.permission.decision"]: number for labels, number in points}
+
+
+async def test_a_prompt_that_waits_for_a_person_is_one_span() -> None:
+    """Its time is the user's time, and the answer belongs to the prompt that asked."""
+    recording = Recording()
+    agent = recording.agent(
+        calls(tool_use("look", id="t1"), tool_use("look", id="t2")),
+        says("done"),
+        tools=[tool("look", returns("a tree"))],
+        options=decides(Ask("why")),
+    )
+
+    await agent.prompt("go")
+    before = recording.names
+    assert current_run() is None
+    await agent.approve("t1")
+    await agent.reject("t2")
+
+    assert before == [CHAT]
+    assert sorted(recording.names) == sorted([RUN, CHAT, CHAT, *["execute_tool look"] * 2])
+    top = next(span for span in recording.spans if span.name == RUN)
+    below = [span for span in recording.spans if span is not top]
+    assert [span.parent for span in below] == [top.get_span_context()] * len(below)
+    assert counted(recording) == {"ask": 2, "approved": 1, "rejected": 1}
+
+
+async def test_a_span_that_still_waits_is_closed_with_the_session() -> None:
+    """A person who leaves without an answer leaves no hole in the trace."""
+    recording = Recording()
+    telemetry = recording.telemetry()
+    agent = recording.agent(
+        calls(tool_use("look")),
+        tools=[tool("look", returns("a tree"))],
+        options=decides(Ask("why")),
+        telemetry=telemetry,
+    )
+
+    await agent.prompt("go")
+    telemetry.close()
+
+    assert recording.attributes(RUN)["agent_cli.stop_reason"] == "waiting_for_approval"
+
+
+async def test_a_denied_call_is_counted_and_failed() -> None:
+    recording = Recording()
+    agent = recording.agent(
+        calls(tool_use("look")),
+        says("then not"),
+        tools=[tool("look", returns("never"))],
+        options=decides(Deny("no")),
+    )
+
+    await agent.prompt("go")
+
+    assert counted(recording) == {"deny": 1}
+    assert recording.attributes("execute_tool look")["error.type"] == "tool_error"
+
+
+async def test_a_failed_tool_says_that_it_failed_and_not_how() -> None:
+    """The sentence may quote a file; only its kind is sent."""
+    recording = Recording()
+    agent = recording.agent(
+        calls(tool_use("look")),
+        says("sorry"),
+        tools=[tool("look", raises(ToolError("canary: /home/me/secret")))],
+    )
+
+    await agent.prompt("go")
+
+    (span,) = [span for span in recording.spans if span.name == "execute_tool look"]
+    assert span.status.status_code is StatusCode.ERROR
+    assert "canary" not in "".join(each.to_json() for each in recording.spans)
+    ((labels, _),) = recording.points("gen_ai.execute_tool.duration")
+    assert labels == {"gen_ai.tool.name": "look", "error.type": "tool_error"}
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ModelError("canary", kind="overloaded_error", status=529), "overloaded_error"),
+        (ModelError("canary", status=502), "502"),
+        (ModelError("canary"), "ModelError"),
+    ],
+)
+async def test_a_model_call_that_fails_fails_its_run(error: ModelError, kind: str) -> None:
+    recording = Recording()
+    agent = recording.agent(error)
+
+    await agent.prompt("go")
+
+    assert [recording.attributes(name)["error.type"] for name in (RUN, CHAT)] == [kind, kind]
+    assert {span.status.status_code for span in recording.spans} == {StatusCode.ERROR}
+    assert "canary" not in "".join(span.to_json() for span in recording.spans)
+    ((labels, _),) = recording.points("gen_ai.client.operation.duration")
+    assert labels["error.type"] == kind
+
+
+async def test_an_abort_is_no_failure() -> None:
+    """Whoever stops a run has seen enough; an alert would be false."""
+    recording, held = Recording(), Held()
+    agent = recording.agent(calls(tool_use("wait")), tools=[tool("wait", held)])
+
+    async with asyncio.timeout(LIMIT_S):
+        running = asyncio.ensure_future(agent.prompt("go"))
+        await held.gate("t1").reached.wait()
+        agent.abort()
+        await running
+
+    assert recording.attributes(RUN)["agent_cli.stop_reason"] == "aborted"
+    (top,) = [span for span in recording.spans if span.name == RUN]
+    assert top.status.status_code is StatusCode.UNSET
+    assert sorted(recording.names) == [CHAT, "execute_tool wait", RUN]
+
+
+async def test_an_aborted_model_call_is_cancelled() -> None:
+    recording, gate = Recording(), Gate()
+    agent = recording.agent([*stream_of(says("never"))[:1], gate])
+
+    async with asyncio.timeout(LIMIT_S):
+        running = asyncio.ensure_future(agent.prompt("go"))
+        await gate.reached.wait()
+        agent.abort()
+        await running
+
+    assert recording.attributes(CHAT)["error.type"] == "cancelled"
+    assert {span.status.status_code for span in recording.spans} == {StatusCode.UNSET}
+
+
+async def test_retries_are_part_of_their_call() -> None:
+    recording = Recording()
+    again = Retrying(1, 3, 0.5, "canary")
+    agent = recording.agent([again, *stream_of(says("hi"))])
+
+    await agent.prompt("go")
+
+    (chat,) = [span for span in recording.spans if span.name == CHAT]
+    assert [event.name for event in chat.events] == ["agent_cli.retry"]
+    assert recording.attributes(CHAT)["http.request.resend_count"] == 1
+    assert "canary" not in chat.to_json()
+
+
+async def test_calls_side_by_side_have_spans_of_their_own() -> None:
+    """What a tool does is below its own call, however many run."""
+    recording, seen = Recording(), dict[str, SpanContext]()
+    gate = asyncio.Barrier(2)
+
+    async def look(context: ToolContext) -> str:
+        await gate.wait()
+        seen[context.tool_call_id] = get_current_span().get_span_context()
+        return "seen"
+
+    agent = recording.agent(
+        calls(tool_use("look", id="t1"), tool_use("look", id="t2")),
+        says("done"),
+        tools=[tool("look", does(look))],
+    )
+
+    async with asyncio.timeout(LIMIT_S):
+        await agent.prompt("go")
+
+    ids = {
+        dict(span.attributes or {})["gen_ai.tool.call.id"]: span.get_span_context()
+        for span in recording.spans
+        if span.name == "execute_tool look"
+    }
+    assert seen == ids
+    assert seen["t1"] != seen["t2"]
+
+
+async def test_a_run_is_part_of_the_trace_of_the_code_that_starts_it() -> None:
+    """A library's user has spans; two prompts are below them, and nothing is left behind."""
+    recording = Recording()
+    agent = recording.agent(says("one"), says("two"))
+    tracer = recording.tracer_provider.get_tracer("theirs")
+
+    with tracer.start_as_current_span("request") as theirs:
+        await agent.prompt("go")
+        assert get_current_span() is theirs
+    await agent.prompt("again")
+
+    first, second = [span for span in recording.spans if span.name == RUN]
+    assert first.parent == theirs.get_span_context()
+    assert second.parent is None
+
+
+async def test_usage_and_cost_are_counted() -> None:
+    """The metric has what the spans have; a model without a price costs nothing we know of."""
+    recording = Recording()
+    usage = Usage(input_tokens=10, output_tokens=5, cache_read_tokens=70, cache_write_5m_tokens=20)
+    telemetry = recording.telemetry(price=lambda _model, used: used.output_tokens * 1_000_000)
+    agent = recording.agent(says("hi", usage=usage), telemetry=telemetry)
+
+    await agent.prompt("go")
+
+    chat = recording.attributes(CHAT)
+    assert chat["gen_ai.usage.input_tokens"] == 100
+    assert chat["gen_ai.usage.cache_read.input_tokens"] == 70
+    assert chat["gen_ai.usage.cache_creation.input_tokens"] == 20
+    tokens = recording.points("gen_ai.client.token.usage")
+    assert {labels["gen_ai.token.type"]: number for labels, number in tokens} == {
+        "input": 100,
+        "output": 5,
+    }
+    assert [number for _, number in recording.points("agent_cli.cost.usd")] == [5.0]
+
+
+async def test_a_name_that_a_model_made_up_can_be_sent() -> None:
+    """Half a character, or a megabyte: one such span would cost its whole batch."""
+    recording = Recording()
+    name = "x\ud800" + "y" * 10_000
+    agent = recording.agent(calls(tool_use(name)), says("oh"))
+
+    await agent.prompt("go")
+
+    (span,) = [span for span in recording.spans if span.name.startswith("execute_tool")]
+    assert len(span.name.encode()) < 300
+
+
+async def test_a_call_outside_of_runs_is_recorded() -> None:
+    """`/compact` asks the model between two prompts."""
+    recording = Recording()
+    stream = recording.telemetry().stream(ScriptedModel(says("summary")))
+    asked = ModelRequest(model=MODEL, messages=(UserMessage.of("go"),))
+
+    async for _event in stream(asked):
+        pass
+
+    assert recording.names == [CHAT]
+    assert recording.attributes(CHAT)["gen_ai.response.finish_reasons"] == ("end_turn",)
+
+
+async def test_a_policy_without_verdicts_stays_as_it_is() -> None:
+    recording = Recording()
+    agent = recording.agent(
+        calls(tool_use("look")), says("done"), tools=[tool("look", returns("a tree"))]
+    )
+
+    await agent.prompt("go")
+
+    assert counted(recording) == {}
+
+
+async def test_an_allowed_call_is_counted_once() -> None:
+    recording = Recording()
+    agent = recording.agent(
+        calls(tool_use("look")),
+        says("done"),
+        tools=[tool("look", returns("a tree"))],
+        options=decides(Allow()),
+    )
+
+    await agent.prompt("go")
+
+    assert counted(recording) == {"allow": 1}
+
+
+def test_an_agent_may_be_followed_no_longer() -> None:
+    recording = Recording()
+    agent = Agent(LoopConfig(model=MODEL, stream_fn=ScriptedModel(says("hi"))))
+
+    recording.telemetry().follow(agent)()
+    asyncio.run(agent.prompt("go"))
+
+    assert recording.names == []

@@ -1,0 +1,106 @@
+"""What was said, as spans carry it: valid JSON, bounded, and without secrets."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_cli.contracts.messages import (
+    AssistantMessage,
+    LlmMessage,
+    ToolResultMessage,
+    UserMessage,
+)
+from agent_cli.contracts.timeline import Block, Json, text_block
+from agent_cli.system.redaction import Redactor
+from agent_cli.telemetry.content import Content
+
+SECRET = "canary-5d1f7c-secret"
+LIMIT = 70_000
+CONTENT = Content(Redactor([SECRET]).value)
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+def test_messages_have_the_shape_of_the_conventions() -> None:
+    """Images are named and not sent: they would be the size of everything else."""
+    call: Block = {"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "a"}}
+    thought: Block = {"type": "thinking", "thinking": "hm", "signature": "s"}
+    messages: list[LlmMessage] = [
+        UserMessage.of("look", [{"type": "image", "source": {"type": "base64", "data": "canary"}}]),
+        AssistantMessage((thought, call)),
+        ToolResultMessage("t1", "read", (text_block("a tree"),)),
+    ]
+
+    assert json.loads(CONTENT.messages(messages)) == [
+        {"role": "user", "parts": [{"type": "text", "content": "look"}, {"type": "image"}]},
+        {
+            "role": "assistant",
+            "parts": [
+                {"type": "reasoning", "content": "hm"},
+                {"type": "tool_call", "id": "t1", "name": "read", "arguments": {"path": "a"}},
+            ],
+        },
+        {
+            "role": "tool",
+            "parts": [
+                {
+                    "type": "tool_call_response",
+                    "id": "t1",
+                    "response": [{"type": "text", "content": "a tree"}],
+                }
+            ],
+        },
+    ]
+
+
+def test_the_newest_messages_are_kept_when_not_all_fit() -> None:
+    messages = [UserMessage.of(f"{number} " + "x" * 7_000) for number in range(100)]
+
+    kept = json.loads(CONTENT.messages(messages))
+
+    assert [each["parts"][0]["content"].split()[0] for each in kept] == [
+        str(number) for number in range(100 - len(kept), 100)
+    ]
+    assert len(kept) > 5
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"text": f"a {SECRET} b"},
+        {"password": "anything at all"},
+        {"header": "Authorization: Bearer abcdefghijkl"},
+        {"deep": [{"api_key": "whatever"}]},
+        {"long": "x" * 7_990 + SECRET},
+    ],
+)
+def test_secrets_are_masked_before_anything_is_cut(value: Json) -> None:
+    """As in the log; half a secret would not be known for one."""
+    written = CONTENT.json(value)
+
+    for part in (SECRET, SECRET[:10], "anything", "abcdefghijkl", "whatever"):
+        assert part not in written
+
+
+@given(value=VALUES)
+def test_any_value_becomes_json_that_can_be_sent(value: Any) -> None:
+    written = CONTENT.json(value)
+
+    json.loads(written)
+    assert written.encode().decode() == written
+    assert len(written) <= LIMIT
+
+
+def test_a_value_that_is_too_long_or_too_deep_says_so() -> None:
+    deep: list[Any] = []
+    for _ in range(5_000):
+        deep = [deep]
+
+    assert json.loads(CONTENT.json(deep)) == {"omitted": "nested too deeply"}
+    assert "omitted" in CONTENT.json([f"{number} " + "x" * 1_000 for number in range(100)])

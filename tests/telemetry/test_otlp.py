@@ -1,0 +1,104 @@
+"""Sending: what arrives, and that nobody waits for a collector that does not answer."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import pytest
+
+from agent_cli.telemetry.otlp import OtlpExport
+from agent_cli.telemetry.target import target
+from tests.e2e.program import until
+from tests.fakes import LIMIT_S
+from tests.telemetry.receiver import receiving
+
+NEVER_S = 1_000.0
+
+
+@contextmanager
+def closed_port() -> Generator[int]:
+    """Yield a port where nobody listens, kept free of others."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
+
+
+def export_to(port: int, **variables: str) -> OtlpExport:
+    return OtlpExport(target(f"http://127.0.0.1:{port}", variables))
+
+
+def record(export: OtlpExport, spans: int = 1) -> None:
+    tracer = export.tracer_provider.get_tracer("test")
+    for number in range(spans):
+        tracer.start_span(f"span {number}").end()
+    export.meter_provider.get_meter("test").create_counter("count").add(1)
+
+
+def refused_by(export: OtlpExport) -> bool:
+    return any(link.is_down for link in export.links)
+
+
+async def test_what_is_queued_is_sent_at_the_end() -> None:
+    """More than one batch, with the headers that were asked for."""
+    with receiving() as receiver:
+        export = export_to(receiver.port, OTEL_EXPORTER_OTLP_HEADERS="x-key=k")
+        record(export, spans=100)
+        await export.aclose(NEVER_S)
+
+    assert len(receiver.spans) == 100
+    assert [point.metric for point in receiver.points] == ["count"]
+    assert {headers["x-key"] for headers in receiver.headers} == {"k"}
+
+
+async def test_who_sends_can_be_named_by_the_standard_variables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "team=tools,service.name=theirs")
+    with receiving() as receiver:
+        export = export_to(receiver.port)
+        record(export)
+        await export.aclose(NEVER_S)
+
+    assert receiver.resources[0]["team"] == "tools"
+    assert receiver.resources[0]["service.name"] == "theirs"
+    assert receiver.resources[0]["service.version"]
+
+
+async def test_nobody_waits_for_a_collector_that_is_gone() -> None:
+    """A refused connection is tried once, not until the limit."""
+    with closed_port() as port:
+        export = export_to(port)
+        record(export)
+        async with asyncio.timeout(NEVER_S / 10):
+            await export.aclose(NEVER_S)
+
+
+async def test_a_collector_that_went_away_during_the_run_is_not_waited_for() -> None:
+    """The SDK may just then wait for its next attempt."""
+    with closed_port() as port:
+        export = export_to(port)
+        record(export, spans=40)  # more than a batch: the thread sends at once
+        await asyncio.to_thread(until, lambda: refused_by(export), "a refused connection")
+        async with asyncio.timeout(NEVER_S / 10):
+            await export.aclose(NEVER_S)
+
+
+async def test_a_collector_that_never_answers_is_left_at_the_limit() -> None:
+    with receiving(silent=True) as receiver:
+        export = export_to(receiver.port)
+        record(export)
+        async with asyncio.timeout(LIMIT_S):
+            await export.aclose(0.05)
+        assert not receiver.released.is_set()
+
+
+async def test_a_signal_that_is_not_wanted_starts_no_thread() -> None:
+    before = threading.active_count()
+    export = export_to(1, OTEL_TRACES_EXPORTER="none", OTEL_METRICS_EXPORTER="none")
+    record(export)
+
+    await export.aclose(NEVER_S)
+
+    assert threading.active_count() == before

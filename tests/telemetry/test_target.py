@@ -1,0 +1,86 @@
+"""Where telemetry goes: the standard variables, the setting, the default."""
+
+import pytest
+
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.telemetry.target import Signal, Target, is_disabled, target
+
+MINE = "http://mine:1"
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"
+
+
+def both(base: str) -> Target:
+    return Target(Signal(f"{base}/v1/traces"), Signal(f"{base}/v1/metrics"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "variables", "expected"),
+    [
+        ("http://mine:1/", {}, both("http://mine:1")),
+        ("http://mine:1", {ENDPOINT: "https://env/otlp/"}, both("https://env/otlp")),
+        ("http://mine:1", {ENDPOINT: ""}, both("http://mine:1")),
+        (
+            "http://mine:1",
+            {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://t/as/it/is"},
+            Target(Signal("http://t/as/it/is"), Signal("http://mine:1/v1/metrics")),
+        ),
+        (
+            "http://mine:1",
+            {"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"},
+            Target(None, Signal("http://mine:1/v1/metrics")),
+        ),
+    ],
+)
+def test_the_standard_variables_win_over_the_setting(
+    setting: str, variables: dict[str, str], expected: Target
+) -> None:
+    assert target(setting, variables) == expected
+
+
+def test_headers_are_read_as_the_specification_says() -> None:
+    """Percent-encoded pairs; those of one signal replace the common ones."""
+    found = target(
+        MINE,
+        {HEADERS: "X-Key = a%20b ,other=1%3D2", "OTEL_EXPORTER_OTLP_METRICS_HEADERS": "m=1"},
+    )
+
+    assert found.traces and found.metrics
+    assert found.traces.headers == {"x-key": "a b", "other": "1=2"}
+    assert found.metrics.headers == {"m": "1"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "variables", "named"),
+    [
+        ("localhost:4318", {}, "telemetry.endpoint"),
+        (MINE, {ENDPOINT: "grpc://collector:4317"}, ENDPOINT),
+        (MINE, {ENDPOINT: "http://[::1"}, ENDPOINT),
+        (MINE, {ENDPOINT: "http://me:canary@host:bad"}, ENDPOINT),
+        (MINE, {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "OTEL_EXPORTER_OTLP_PROTOCOL"),
+        (MINE, {"OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": "http/json"}, "OTLP_METRICS_PROTOCOL"),
+        (MINE, {"OTEL_TRACES_EXPORTER": "console"}, "OTEL_TRACES_EXPORTER"),
+        (MINE, {HEADERS: "canary"}, HEADERS),
+        (MINE, {HEADERS: "x=a%0d%0acanary"}, HEADERS),
+    ],
+)
+def test_what_cannot_be_used_is_named_and_secrets_are_not_quoted(
+    setting: str, variables: dict[str, str], named: str
+) -> None:
+    with pytest.raises(SettingsError, match=named) as raised:
+        target(setting, variables)
+
+    assert "canary" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("said", "disabled"), [("true", True), ("TRUE", True), ("1", False)])
+def test_the_standard_switch_turns_everything_off(said: str, disabled: bool) -> None:
+    """The specification knows "true" only."""
+    assert is_disabled({"OTEL_SDK_DISABLED": said}) is disabled
+
+
+def test_an_address_is_shown_without_its_password() -> None:
+    signal = Signal("https://me:secret@[::1]:4318/v1/traces?key=secret", {"x": "secret"})
+
+    assert signal.shown == "https://[::1]:4318/v1/traces"
+    assert "secret" not in repr(signal.headers and signal).replace(signal.url, "")
