@@ -208,8 +208,7 @@ class Permissions:
         return replace(self._place, secrets_are_masked=hides, git_is_safe=is_safe)
 
     def _is_held(self, report: Report, place: Place, mode: Mode) -> bool:
-        """Return whether *mode* is satisfied with the sandbox: it confines commands, hides
-        secrets."""
+        """Return whether the sandbox of *report* makes approval unnecessary in *mode*."""
         modes = {"never": (), "auto-edit": ("auto-edit",), "always": ("ask", "auto-edit")}
         if mode not in modes[self._auto_allow] or not report.holds or report.network:
             return False

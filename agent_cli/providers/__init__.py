@@ -1,1 +1,1 @@
-"""Everything that talks to a model: the only place that knows anthropic, httpx2 and tenacity."""
+"""Model providers: the only package that uses anthropic, httpx2 and tenacity."""

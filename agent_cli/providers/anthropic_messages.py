@@ -1,7 +1,7 @@
 """The provider for every server that speaks the Messages API.
 
-It knows what a stream of that API is and when a reply is complete. A thread imports the client
-(`preload`): the small one where the key is known, else the SDK, which costs over a second.
+It parses the API's stream and knows when a reply is complete. A thread imports the client
+(`preload`): the small one if the key is known, else the SDK, which takes over a second.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from agent_cli.system.logger import logger
 if TYPE_CHECKING:
     from agent_cli.providers.transport import Client, OpenReply
 
-# What a server may do without; named in its 400, the field is left out and the call made again.
+# Optional fields: if a server's 400 names one, the call is repeated without it.
 OPTIONAL_FIELDS = {
     "thinking": "thinking",
     "output_config": "output_config",
@@ -51,7 +51,7 @@ _log = logger(__name__)
 
 
 class AnthropicMessages:
-    """Asks for replies over one connection, which is opened at the first request."""
+    """Streams replies over one connection, opened with the first request."""
 
     def __init__(
         self,
@@ -67,26 +67,26 @@ class AnthropicMessages:
         self._unwanted: set[str] = set()
 
     def preload(self) -> None:
-        """Begin to load the client in a thread; the first request waits for the rest of it."""
+        """Begin to load the client in a thread; the first request waits until it is loaded."""
         if self._client is not None:
             return
         self._client = Future()
-        # At once: one that does not run yet would be cancelled with whoever waits for it.
+        # Eagerly: a task that has not started would be cancelled together with its waiter.
         self._client.set_running_or_notify_cancel()
-        # A daemon, so that leaving the program at once does not wait for an import.
+        # A daemon thread, so that an early exit does not wait for the import.
         thread = threading.Thread(
             target=_load, args=(self._connection, self._client), name="load client", daemon=True
         )
         try:
             thread.start()
-        except RuntimeError:  # the user may have no more threads
+        except RuntimeError:  # the user's thread limit may be reached
             _load(self._connection, self._client)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
-        """Ask for one reply; see `provider.Provider`.
+        """Stream one reply; see `provider.Provider`.
 
         Raises:
-            ModelError: No reply could be had; the text says what to do.
+            ModelError: There was no complete reply; the message says what to do.
         """
         client = await self._loaded()
 
@@ -101,7 +101,7 @@ class AnthropicMessages:
                 yield event
 
     async def aclose(self) -> None:
-        """Close the connections, if there are any."""
+        """Close the connections, if any."""
         client = self._client
         if client is not None and client.done() and client.exception() is None:
             await client.result().aclose()
@@ -121,7 +121,7 @@ class AnthropicMessages:
     async def _attempt(
         self, client: "Client", request: ModelRequest
     ) -> AsyncGenerator[StreamEvent, None]:
-        """Make the call, again without each optional field that a compatible server refuses."""
+        """Make the call; repeat it without each optional field that a compatible server rejects."""
         sent = parameters(request, compat=self._connection.compat)
         while True:
             for name in self._unwanted:
@@ -151,7 +151,7 @@ async def _call(
     """Make one call.
 
     Raises:
-        CallFailed: It brought no complete reply.
+        CallFailed: There was no complete reply.
     """
     limit = ProgressLimit(connection.stall_timeout_s, client.base_url)
     async with AsyncExitStack() as stack:
@@ -160,7 +160,7 @@ async def _call(
                 posting = client.post(sent, api_key=request.api_key)
                 opened = await stack.enter_async_context(posting)
         finally:
-            connection.on_sent()  # the SDK does not say when
+            connection.on_sent()  # the SDK does not document when
         if opened.content_type.startswith(NO_STREAMS):
             raise not_the_api(client.base_url, opened.content_type)
         builder = ReplyBuilder(request.model.id, opened.request_id)
@@ -241,7 +241,7 @@ def _error_in_stream(data: str, request_id: str | None) -> CallFailed:
 
 
 def _load(connection: Connection, loaded: "Future[Client]") -> None:
-    """Build the client; what goes wrong is raised where it is waited for."""
+    """Build the client; errors are raised where it is awaited."""
     try:
         loaded.set_result(_client(connection))
     except ImportError as error:
@@ -252,7 +252,7 @@ def _load(connection: Connection, loaded: "Future[Client]") -> None:
         loaded.set_exception(error)
     finally:
         if not loaded.done():
-            # A bug of ours: the thread's traceback tells more, but nobody may wait for ever.
+            # A bug of ours: the thread's traceback has the details, but waiters must not hang.
             loaded.set_exception(ModelError("the connection to the model could not be set up"))
 
 

@@ -1,4 +1,4 @@
-"""Where the API is and how to get in, without the SDK: settings make it, both clients read it."""
+"""The API's address and credentials: built from settings, used by both clients."""
 
 import os
 import re
@@ -15,22 +15,22 @@ DEFAULT_BASE_URL = "https://api.anthropic.com"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """How to reach a server that speaks the Messages API.
+    """The address, credentials and limits of a Messages API server.
 
     Attributes:
-        base_url: Without a path; a trailing `/v1` is taken off. None means ANTHROPIC_BASE_URL, or
-            Anthropic's own.
+        base_url: Without a path; a trailing `/v1` is removed. None means ANTHROPIC_BASE_URL, or
+            Anthropic's own URL.
         api_key: None means the environment's, then the SDK's own profile files.
         auth_token: Used when there is no `api_key`.
         read_timeout_s: Longest silence in a reply; the server's pings count as signs of life.
-        stall_timeout_s: Longest time without a piece of the reply, signs of life or not.
+        stall_timeout_s: Longest time without a piece of the reply, pings or not.
         compat: The server is not Anthropic's: send only the core of the API.
         record: Write the replies' bytes here.
         replay: Play a recording instead of asking a server.
-        redact: Takes secrets out of what the server says, before it is shown or recorded.
-        replay_pace: Times the recorded pauses; 0 plays without any.
-        on_sent: Called once a request is out, while the reply is awaited, perhaps more than once,
-            and when it could not be sent; must not raise.
+        redact: Removes secrets from server text before it is shown or recorded.
+        replay_pace: Factor for the recorded pauses; 0 plays without pauses.
+        on_sent: Called after a request was sent, or could not be sent, possibly more than once;
+            must not raise.
     """
 
     base_url: str | None = None
@@ -47,34 +47,34 @@ class Connection:
 
 
 def base_url(connection: Connection) -> str:
-    """Return the address of the server, without `/v1` and trailing slashes."""
+    """Return the base URL of the server, without `/v1` and trailing slashes."""
     given = connection.base_url or os.environ.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL
     return given.rstrip("/").removesuffix("/v1").rstrip("/")
 
 
 def without_password(address: str) -> str:
-    """Return *address* as it may be shown: what stands before its host is masked."""
+    """Return *address* for display, with the user and password before its host masked."""
     return re.sub(r"(?<=//)[^/]*@", "***@", address)
 
 
 def known_credential(connection: Connection) -> str | None:
     """Return the key or token to send as bearer, in the SDK's order of sources.
 
-    None means that only the SDK can find one: a credentials profile or workload identity.
+    None means that only the SDK can find one, in a credentials profile or by workload identity.
     """
     given = connection.api_key or connection.auth_token or os.environ.get("ANTHROPIC_API_KEY")
     if given:
         return given
     if connection.replay is not None or connection.compat:
-        return "none"  # a recording has no server, and local servers take any key
+        return "none"  # a recording has no server, and local servers accept any key
     return os.environ.get("ANTHROPIC_AUTH_TOKEN") or None
 
 
 def checked_key(key: str) -> str:
-    """Return *key* if a header can hold it.
+    """Return *key* if it is valid in a header.
 
     Raises:
-        CallFailed: It cannot. The HTTP library's own error would print the key.
+        CallFailed: It is not. The HTTP library's own error would print the key.
     """
     if key.isascii() and key.isprintable():
         return key
@@ -83,7 +83,7 @@ def checked_key(key: str) -> str:
 
 
 def custom_headers() -> dict[str, str]:
-    """Return the headers of ANTHROPIC_CUSTOM_HEADERS, one `Name: value` a line."""
+    """Return the headers of ANTHROPIC_CUSTOM_HEADERS, one `Name: value` per line."""
     lines = os.environ.get("ANTHROPIC_CUSTOM_HEADERS", "").split("\n")
     pairs = (line.partition(":") for line in lines if ":" in line)
     return {name.strip(): value.strip() for name, _, value in pairs}

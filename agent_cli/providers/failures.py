@@ -1,4 +1,4 @@
-"""What can go wrong with a call, as sentences for people and facts for the retries."""
+"""Failures of a call, as sentences for people and facts for retries."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,10 +22,10 @@ class CallFailed(Exception):
     """One attempt failed.
 
     Attributes:
-        error: What the caller gets when nothing more is tried: what happened and what to do.
-        reason: What happened, without what to do about it.
-        retryable: Whether trying again can help.
-        kind: Which of the failures of `retry.on` it is; None for one that cannot pass.
+        error: The error for the caller if there is no retry: what happened and what to do.
+        reason: The sentence without the advice.
+        retryable: Whether a retry can help.
+        kind: Its name in `retry.on`; None for a permanent failure.
         asked_delay_s: The wait the server asked for, or None.
     """
 
@@ -48,7 +48,7 @@ class CallFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """An answer that is an error, by status or by an `error` event in a stream (status 200)."""
+    """An error response, by status or by an `error` event in a stream (status 200)."""
 
     status: int
     message: str
@@ -60,7 +60,7 @@ class Refusal:
 
 
 def refused(refusal: Refusal, *, asked_delay_s: float | None = None) -> CallFailed:
-    """Return the failure that *refusal* is."""
+    """Return the failure for *refusal*."""
     error_type = ContextOverflow if _too_long(refusal) else ModelError
     reason, advice = _reason_and_advice(refusal)
     error = error_type(
@@ -80,9 +80,9 @@ def refused(refusal: Refusal, *, asked_delay_s: float | None = None) -> CallFail
 
 
 def broken_off(what: str, request_id: str | None = None, *, is_sent: bool = True) -> CallFailed:
-    """Return the failure of a reply or a connection that broke; *what* says how.
+    """Return the failure for a broken reply or connection; *what* describes it.
 
-    *is_sent* is False where the server cannot have the request.
+    *is_sent* is False if the server cannot have received the request.
     """
     error = ModelError(
         f"{what}; check the network and ask again", request_id=request_id, may_have_cost=is_sent
@@ -91,7 +91,7 @@ def broken_off(what: str, request_id: str | None = None, *, is_sent: bool = True
 
 
 def not_the_api(base_url: str, found: str) -> CallFailed:
-    """Return the failure of a 200 that is no stream of the Messages API."""
+    """Return the failure for a 200 that is not a stream of the Messages API."""
     sentence = (
         f"{base_url} answered with {found} instead of a stream of the Messages API; "
         "the base URL is probably wrong, check ANTHROPIC_BASE_URL"
@@ -111,12 +111,12 @@ def _retryable(refusal: Refusal) -> bool:
 
 
 def _kind(refusal: Refusal) -> FailureKind:
-    """Return what *refusal* counts as; an error in a stream says it by its type."""
+    """Return the kind of *refusal*; for an error in a stream, its type decides."""
     if refusal.status == 429 or refusal.kind == "rate_limit_error":
         return "429"
     if refusal.status == 529 or refusal.kind == "overloaded_error":
         return "529"
-    # 408: the server did not get the request in time.
+    # 408: the server did not receive the request in time.
     return "connection" if refusal.status == 408 else "5xx"
 
 
@@ -129,7 +129,7 @@ def _too_long(refusal: Refusal) -> bool:
 
 
 def _reason_and_advice(refusal: Refusal) -> tuple[str, str]:
-    # A proxy may answer with a page: one line of it is enough.
+    # A proxy may answer with a whole page: quote only one line.
     words = refusal.message.strip().rstrip(".")
     said = shorten(words, MAX_SAID_CHARS, placeholder=" ...")
     if _too_long(refusal):

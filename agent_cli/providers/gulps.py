@@ -1,31 +1,30 @@
-"""When the pieces of a reply are left to gather before they are read.
+"""Pauses between reads, so that one read returns several pieces of a reply.
 
-Each read costs the program several times what the few characters it brings do: a long answer in
-small pieces, read as they come, takes half as much processor time again.
+A read costs far more CPU time than the few characters it returns: reading every small piece of a
+long answer as it comes takes half as much CPU time again.
 """
 
 from typing import Final
 
 AFTER_PIECES: Final = 200
-"""A short reply is read as it comes, so that no turn waits for its end."""
+"""The beginning is read without pauses, so that short replies are not delayed."""
 
 PAUSE_S: Final = 0.03
-"""Less than there is between two frames."""
+"""Less than the time between two frames."""
 
 _THERE_ALREADY_S: Final = 0.000_5
 
 
 class Gulps:
-    """The reading of one reply."""
+    """The pauses for one reply."""
 
     def __init__(self) -> None:
         self._pieces = 0
 
     def pause_s(self, waited_s: float) -> float:
-        """Return how long to leave the next pieces alone, after one that took *waited_s* to come.
+        """Return how long to pause before the next read, after one that waited *waited_s*.
 
-        Nothing while pieces are there faster than they are read, or so rarely that none would
-        gather.
+        0 while pieces arrive faster than they are read, or too rarely for several to accumulate.
         """
         self._pieces += 1
         is_drip = _THERE_ALREADY_S < waited_s < PAUSE_S

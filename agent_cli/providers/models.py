@@ -1,4 +1,4 @@
-"""Facts and prices of models, from models.toml; knows no setting and asks no server."""
+"""Facts and prices of models, from models.toml; reads no settings and asks no server."""
 
 import re
 import tomllib
@@ -24,7 +24,7 @@ class _Strict(BaseModel):
 
 
 class CacheMultiples(_Strict):
-    """Prices of cached tokens as multiples of the input price; None means the usual one."""
+    """Prices of cached tokens as multiples of the input price; None means the default."""
 
     write_5m: Decimal | None = None
     write_1h: Decimal | None = None
@@ -61,19 +61,19 @@ class ModelTable(_Strict):
 
 @cache
 def model_table() -> ModelTable:
-    """Return models.toml, read once."""
+    """Return the content of models.toml, read once."""
     text = (files("agent_cli.providers") / "models.toml").read_text(encoding="utf-8")
     # Decimal, because 0.1 of a dollar is not a binary fraction and costs are added up.
     return ModelTable.model_validate(tomllib.loads(text, parse_float=Decimal))
 
 
 def prices_as_of() -> str:
-    """Return the day the prices were read, as YYYY-MM-DD."""
+    """Return the date of the prices, as YYYY-MM-DD."""
     return model_table().prices_as_of
 
 
 def model_by_id(model_id: str) -> Model:
-    """Return what is known of *model_id*; an unknown one gets careful defaults."""
+    """Return the model *model_id*; an unknown id gets conservative defaults."""
     facts = _facts(model_id)
     if facts is None:
         return Model(model_id)
@@ -92,13 +92,13 @@ def get_model(id: str, /) -> Model: ...
 @overload
 def get_model(provider: str, id: str, /) -> Model: ...
 def get_model(provider: str, id: str | None = None, /) -> Model:
-    """Return a model with what is known of it: `get_model("anthropic", "claude-haiku-5-5")`.
+    """Return a model with its known facts: `get_model("anthropic", "claude-haiku-5-5")`.
 
-    The provider may be left out. An unknown id gets careful defaults: what only some models accept
-    is not sent to it.
+    The provider may be left out. An unknown id gets conservative defaults: parameters that only
+    some models accept are not sent to it.
 
     Raises:
-        ProviderNotFound: There is no such provider here.
+        ProviderNotFound: There is no such provider.
     """
     if id is None:
         provider, id = _PROVIDER, provider
@@ -108,7 +108,7 @@ def get_model(provider: str, id: str | None = None, /) -> Model:
 
 
 def with_known_facts(model: Model) -> Model:
-    """Return *model*; one that was made of its id alone gets what the table knows."""
+    """Return *model*, with the facts of the table if it was made from its id alone."""
     if model.thinking or model.efforts:
         return model
     known = model_by_id(model.id)
@@ -121,7 +121,7 @@ def with_known_facts(model: Model) -> Model:
 
 
 def doubt_about(model_id: str) -> str:
-    """Return a sentence about a model that is not in models.toml; "" about one that is."""
+    """Return a sentence about a model that is not in models.toml; "" for a known model."""
     if _facts(model_id):
         return ""
     near = get_close_matches(model_id, model_table().models, n=1)
@@ -133,10 +133,10 @@ def doubt_about(model_id: str) -> str:
 
 
 def cost_microdollars(model_id: str, usage: Usage) -> int | None:
-    """Return what *usage* cost in millionths of a dollar, or None when no price is known.
+    """Return the cost of *usage* in millionths of a dollar, or None if no price is known.
 
     It counts the tokens of one reply at list price. Fast mode (`usage.speed`), the inner rounds of
-    `usage.iterations` and server tools are not priced: nothing here asks for them.
+    `usage.iterations` and server tools are not priced, because this program does not request them.
     """
     facts = _facts(model_id)
     if facts is None or not facts.prices:

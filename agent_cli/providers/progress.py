@@ -1,7 +1,7 @@
-"""The longest time a reply may make no progress, however much the server sends meanwhile.
+"""A limit on the time without progress in a reply, whatever the server sends meanwhile.
 
-The read timeout counts silence, and pings, comments and headers that drip are no silence: without
-this limit a server that sends nothing else would be waited for without end.
+The read timeout counts only silence; a server that keeps sending pings, comments or headers would
+be waited for without end.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ _PROGRESS = ("message_start", "message_delta", "message_stop")
 
 
 class ProgressLimit:
-    """One call's limit; it begins when it is made, and anew with each piece of the reply."""
+    """The limit of one call; it starts at once and restarts with each piece of the reply."""
 
     def __init__(self, limit_s: float, place: str) -> None:
         self._limit_s = limit_s
@@ -24,17 +24,17 @@ class ProgressLimit:
         self._begin()
 
     def note(self, payload: Mapping[str, Json]) -> None:
-        """Take one event of the stream."""
+        """Restart the limit if *event* is a piece of the reply."""
         kind = str(payload.get("type"))
         if kind in _PROGRESS or kind.startswith("content_block_"):
             self._begin()
 
     @asynccontextmanager
     async def waiting(self) -> AsyncGenerator[None]:
-        """Wait for the server in the body; hand nothing on from there.
+        """Limit the body, which waits for the server and must not yield events.
 
         Raises:
-            CallFailed: The limit is reached.
+            CallFailed: The limit was reached.
         """
         limit = asyncio.timeout_at(self._deadline_s)
         try:

@@ -1,11 +1,11 @@
-"""Recordings of replies, at the transport: bytes and their timing, one JSON object a line.
+"""Recordings of replies at the transport: bytes and their timing, one JSON object per line.
 
     {"type": "response", "status": 200, "headers": {"content-type": "text/event-stream"}}
     {"type": "chunk", "at_s": 0.41, "text": "event: message_start\\n..."}
     {"type": "end"}            or {"type": "broken", "error": "ReadError"}
 
-Nothing of a request is stored, so a recording holds no key; of a response's headers only those that
-the client acts on. Replies are played in the order they were recorded in.
+Requests are not stored, so a recording holds no key; of the response headers only those that the
+client uses are. Replies are played in the recorded order.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class ResponseLine(_Line):
 
 
 class ChunkLine(_Line):
-    """Bytes of the body: `text` where they are UTF-8, else `base64`."""
+    """Bytes of the body: `text` if they are UTF-8, else `base64`."""
 
     type: Literal["chunk"]
     at_s: float
@@ -82,7 +82,7 @@ RECORDING_LINE: TypeAdapter[RecordingLine] = TypeAdapter(RecordingLine)
 
 
 class RecordTransport(httpx2.AsyncBaseTransport):
-    """Passes everything through and writes down what came back, while it comes."""
+    """Passes everything through and records responses while they arrive."""
 
     def __init__(
         self,
@@ -108,12 +108,12 @@ class RecordTransport(httpx2.AsyncBaseTransport):
         return response
 
     async def aclose(self) -> None:
-        """Close the transport underneath."""
+        """Close the underlying transport."""
         await self._transport.aclose()
 
     def _write(self, line: dict[str, Json]) -> None:
         if isinstance(line.get("text"), str):
-            # A server, or a gateway before it, may repeat the key that it refuses.
+            # A server, or a gateway before it, may quote a rejected key.
             line = {**line, "text": self._redact(str(line["text"]))}
         try:
             with _opened(self._path, os.O_APPEND) as file:
@@ -123,12 +123,12 @@ class RecordTransport(httpx2.AsyncBaseTransport):
 
 
 def _opened(path: Path, flags: int) -> TextIO:
-    """Open *path* for writing; where it is new, for the user alone, whatever the umask says."""
+    """Open *path* for writing; a new file is private to the user, whatever the umask."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o600), "w", encoding="utf-8")
 
 
 class ReplayTransport(httpx2.AsyncBaseTransport):
-    """Answers each request with the next recorded reply; needs neither network nor key."""
+    """Answers each request with the next recorded reply, without network or key."""
 
     def __init__(self, path: Path, *, pace: float = 0.0) -> None:
         self._path = path
@@ -140,7 +140,7 @@ class ReplayTransport(httpx2.AsyncBaseTransport):
         """Return the next reply.
 
         Raises:
-            ModelError: The recording has no more.
+            ModelError: The recording has no more replies.
         """
         if self._played == len(self._replies):
             raise ModelError(
@@ -159,7 +159,7 @@ class ReplayTransport(httpx2.AsyncBaseTransport):
 
 @dataclass(frozen=True, slots=True)
 class _RecordedReply:
-    """One reply of a recording; `end` is None when the recording stops in the middle of it."""
+    """One reply of a recording; `end` is None if the recording stops within it."""
 
     status: int
     headers: Mapping[str, str]
@@ -168,7 +168,7 @@ class _RecordedReply:
 
 
 class _RecordedStream(httpx2.AsyncByteStream):
-    """A response's body that is written down as it passes."""
+    """A response body that is recorded as it passes."""
 
     def __init__(
         self, stream: httpx2.AsyncByteStream, write: Callable[[dict[str, Json]], None]
@@ -192,7 +192,7 @@ class _RecordedStream(httpx2.AsyncByteStream):
 
 
 class _ReplayedStream(httpx2.AsyncByteStream):
-    """A recorded body, with the recorded pauses times *pace*."""
+    """A recorded body, played with the recorded pauses multiplied by *pace*."""
 
     def __init__(self, reply: _RecordedReply, pace: float) -> None:
         self._reply = reply

@@ -1,7 +1,7 @@
-"""Stream events of the API → our events, and the complete reply with every block as received.
+"""Convert stream events of the API to our events and build the reply, blocks as received.
 
-Blocks are collected from the raw JSON: typed copies would add fields that must not be sent back,
-and the SDK's own accumulation copies the reply for every delta.
+Blocks are built from the raw JSON: typed copies would add fields that must not be sent back, and
+the SDK's accumulation copies the reply for every delta.
 """
 
 import json
@@ -23,17 +23,17 @@ from agent_cli.contracts.timeline import Block, Json, Usage
 from agent_cli.providers.models import cost_microdollars
 
 INVALID_JSON = "INVALID_JSON"
-# A model that repeats "[" for ever must not end the run, nor the record: both walk what they hold.
+# A model that repeats "[" without end must not break the run or the record, which recurse.
 _DEPTH_MAX = 100
 
 
 class BrokenReply(Exception):
-    """The stream is not one of the Messages API any more; str() says where it broke."""
+    """The stream violates the Messages API; str() says where."""
 
 
 @dataclass(slots=True)
 class _OpenBlock:
-    """A block that still grows: what its start said, and the pieces since."""
+    """A block that still grows: its start event's content, and the pieces since."""
 
     block: Block
     pieces: list[str] = field(default_factory=list[str])
@@ -54,10 +54,10 @@ class ReplyBuilder:
         self._blocks: dict[int, Block] = {}
 
     def feed(self, event: Mapping[str, Json]) -> Iterator[StreamEvent]:
-        """Take one event; yield what of it the caller should see. Unknown ones are passed over.
+        """Process one event and yield our events for it. Unknown events are skipped.
 
         Raises:
-            BrokenReply: The event does not fit to those before it.
+            BrokenReply: The event does not fit the preceding ones.
         """
         match event.get("type"):
             case "message_start":
@@ -75,7 +75,7 @@ class ReplyBuilder:
                 self._end = {**self._end, **_mapping(event.get("delta"))}
                 self._take_usage(event.get("usage"))
             case "message_stop":
-                # Some servers leave the ends of blocks out; what was said must not be lost.
+                # Some servers omit the ends of blocks; their content must not be lost.
                 for index in sorted(self._open):
                     yield self._end_block(index)
                 self.ended = True
@@ -84,7 +84,7 @@ class ReplyBuilder:
 
     @property
     def complete(self) -> bool:
-        """Whether the reply may be used: it ended, and it says why."""
+        """Whether the reply is usable: it ended, with a stop reason."""
         return self.ended and self._end.get("stop_reason") is not None
 
     def reply(self) -> Reply:
@@ -106,7 +106,7 @@ class ReplyBuilder:
         if not isinstance(block.get("type"), str):
             raise BrokenReply(f"block {index} has no type")
         if block["type"] == "tool_use":
-            # Some servers leave the id empty; the answer needs one to refer to.
+            # Some servers leave the id empty, but the tool result has to refer to one.
             block["id"] = block.get("id") or f"toolu_{uuid4().hex}"
             yield ToolCallStart(index, str(block["id"]), str(block.get("name", "")))
         self._open[index] = _OpenBlock(block)
@@ -150,7 +150,7 @@ class ReplyBuilder:
         return BlockEnd(index, block)
 
     def _take_usage(self, usage: Json) -> None:
-        """Keep the newest figures: those of a later event are cumulative."""
+        """Keep the latest figures, because they are cumulative."""
         given = _mapping(usage) if usage is not None else {}
         self._usage.update({name: value for name, value in given.items() if value is not None})
 
@@ -172,12 +172,12 @@ class ReplyBuilder:
 
 
 def _tool_input(written: str) -> Json:
-    """Return the arguments; what is no JSON object is kept as text, for the model to read."""
+    """Return the arguments; text that is not a JSON object is kept for the model to read."""
     if not written.strip():
         return {}
     try:
         parsed: Json = json.loads(written, parse_constant=_not_json)
-        # A lone surrogate is legal in JSON text and cannot be written as UTF-8 ever after.
+        # A lone surrogate is legal in JSON text but cannot be encoded as UTF-8.
         json.dumps(parsed, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return {INVALID_JSON: written}

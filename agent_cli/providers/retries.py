@@ -1,4 +1,4 @@
-"""Repeats a call that failed; tenacity decides, the stream announces and waits."""
+"""Retry failed calls: tenacity decides, the stream announces the wait and waits."""
 
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -20,12 +20,12 @@ async def with_retries(
     *,
     sleep: Callable[[float], Awaitable[None]],
 ) -> AsyncGenerator[StreamEvent, None]:
-    """Yield the events of *attempt*, made again from scratch after a failure that may pass.
+    """Yield the events of *attempt*, restarted after each transient failure.
 
-    A `Retrying` comes before each wait, so that whoever shows it can show it while waiting.
+    A `Retrying` precedes each wait, so that a front end can show it meanwhile.
 
     Raises:
-        ModelError: Trying again cannot help, or was tried `policy.max` times.
+        ModelError: A retry cannot help, or `policy.max` retries failed.
         ServerDelayTooLong: The server asked for a longer wait than the policy allows.
     """
     retrying = AsyncRetrying(
@@ -60,7 +60,8 @@ async def with_retries(
                         yield event
             except CallFailed as failed:
                 failure = failed
-            # Outside of the loop above: a trial must never see GeneratorExit or a cancellation.
+            # Outside of the loop above, because a trial must not see GeneratorExit or a
+            # cancellation.
             with trial:
                 if failure is not None:
                     _check_delay(failure, policy)
@@ -70,7 +71,7 @@ async def with_retries(
 
 
 class _Wait:
-    """What tenacity asks for the length of a wait."""
+    """The wait strategy for tenacity."""
 
     def __init__(self, policy: RetryPolicy) -> None:
         self._policy = policy
@@ -90,7 +91,7 @@ def _may_pass(failure: BaseException, policy: RetryPolicy) -> bool:
 
 
 async def _announced_below(_wait_s: float) -> None:
-    """Do not wait yet: the generator yields `Retrying` first."""
+    """Do not wait here: the generator yields `Retrying` first, then waits."""
 
 
 def _check_delay(failure: CallFailed, policy: RetryPolicy) -> None:

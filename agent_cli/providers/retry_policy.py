@@ -1,4 +1,4 @@
-"""How often a call is repeated and how long to wait before it; pure, the clock is the caller's."""
+"""The number of retries and the waits before them; pure, without a clock."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ class RetryPolicy:
         max: Retries after the first call; 0 means none.
         base_s: First wait after a 429; 10, 20, 40, 80, 160 with the defaults.
         other_base_s: First wait after anything else (overload, connection, broken stream).
-        factor: Each wait is this multiple of the one before.
+        factor: Each wait is this multiple of the previous one.
         jitter: "full" draws each wait between 0 and its value in the table.
-        on: The failures after which a call is repeated.
-        respect_retry_after: Wait as long as the server asks, not as the table says.
-        max_server_delay_s: The longest wait a server may ask for, unless the request says another.
+        on: The failures after which a call is retried.
+        respect_retry_after: Wait as long as the server asks instead of the computed wait.
+        max_server_delay_s: The longest wait a server may ask for, unless the request sets another.
     """
 
     max: int = options.RETRIES
@@ -64,5 +64,5 @@ def _number(text: str | None) -> float | None:
         number = float(text) if text is not None else -1.0
     except ValueError:
         return None
-    # Not `number < 0`: a header that says "nan" is no answer either.
+    # Not `number < 0`, because a header may also say "nan".
     return number if number >= 0 else None

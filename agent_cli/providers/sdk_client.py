@@ -1,6 +1,6 @@
 """The Messages API through the SDK, for credentials that only it can find.
 
-Profiles and workload identity are the SDK's. Importing it costs over a second, so that only
+The SDK handles profiles and workload identity. Importing it takes over a second, so only
 `anthropic_messages` does, in a thread, when `connection.known_credential` finds nothing.
 """
 
@@ -26,7 +26,7 @@ from agent_cli.version import __version__
 
 
 class SdkClient:
-    """One SDK client with its retries off."""
+    """One SDK client, with its retries switched off."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -34,7 +34,7 @@ class SdkClient:
 
     @property
     def base_url(self) -> str:
-        """Where requests go, for messages."""
+        """The address of the server, for messages."""
         return without_password(str(self._sdk.base_url).rstrip("/"))
 
     @asynccontextmanager
@@ -47,8 +47,8 @@ class SdkClient:
         create = sdk.beta.messages.with_streaming_response.create
         request_id: str | None = None
         try:
-            # Not the SDK's own stream: it skips events without an `event:` line, and it turns each
-            # event into an object that has fields the server never sent.
+            # Not the SDK's own stream: it skips events without an `event:` line and builds objects
+            # with fields that the server never sent.
             async with create(**parameters, stream=True) as response:
                 request_id = response.request_id
                 content_type = response.headers.get("content-type", "")
@@ -65,7 +65,7 @@ class SdkClient:
             raise broken_reply(error, self._connection, request_id) from error
 
     async def aclose(self) -> None:
-        """Close the connections that are kept for the next request."""
+        """Close the idle connections."""
         await self._sdk.close()
 
 

@@ -16,7 +16,7 @@ class ServerSentEvent:
 
 
 class EventDecoder:
-    """Cuts a stream of bytes into events, wherever the network cut it; the rest is kept."""
+    """Splits a byte stream into events, independent of its chunks; incomplete events are kept."""
 
     def __init__(self) -> None:
         self._rest = b""

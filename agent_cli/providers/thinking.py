@@ -1,4 +1,4 @@
-"""Thinking levels as the parameters of each generation of models; pure."""
+"""Translate thinking levels into the parameters of each model generation; pure."""
 
 from typing import Literal
 
@@ -38,7 +38,7 @@ def thinking_parameters(request: ModelRequest, *, compat: bool) -> dict[str, Jso
     if level == "off":
         return _off(model)
     if not (model.thinking or compat):
-        return {}  # an older model refuses what a newer one needs, and this one may be either
+        return {}  # an unknown model may be an older one that rejects what newer ones need
     if "adaptive" in model.thinking:
         return _effort(model, level, compat=compat)
     return {"thinking": {"type": "enabled", "budget_tokens": _budget(request, level)}}
@@ -47,10 +47,10 @@ def thinking_parameters(request: ModelRequest, *, compat: bool) -> dict[str, Jso
 def _adaptive(model: Model, *, compat: bool) -> dict[str, Json]:
     if compat:
         return {"type": "adaptive"}
-    # "summarized": without it these models think in blocks without text, and a screen goes silent.
+    # "summarized": otherwise the thinking blocks of these models have no text to show.
     thinking: dict[str, Json] = {"type": "adaptive", "display": "summarized"}
     if model.binds_thinking:
-        # History is edited (compaction, trimming); a block that no longer fits must not cost 400.
+        # Compaction and trimming edit the history; a stale thinking block must not cause a 400.
         thinking["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
     return thinking
 

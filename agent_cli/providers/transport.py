@@ -1,4 +1,4 @@
-"""The HTTP under both clients: one connection pool, its limits, and its failures as sentences."""
+"""The HTTP layer of both clients: connection pool, limits, and failures as sentences."""
 
 import asyncio
 import os
@@ -18,9 +18,9 @@ from agent_cli.providers.failures import CallFailed, broken_off
 
 CONNECT_TIMEOUT_S = 5.0
 WRITE_TIMEOUT_S = 60.0
-# The end of the body comes with the last event; a server that holds it back is not waited for.
+# The body normally ends with the last event; do not wait for a server that delays its end.
 FINISH_LIMIT_S = 0.5
-# A connection on which a router forgot us is noticed within six minutes, not at the next prompt.
+# Notice a dead connection within six minutes, not at the next prompt.
 KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 60, "TCP_KEEPCNT": 5}
 
 
@@ -34,7 +34,7 @@ class OpenReply:
     redact: Callable[[str], str] = str
 
     async def finish(self) -> None:
-        """Read what follows the last event, so that the connection serves the next request too."""
+        """Read the rest of the body, so that the connection can be reused."""
         with suppress(TimeoutError, httpx2.RequestError):
             async with asyncio.timeout(FINISH_LIMIT_S):
                 async for _ in self.chunks:
@@ -42,24 +42,24 @@ class OpenReply:
 
 
 class Client(Protocol):
-    """Sends requests to one server. `WireClient` needs a key; `SdkClient` finds credentials."""
+    """A client of one server. `WireClient` needs a key; `SdkClient` finds credentials."""
 
     @property
     def base_url(self) -> str:
-        """The address requests go to, for messages."""
+        """The address of the server, for messages."""
         ...
 
     def post(
         self, parameters: dict[str, Any], *, api_key: str | None
     ) -> AbstractAsyncContextManager[OpenReply]:
-        """Send a request and hand over the reply's bytes; leaving the block closes the connection.
+        """Send a request and yield the open reply; leaving the block closes the connection.
 
         Args:
             parameters: Arguments of the SDK's `messages.create`, as `wire.parameters` makes them.
             api_key: Replaces the connection's for this request.
 
         Raises:
-            CallFailed: No reply, an error status, or the reply broke off.
+            CallFailed: There was no reply, an error status, or the reply broke off.
         """
         ...
 
@@ -70,7 +70,7 @@ class Client(Protocol):
 def http_client(connection: Connection) -> httpx2.AsyncClient:
     """Return the connection pool for *connection*.
 
-    Redirects are not followed: the conversation would go to a server nobody configured.
+    Redirects are not followed: they would send the conversation to another server.
 
     Raises:
         ModelError: Proxies or certificates from the environment cannot be used.
@@ -84,7 +84,7 @@ def http_client(connection: Connection) -> httpx2.AsyncClient:
         raise ModelError(
             f"the proxy settings cannot be used: {error}; check HTTPS_PROXY and HTTP_PROXY"
         ) from error
-    except ImportError as error:  # the one that only a proxy asks for
+    except ImportError as error:  # the package needed for SOCKS proxies only
         raise ModelError(
             "a SOCKS proxy needs one more package: pip install socksio, or set another proxy"
         ) from error
@@ -96,7 +96,7 @@ def http_client(connection: Connection) -> httpx2.AsyncClient:
 
 
 def _transport(connection: Connection) -> httpx2.AsyncBaseTransport | None:
-    """Return the transport, or None for the HTTP library's own, which knows proxies."""
+    """Return our transport, or None for the HTTP library's default, which supports proxies."""
     if connection.replay is not None:
         from agent_cli.providers.recording import ReplayTransport  # noqa: PLC0415 - rare
 
@@ -104,7 +104,7 @@ def _transport(connection: Connection) -> httpx2.AsyncBaseTransport | None:
     if connection.record is not None:
         from agent_cli.providers.recording import RecordTransport  # noqa: PLC0415 - rare
 
-        # A transport of its own bypasses proxies from the environment: recordings are made direct.
+        # A custom transport bypasses proxies from the environment, so recordings use none.
         return RecordTransport(httpx2.AsyncHTTPTransport(), connection.record, connection.redact)
     if {"http", "https", "all"} & getproxies().keys():
         return None
@@ -116,8 +116,8 @@ def _transport(connection: Connection) -> httpx2.AsyncBaseTransport | None:
 
 
 def connection_failure(error: BaseException | None, base_url: str) -> CallFailed:
-    """Return the failure that *error*, raised before there was a reply, is."""
-    while isinstance(error, BaseExceptionGroup):  # attempts side by side: one stands for all
+    """Return the failure for *error*, raised before there was a reply."""
+    while isinstance(error, BaseExceptionGroup):  # parallel connection attempts: report one of them
         error = error.exceptions[0]
     if isinstance(error, ModelError):
         return CallFailed(error, retryable=False)
@@ -147,10 +147,10 @@ def connection_failure(error: BaseException | None, base_url: str) -> CallFailed
 
 
 def _reason(error: BaseException | None) -> BaseException | None:
-    """Return the error behind *error* that says most: one of TLS, else of the system."""
+    """Return the most informative cause of *error*: one of TLS, else of the system."""
     chain = [error] if error else []
     while chain and (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
-        # Several addresses were tried: one attempt stands for all.
+        # Several addresses were tried: report one of them.
         chain.append(cause.exceptions[0] if isinstance(cause, BaseExceptionGroup) else cause)
     of_tls = [each for each in chain if isinstance(each, ssl.SSLError)]
     of_system = [each for each in chain if _of_system(each)]
@@ -158,21 +158,21 @@ def _reason(error: BaseException | None) -> BaseException | None:
 
 
 def _of_system(error: BaseException | None) -> str:
-    """Return the system's words for *error*, "" for another one; asyncio has words of its own."""
+    """Return the system's message for *error*, or ""; asyncio words its errors differently."""
     if not isinstance(error, OSError) or not error.errno:
         return ""
-    is_number = error.errno > 0  # the others are of name resolution
+    is_number = error.errno > 0  # other numbers are those of name resolution
     return (os.strerror(error.errno) if is_number else str(error.strerror)).lower()
 
 
 def broken_reply(
     error: httpx2.RequestError, connection: Connection, request_id: str | None
 ) -> CallFailed:
-    """Return the failure of a reply whose connection broke or fell silent."""
+    """Return the failure for a reply whose connection broke or fell silent."""
     if isinstance(error, httpx2.TimeoutException):
         silence = f"the reply stopped: nothing for {connection.read_timeout_s:g} s"
         return broken_off(silence, request_id)
-    if isinstance(error, httpx2.RemoteProtocolError):  # says "peer closed connection" at length
+    if isinstance(error, httpx2.RemoteProtocolError):  # its message is long
         return broken_off("the connection broke in the reply", request_id)
     said = str(error) or type(error).__name__
     return broken_off(f"the connection broke in the reply ({said})", request_id)

@@ -1,7 +1,7 @@
-"""A request of ours as the parameters of the Messages API; pure.
+"""Translate a request into the parameters of the Messages API; pure.
 
-The order of everything is fixed, so that an appended turn changes no earlier byte: prompt caches
-and signed thinking depend on it.
+All fields are in a fixed order, so that an appended turn changes no earlier byte: prompt caches and
+signed thinking depend on it.
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ def parameters(request: ModelRequest, *, compat: bool) -> dict[str, Json]:
     """Return the arguments of `client.beta.messages.create` for *request*, except `stream`.
 
     Args:
-        compat: For servers that speak only the core of the API: no betas, no cache markers, no
-            metadata, and thinking only when a level is asked for.
+        compat: For servers with only the core of the API: no betas, no cache markers, no metadata,
+            and thinking only if a level is requested.
 
     Raises:
-        ModelError: The model cannot do what is asked for.
+        ModelError: The model does not support the request.
     """
     messages = to_api(request.messages)
     thinking = thinking_parameters(request, compat=compat)
@@ -41,13 +41,13 @@ def parameters(request: ModelRequest, *, compat: bool) -> dict[str, Json]:
         if request.session_id is not None:
             sent["metadata"] = {"user_id": request.session_id}
     if request.temperature is not None:
-        # The SDK no longer knows it; servers that still do get it all the same.
+        # The SDK dropped this parameter, but some servers still support it.
         sent["extra_body"] = {"temperature": request.temperature}
     return sent
 
 
 def _fixed_part(request: ModelRequest, *, marked: bool) -> dict[str, Json]:
-    """Return tools and system, with an hour's marker behind what a session never changes."""
+    """Return tools and system, with a one-hour cache marker behind the fixed part."""
     system: list[Block] = [{"type": "text", "text": part} for part in request.system if part]
     tools: list[Block] = [
         {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
@@ -66,9 +66,9 @@ def _fixed_part(request: ModelRequest, *, marked: bool) -> dict[str, Json]:
 
 
 def _with_marker(messages: Sequence[Block]) -> list[Block]:
-    """Mark where the previous request ended.
+    """Add a cache marker where the previous request ended.
 
-    The automatic marker looks back 20 blocks for what is cached; one reply with its results can be
+    The automatic marker finds cached content only within 20 blocks; a reply with its results can be
     longer, and then the whole history would be paid for again.
     """
     replies = [at for at, message in enumerate(messages) if message["role"] == "assistant"]

@@ -1,4 +1,4 @@
-"""The Messages API over plain HTTP, for a known key or token: no SDK, a tenth of its import time.
+"""The Messages API over plain HTTP, for a known key or token; imports in a tenth of the SDK's time.
 
 The SDK stays the reference: `tests/providers/test_wire_client.py` sends the same requests through
 both and compares what arrives, so that an SDK release that changes the wire is noticed.
@@ -32,7 +32,7 @@ from agent_cli.providers.transport import (
 from agent_cli.version import __version__
 
 API_VERSION = "2026-10-21"
-# The SDK's order. The API does not mind; recordings and caches in between compare bytes.
+# The SDK's order: irrelevant to the API, but recordings and intermediate caches compare bytes.
 BODY_FIELDS = (
     "max_tokens",
     "messages",
@@ -48,7 +48,7 @@ BODY_FIELDS = (
 
 
 class WireClient:
-    """Posts requests with one bearer credential."""
+    """Sends requests with one bearer credential."""
 
     def __init__(self, connection: Connection, credential: str) -> None:
         self._connection = connection
@@ -96,7 +96,7 @@ class WireClient:
             self._connection.on_sent()
 
     async def aclose(self) -> None:
-        """Close the connections that are kept for the next request."""
+        """Close the idle connections."""
         await self._http.aclose()
 
     def _refusal(self, response: httpx2.Response, model_id: str) -> CallFailed:
