@@ -1,4 +1,4 @@
-"""What a line comes to: a command, a command of the person's own, or something for the model."""
+"""Dispatch one input line: slash command, shell escape, or prompt."""
 
 from collections.abc import Callable, Sequence
 
@@ -16,9 +16,9 @@ from agent_cli.terminal.writer import OutputLines
 
 
 class LineWork:
-    """Does what lines say, the same for every front end that has a person in front of it.
+    """Dispatches lines, in the same way for every interactive front end.
 
-    `attachments` are the files and pictures of the session.
+    `attachments` are the files and images of the session.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class LineWork:
         leave: Callable[[], None],
         controls: Controls | None = None,
     ) -> None:
-        """Do nothing yet; what commands may touch is described at `Context`."""
+        """Dispatch nothing yet; `Context` describes the arguments."""
         self.attachments = Attachments(
             app.workspace,
             refusal=app.why_kept_back,
@@ -45,21 +45,21 @@ class LineWork:
         self._own_commands = OwnCommands(lines, controls.lend_terminal if controls else None)
 
     def is_prompt(self, line: str) -> bool:
-        """Return whether *line* is for the model, and neither a command nor a shell escape."""
-        # Not from a pipe: what is fed to us may be text that only looks like that.
+        """Return whether *line* is a prompt, and neither a command nor a shell escape."""
+        # Not from a pipe: piped text may only look like a command.
         is_own = line.startswith("!") and self._questions.can_ask
         return not is_own and not is_command(line, self._app)
 
     async def do(
         self, line: str, cancel: CancelToken
     ) -> Sequence[tuple[UserMessage, Model | None]]:
-        """Do what *line* says and return what it says, and to which model (None: the usual one).
+        """Run *line*; return the message it sends, if any, and its model (None: the session's).
 
-        The first message begins with what the person's own commands wrote since the last one.
+        The message begins with the output of shell escapes since the last one.
 
         Raises:
-            AgentCliError: It cannot be done.
-            Aborted: *cancel* came.
+            AgentCliError: The line failed.
+            Aborted: *cancel* was set.
         """
         is_prompt = self.is_prompt(line)
         if not is_prompt and line.startswith("!"):
@@ -81,5 +81,5 @@ class LineWork:
         return [(self._own_commands.offered_with(message), model) for message, model in sent]
 
     def context(self, say: Callable[[Said], None]) -> Context:
-        """Return what a command may touch; what it says goes to *say*."""
+        """Return the context of a command; its prompts go to *say*."""
         return Context(self._app, self._lines, self._questions, self._leave, say, self._controls)

@@ -1,4 +1,4 @@
-"""A text in the person's own editor."""
+"""Edit a text in the user's editor."""
 
 import os
 import shlex
@@ -14,16 +14,16 @@ _USUAL: Final = ("editor", "nano", "vi")
 
 
 def edited(text: str, ending: str) -> str:
-    """Open *text* in $VISUAL, $EDITOR or a usual editor, and return it as it was saved.
+    """Open *text* in $VISUAL, $EDITOR or a common editor, and return the saved text.
 
-    Blocks until the editor ends; the terminal has to be the editor's meanwhile.
+    Blocks until the editor ends; it must have the terminal meanwhile.
 
     Args:
-        text: What the person starts with.
-        ending: The ending of the file's name, by which editors know what it holds.
+        text: The initial text.
+        ending: The suffix of the file's name, by which editors recognise the format.
 
     Raises:
-        UsageError: There is no editor, or it failed; nothing is to be taken from it then.
+        UsageError: There is no editor, or it failed; discard its text then.
     """
     command = _command()
     with tempfile.TemporaryDirectory(prefix="agent-cli-edit-") as folder:

@@ -1,4 +1,4 @@
-"""What the REPL needs to know about the files the agent changed."""
+"""Port to the record of files the agent changed."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,18 +7,18 @@ from agent_cli.contracts.file_changes import FileChangesPort, TakenBack
 
 
 class FileChanges(FileChangesPort, Protocol):
-    """The changes of the session at hand. All may take a moment: call them in a thread."""
+    """The changes of the current session. Every method blocks: call them in a thread."""
 
     def take_back(self) -> TakenBack:
-        """Undo the last run that changed files, and tell the model before it is asked again.
+        """Undo the last run that changed files, and inform the model with the next request.
 
         Raises:
-            AgentCliError: Nothing was done, or not everything; the sentence says why.
+            AgentCliError: Nothing, or not everything, was undone; the message says why.
         """
         ...
 
     def changed_runs(self) -> Sequence[str]:
-        """Return the prompts whose changes can be taken back, the oldest first.
+        """Return the prompts whose changes can be undone, oldest first.
 
         Raises:
             AgentCliError: The record of changes cannot be read.
@@ -26,7 +26,7 @@ class FileChanges(FileChangesPort, Protocol):
         ...
 
     def commands(self, *, last_run: bool = False) -> Sequence[str]:
-        """Return what ran in the session, or its last run, and may have changed other files.
+        """Return the commands of the session, or of its last run, that may have changed files.
 
         Raises:
             AgentCliError: The record of changes cannot be read.

@@ -1,4 +1,4 @@
-"""Prompts that run without being shown: a plugin began them, and the transcript hides them."""
+"""Hidden prompts, begun by a plugin: they run without being shown."""
 
 from agent_cli.contracts import events
 from agent_cli.core.agent import Agent
@@ -16,7 +16,7 @@ _SHOWN = (
 
 
 class HiddenPrompts:
-    """Knows which events nobody should see; questions, notices and errors are always shown."""
+    """Decides which events to hide; questions, notices and errors are always shown."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
@@ -29,6 +29,6 @@ class HiddenPrompts:
         return hidden and isinstance(event, _SHOWN)
 
     def reveal(self) -> None:
-        """Show the rest of the prompt that runs: the person has said something in it."""
+        """Show the rest of the running prompt, because the user has steered it."""
         prompts = self._agent.conversation.prompts
         self._revealed = prompts[-1].id if prompts else ""

@@ -1,4 +1,4 @@
-"""Prompts of earlier sessions, for the arrow keys. Imported on the way to the first prompt."""
+"""Prompts of earlier sessions, for the arrow keys. Imported before the first prompt."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -7,15 +7,15 @@ from typing import Final
 
 from prompt_toolkit.history import FileHistory
 
-# The first prompt waits for this: a megabyte takes 30 ms, and what was pasted is all in there.
+# The first prompt waits for this: a megabyte takes 30 ms, and pasted texts are included.
 _READ_BYTES_MAX: Final = 1_000_000
 
 
 class PrivateHistory(FileHistory):
-    """All sessions' prompts in one file that only its owner can read; the last of many are offered.
+    """The prompts of all sessions in one private file; only the last part of it is offered.
 
-    A prompt that cannot be stored is sent all the same and stays in this session's history; the
-    first time that happens, *warn* gets one sentence.
+    A prompt that cannot be stored is still sent, and stays in this session's history; *warn* gets
+    one sentence the first time.
     """
 
     def __init__(self, path: Path, *, warn: Callable[[str], None]) -> None:
@@ -51,11 +51,11 @@ class PrivateHistory(FileHistory):
 
 
 def _prompts_at_the_end_of(path: Path) -> list[str]:
-    """Return what `FileHistory` stored last, newest first: a + before each line, then a date."""
+    """Return the last prompts, newest first, in `FileHistory` format: + before lines, a date."""
     with path.open("rb") as file:
         file.seek(max(file.seek(0, os.SEEK_END) - _READ_BYTES_MAX, 0))
         text = file.read().decode(errors="replace")
-    # Before the first date stands nothing, or the rest of a prompt.
+    # Before the first date there is nothing, or the rest of a prompt.
     _, *stored = text.split("\n# ")
     return [
         "\n".join(line[1:] for line in each.split("\n") if line.startswith("+"))

@@ -1,4 +1,4 @@
-"""The program behind the prompt: built in a thread, entered, and left when the person leaves."""
+"""Host the program behind the prompt: build it in a thread, enter it, and leave it at the end."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,19 +16,19 @@ MadeT_co = TypeVar("MadeT_co", covariant=True)
 
 
 class Maker(Protocol[MadeT_co]):
-    """Makes the shell; loading what that needs may take a second."""
+    """A factory of shells; loading its modules may take a second."""
 
     def load(self) -> None:
-        """Import what the first prompt must not wait for; called in a thread."""
+        """Import the modules that the first prompt must not wait for; called in a thread."""
         ...
 
     def open(self, app: "Application") -> AbstractAsyncContextManager[MadeT_co]:
-        """Return the shell for as long as the body of an `async with` runs."""
+        """Return the shell as an async context manager."""
         ...
 
 
 class ProgramHost(Generic[ShellT]):
-    """One program for one session. `ready` gets the shell, or what kept it from existing."""
+    """The program of one session. `ready` gets the shell, or the error that prevented it."""
 
     def __init__(self, build: "Callable[[], Application]", maker: Maker[ShellT]) -> None:
         self.ready: asyncio.Future[ShellT] = asyncio.get_running_loop().create_future()
@@ -52,7 +52,7 @@ class ProgramHost(Generic[ShellT]):
             on_failure()
 
     def leave(self) -> bool:
-        """Let `run` end; False when there is nothing to leave yet."""
+        """Let `run` end; return False if it has not begun."""
         self._leaving.set()
         return self.ready.done()
 

@@ -1,4 +1,4 @@
-"""What Ctrl-C and a request to terminate mean right now."""
+"""Handle Ctrl-C and termination signals depending on the current state."""
 
 import asyncio
 import signal
@@ -12,10 +12,10 @@ Stop: TypeAlias = Callable[[type[KeyboardInterrupt] | type[EOFError]], None]
 
 
 class Interrupts:
-    """While something runs, both signals stop it; otherwise they end the pending question.
+    """During a run, both signals stop it; otherwise they end the pending question.
 
-    `signal` is the one that asks the program to leave, once it came. Another one a second later
-    ends the process at once.
+    `signal` is the termination signal received, if any. Another one a second later ends the process
+    at once.
     """
 
     def __init__(self, stop_asking: Stop) -> None:
@@ -25,7 +25,7 @@ class Interrupts:
 
     @contextmanager
     def installed(self) -> Generator[None]:
-        """Take SIGINT, SIGTERM and SIGHUP for as long as the body runs."""
+        """Handle SIGINT, SIGTERM and SIGHUP while the body runs."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
         try:
@@ -45,7 +45,7 @@ class Interrupts:
 
     @contextmanager
     def asking(self) -> Generator[None]:
-        """Let both signals end the pending question while the body runs, not what runs."""
+        """Let both signals end the pending question, not the run, while the body runs."""
         running, self._stop_running = self._stop_running, None
         try:
             yield

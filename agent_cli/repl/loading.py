@@ -1,4 +1,4 @@
-"""Keys stay quick while the program behind the prompt is imported in a thread."""
+"""Keep typing responsive while the program behind the prompt is imported in a thread."""
 
 import sys
 from collections.abc import Generator

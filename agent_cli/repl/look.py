@@ -1,4 +1,4 @@
-"""How a session looks: settings that every front end of the terminal shares."""
+"""Display settings shared by all terminal front ends."""
 
 from typing import NamedTuple
 
@@ -6,9 +6,11 @@ from agent_cli.contracts.options import NOTIFY, STREAMING, THEME, Notify, Stream
 
 
 class Look(NamedTuple):
-    """`chars_per_second` 0 shows text as fast as it comes; `notify` calls when a long run ends.
-    `vi` edits the prompt with vi's keys instead of emacs'. `screen_reader` paints nothing over and
-    says states in words.
+    """The look of a session.
+
+    `chars_per_second` 0 shows text as fast as it comes; `notify` sends a notification when a
+    long run ends. `vi` selects vi key bindings instead of emacs'. `screen_reader` never overwrites
+    text and expresses states in words.
 
     A named tuple because it is made before the first prompt; a frozen dataclass takes 3 ms more.
     """

@@ -1,4 +1,4 @@
-"""From what was said to what is sent: with the pictures and the resources it names."""
+"""Build the user message from typed text, attachments and MCP resources."""
 
 from typing import Final
 
@@ -9,17 +9,17 @@ from agent_cli.repl.mcp.resources import with_resources
 from agent_cli.terminal.narration import one_line
 from agent_cli.terminal.writer import Lines
 
-# More slips than this in one text are none: it was pasted.
+# More unreadable names than this are not typing errors: the text was pasted.
 _MISSING_MAX: Final = 3
 
 
 async def meant(
     said: str | UserMessage, attachments: Attachments, servers: ServersPort, lines: Lines
 ) -> UserMessage:
-    """Return what *said* sends to the model; a message is one already.
+    """Return the message of *said* for the model; a message is returned as it is.
 
     Raises:
-        AgentCliError: Something it names cannot be read.
+        AgentCliError: A file or resource it names cannot be read.
     """
     if isinstance(said, UserMessage):
         return said

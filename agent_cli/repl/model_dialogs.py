@@ -1,4 +1,4 @@
-"""What the model asks of the person during a run: questions, and whether a plan is right."""
+"""Dialogs of the model with the user during a run: questions, and plan approval."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ _NO: Final = Choice("No, stay in plan mode", ("n", "no"))
 
 
 class ModelQuestions:
-    """Puts what the model asks to a person; see `dialogs.ModelDialogs`."""
+    """Asks the user for the model; implements `dialogs.ModelDialogs`."""
 
     def __init__(
         self,
@@ -52,14 +52,14 @@ class ModelQuestions:
         """Ask nothing yet.
 
         Args:
-            questions: Who answers.
-            lines: Where questions are shown.
-            turn: Held during a dialog; shared with whoever else asks.
-            begin: Called before each dialog: leaves a blank row, wakes somebody.
-            before_asking: Called when rows were written that somebody must see now.
-            asking: Entered for as long as somebody is asked.
-            editor: Lets somebody change the plan, where the terminal can be left to that.
-            approvals: Returns what asks about calls of the agent that is named.
+            questions: Asks the user.
+            lines: Shows the questions.
+            turn: The lock held during a dialog, shared with all other dialogs.
+            begin: Called before each dialog: adds a blank row, rings the bell.
+            before_asking: Called after rows were written that the user must see at once.
+            asking: Entered while a question is open.
+            editor: Lets the user edit the plan, if the terminal can be given to an editor.
+            approvals: Returns the approval dialog for calls of the named agent.
         """
         self._questions = questions
         self._lines = lines
@@ -76,7 +76,7 @@ class ModelQuestions:
         return self._questions.can_ask
 
     async def ask(self, questions: Sequence[UserQuestion]) -> Sequence[str] | None:
-        """Return an answer to each question; None when the person closed one of them."""
+        """Return an answer to each question; None when the user closed one of them."""
         async with self._turn:
             try:
                 with self._asking():
@@ -93,7 +93,7 @@ class ModelQuestions:
                 return None
 
     async def decide_plan(self, plan: str) -> PlanDecision:
-        """Show *plan* and return what the person decides about it."""
+        """Show *plan* and return the user's decision."""
         async with self._turn:
             try:
                 with self._asking():
@@ -104,7 +104,7 @@ class ModelQuestions:
                 return PlanRefused()
 
     async def decide_calls(self, calls: Sequence[ToolCall], who: str) -> Sequence[Decision]:
-        """Return what the person decides about *calls* of the agent *who*."""
+        """Return the user's decision about *calls* of the agent *who*."""
         assert self._approvals
         async with self._turn:
             try:
@@ -124,9 +124,9 @@ class ModelQuestions:
         return answer.strip() if isinstance(answer, str) else offered[answer].label
 
     async def _several(self, offered: Mapping[Choice, OptionPort]) -> str:
-        """Return what was picked, one after the other or all at once, and the person's own words.
+        """Return the picked answers, given one by one or all at once, and the user's own words.
 
-        What is picked is said in the first row, so that Enter is enough once one was picked.
+        The first row shows the picked answers, so that Enter alone accepts them.
         """
         picked: list[OptionPort] = []
         while True:
@@ -177,7 +177,7 @@ class ModelQuestions:
             plan = await self._edited(plan)
 
     async def _edited(self, plan: str) -> str:
-        """Return *plan* as it was saved; an empty one counts as unchanged."""
+        """Let the user edit *plan* and return it; an empty one counts as unchanged."""
         assert self._editor
         try:
             saved = (await self._editor(plan, ".md")).strip()
@@ -201,9 +201,9 @@ class ModelQuestions:
 
 
 def _offered(options: Sequence[OptionPort]) -> dict[Choice, OptionPort]:
-    """Return what can be typed for each option: its label, and its place unless labels are numbers.
+    """Return the answers that select each option: its label, and its number unless ambiguous.
 
-    `2` would be the second option as well as the one called 2.
+    With numeric labels, `2` could be the second option or the one labelled 2.
     """
     labels = [" ".join(option.label.split()).casefold() for option in options]
     has_numbers = any(label.isdecimal() for label in labels)

@@ -9,5 +9,5 @@ _NEXT: Final[dict[Mode, Mode]] = {"ask": "auto-edit", "auto-edit": "plan"}
 
 
 def cycle_mode(permissions: PermissionsPort) -> None:
-    """Go to the next mode; only `/mode` leads to yolo, which one key too many must not reach."""
+    """Switch to the next mode; yolo is left out, so that one key press too many is harmless."""
     permissions.mode = _NEXT.get(permissions.mode, "ask")

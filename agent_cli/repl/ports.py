@@ -1,4 +1,4 @@
-"""What the REPL needs of the program behind it; the composition root provides it."""
+"""The REPL's ports to the program; the composition root provides them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,34 +17,34 @@ ExportFormat: TypeAlias = Literal["md", "html", "json"]
 
 
 class SessionsPort(Protocol):
-    """The sessions of this program. Nothing but `list` and `id` may be called during a run.
+    """Port to the sessions. Only `list` and `id` may be called during a run.
 
-    What changes the conversation raises `SessionError` when it cannot, and changes nothing then.
+    Methods that change the conversation raise `SessionError` on failure, without any change.
     """
 
     @property
     def id(self) -> str | None:
-        """The session the conversation is kept in."""
+        """The id of the session that stores the conversation."""
         ...
 
     def list(self) -> Sequence[SessionInfo]:
-        """Return all sessions, the newest first."""
+        """Return all sessions, newest first."""
         ...
 
     def agents(self) -> Sequence[SessionInfo]:
-        """Return the sessions of agents that worked for the one at hand, the newest first."""
+        """Return the sessions of the current session's subagents, newest first."""
         ...
 
     async def resume(self, id: str) -> None:
-        """Go on with an earlier session; the beginning of its id is enough."""
+        """Continue an earlier session; a prefix of its id is enough."""
         ...
 
     async def fork(self, at: str | None = None) -> None:
-        """Go on with a copy of this session, up to the prompt or entry *at*."""
+        """Continue a copy of this session, up to the prompt or entry *at*."""
         ...
 
     def rewind(self, prompt_id: str) -> None:
-        """Go back to before a prompt."""
+        """Rewind to before a prompt."""
         ...
 
     def export(self, to: ExportFormat) -> Path:
@@ -53,13 +53,13 @@ class SessionsPort(Protocol):
 
 
 class DirectoriesPort(Protocol):
-    """The directories the tools may use."""
+    """Port to the directories the tools may use."""
 
     def add(self, given: str) -> Path:
-        """Let the tools use one more directory, until the program ends, and return it.
+        """Let the tools use a further directory until the program ends, and return it.
 
         Raises:
-            UsageError: It is no directory, or may be used already.
+            UsageError: It is not a directory, or is in use already.
         """
         ...
 
@@ -68,16 +68,16 @@ class HooksPort(Protocol):
     """The lifecycle hooks."""
 
     def report(self) -> Sequence[str]:
-        """Return lines about what is defined and what ran last."""
+        """Return a report: the defined hooks and the latest runs."""
         ...
 
 
 class JobsPort(Protocol):
-    """The commands in the background; what names one by its number raises `UsageError`."""
+    """Port to background commands; methods with an unknown id raise `UsageError`."""
 
     @property
     def can_move(self) -> bool:
-        """Whether a command runs that can go on in the background."""
+        """Whether the running command can be moved to the background."""
         ...
 
     def all(self) -> Sequence[JobInfo]:
@@ -85,28 +85,28 @@ class JobsPort(Protocol):
         ...
 
     def find(self, id: int) -> JobInfo:
-        """Return one."""
+        """Return the job *id*."""
         ...
 
     def tail(self, id: int, bytes_max: int) -> str:
-        """Return the end of the output of one."""
+        """Return the end of a job's output."""
         ...
 
     async def stop(self, id: int) -> JobInfo:
-        """End one, and return how it ended."""
+        """End a job, and return its final state."""
         ...
 
     def move_to_background(self) -> None:
-        """Let the command that runs go on in the background.
+        """Move the running command to the background.
 
         Raises:
-            UsageError: It cannot.
+            UsageError: It cannot be moved.
         """
         ...
 
 
 class Application(InteractiveApplication, Protocol):
-    """The program behind the REPL."""
+    """Port to the program behind the REPL."""
 
     @property
     def hooks(self) -> HooksPort:
@@ -120,17 +120,17 @@ class Application(InteractiveApplication, Protocol):
 
     @property
     def sessions(self) -> SessionsPort:
-        """Where conversations are kept."""
+        """The stored sessions."""
         ...
 
     @property
     def file_changes(self) -> FileChanges:
-        """What the agent did to files."""
+        """The changes the agent made to files."""
         ...
 
     @property
     def directories(self) -> DirectoriesPort:
-        """Where the tools may work."""
+        """The directories the tools may use."""
         ...
 
     def overview(self) -> Sequence[str]:
@@ -143,7 +143,7 @@ class Application(InteractiveApplication, Protocol):
         ...
 
     async def examine(self) -> "View":
-        """Check each part of the program; return the results and how to mend the faults."""
+        """Check each part of the program; return the results with the remedy for each fault."""
         ...
 
     def badges(self) -> Sequence[str]:
@@ -151,7 +151,7 @@ class Application(InteractiveApplication, Protocol):
         ...
 
     def uncompact(self) -> None:
-        """Send the older messages again that a summary, or a limit of messages, left out.
+        """Restore the older messages that a summary or a message limit left out.
 
         Raises:
             AgentCliError: Nothing is left out.

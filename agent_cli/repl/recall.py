@@ -1,4 +1,4 @@
-"""The transcript of a conversation that goes on, folded: shown first to who resumes it."""
+"""The folded transcript of a resumed conversation, shown first."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -21,7 +21,7 @@ _EXCHANGES_MAX: Final = 8
 
 
 class Exchange(NamedTuple):
-    """A prompt, how many tools were called for it, and the answer."""
+    """A prompt, the number of its tool calls, and the answer."""
 
     said: str
     calls: int
@@ -29,14 +29,14 @@ class Exchange(NamedTuple):
 
     @property
     def called(self) -> str:
-        """How many tools were called, for a person; "" for none."""
+        """The number of tool calls in words; "" for none."""
         return f"{self.calls} tool call{'' if self.calls == 1 else 's'}" if self.calls else ""
 
 
 class Earlier(NamedTuple):
-    """A conversation that goes on: its last exchange, and those before it.
+    """A resumed conversation: its last exchange, and those before it.
 
-    `about` says how many prompts it has; `left_out` are the oldest ones, of which nothing is shown.
+    `about` tells the number of prompts; `left_out` is the number of oldest ones not shown.
     """
 
     about: str
@@ -48,7 +48,7 @@ class Earlier(NamedTuple):
 
 
 def earlier_in(conversation: Conversation) -> Earlier | None:
-    """Return what is shown of a conversation that goes on; None without a prompt."""
+    """Return the shown part of a resumed conversation; None without a prompt."""
     prompts = typed_prompts(conversation)
     if not prompts:
         return None
@@ -71,7 +71,7 @@ def _exchange(prompt: Prompt) -> Exchange:
 
 
 def recalled(conversation: Conversation) -> str:
-    """Return the transcript as lines: older answers folded, the last one from its end; or ""."""
+    """Return the transcript as lines: older answers folded, the last with its end; or ""."""
     earlier = earlier_in(conversation)
     if earlier is None:
         return ""
@@ -87,27 +87,27 @@ def recalled(conversation: Conversation) -> str:
 
 
 def left_out_row(earlier: Earlier) -> list[str]:
-    """Return the row that says how many prompts are not shown, if any."""
+    """Return the row with the number of prompts not shown, if any."""
     return [f"… {earlier.left_out} older: /export writes them all"] if earlier.left_out else []
 
 
 def the_end_of(rows: Sequence[str]) -> Sequence[str]:
-    """Return the last of *rows*, and a mark for what is left out."""
+    """Return the last of *rows*, with a mark for those left out."""
     return rows if len(rows) <= EARLIER_ROWS_MAX else ["…", *rows[-EARLIER_ROWS_MAX:]]
 
 
 def typed_prompts(conversation: Conversation) -> list[Prompt]:
-    """Return the prompts that somebody typed, oldest first."""
+    """Return the prompts that the user typed, oldest first."""
     return [prompt for prompt in conversation.prompts if prompt.visible and prompt.input]
 
 
 def said_in(prompt: Prompt) -> str:
-    """Return what a prompt said, on one line."""
+    """Return the text of a prompt on one line."""
     return one_line(typed_in(prompt.input.content)) if prompt.input else ""
 
 
 def last_answer(conversation: Conversation) -> str | None:
-    """Return the model's last words as it wrote them; None when it has said nothing yet."""
+    """Return the text of the model's last answer; None if there is none yet."""
     texts = (
         message.text
         for message in reversed(conversation.messages())

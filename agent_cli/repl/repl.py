@@ -1,7 +1,7 @@
-"""The REPL: a prompt on the screen at once, the program behind it loaded meanwhile.
+"""The REPL: show a prompt at once, and load the program behind it meanwhile.
 
-Until the first prompt is drawn only the standard library and prompt_toolkit are imported; what
-needs more is named here for the type checker and imported by the loading thread.
+Until the first prompt is drawn only the standard library and prompt_toolkit are imported; other
+modules are named here for the type checker and imported by the loading thread.
 """
 
 import asyncio
@@ -29,13 +29,13 @@ ShellT = TypeVar("ShellT")
 
 
 class ReplOptions(NamedTuple):
-    """How the session looks.
+    """Options of the session.
 
     Attributes:
-        history: The file earlier prompts are kept in.
-        first_lines: Done first, as if they had been typed.
+        history: The file that stores earlier prompts.
+        first_lines: Lines run first, as if they had been typed.
         stays: On a screen, False leaves as soon as the first lines are done.
-        script: Where lines come from instead of stdin, with nobody there to answer questions.
+        script: The source of lines instead of stdin, with no user to answer questions.
     """
 
     history: Path
@@ -46,30 +46,30 @@ class ReplOptions(NamedTuple):
 
 
 class _Front(Protocol[ShellT]):
-    """What the person has in front of them."""
+    """The front end: screen or plain."""
 
     @property
     def exit_code(self) -> int:
-        """What the session comes to unless a signal ended it."""
+        """The exit code of the session unless a signal ended it."""
         ...
 
     async def run(self, host: ProgramHost[ShellT]) -> None:
-        """Return when the person leaves."""
+        """Run until the user leaves."""
         ...
 
 
 async def run(options: ReplOptions, build: "Callable[[], Application]") -> int:
-    """Run the REPL on this process's streams until the person leaves.
+    """Run the REPL on this process's streams until the user leaves.
 
     Args:
-        options: How it looks.
+        options: Options of the session.
         build: Called once, in a thread, after the first prompt is drawn.
 
     Returns:
         The exit code: 0, or 128 + the number of the signal that ended it.
 
     Raises:
-        Exception: Whatever *build* raised.
+        Exception: Any error of *build*.
     """
     try:
         if has_screen() and not options.look.screen_reader and options.script is None:
@@ -78,7 +78,7 @@ async def run(options: ReplOptions, build: "Callable[[], Application]") -> int:
         finished = FIRST_PROMPT.take_away()
         return await _run_plain(options, build, finished)
     finally:
-        # Python would flush them at its end, and turn our exit code into one of its own.
+        # Otherwise Python flushes them at exit and replaces our exit code with its own.
         for stream in (sys.stdout, sys.stderr):
             flush_or_silence(stream)
 
@@ -146,7 +146,7 @@ async def _host(
                     end_with(front.exit_code)
                     Writer(sys.stdout, sys.stderr, color=False).aside(_CLOSING)
         except ExceptionGroup as failed:
-            # Nearly always one: what went wrong while the application was closed.
+            # Nearly always a single error, from closing the application.
             raise failed.exceptions[0] from failed
     if host.ready.done():
         host.ready.result()

@@ -1,6 +1,6 @@
-"""Prompts that are answered to the end: the questions their tools raise, and what became of them.
+"""Run prompts to their end, including the questions their tools raise, and report the outcome.
 
-The same for every front end that has a person in front of it.
+Shared by every interactive front end.
 """
 
 from collections.abc import Awaitable, Callable
@@ -25,14 +25,14 @@ _log = logger(__name__)
 
 
 class LeftWaiting(Exception):
-    """The session ends at a question: nobody has decided, and it waits for the next session."""
+    """The session ends at an open question, which waits for the next session."""
 
 
 async def told(work: Awaitable[None], lines: Lines) -> None:
-    """Do *work*; whatever goes wrong in it is one line, and the prompt returns.
+    """Run *work*; report any error in one line, so that the prompt returns.
 
     Raises:
-        LeftWaiting: There will be no prompt any more.
+        LeftWaiting: The session ends at an open question.
     """
     try:
         await work
@@ -43,13 +43,13 @@ async def told(work: Awaitable[None], lines: Lines) -> None:
     except AgentCliError as error:
         lines.notice(str(error), "error")
     except Exception as error:
-        # At level info, because the console would repeat it above the line that follows.
+        # At level info, because the console would repeat it above the next line.
         _log.info("line failed", exc_info=True)
         lines.notice(f"{type(error).__name__}: {error} (traceback in the log)", "error")
 
 
 class Runs:
-    """Runs of one agent, each taken through its questions to its end, which is told."""
+    """Runs of one agent: asks their questions, continues them, and reports their ends."""
 
     def __init__(
         self,
@@ -64,12 +64,12 @@ class Runs:
         """Run nothing yet.
 
         Args:
-            app: Whose agent is asked.
-            questions: Who answers.
-            lines: Where sentences go.
-            running: Entered for as long as the agent runs, and left while a question is open.
+            app: The program with the agent.
+            questions: Asks the user.
+            lines: Shows sentences.
+            running: Entered while the agent runs, but not while a question is open.
             before_asking: Called before each question.
-            editor: Lets somebody change an input, where the terminal can be left to that.
+            editor: Lets the user edit an input, if the terminal can be given to an editor.
         """
         self._app = app
         self._questions = questions
@@ -79,18 +79,18 @@ class Runs:
         self._editor = editor
 
     async def prompt(self, message: str | UserMessage, *, model: Model | None = None) -> RunResult:
-        """Say *message*, to *model* if one is given, and return what the run came to."""
+        """Send *message*, to *model* if given, and return the result of the run."""
         agent = self._app.agent
         with self._running():
             await agent.wait_for_idle()
-        while agent.conversation.waiting:  # a prompt nobody typed left a question
+        while agent.conversation.waiting:  # a prompt the user did not type left a question
             await self._decide(agent)
         with self._running():
             result = await _prompt(agent, message, model)
         return await self._to_the_end(result)
 
     async def go_on(self) -> RunResult | None:
-        """Decide what waits for a decision, or deliver what is still queued; None for neither."""
+        """Ask about waiting calls, or deliver queued messages; None if there are neither."""
         agent = self._app.agent
         if agent.conversation.waiting:
             return await self._to_the_end(await self._decide(agent))
@@ -108,7 +108,7 @@ class Runs:
         return result
 
     async def _decide(self, agent: Agent) -> RunResult:
-        """Ask about all calls that wait, and resume the run."""
+        """Ask about all waiting calls, and resume the run."""
         calls = [ToolCall.of(output) for output in agent.conversation.questions()]
         approvals = Approvals(
             questions=self._questions,
@@ -128,7 +128,7 @@ class Runs:
 
 
 async def _prompt(agent: Agent, message: str | UserMessage, model: Model | None) -> RunResult:
-    """Say *message* as soon as no other prompt runs: a reminder may have been faster."""
+    """Send *message* once no other prompt runs: a reminder may have been faster."""
     while True:
         await agent.wait_for_idle()
         with suppress(AgentBusy):

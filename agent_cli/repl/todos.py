@@ -1,4 +1,4 @@
-"""The model's todo list as a person sees it: one line above the input, or all of it."""
+"""The display of the model's to-do list: one line above the input, or in full."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -15,10 +15,10 @@ _MARKS: Final = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
 class TodoRow:
-    """The list on one line; read again only when something was recorded or gone back from."""
+    """The list on one line; read again only when the record has changed."""
 
     def __init__(self, agent: Agent, todos: Callable[[], Sequence[Todo]]) -> None:
-        """Follow *agent*, whose list *todos* returns."""
+        """Follow *agent*; *todos* returns its list."""
         self._agent = agent
         self._todos = todos
         self._text = ""
@@ -27,7 +27,7 @@ class TodoRow:
         agent.subscribe(self._note)
 
     def __call__(self) -> str:
-        """Return the row; "" while no step is open."""
+        """Return the row; "" if no step is open."""
         if self._is_old or self._conversation is not self._agent.conversation:
             self._conversation, self._is_old = self._agent.conversation, False
             self._text = folded(self._todos())
@@ -39,7 +39,7 @@ class TodoRow:
 
 
 def folded(todos: Sequence[Todo]) -> str:
-    """Return how many steps are done and the one in work or next; "" when none is open."""
+    """Return the number of done steps, and the current or next one; "" if none is open."""
     left = [todo for todo in todos if todo.status != "completed"]
     if not left:
         return ""

@@ -1,4 +1,4 @@
-"""What is typed while nobody reads: kept for the prompt, and not echoed into an answer."""
+"""Keep keys typed while no prompt reads them, without echoing them into an answer."""
 
 import fcntl
 import os
@@ -14,10 +14,10 @@ _LOCAL_FLAGS: Final = 3
 
 @contextmanager
 def typeahead_kept(terminal: TextIO) -> Generator[str]:
-    """Keep keys as they are typed; Ctrl-C and Ctrl-Z still signal. Restores the terminal after.
+    """Keep typed keys; Ctrl-C and Ctrl-Z still send signals. Restores the terminal afterwards.
 
-    Yields what was typed before; the terminal has made newlines of its Enter keys, which are
-    carriage returns again. From now on it makes none: a prompt would take them for Ctrl-J.
+    Yields keys typed before; the terminal has converted their carriage returns to newlines, which
+    is undone. From now on it converts none, because a prompt would read them as Ctrl-J.
     """
     fd = terminal.fileno()
     before = termios.tcgetattr(fd)
@@ -28,12 +28,12 @@ def typeahead_kept(terminal: TextIO) -> Generator[str]:
     try:
         yield _typed(fd).replace("\n", "\r")
     finally:
-        # The terminal may be gone by now (a closed window); then nothing is left to restore.
+        # The terminal may be gone by now (a closed window); then there is nothing to restore.
         with suppress(termios.error):
             termios.tcsetattr(fd, termios.TCSANOW, before)
 
 
 def _typed(fd: int) -> str:
-    """Return what waits to be read."""
+    """Return the unread keys."""
     (waiting,) = struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, b"\0" * 4))
     return os.read(fd, waiting).decode(errors="replace") if waiting else ""

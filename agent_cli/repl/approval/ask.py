@@ -1,4 +1,4 @@
-"""Asking a person whether tools may run: all that wait in one list, and each alone if wanted."""
+"""Ask a person to approve tool calls: all waiting calls in one list, or each by itself."""
 
 import re
 import shutil
@@ -22,9 +22,9 @@ from agent_cli.system.paths import shown
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines
 
-# Typed out of habit, and no comment for the model; a path goes on behind its first name.
+# Slash commands typed out of habit are not comments for the model; paths have a second slash.
 _COMMAND: Final = re.compile(r"!|/[a-z-]+(?: |\Z)")
-# What stands around the calls: the question itself, its choices, and the prompt's surroundings.
+# Rows around the calls: the question, its choices, and the rows around the prompt.
 _OTHER_ROWS: Final = 12
 _INDENT: Final = 2
 _PREVIEW_ROWS_MIN: Final = 6
@@ -37,7 +37,7 @@ _Action: TypeAlias = Literal["yes", "session", "project", "edit", "view", "no"] 
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A call on the screen: `what` happens may be folded, the `facts` about it never are."""
+    """A call on the screen: `what` it does may be folded, the `facts` about it never are."""
 
     name: str
     what: tuple[Row, ...]
@@ -45,7 +45,7 @@ class _Shown:
 
 
 class Approvals:
-    """Puts waiting calls to a person, and shows before what exactly would happen."""
+    """Asks a person about waiting calls, after showing exactly what each would do."""
 
     def __init__(
         self,
@@ -59,10 +59,10 @@ class Approvals:
         editor: Editor | None = None,
         who: str = "",
     ) -> None:
-        """Ask nothing yet; without an *editor* no input can be changed.
+        """Ask nothing yet; without an *editor*, inputs cannot be edited.
 
-        *before_asking* is called when rows were written that a person must see now. *who* is the
-        agent whose calls they are, where it is not the one the person talks to.
+        *before_asking* is called after rows were written that the user must see at once. *who*
+        names the agent that made the calls, if it is a subagent.
         """
         self._questions = questions
         self._writer = writer
@@ -74,10 +74,10 @@ class Approvals:
         self._who = f"{reveal(who)}: " if who else ""
 
     async def decide(self, calls: Sequence[ToolCall]) -> list[Decision]:
-        """Return what a person decides about each of *calls*; "don't ask again" is stored before.
+        """Return the decision about each of *calls*; "don't ask again" rules are stored first.
 
         Raises:
-            EOFError: The session ends; nothing is decided.
+            EOFError: The session ends without a decision.
         """
         if not self._questions.can_ask:
             names = ", ".join(dict.fromkeys(call.name for call in calls))
@@ -97,7 +97,7 @@ class Approvals:
         return [decided.get(number, Approved()) for number in numbered]
 
     def _waiting(self, calls: _Calls, decided: _Decisions) -> _Calls:
-        """Return the calls that neither a person nor a rule just stored has decided about."""
+        """Return the calls decided neither by the person nor by a rule just stored."""
         return {
             number: call
             for number, call in calls.items()
@@ -105,7 +105,7 @@ class Approvals:
         }
 
     async def _ask(self, calls: _Calls) -> _Decisions:
-        """Show *calls* and ask, until something is decided about one of them at least."""
+        """Show *calls* and ask until at least one of them is decided."""
         whole = {number: self._shown(call) for number, call in calls.items()}
         fitting = _fitting(whole)
         offered = self._offered(calls, is_folded=fitting != whole)
@@ -132,7 +132,7 @@ class Approvals:
                 return decisions
 
     async def _decided(self, action: _Action, calls: _Calls) -> _Decisions:
-        """Return what *action* decides; nothing when it has to be asked again."""
+        """Return the decisions of *action*; none if the question must be asked again."""
         try:
             match action:
                 case "no":
@@ -156,7 +156,7 @@ class Approvals:
         return dict.fromkeys(calls, Approved())
 
     async def _edited(self, call: ToolCall) -> Json:
-        """Return another input for *call*, which is shown; None when it was left as it is."""
+        """Let the user edit the input of *call*; return the new input, None if unchanged."""
         assert self._editor
         edited = await edited_input(call, self._tools, self._editor)
         if edited is None:
@@ -168,14 +168,14 @@ class Approvals:
         return edited
 
     def _offered(self, calls: _Calls, *, is_folded: bool) -> dict[Choice, _Action]:
-        """Return what can be answered, "yes" first."""
+        """Return the possible answers, "yes" first."""
         one = len(calls) == 1
         yes = "Yes" if one else f"Yes, run all {len(calls)}"
         rules = [self._permissions.asked_about(call).rules for call in calls.values()]
         listed = reveal(", ".join(dict.fromkeys(rule for each in rules for rule in each)))
         offered: dict[Choice, _Action] = {Choice(yes, ("y", "yes")): "yes"}
         if all(rules):
-            # Never one letter: a rule outlives the moment, and a slip must not store one.
+            # Never a single letter: a typing slip must not store a permanent rule.
             label = f"{yes}, and don't ask again this session for {listed}"
             offered[Choice(label, ("y session", "yes session"))] = "session"
             if file := self._permissions.project_file:
@@ -194,7 +194,7 @@ class Approvals:
         return offered
 
     def _shown(self, call: ToolCall) -> _Shown:
-        """Return what there is to know about *call*."""
+        """Return the rows and facts to show about *call*."""
         asked = self._permissions.asked_about(call)
         is_command = isinstance(call.input, dict) and "command" in call.input
         where = f" in {self._workspace}" if is_command else ""
@@ -221,7 +221,7 @@ def _indented(rows: Sequence[Row]) -> list[Row]:
 
 
 def _fitting(calls: Mapping[int, _Shown]) -> dict[int, _Shown]:
-    """Return *calls*, folded so that all fit on the screen; short ones leave their room."""
+    """Return *calls*, folded to fit on the screen; short ones leave room for the others."""
     size = shutil.get_terminal_size()
     room = size.lines - _OTHER_ROWS - sum(len(call.facts) + 1 for call in calls.values())
     fitting = dict(calls)

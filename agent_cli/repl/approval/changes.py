@@ -1,4 +1,4 @@
-"""What a call would do to a file: the changed lines with their numbers and what is around them."""
+"""The effect of a call on a file: the changed lines with line numbers and context."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
@@ -11,13 +11,13 @@ from agent_cli.terminal.planned_change import planned_change
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Style
 
-# Matching costs the product of the lengths; longer stretches are shown as gone and come.
+# Matching costs the product of the lengths; longer parts are shown as removed and added.
 _MATCHED_LINES_MAX: Final = 1_000
 _AROUND: Final = 2
 
 
 class Row(NamedTuple):
-    """A line that is shown to somebody who decides; nothing in it is hidden."""
+    """A line shown for a decision; nothing in it is hidden."""
 
     text: str
     style: Style = "plain"
@@ -29,11 +29,11 @@ _Opcode: TypeAlias = tuple[str, int, int, int, int]
 
 
 def changes_of(given: Json, target: Path) -> list[Row]:
-    """Return the rows that show what an edit's or a write's input does to *target* as it is now.
+    """Return the rows that show the effect of an edit's or write's input on the current *target*.
 
     Returns:
-        Nothing where that is not certain: another kind of input, no plain text file, or a text that
-        is not there exactly as often as an edit says. Then the input itself has to be shown.
+        No rows if the effect is uncertain: another kind of input, not a plain text file, or a text
+        that does not occur exactly as often as the edit says. Then show the input itself.
     """
     planned = planned_change(given, target)
     if planned is None:
@@ -44,7 +44,7 @@ def changes_of(given: Json, target: Path) -> list[Row]:
 
 
 def _difference(before: str, after: str) -> Iterator[Row]:
-    if _has_only_crlf(before) and "\r" not in after:  # who replaces such a file keeps its endings
+    if _has_only_crlf(before) and "\r" not in after:  # replacing such a file keeps its line endings
         before = before.replace("\r\n", "\n")
     if before == after:
         yield Row("nothing changes", "dim")
@@ -73,7 +73,7 @@ def _groups(old: Sequence[str], new: Sequence[str]) -> Iterable[Sequence[_Opcode
 
 
 def _common(old: Sequence[str], new: Sequence[str]) -> int:
-    """Return how many lines the two have in common at the start."""
+    """Return the number of common lines at the start."""
     pairs = zip(old, new, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 

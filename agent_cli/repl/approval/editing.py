@@ -1,4 +1,4 @@
-"""Let a person change the input of a call that waits: what they save is what runs."""
+"""Edit the input of a waiting call: the saved input is what runs."""
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,23 +9,23 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, check_input
 
-# (text, ending of the file's name) -> the text as it was saved.
+# (text, suffix of the file's name) -> the saved text
 Editor: TypeAlias = Callable[[str, str], Awaitable[str]]
 _FIELDS: Final = {"command": ".sh", "content": ".txt"}
 
 
 async def edited_input(call: ToolCall, tools: Sequence[Tool], editor: Editor) -> Json:
-    """Open the input of *call* in *editor* and return it as it was saved.
+    """Open the input of *call* in *editor* and return the saved input.
 
     Returns:
-        The whole input, valid for its tool; None when nothing was changed, or nothing was left.
+        The whole input, valid for its tool; None if it is unchanged or empty.
 
     Raises:
-        UsageError: What was saved is not an input of the tool.
+        UsageError: The saved text is not a valid input of the tool.
     """
     field, ending, text = _opened(call.input)
     saved = await editor(text, ending)
-    # Editors end the last line; whether the text had a newline there is not a change.
+    # Editors add a final newline, which does not count as a change.
     if not saved.strip() or saved.removesuffix("\n") == text.removesuffix("\n"):
         return None
     if not text.endswith("\n"):
@@ -36,12 +36,12 @@ async def edited_input(call: ToolCall, tools: Sequence[Tool], editor: Editor) ->
 
 
 def edited_part(call: ToolCall) -> str:
-    """Return what of *call* is opened in the editor, in a word."""
+    """Return a word for the part of *call* that the editor opens."""
     return _opened(call.input)[0] or "input"
 
 
 def _opened(given: Json) -> tuple[str, str, str]:
-    """Return the part of an input that is edited: its field ("" for all), file ending, text."""
+    """Return the part of an input to edit: its field ("" for all), file suffix, text."""
     for field, ending in _FIELDS.items():
         if isinstance(given, dict) and isinstance(value := given.get(field), str):
             return field, ending, value

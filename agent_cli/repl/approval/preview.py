@@ -1,4 +1,4 @@
-"""A waiting call as a person is shown it: all that will happen, and nothing hidden."""
+"""The preview of a waiting call: all of its effect, with nothing hidden."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -20,24 +20,24 @@ _EDIT_MARKS: Final[dict[str, tuple[str, Style]]] = {
 }
 _TAIL_ROWS: Final = 3
 _TAB_CELLS: Final = 4
-# A note instead of fewer rows than this would hide something and save next to nothing.
+# Replacing fewer rows than this by a note would save next to nothing.
 _FOLDED_ROWS_MIN: Final = 3
 
 
 def preview(call: ToolCall, tools: Sequence[Tool]) -> list[Row]:
-    """Return the rows that show what *call* does: changes of a file, a command, plain values.
+    """Return the rows that show the effect of *call*: file changes, a command, or plain values.
 
-    Nothing is left out and nothing is hidden: what would be invisible appears as an escape.
+    Nothing is left out, and invisible characters appear as escapes.
     """
     target = written_by(call.name, call.input, tools)
     return (changes_of(call.input, target) if target else []) or [*_values(call.input)]
 
 
 def folded(rows: Sequence[Row], *, rows_max: int, columns: int) -> tuple[Row, ...]:
-    """Return *rows* so that they take about *rows_max* rows of a screen; the end stays visible.
+    """Fold *rows* to about *rows_max* rows of the screen; the end stays visible.
 
-    The same rows when they fit. Else long ones show their beginning and their end in the room
-    there is, and what was left out is counted.
+    Rows that fit are unchanged. Otherwise long ones show their beginning and end, with the number
+    of rows left out between.
     """
     heights = [_height(row, columns) for row in rows]
     if sum(heights) <= rows_max:
@@ -53,7 +53,7 @@ def folded(rows: Sequence[Row], *, rows_max: int, columns: int) -> tuple[Row, ..
 
 
 def _shares(heights: Sequence[int], rows_max: int) -> list[int]:
-    """Return how many rows of the screen each row may take: short ones leave theirs to others."""
+    """Return the number of screen rows for each row: short ones leave room for the others."""
     shares = [1] * len(heights)
     left = rows_max
     shortest_first = sorted(range(len(heights)), key=heights.__getitem__)
@@ -68,7 +68,7 @@ def _height(row: Row, columns: int) -> int:
 
 
 def write_rows(rows: Sequence[Row], writer: Lines) -> None:
-    """Write *rows*, neighbours of one style together; a row stays one line, whatever it holds."""
+    """Write *rows*, grouped by style; a row stays one line, whatever its characters."""
     pending: list[str] = []
     for at, row in enumerate(rows):
         pending.append(row.text.replace("\n", "\\n"))
@@ -83,7 +83,7 @@ def _values(given: Json) -> Iterator[Row]:
             case "command", str():
                 first, *others = reveal(value).split("\n")
                 yield Row(f"$ {first}")
-                # As a shell shows what it reads on: these lines are no commands of their own.
+                # Like a shell's continuation prompt: these lines are not separate commands.
                 yield from (Row(f"> {line}") for line in others)
             case "content", str():
                 yield from _marked("+ ", value, "added")
@@ -118,20 +118,20 @@ def _literal(value: Json) -> str:
 
 
 def _cut(row: Row, cells_max: int) -> Row:
-    """Return *row* so that it takes at most *cells_max* cells: its beginning and its end."""
+    """Shorten *row* to at most *cells_max* cells: its beginning and its end."""
     text = _shown(row)
     if cells(text) <= cells_max:
         return row
     note = f" … {len(row.text):,} characters … "
-    if 2 * len(note) > cells_max:  # it would be most of what there is to see
+    if 2 * len(note) > cells_max:  # the note would take most of the row
         note = "…"
     room = max(cells_max - len(note), 2)
     _, end = next(broken(text, room - room // 2))
-    # Backwards the same cells fit; no row is cut within one.
+    # The same width fits backwards; no character is split.
     _, tail = next(broken(text[::-1], max(room // 2, 1)))
     return Row(text[:end] + note + text[len(text) - tail :], row.style)
 
 
 def _shown(row: Row) -> str:
-    """Return the text of *row* as a screen shows it."""
+    """Return the text of *row* as the screen shows it."""
     return row.text.expandtabs(_TAB_CELLS)

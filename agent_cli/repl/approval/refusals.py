@@ -1,4 +1,4 @@
-"""What stands on the screen in place of the sentence the model reads about a failed call."""
+"""The words shown to the user for a failed call, in place of the model's sentence."""
 
 from typing import Final
 
@@ -6,18 +6,18 @@ from agent_cli.contracts.tooling import CALL_AGAIN
 from agent_cli.core.declining import CHANGE_PLAN, CLOSED, SAYING, STOPPED, UNDECIDED, UNWANTED
 from agent_cli.terminal.narration import one_line, seconds
 
-# What the executor says of a call that ran when the run was stopped or steered.
+# The executor's results for calls that were running when the run was stopped or steered.
 _STOPPED_WHILE_RUNNING: Final = ("Stopped with the whole run.", "Stopped: the user sent")
-# What is shown as "0.0 s" took no time worth a word, or never began.
+# A time shown as "0.0 s" is not worth mentioning: the call hardly ran, or never began.
 _SHOWN_S_MIN: Final = 0.05
 
 
 def failure(answer: str, elapsed_s: float) -> tuple[str, str]:
-    """Return what became of a call that failed, and why, in words for a person.
+    """Return the outcome of a failed call with its reason, in words for the user.
 
     Args:
-        answer: What the model reads, or its first line.
-        elapsed_s: How long the call ran.
+        answer: The model's result text, or its first line.
+        elapsed_s: The duration of the call.
     """
     if answer == UNWANTED:
         return "not run", "you said no"

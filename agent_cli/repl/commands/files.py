@@ -1,4 +1,4 @@
-"""Commands about the files the agent changed: see it, take it back; and what it should know."""
+"""Commands about files: show and undo the agent's changes, add directories, write AGENTS.md."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ _COMMANDS_MAX: Final = 3
 
 
 async def undo(context: Context, _argument: str) -> None:
-    """Take back what the last run changed in files, and say what that was."""
+    """Undo the file changes of the last run, and report them."""
     taken = await asyncio.to_thread(context.app.file_changes.take_back)
     context.writer.aside("\n".join(_told(context, taken)))
 
@@ -83,7 +83,7 @@ def _show(context: Context, difference: Difference) -> None:
 
 
 def _shown(path: Path, workspace: Path) -> str:
-    # Tools know only real paths; the workspace may have been reached through a link.
+    # Tools use real paths, but the path of the workspace may contain a link.
     root = workspace.resolve()
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 

@@ -1,7 +1,7 @@
-"""Which commands need the terminal for themselves: full-screen programs and those that ask there.
+"""Detect commands that need the terminal: full-screen programs, and those that prompt there.
 
-A list, because a command whose output is collected cannot be moved to the terminal any more once it
-shows what it is.
+Known by name, because a command whose output is already captured cannot be moved to the terminal
+later.
 """
 
 import re
@@ -17,11 +17,11 @@ _FULL_SCREEN: Final = (
     *("lf", "yazi", "vifm", "ncdu", "tig", "lazygit", "gitui", "k9s", "lazydocker", "fzf"),
     *("gdb", "lldb", "tmux", "screen", "zellij", "dialog", "whiptail"),
 )
-# They ask for a password on the terminal, wherever their output goes.
+# These ask for a password on the terminal, wherever their output goes.
 _ASKING: Final = (
     *("sudo", "doas", "su", "ssh", "mosh", "telnet", "sftp", "ftp", "passwd", "visudo", "vipw"),
 )
-# A prompt of their own unless there is something to run.
+# These open a prompt unless they are given something to run.
 _SHELLS: Final = (
     *("bash", "zsh", "sh", "fish", "python", "python3", "ipython", "node", "irb", "ghci"),
     *("psql", "mysql", "sqlite3", "redis-cli", "bc"),
@@ -39,7 +39,7 @@ _GIT_MESSAGES: Final = ("-m", "-F", "-C", "--message", "--file", "--no-edit", "-
 
 
 def needs_terminal(command: str, environment: Mapping[str, str]) -> bool:
-    """Return whether a part of *command* draws on the whole screen or asks on the terminal."""
+    """Return whether a part of *command* is a full-screen program or asks on the terminal."""
     own = {
         Path(first).name for name in _VARIABLES for first in environment.get(name, "").split()[:1]
     }
@@ -47,11 +47,11 @@ def needs_terminal(command: str, environment: Mapping[str, str]) -> bool:
 
 
 def _needs_terminal(words: Sequence[str], end: str, own: set[str]) -> bool:
-    """Return whether the simple command *words*, which *end* separates from the next, does."""
+    """Return whether the simple command *words*, followed by the operator *end*, does."""
     name, arguments = Path(words[0]).name, words[1:]
     if name in _ASKING:
         return True
-    if end.startswith(("|", ">")):  # it sees that its output is no terminal
+    if end.startswith(("|", ">")):  # its output is not a terminal, which it notices
         return False
     if name in _SHELLS:
         return not arguments
@@ -86,5 +86,5 @@ def _parts(command: str) -> Iterator[tuple[list[str], str]]:
             if words:
                 yield words, token
             words = []
-    except ValueError:  # a quotation without an end: the shell says so
+    except ValueError:  # an unclosed quote: the shell reports it
         return

@@ -28,7 +28,7 @@ _KEYS: Final = (
 
 
 def overview(groups: Mapping[str, Sequence[Command]], faults: Sequence[str]) -> "View":
-    """Return the names of all commands by group, the keys, and what cannot be used."""
+    """Return a view of all commands by group, the keys, and the commands with faults."""
     from agent_cli.terminal.views.facts import Fact, Facts  # noqa: PLC0415 - rich
     from agent_cli.terminal.views.stack import Stack  # noqa: PLC0415
 
@@ -52,7 +52,7 @@ def every_line(commands: Sequence[Command]) -> "View":
 
 
 def about(command: Command, choices: Collection[str]) -> "View":
-    """Return everything there is to say about one command; *choices* may stand behind its name."""
+    """Return the full help of one command; *choices* are its possible arguments."""
     from agent_cli.terminal.views.tree import Tree  # noqa: PLC0415 - rich
 
     details = [command.help, *command.more.splitlines()]

@@ -1,4 +1,4 @@
-"""Commands that show what is there, and change nothing but the display."""
+"""Commands that show information, and change nothing but the display."""
 
 import os
 import re
@@ -41,7 +41,7 @@ def _hooks(context: Context, _argument: str) -> None:
 
 
 def _first_sentence(description: str) -> str:
-    """Return what a tool is for; what else stands in its description is for the model."""
+    """Return the purpose of a tool; the rest of its description is for the model."""
     return one_line(_SENTENCE_END.split(description.strip(), 1)[0], _SENTENCE_CHARS_MAX)
 
 
@@ -57,10 +57,10 @@ def _usage(context: Context, _argument: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class UsageView:
-    """Tokens and cost: of each model, in all, and with the agents that worked for this one.
+    """Tokens and cost: for each model, in total, and with subagents.
 
-    *total* may hold more than the models' replies: summaries, questions of MCP servers to the
-    model, replies that broke off, and what somebody went back from.
+    *total* may include more than the replies shown: summaries, sampling by MCP servers, replies
+    that broke off, and rewound prompts.
     """
 
     models: Mapping[str, Usage]
@@ -74,7 +74,7 @@ class UsageView:
         total: Usage,
         agents: Mapping[str, Usage] = MappingProxyType({}),
     ) -> "UsageView":
-        """Return the usage of a conversation, and of each of the *agents* that worked for it."""
+        """Return the usage of a conversation, and of each of its subagents *agents*."""
         models: dict[str, Usage] = {}
         for message in messages:
             if isinstance(message, AssistantMessage) and message.usage.prompt_tokens:
@@ -94,7 +94,7 @@ class UsageView:
         return Stack([table, *map(Note, self._besides())]).drawn()
 
     def lines(self) -> Sequence[str]:
-        """Return a line about the total, and one for each model where several were asked."""
+        """Return a line with the total, and one for each model if there are several."""
         several = self.models if len(self.models) > 1 else {}
         return [
             describe_usage(self.total),
@@ -141,11 +141,11 @@ def _context(context: Context, _argument: str) -> None:
 
 
 def window_bars(parts: Mapping[str, int], *, window: int) -> "Bars":
-    """Return a bar for each part of the next request, and one for the rest of the model's window.
+    """Return a bar for each part of the next request, and one for the rest of the window.
 
     Args:
-        parts: Estimated tokens by what they are.
-        window: The tokens the model takes; 0 when that is not known.
+        parts: Estimated tokens by kind of content.
+        window: The model's context window in tokens; 0 if unknown.
     """
     from agent_cli.terminal.views.bars import Bars  # noqa: PLC0415 - rich
 

@@ -1,4 +1,4 @@
-"""`/jobs`: the commands that run in the background, listed, looked at, stopped, and joined."""
+"""`/jobs`: list background commands, show their output, stop them, background the running one."""
 
 from collections.abc import Mapping
 from typing import Final

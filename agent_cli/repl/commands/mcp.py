@@ -1,4 +1,4 @@
-"""/mcp: the MCP servers as a table, and what a person can do about one of them."""
+"""`/mcp`: show the MCP servers as a table, and manage each of them."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
@@ -80,7 +80,7 @@ def _cells(state: ServerState, servers: ServersPort) -> tuple[str, ...]:
 
 
 def _remarks(state: ServerState) -> Iterator[str]:
-    """Yield the faults of a server, each with the command that mends it."""
+    """Yield the faults of a server, each with the command that fixes it."""
     name = reveal(state.name)
     if state.needs_sign_in:
         yield f"/mcp login {name} signs in"
@@ -107,7 +107,7 @@ def _resources(context: Context, name: str) -> None:
 
 
 def reference(resource: ServerResource) -> str:
-    """Return what is typed in a prompt to send a resource with it."""
+    """Return the reference by which a prompt includes a resource."""
     return reveal(f"@{resource.server}:{resource.uri}")
 
 
@@ -118,7 +118,7 @@ def _described(resource: ServerResource) -> str:
 
 
 def _doctor(context: Context, name: str) -> None:
-    """Show the faults of each server and the commands that mend them."""
+    """Show the faults of each server and the commands that fix them."""
     from agent_cli.terminal.views.stack import Note, Stack  # noqa: PLC0415 - rich
 
     states = [_state_of(context, name)] if name else context.app.servers.states()
@@ -148,7 +148,7 @@ async def _login(context: Context, name: str) -> None:
     try:
         state = await context.app.servers.login(name, sign_in.visit)
     finally:
-        # Whoever stops the command does not stop the connection, which would go on asking.
+        # Cancelling the command does not cancel the connection, which would keep asking.
         sign_in.give_up()
     context.writer.aside(_outcome(state))
 
@@ -176,7 +176,7 @@ async def _reconnect(context: Context, name: str) -> None:
 
 
 async def _approve(context: Context, name: str) -> None:
-    """Show what changed and ask; what changes meanwhile is shown before it counts."""
+    """Show the changes and ask; changes made meanwhile are shown before they are approved."""
     servers = context.app.servers
     _state_of(context, name)
     shown: Mapping[str, str] = {}
@@ -209,7 +209,7 @@ async def _agreed(context: Context) -> bool:
 
 
 def _outcome(state: ServerState) -> str:
-    """Return what became of a server; why it failed is told by whoever watches them all."""
+    """Return the outcome for a server; the reason of a failure is reported elsewhere."""
     if state.phase != _READY:
         return f"{named(state.name)} is not connected"
     return f"{named(state.name)} is ready: {state.offer}"
@@ -226,7 +226,7 @@ def _state_of(context: Context, name: str) -> ServerState:
 
 
 def _choices(app: Application) -> Mapping[str, str]:
-    """Return what fits behind /mcp: what is there to be done first, the rest after it."""
+    """Return the completions of /mcp: pending actions first, then the rest."""
     states = app.servers.states()
     names = [state.name for state in states]
     choices = [

@@ -1,4 +1,4 @@
-"""Slash commands: those that are built in, and those that are prompts somebody wrote."""
+"""The registry of slash commands: built-in ones, and those defined by prompt files."""
 
 import difflib
 import inspect
@@ -23,9 +23,9 @@ from agent_cli.terminal.narration import one_line
 
 
 def commands_of(app: Application) -> Sequence[Command]:
-    """Return all commands there are now; of two with one name the first counts.
+    """Return all current commands; the first of each name wins.
 
-    What is built in comes first, so that nothing can stand in for it.
+    Built-in commands come first, so that none can be replaced.
     """
     found = {command.name: command for command in COMMANDS}
     for prompt in app.prompt_commands():
@@ -37,7 +37,7 @@ def commands_of(app: Application) -> Sequence[Command]:
 
 
 def is_command(line: str, app: Application) -> bool:
-    """Return whether *line* is for a command, and not a prompt that begins with a path."""
+    """Return whether *line* is a command, and not a prompt that begins with a path."""
     if not line.startswith("/"):
         return False
     name = re.split(r"\s", line[1:], maxsplit=1)[0]
@@ -51,9 +51,9 @@ def is_command(line: str, app: Application) -> bool:
 
 
 def find_command(line: str, app: Application) -> tuple[Command, str]:
-    """Return the command *line* names, and what stands behind the name, trimmed.
+    """Return the command that *line* names, and its argument, trimmed.
 
-    The beginning of a name is enough where it is the beginning of one name only.
+    A unique prefix of a name is enough.
 
     Raises:
         UsageError: There is no such command, or it takes no argument.
@@ -124,7 +124,7 @@ def _help(context: Context, name: str) -> None:
 
 
 def grouped(commands: Sequence[Command]) -> dict[str, list[Command]]:
-    """Return the commands by what they are about; those that are not built in by their source."""
+    """Return the commands grouped by subject; those not built in by their source."""
     groups = {name: [*group] for name, group in _GROUPS.items()}
     for command in commands:
         if command.source:
@@ -133,7 +133,7 @@ def grouped(commands: Sequence[Command]) -> dict[str, list[Command]]:
 
 
 def _faults(app: Application) -> Iterator[str]:
-    """Yield why commands somebody wrote cannot be used: they are broken, or have no name left."""
+    """Yield why user-defined commands cannot be used: they are faulty, or their name is taken."""
     taken = {command.name: "built in" for command in COMMANDS}
     for prompt in app.prompt_commands():
         if prompt.problem:

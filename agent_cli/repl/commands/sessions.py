@@ -1,4 +1,4 @@
-"""Commands about the conversation itself: go on with another one, copy it, go back, keep it."""
+"""Commands about the conversation: resume, fork, rewind, export."""
 
 import asyncio
 import time
@@ -14,7 +14,7 @@ from agent_cli.repl.ports import Application, SessionsPort
 from agent_cli.repl.recall import recalled, said_in, typed_prompts
 from agent_cli.terminal.narration import ago, describe_place, one_line
 
-# What stands behind it, its age and id, is to fit on a row of 100 columns.
+# Leaves room for age and id in a row of 100 columns.
 _TITLE_CHARS_MAX: Final = 50
 _RESTORED: Final = ("code and conversation", "conversation only", "code only")
 _BOTH: Final = 0
@@ -28,7 +28,7 @@ def _clear(context: Context, _argument: str) -> None:
 
 
 async def _resume(context: Context, wanted: str) -> None:
-    """Go on with the session whose id begins so, or that has this number in the list."""
+    """Resume the session with this id, prefix of an id, or number in the list."""
     is_number = wanted.isdecimal() and int(wanted) <= LISTED_MAX
     if wanted and not is_number:
         await _go_on_with(context, wanted)
@@ -47,7 +47,7 @@ async def _resume(context: Context, wanted: str) -> None:
 
 
 def _others(sessions: SessionsPort) -> list[SessionInfo]:
-    """Return the sessions that can be gone on with; reads files."""
+    """Return the sessions that can be resumed; reads files."""
     return [each for each in sessions.list() if each.id != sessions.id and not each.problem]
 
 
@@ -72,7 +72,7 @@ def _about(session: SessionInfo) -> str:
 
 
 async def _fork(context: Context, at: str) -> None:
-    """Go on with a copy, of all or up to a place: a number of the list, an id, or one chosen."""
+    """Continue with a copy, of all or up to a branch point: a number, an id, or one chosen."""
     found = _places(context.app)
     if at == _LIST:
         if not found:
@@ -93,14 +93,14 @@ async def _fork(context: Context, at: str) -> None:
 
 
 def _places(app: Application) -> list[BranchPoint]:
-    """Return where a copy can end, the last place first."""
+    """Return the branch points, last first."""
     return places(app.agent.conversation.prompts)[::-1]
 
 
 async def _rewind(context: Context, number: str) -> None:
-    """Go back to before a prompt, counted from the last; its text returns to the input.
+    """Rewind to before a prompt, counted from the last; its text returns to the input.
 
-    Where files changed since, the person chooses what goes back: files, conversation or both.
+    If files have changed since, the user chooses to restore files, conversation or both.
     """
     prompts = typed_prompts(context.app.agent.conversation)[::-1]
     if not prompts:
@@ -118,7 +118,7 @@ async def _rewind(context: Context, number: str) -> None:
         return
     files, conversation = wanted in (_BOTH, _FILES_ONLY), wanted != _FILES_ONLY
     if files:
-        for _ in range(runs):  # files first: whoever changed one since keeps the conversation too
+        for _ in range(runs):  # files first: if that fails, the conversation stays too
             await undo(context, "")
     if not conversation:
         return
@@ -132,7 +132,7 @@ async def _rewind(context: Context, number: str) -> None:
 def _runs_since(context: Context, prompt_id: str) -> int:
     """Return how many runs since a prompt, its own included, changed files; blocks.
 
-    Runs that a rewind or a fork left out of the conversation count: they changed the files too.
+    Runs left out by a rewind or a fork count, because they changed files too.
     """
     ids = [prompt.id for prompt in context.app.agent.conversation.prompts]
     since = {*ids[ids.index(prompt_id) :]}

@@ -1,4 +1,4 @@
-"""Commands about how the next request is made, and who may do what without being asked."""
+"""Commands that change the next requests (model, thinking) and the permission mode."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, get_args
@@ -111,7 +111,7 @@ def _theme(context: Context, name: str) -> Awaitable[None] | None:
 
 
 def _may_choose(context: Context, name: str) -> bool:
-    """Whether a list to choose from is shown, because no *name* was typed."""
+    """Return whether to show a list to choose from, because no *name* was typed."""
     return not name and context.controls is not None and context.may_wait
 
 
@@ -121,7 +121,7 @@ async def _choose(
     rows: Mapping[str, str],
     question: str,
 ) -> None:
-    """Let somebody choose what *run* gets: a key of *rows*, which describe them."""
+    """Let the user choose a key of *rows*, and pass it to *run*."""
     index = await pick(context, list(rows.values()), question)
     if index is not None:
         run(context, list(rows)[index])

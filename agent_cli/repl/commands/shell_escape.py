@@ -1,6 +1,6 @@
-"""Commands the person runs with `!`: output is shown as it comes, and offered to the model.
+"""Commands the user runs with `!`: output is shown as it comes, and added to the next message.
 
-Full-screen programs get the terminal for themselves; of them the model learns the exit code.
+Full-screen programs get the terminal; the model learns only their exit code.
 """
 
 import asyncio
@@ -28,26 +28,26 @@ _OFFERED_CHARS_MAX: Final = 20_000
 _HALF_BYTES_MAX: Final = 500_000
 _CHUNK_BYTES: Final = 64 * 1024
 _NO_SHELLS: Final = frozenset({"false", "nologin"})
-# These wait for a program that handles Ctrl-C itself; a plain sh dies and leaves it running.
+# These shells wait for a program that handles Ctrl-C; a plain sh would die and leave it running.
 _PATIENT_SHELLS: Final = frozenset({"bash", "zsh", "fish"})
 _WAIT_ON_CTRL_C: Final = "trap '[ $? -ne 130 ] || exit 130' INT\n"
 
 
 class OwnCommands:
-    """Runs what stands behind a `!`, and keeps what it wrote until the model is told something."""
+    """Runs shell escapes and keeps their output for the next message to the model."""
 
     def __init__(self, output: OutputLines, lend_terminal: Lend | None = None) -> None:
-        """Have run nothing yet; *lend_terminal* leaves the terminal to a program for a while."""
+        """Keep no output yet; *lend_terminal* gives the terminal to a program for a while."""
         self._output = output
         self._lend_terminal = lend_terminal
         self._offered: list[str] = []
 
     async def run(self, line: str, cancel: CancelToken) -> None:
-        """Run a line with `!`, or with `!!` of which the model learns nothing.
+        """Run a line with `!`, or with `!!` hidden from the model.
 
         Raises:
-            UsageError: There is no command in it, or none that can be run.
-            Aborted: *cancel* came.
+            UsageError: It has no command, or the command cannot be run.
+            Aborted: *cancel* was set.
         """
         command = line.lstrip("!").strip()
         if not command:
@@ -75,16 +75,16 @@ class OwnCommands:
             show(ending)
 
     def offered_with(self, message: UserMessage) -> UserMessage:
-        """Return *message* behind what was kept, which is not kept any longer."""
+        """Return *message* with the kept output before it, and clear that."""
         offered, self._offered = self._offered, []
         before = [text_block("\n".join([*offered, ""]))] if offered else []
         return UserMessage((*before, *message.content))
 
 
 class _Output:
-    """What a command wrote; of what is too much the middle is left out.
+    """The output of a command; the middle is left out if it is too long.
 
-    A line is shown once it is whole and as long as it belongs to the first half.
+    A line is shown when it is complete, as long as it belongs to the first half.
     """
 
     def __init__(self, show: Callable[[str], None]) -> None:
@@ -94,14 +94,14 @@ class _Output:
         self._left_out_bytes = 0
 
     def add(self, chunk: bytes) -> None:
-        """Take what came next, and show the lines it ends."""
+        """Add a piece of output, and show the lines it completes."""
         was_half = len(self._kept) > _HALF_BYTES_MAX
         self._kept += chunk
         if (too_many := len(self._kept) - 2 * _HALF_BYTES_MAX) > 0:
             del self._kept[_HALF_BYTES_MAX : _HALF_BYTES_MAX + too_many]
             self._left_out_bytes += too_many
         end = max(self._shown_bytes, self._kept.rfind(b"\n", self._shown_bytes, _HALF_BYTES_MAX))
-        # Blank lines wait for what comes after them: at the end they are not shown.
+        # Blank lines are held back until text follows: those at the end are not shown.
         if lines := self._kept[self._shown_bytes : end].rstrip(b"\n"):
             self._show(_lines(lines))
             self._shown_bytes += len(lines) + 1
@@ -109,13 +109,13 @@ class _Output:
             self._show("[much output: the rest is shown when the command has ended]")
 
     def show_rest(self) -> None:
-        """Show what is not shown yet: nothing more comes."""
+        """Show the rest: the output is complete."""
         if rest := _lines(self._whole()[self._shown_bytes :]):
             self._show(rest)
 
     @property
     def text(self) -> str:
-        """All that was kept, without newlines at its end."""
+        """The kept output, without trailing newlines."""
         return _lines(self._whole())
 
     def _whole(self) -> bytes:
@@ -126,22 +126,22 @@ class _Output:
 
 
 def _lines(output: bytes | bytearray) -> str:
-    """Return *output* as text; of a line that was written over, such as a progress bar, the end."""
+    """Return *output* as text; of an overwritten line, such as a progress bar, the final state."""
     lines = output.decode(errors="replace").rstrip("\n").split("\n")
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
 
 
 def user_shell(environment: Mapping[str, str]) -> str:
-    """Return the person's own shell; /bin/sh where none can be told."""
+    """Return the user's shell; /bin/sh if it is unknown."""
     shell = environment.get("SHELL", "")
     usable = Path(shell).name not in _NO_SHELLS and os.access(shell, os.X_OK)
     return shell if Path(shell).is_absolute() and usable else "/bin/sh"
 
 
 async def _on_terminal(command: str, cancel: CancelToken) -> int:
-    """Run *command* on our terminal and return its exit code.
+    """Run *command* on the terminal and return its exit code.
 
-    It stays in our process group, so that Ctrl-Z stops it and us together, like any job of a shell.
+    It stays in our process group, so that Ctrl-Z stops both, like one job of a shell.
     """
     waits = Path(user_shell(os.environ)).resolve().name in _PATIENT_SHELLS
     command = command if waits else _WAIT_ON_CTRL_C + command
@@ -156,7 +156,7 @@ async def _on_terminal(command: str, cancel: CancelToken) -> int:
 
 
 async def _started(command: str, *, own_session: bool = True) -> Process:
-    """Start *command* in the person's shell: collected in its own session, or on the terminal."""
+    """Start *command* in the user's shell: captured in its own session, or on the terminal."""
     try:
         return await asyncio.create_subprocess_exec(
             user_shell(os.environ),
@@ -168,12 +168,12 @@ async def _started(command: str, *, own_session: bool = True) -> Process:
             env={**os.environ, "PATH": users_path()},
             start_new_session=own_session,
         )
-    except (OSError, ValueError) as error:  # too long, a NUL in it, no folder to run it in
+    except (OSError, ValueError) as error:  # too long, contains NUL, or its folder is gone
         raise UsageError(f"the command cannot be run: {error}") from error
 
 
 async def _exit_code(process: Process, output: _Output, cancel: CancelToken) -> int:
-    """Hand what *process* writes to *output* until its end; a cancel ends its group."""
+    """Copy the output of *process* to *output* until it ends; a cancel ends its group."""
     assert process.stdout
     try:
         async with cancel.scope():
@@ -181,7 +181,7 @@ async def _exit_code(process: Process, output: _Output, cancel: CancelToken) -> 
                 output.add(chunk)
             return _as_shells_count(await process.wait())
     except BaseException:
-        # The shell may have ended: what it left running in its group has not.
+        # The shell may have ended, but not the processes it left in its group.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
@@ -189,12 +189,12 @@ async def _exit_code(process: Process, output: _Output, cancel: CancelToken) -> 
 
 
 def _as_shells_count(code: int) -> int:
-    """Return the exit code; 128 + N after signal N."""
+    """Return the exit code as shells do: 128 + N after signal N."""
     return code if code >= 0 else 128 - code
 
 
 def _as_context(command: str, output: str, ending: str) -> str:
-    """Return what the model reads of a command that was run before the next message."""
+    """Return the text about a command for the model, to precede the next message."""
     if len(output) > _OFFERED_CHARS_MAX:
         half = _OFFERED_CHARS_MAX // 2
         output = f"{output[:half]}\n[cut here]\n{output[-half:]}"

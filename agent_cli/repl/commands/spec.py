@@ -1,4 +1,4 @@
-"""What a slash command is, what it may touch, and how it lets somebody choose."""
+"""The definition of a slash command, its context, and selection from lists."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -19,7 +19,7 @@ LISTED_MAX: Final = 10
 
 
 class Controls(Protocol):
-    """What only a screen can do."""
+    """Port to functions that only a live screen has."""
 
     @property
     def is_paused(self) -> bool:
@@ -27,11 +27,11 @@ class Controls(Protocol):
         ...
 
     def pause(self, *, paused: bool) -> None:
-        """Hold the display, or let it go on."""
+        """Pause the display, or resume it."""
         ...
 
     def show_output(self, number: int | None) -> None:
-        """Print what was folded under *number*, or last.
+        """Print the folded output *number*, or the last one.
 
         Raises:
             UsageError: There is no such output.
@@ -39,19 +39,19 @@ class Controls(Protocol):
         ...
 
     def show_earlier(self, conversation: Conversation) -> None:
-        """Print the transcript of *conversation*, which goes on, folded."""
+        """Print the folded transcript of *conversation*, which is being resumed."""
         ...
 
     def toggle_thinking(self) -> None:
-        """Show thinking, from the last on that was folded; or fold it from now on."""
+        """Show thinking, beginning with the last folded one; or fold it from now on."""
         ...
 
     def show_diff(self, diff: str) -> None:
-        """Print a unified diff without file names, folded when it is long."""
+        """Print a unified diff without file names, folded if it is long."""
         ...
 
     async def pick(self, question: str, rows: Sequence[str]) -> int | None:
-        """Let somebody choose one of *rows*; return its index, None when they do not want to."""
+        """Let the user choose one of *rows*; return its index, None if they cancel."""
         ...
 
     def put_back(self, text: str) -> None:
@@ -59,11 +59,11 @@ class Controls(Protocol):
         ...
 
     def lend_terminal(self) -> AbstractAsyncContextManager[None]:
-        """Leave the terminal to another program while the body runs."""
+        """Give the terminal to another program while the body runs."""
         ...
 
     def copy(self, text: str) -> None:
-        """Send *text* to the clipboard of the terminal's computer; it may refuse that silently."""
+        """Copy *text* to the clipboard through the terminal, which may ignore that silently."""
         ...
 
     @property
@@ -82,7 +82,7 @@ class Controls(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A prompt; *model* is asked about this one alone, None is the model of the session."""
+    """A prompt; *model* answers this one only, None is the session's model."""
 
     message: str | UserMessage
     model: Model | None = None
@@ -90,11 +90,11 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a command may touch; `leave()` ends the session after the command.
+    """The context of a command; `leave()` ends the session after the command.
 
-    `say()` sends a prompt once the command is done, as if somebody had typed it. `controls` is
-    None where there is no screen: on a pipe or a dumb terminal. `may_wait` is False during a run:
-    then a command tells what is in force and lets nobody choose.
+    `say()` sends a prompt once the command is done, as if it had been typed. `controls` is None
+    without a live screen: on a pipe or a dumb terminal. `may_wait` is False during a run: then a
+    command shows the current value and offers no choice.
     """
 
     app: Application
@@ -108,18 +108,18 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A slash command. `run` gets what stands behind the name, trimmed.
+    """A slash command. `run` gets the argument behind the name, trimmed.
 
-    One that may run `during_a_run` is quick, waits for nothing and leaves the conversation alone.
-    One that runs `beside_a_run` is not quick, but only reads: nothing else waits for it.
-    One that `asks_the_model` says a prompt; typed during a run, it waits for its end.
+    A command that may run `during_a_run` is quick, never waits and does not change the
+    conversation. One that may run `beside_a_run` may be slow, but only reads, and blocks nothing.
+    One that `asks_the_model` sends a prompt; typed during a run, it waits for the end.
 
     Attributes:
-        choices: What can stand behind the name, and what each of it is, for who completes it;
-            asked at each key.
-        completes_directories: Whether a directory stands behind the name.
-        source: Where it comes from; "" for one that is built in.
-        more: What `/help NAME` says besides, line by line.
+        choices: Returns the possible arguments with a description each, for completion; called at
+            each key.
+        completes_directories: Whether the argument is a directory.
+        source: Where it is defined; "" for a built-in command.
+        more: Further lines of `/help NAME`.
     """
 
     name: str
@@ -141,13 +141,13 @@ class Command:
 
 
 async def pick(context: Context, rows: Sequence[str], question: str) -> int | None:
-    """Let somebody choose one of *rows*, on a screen, or by its number; return its index.
+    """Let the user choose one of *rows*, on a screen or by number; return its index.
 
     Returns:
-        None when nobody can be asked, or nobody wants to choose.
+        None if no user can be asked, or they cancel.
 
     Raises:
-        UsageError: What was typed is none of the numbers.
+        UsageError: The answer is not one of the numbers.
     """
     if context.controls:
         return await context.controls.pick(question, rows)
@@ -165,10 +165,10 @@ async def pick(context: Context, rows: Sequence[str], question: str) -> int | No
 
 
 def index_of(typed: str, count: int) -> int:
-    """Return the index that the number *typed* stands for.
+    """Return the index for the typed number *typed*.
 
     Raises:
-        UsageError: It is no number from 1 to *count*.
+        UsageError: It is not a number from 1 to *count*.
     """
     number = typed.strip()
     if not number.isdecimal() or not 1 <= int(number) <= count:

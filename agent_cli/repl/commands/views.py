@@ -1,4 +1,4 @@
-"""Show a view beside the conversation: drawn on a screen, whole lines anywhere else."""
+"""Show a view of a command: drawn on a screen, whole lines anywhere else."""
 
 import shutil
 from typing import TYPE_CHECKING
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 
 def show(context: Context, view: "View") -> None:
-    """Write *view* where a command's output goes.
+    """Write *view* to the command's output.
 
-    Pipes and screen readers have no `controls`: they get a record a line, without drawing.
+    Pipes and screen readers have no `controls`: they get one record per line, undrawn.
     """
     from agent_cli.terminal.views.console import text_of  # noqa: PLC0415 - rich, when it is used
 

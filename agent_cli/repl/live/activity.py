@@ -1,6 +1,7 @@
-"""The line that says that something goes on: what it does, for how long, how many tokens came.
+"""The activity line: current action, elapsed time, tokens received.
 
-It follows events as they happen, not as they are shown: thinking may be folded and text held back.
+It follows events as they happen, not as they are shown, because thinking may be folded and text
+held back.
 """
 
 from collections.abc import Callable, Generator
@@ -26,30 +27,30 @@ _PREPARING: Final = "preparing the request"
 _WAITING: Final = "waiting for the model"
 _WAITING_FOR_YOU: Final = "waiting for your answer"
 _STOP: Final = " · Ctrl-C stops"
-# A stream pauses for a moment between blocks; longer than this is worth a word.
+# A stream pauses briefly between blocks; only longer pauses are shown.
 _STALLED_S: Final = 3.0
-# What ends sooner would only flicker.
+# Shorter activities would only flicker.
 _COMMAND_SHOWN_S: Final = 0.3
 _CHARS_PER_TOKEN: Final = 4
 _COMMAND_CHARS_MAX: Final = 40
-# A command that takes so long may be worth moving to the background.
+# A command that runs longer may be worth moving to the background.
 _MOVABLE_S: Final = 3.0
 _MOVES: Final = " · Ctrl-B goes on without it"
 
 
 class ActivityLine:
-    """An event sink; `text` is the line, "" while nothing goes on.
+    """An event sink; `text` is the line, "" when idle.
 
     Attributes:
-        can_move: Whether a command runs that can go on in the background.
+        can_move: Returns whether the running command can be moved to the background.
     """
 
     def __init__(self, clock: Callable[[], float], asks: Callable[[], bool] = bool) -> None:
-        """Nothing goes on.
+        """Start idle.
 
         Args:
-            clock: Seconds that only grow.
-            asks: Whether the person is asked something and everything else waits for that.
+            clock: A monotonic clock, in seconds.
+            asks: Returns whether a question is open, for which everything else waits.
         """
         self._clock = clock
         self._asks = asks
@@ -68,17 +69,17 @@ class ActivityLine:
 
     @property
     def is_running(self) -> bool:
-        """Whether a run goes on."""
+        """Whether a run is active."""
         return self._began_s is not None
 
     @property
     def is_busy(self) -> bool:
-        """Whether a run or a command goes on."""
+        """Whether a run or a command is active."""
         return self.is_running or self._command is not None
 
     @contextmanager
     def command(self, line: str, *, unless: Callable[[], bool]) -> Generator[None]:
-        """Name *line* as what goes on while the body runs, except while *unless* returns True."""
+        """Show *line* as the activity while the body runs, except while *unless* returns True."""
         self._command, self._is_hidden = (one_line(line, _COMMAND_CHARS_MAX), self._clock()), unless
         try:
             yield
@@ -86,11 +87,11 @@ class ActivityLine:
             self._command, self._is_stopping = None, False
 
     def stop(self) -> None:
-        """Take note that what goes on was told to stop, which may take a moment."""
+        """Show that the activity is being stopped."""
         self._is_stopping = self.is_busy
 
     def __call__(self, event: events.Event) -> None:
-        """Take note of *event*."""
+        """Update from *event*."""
         match event:
             case events.AgentStart():
                 self._began_s = self._clock()
@@ -124,9 +125,9 @@ class ActivityLine:
                 pass
 
     def text(self, columns: int) -> str:
-        """Return what goes on, for how long, the tokens that came, and how to stop; "" for nothing.
+        """Return activity, elapsed time, tokens received and the key to stop; "" when idle.
 
-        Where it is too narrow for all, the tokens are left out, then what goes on is cut.
+        In a narrow window the tokens are left out first, then the activity is shortened.
         """
         now_s = self._clock()
         if self._began_s is not None:
@@ -152,7 +153,7 @@ class ActivityLine:
         return f"{shortened(doing, max(columns - len(rest), 1))}{rest}"
 
     def _is_movable(self, now_s: float) -> bool:
-        """Return whether a call takes long enough to say how its command goes to the background."""
+        """Return whether a call has run long enough to suggest moving it to the background."""
         began_s = (began_s for _name, began_s in self._running.values())
         return now_s - min(began_s, default=now_s) >= _MOVABLE_S and self.can_move()
 

@@ -1,4 +1,4 @@
-"""Questions at the prompt: one at a time, in the place of the input line."""
+"""Questions at the prompt: one at a time, in place of the input line."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -16,10 +16,9 @@ _TOO_EARLY: Final = "too early: try again"
 
 
 class Asking:
-    """Swaps the draft for a question once that is ripe, and back when it was answered.
+    """Swaps the draft for a question once that accepts answers, and back afterwards.
 
-    A question asked while another one is open waits for that one's answer: `turn` belongs to the
-    question that has the prompt's place.
+    A question asked while another one is open waits for its answer: the open question holds `turn`.
     """
 
     can_ask = True
@@ -42,29 +41,29 @@ class Asking:
 
     @property
     def is_open(self) -> bool:
-        """Whether the question has the prompt's place."""
+        """Whether a question replaces the prompt."""
         return self.question is not None and self.question.open
 
     @property
     def message(self) -> str:
-        """What stands in the prompt's place, or ""."""
+        """The text in place of the prompt, or ""."""
         return self.question.message if self.question and self.question.open else ""
 
     @property
     def hint(self) -> str:
-        """What stands behind the question until the next key, or ""."""
+        """The hint behind the question until the next key, or ""."""
         return _TOO_EARLY if self.question and self.is_open and self.question.too_early else ""
 
     @property
     def choices(self) -> Choices | None:
-        """The list below the question, where there is one."""
+        """The list below the question, if any."""
         choices = self.question.choices if self.question else None
         if choices:
             choices.typed(self._buffer.text)
         return choices
 
     def answer_of(self, text: str) -> Choice | str | None:
-        """Return what Enter answers with *text* in the input; None when that is no answer."""
+        """Return the answer that Enter gives with *text* in the input; None if it is not one."""
         question = self.question
         if question is None or not question.is_ripe:
             return None
@@ -78,9 +77,9 @@ class Asking:
         return text if text.strip() or ENTER in question.keys else None
 
     def came_early(self) -> bool:
-        """Return whether Enter came before the list could be read; then that is told.
+        """Return whether Enter came before the list could be read, and show a hint then.
 
-        A sentence typed by then is no answer: it was meant for the prompt.
+        A sentence typed by then is not an answer: it was meant for the prompt.
         """
         question, choices = self.question, self.choices
         if question is None or choices is None or question.is_ripe:
@@ -90,7 +89,7 @@ class Asking:
         return True
 
     def put_aside(self) -> None:
-        """Keep what was typed for the prompt where only keys are an answer."""
+        """Put text typed for the prompt aside if only keys are an answer."""
         if self.question and self.question.only_keys:
             self.question.draft = _joined(self._buffer.text, self.question.draft)
             self._buffer.reset()
@@ -105,9 +104,9 @@ class Asking:
     ) -> Choice | str:
         """Return one of *choices*, picked from a list or typed, or a sentence.
 
-        The list stands there at once, and what was being typed stays in the input: it ends up in
-        the answer or with the listener as a whole. Enter answers once the keyboard was silent for a
-        third of a second with the list on the screen.
+        The list appears at once, and the typed text stays in the input: it becomes the answer or
+        goes to the listener as a whole. Enter answers once the keyboard was silent for a third of a
+        second with the list on the screen.
 
         Raises:
             KeyboardInterrupt: Ctrl-C or Esc.
@@ -119,8 +118,8 @@ class Asking:
     async def choose(self, message: str, keys: str) -> str:
         """Return a line of text, which may be empty if *keys* has ENTER in it.
 
-        The question takes the prompt's place once it stands there and the keyboard was silent for
-        a third of a second; what was typed until then is put aside and comes back afterwards.
+        The question replaces the prompt once it was shown and the keyboard was silent for a third
+        of a second; text typed until then is put aside and returned afterwards.
 
         Raises:
             KeyboardInterrupt: Ctrl-C or Esc.
@@ -129,9 +128,9 @@ class Asking:
         return str(await self._ask(OpenQuestion(message, keys, self._clock)))
 
     async def choose_next(self, message: str, keys: str) -> str:
-        """Ask like `choose` after an answer: what is typed goes to the question.
+        """Ask like `choose` right after an answer: typed text goes to the question.
 
-        It is not answered before it stood there for a third of a second either.
+        It too must have been shown for a third of a second before it can be answered.
         """
         return str(await self._ask(OpenQuestion(message, keys, self._clock), at_once=True))
 
@@ -141,7 +140,7 @@ class Asking:
         return str(await self._ask(question, at_once=at_once))
 
     async def _ask(self, question: OpenQuestion, *, at_once: bool = False) -> Choice | str:
-        """Return the answer to *question* once nothing else is asked."""
+        """Return the answer to *question*, after any other open question."""
         async with self.turn:
             self.question = question
             if at_once:
@@ -170,7 +169,7 @@ class Asking:
             self._open_when_ripe()
 
     def key_pressed(self) -> None:
-        """Note that somebody types."""
+        """Note a key press."""
         question = self.question
         if question and (question.choices or not question.open):
             question.key_pressed()
@@ -188,7 +187,7 @@ class Asking:
         elif not question.waiting:
             question.waiting = True
             loop = asyncio.get_running_loop()
-            # A little later, or a rounding error would have us look without a pause.
+            # A little later, so that a rounding error does not cause a busy loop.
             loop.call_later(question.ripe_in_s + _MARGIN_S, self._look_again, question)
 
     def _open(self, question: OpenQuestion) -> None:

@@ -1,4 +1,4 @@
-"""What happened and is not on the screen yet: in its order, at a set speed, or held back."""
+"""The queue of events and rows not yet on the screen: in order, at a set speed, or paused."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -15,8 +15,8 @@ HELD_CHARS_MAX: Final = 1_000_000
 class Rows:
     """Rows of the program itself, such as a command's output, among the events.
 
-    Rows of one kind stand together, a blank row between them and those of another. The kind "gap"
-    has none of its own: it leaves the blank row before it is known what comes.
+    Rows of one kind form a group, separated by a blank row from other kinds. The kind "gap" has no
+    rows: it adds the blank row before the next kind is known.
     """
 
     rows: tuple[str, ...]
@@ -27,11 +27,11 @@ Item: TypeAlias = Event | Rows
 
 
 class Backlog:
-    """Nothing leaves before what came earlier, and nothing is lost.
+    """A FIFO queue that loses nothing.
 
-    Text leaves at `chars_per_second`, 0 meaning at once. Paused, nothing leaves; but more than
-    `chars_max` characters never wait, what running tools show included: then the oldest go on. A
-    run is never held up by this.
+    Text leaves at `chars_per_second`, 0 meaning at once. While paused nothing leaves, unless more
+    than `chars_max` characters wait, output of running tools included: then the oldest are
+    released. A run never waits for this.
     """
 
     def __init__(
@@ -47,17 +47,17 @@ class Backlog:
         self._chars_max = chars_max
         self._items: deque[Item] = deque()
         self._chars = 0
-        self._size = 0  # of all that waits; text is a part of it
+        self._size = 0  # of all waiting items, text included
         self._paid_until_s = 0.0
 
     @property
     def waiting_chars(self) -> int:
-        """Characters of text that wait."""
+        """Number of waiting characters of text."""
         return self._chars
 
     @property
     def waiting_items(self) -> int:
-        """Events and rows that wait, pieces of text included."""
+        """Number of waiting events and rows, pieces of text included."""
         return len(self._items)
 
     def __bool__(self) -> bool:
@@ -72,7 +72,7 @@ class Backlog:
         self._size += _size_of(item)
 
     def take(self) -> Iterator[Item]:
-        """Yield what may be shown now; a text may come in pieces."""
+        """Yield the items that may be shown now; a text may come in pieces."""
         allowed = self._allowance()
         while self._items:
             too_much = self._size - self._chars_max
@@ -92,7 +92,7 @@ class Backlog:
             yield item
 
     def skip_wait(self) -> None:
-        """Let what waits go at once, whatever the speed."""
+        """Release all waiting items at once, whatever the speed."""
         self._paid_until_s = float("-inf")
 
     def _allowance(self) -> int:
@@ -118,7 +118,7 @@ class Backlog:
 
 
 def text_of(item: Item) -> str:
-    """Return the text an item brings; "" for all but the pieces of a reply."""
+    """Return the text of an item; "" unless it is a piece of a reply."""
     match item:
         case MessageUpdate(event=TextDelta(delta=text) | ThinkingDelta(delta=text)):
             return text
@@ -127,7 +127,7 @@ def text_of(item: Item) -> str:
 
 
 def _size_of(item: Item) -> int:
-    """Return how many characters an item keeps in memory; each counts for one at least."""
+    """Return the number of characters an item keeps in memory, at least 1."""
     match item:
         case Rows(rows=rows):
             size = sum(map(len, rows))

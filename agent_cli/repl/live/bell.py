@@ -1,4 +1,4 @@
-"""A bell or a notification: for whoever looked away because a run took long."""
+"""A bell or a notification after a long run, for a user who looked away."""
 
 from collections.abc import Callable
 from typing import Final
@@ -9,16 +9,16 @@ LONG_S: Final = 10.0
 
 
 class Bell:
-    """An event sink; rings when a run ends, or stops to ask, after more than ten seconds."""
+    """An event sink; rings when a run of more than ten seconds ends or stops to ask."""
 
     def __init__(self, ring: Callable[[str], None], clock: Callable[[], float]) -> None:
-        """Stay silent; *ring* gets a sentence, for a terminal that can show one."""
+        """Stay silent yet; *ring* gets a sentence, for terminals that can show one."""
         self._ring = ring
         self._clock = clock
         self._began_s: float | None = None
 
     def __call__(self, event: Event) -> None:
-        """Take note of *event*."""
+        """Update from *event*."""
         match event:
             case AgentStart():
                 self._began_s = self._clock()
@@ -30,7 +30,7 @@ class Bell:
                 pass
 
     def question(self) -> None:
-        """Ring if a run took long that stops to ask."""
+        """Ring if a long run stops to ask."""
         self._ring_if_long("a question waits")
 
     def _ring_if_long(self, why: str) -> None:

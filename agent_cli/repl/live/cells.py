@@ -1,4 +1,4 @@
-"""How wide a painted row is: standard library and prompt_toolkit only."""
+"""The width of painted rows; uses the standard library and prompt_toolkit only."""
 
 import re
 from typing import Final
@@ -20,14 +20,14 @@ def rows_taken(width: int, columns: int) -> int:
 
 
 def shortened(text: str, cells_max: int) -> str:
-    """Return *text*, which holds no escapes, cut to *cells_max* cells."""
+    """Return *text*, which has no escapes, cut to *cells_max* cells."""
     if row_width(text) <= cells_max:
         return text
     return f"{fitting(text, cells_max - 1)}…" if cells_max > 0 else ""
 
 
 def fitting(text: str, cells_max: int) -> str:
-    """Return the beginning of *text*, which holds no escapes, that takes *cells_max* cells."""
+    """Return the longest prefix of *text*, which has no escapes, of at most *cells_max* cells."""
     used = 0
     for at, char in enumerate(text):
         used += max(get_cwidth(char), 0)
@@ -37,7 +37,7 @@ def fitting(text: str, cells_max: int) -> str:
 
 
 def cut(row: str, columns: int) -> str:
-    """Return *row*, which may hold colours, cut to *columns* cells; all its escapes stay."""
+    """Return *row*, which may have colours, cut to *columns* cells; all its escapes stay."""
     if row_width(row) <= columns:
         return row
     parts, room = [], columns - 1

@@ -1,4 +1,4 @@
-"""The list of answers below a question: arrows move in it, typed text moves it to what it means."""
+"""The list of answers below a question; arrow keys and typed text move the mark in it."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -11,16 +11,16 @@ _MARGIN: Final = " " * len(_MARK)
 
 
 class Choices:
-    """What Enter takes: the marked choice, or, once text is typed, the text as a whole.
+    """The answer of Enter: the marked choice, or, once text is typed, the whole text.
 
-    The marked row is always among those that are shown, so that nothing is answered unseen. The
-    mark itself appears with `is_marked`: from then on Enter answers.
+    The marked row is always visible, so that no unseen choice is taken. The mark appears once
+    `is_marked` is set: from then on Enter answers.
     """
 
     is_marked = False
 
     def __init__(self, choices: Sequence[Choice], text: str, ctrl_c: str = "stops the run") -> None:
-        """Mark the first of *choices*; *text* says what a sentence comes to, *ctrl_c* the key."""
+        """Mark the first of *choices*; *text* and *ctrl_c* describe typed text and that key."""
         self.all = choices
         self._listed = [choice for choice in choices if choice.label]
         self._text_label = text
@@ -29,7 +29,7 @@ class Choices:
         self._place: int | None = 0
 
     def typed(self, text: str) -> None:
-        """Note what stands in the input; a change moves the mark to what it means."""
+        """Note the text of the input; a change moves the mark to the matching row."""
         text = text.strip()
         if text == self._text:
             return
@@ -41,22 +41,22 @@ class Choices:
             self._place = None if text else 0
 
     def move(self, rows: int) -> None:
-        """Move the mark, around the ends of the list; text is its last row."""
+        """Move the mark, cyclically; the last row is for text."""
         count = len(self._listed) + bool(self._text)
         place = len(self._listed) if self._place is None else self._place
         place = (place + rows) % count
         self._place = None if place == len(self._listed) else place
 
     def taken(self) -> Choice | str:
-        """Return what Enter takes: a choice, or the text."""
+        """Return the answer of Enter: a choice, or the text."""
         if self._place is not None:
             return self._listed[self._place]
         return chosen(self._text, self.all) or self._text
 
     def rows(self, columns: int, rows_max: int) -> list[tuple[bool, str]]:
-        """Return rows of at most *columns* cells, and which of them are marked.
+        """Return rows of at most *columns* cells, each with whether it is marked.
 
-        Where not all fit, those around the mark are shown.
+        If not all fit, the rows around the mark are returned.
         """
         rows: list[tuple[bool, str]] = []
         last = 0
@@ -74,7 +74,7 @@ class Choices:
         return rows[first : first + max(rows_max, 1)]
 
     def _meaning(self) -> str:
-        """Return what the typed text comes to."""
+        """Return the label of the text row: the effect of the typed text."""
         if chosen(self._text, self.all):
             return f"Decide about number {self._text} alone"
         if is_slip(self._text):
@@ -82,11 +82,11 @@ class Choices:
         return self._text_label.capitalize()
 
     def _row(self, label: str, columns: int, *, is_marked: bool = False) -> list[tuple[bool, str]]:
-        """Return *label* as rows that are broken between words."""
+        """Return *label* as rows wrapped between words."""
         width = max(columns - len(_MARGIN), 1)
         rows, row = [], ""
         for word in label.split(" "):
-            while row_width(word) > width:  # a path: all of it is read before it is agreed to
+            while row_width(word) > width:  # a long path is shown whole
                 rows += [row] if row else []
                 head = fitting(word, width) or word[0]
                 row, word = "", word[len(head) :]

@@ -1,6 +1,6 @@
-"""What becomes of what is typed while a session runs on a real terminal.
+"""The controller of a session on a real terminal: runs typed lines, queues them, stops runs.
 
-Loaded beside the first prompt, not before it.
+Imported after the first prompt is shown.
 """
 
 import asyncio
@@ -43,11 +43,11 @@ _LEAVING: Final = ("exit", "quit")
 
 
 class LiveShell:
-    """One conversation on a screen. Whatever goes wrong in a line, the next one can be typed.
+    """One conversation on a screen. An error in one line never prevents the next one.
 
-    Lines are done one after the other, and shown when their turn comes. During a run a line is for
-    the agent: steering, or, asked for, a follow-up. Nothing that was typed is dropped: what a run
-    did not take is sent when it ends, or comes back into the input when it was stopped.
+    Lines run one after the other, and are shown when their turn comes. During a run a line goes to
+    the agent: as steering or, on request, as a follow-up. No typed line is lost: lines a run did
+    not take are sent when it ends, or return to the input if it was stopped.
     """
 
     def __init__(self, app: Application, screen: LiveScreen, look: Look) -> None:
@@ -91,48 +91,48 @@ class LiveShell:
         app.agent.subscribe(self._bell)
 
     def greet(self) -> None:
-        """Show what is there: tools, servers, logs."""
+        """Show the greeting: tools, servers, logs."""
         self.display.aside("\n".join(self._app.overview()), "dim")
         self._controls.show_earlier(self._app.agent.conversation)
         open_dialogs(self._app, self._screen, self.display, self._bell)
 
     async def run(self) -> None:
-        """Show what happens and do what is typed, until cancelled."""
+        """Show events and run typed lines, until cancelled."""
         async with self._tasks as tasks:
             tasks.create_task(self.display.run())
             tasks.create_task(self._pictures.run())
             tasks.create_task(self._work())
 
     async def stop(self) -> None:
-        """End what runs and return when that has ended and is shown."""
+        """Stop the current run or command; return when it has ended and is shown."""
         self._lines.clear()
         self.interrupt()
         await self.wait_for_idle()
         self.display.show_now()
 
     async def wait_for_idle(self) -> None:
-        """Return when neither a run nor a command goes on."""
+        """Return when neither a run nor a command is active."""
         await self._idle.wait()
 
     @property
     def is_busy(self) -> bool:
-        """Whether a run or a command goes on."""
+        """Whether a run or a command is active."""
         return not self._idle.is_set()
 
     @property
     def queued(self) -> Sequence[str]:
-        """What waits to be delivered, one line each."""
+        """The queued messages, one line each."""
         return [*self._outbox.rows(), *map(queue_row, self._lines)]
 
     def queue(self, lines: Iterable[str]) -> None:
-        """Do *lines* one after the other, as soon as nothing else is being done."""
+        """Queue *lines*, to run one after the other once idle."""
         self._lines.extend(lines)
         if self._lines:
             self._idle.clear()
             self._arrived.set()
 
     def submit(self, text: str, *, follow_up: bool) -> bool:
-        """Take what was typed; False leaves it in the input."""
+        """Accept a typed line; False leaves it in the input."""
         try:
             self._take(text, follow_up=follow_up)
         except AgentCliError as error:
@@ -156,7 +156,7 @@ class LiveShell:
         self._screen.refresh()
 
     def interrupt(self) -> None:
-        """Stop the run or the command; what was queued comes back into the input."""
+        """Stop the run or the command; queued messages return to the input."""
         self.display.hurry()
         self._activity.stop()
         self._app.agent.abort()
@@ -164,11 +164,11 @@ class LiveShell:
             self._command.cancel()
 
     def take_back(self) -> str | None:
-        """Return what was queued last, no longer queued."""
+        """Remove the message queued last and return its text."""
         return self._lines.pop() if self._lines else self._outbox.take_back()
 
     def pause(self, *, paused: bool) -> None:
-        """Hold the display, or let it go on."""
+        """Pause the display, or resume it."""
         self.display.pause(paused=paused)
 
     def _say(self, text: str) -> None:
@@ -176,10 +176,10 @@ class LiveShell:
         self.display.flush()
 
     def _command_meanwhile(self, text: str) -> None:
-        """Do at once what does not touch the run; a prompt waits for its end.
+        """Run a command that does not affect the run at once; a prompt waits for its end.
 
         Raises:
-            AgentCliError: It cannot be done, or not now.
+            AgentCliError: The command failed, or cannot run during a run.
         """
 
         def too_early(_said: object = None) -> NoReturn:
@@ -201,11 +201,11 @@ class LiveShell:
             return
         pending = command.run(context, argument)
         if inspect.iscoroutine(pending):
-            pending.close()  # it has not begun
+            pending.close()  # the run has not begun
             too_early()
 
     def _do_beside(self, work: Coroutine[None, None, None]) -> None:
-        """Do what may take a moment while the run goes on."""
+        """Run a slow command concurrently with the run."""
         self._tasks.create_task(told(work, self.display))
 
     async def _work(self) -> None:
@@ -221,7 +221,7 @@ class LiveShell:
                     return
                 self.display.flush()
             self._is_working = False
-            if not self._agent_runs:  # a reminder may have begun a run meanwhile
+            if not self._agent_runs:  # meanwhile a reminder may have begun a run
                 self._idle.set()
                 self.display.leave_space()
                 self._screen.refresh()
@@ -259,7 +259,7 @@ class LiveShell:
             self._settle(await self._runs.prompt(message, model=model))
 
     def _settle(self, result: RunResult | None) -> None:
-        """Give back what was queued for a run that was stopped or failed."""
+        """Return messages queued for a stopped or failed run to the input."""
         if result is None or result.stop_reason in ("aborted", "error"):
             self._give_back()
 
@@ -276,7 +276,7 @@ class LiveShell:
         )
 
     def _track(self, event: Event) -> None:
-        """Follow the runs; a reminder may begin one too."""
+        """Track the state of runs, which a reminder may begin as well."""
         match event:
             case AgentStart():
                 self._agent_runs = True

@@ -1,4 +1,4 @@
-"""What commands can do to the screen."""
+"""Screen functions for commands."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -18,7 +18,7 @@ from agent_cli.terminal.narration import one_line
 
 
 class ScreenControls:
-    """See `command.Controls`."""
+    """Implements `spec.Controls`."""
 
     def __init__(
         self,
@@ -42,11 +42,11 @@ class ScreenControls:
         return self._display.is_paused
 
     def pause(self, *, paused: bool) -> None:
-        """Hold the display, or let it go on."""
+        """Pause the display, or resume it."""
         self._display.pause(paused=paused)
 
     def show_output(self, number: int | None) -> None:
-        """Print what was folded; the last one without a number."""
+        """Print the folded output of that number; without a number the last one."""
         output = self._results.output(number)
         if output is None:
             which = "yet" if number is None else f"under {number}"
@@ -54,7 +54,7 @@ class ScreenControls:
         self._display.foreign(output)
 
     def show_earlier(self, conversation: Conversation) -> None:
-        """Print the transcript of *conversation*, folded; nothing where it is new."""
+        """Print the folded transcript of *conversation*; nothing if it is new."""
         if earlier := earlier_in(conversation):
             rows = earlier_rows(
                 earlier,
@@ -67,34 +67,35 @@ class ScreenControls:
             self._display.drawn(rows)
 
     def toggle_thinking(self) -> None:
-        """Show thinking, from the last on that was folded; or fold it from now on."""
+        """Show thinking, beginning with the last folded one; or fold it from now on."""
         self._display.toggle_thinking()
 
     def show_diff(self, diff: str) -> None:
-        """Print a unified diff with the numbers of its lines; what is folded is for `/output`."""
+        """Print a unified diff with line numbers; `/output` shows a folded one in full."""
         rows = self._results.diff(diff)
         self._display.drawn(self._results.folded(rows, diff, DIFF_ROWS_MAX))
 
     async def pick(self, question: str, rows: Sequence[str]) -> int | None:
-        """Let somebody choose one of *rows*; return its index, None when they do not want to."""
-        # A question that came meanwhile would not be seen, and keys for the filter answered it.
+        """Let the user choose one of *rows*; return its index, None if they cancel."""
+        # Holds the turn: a question asked meanwhile would be hidden, and filter keys would answer
+        # it.
         async with self._screen.asking.turn:
             return await self._screen.picker.pick(self._screen.app, question, rows)
 
     def put_back(self, text: str) -> None:
-        """Put *text* into the input, before what stands there."""
+        """Insert *text* at the start of the input."""
         self._screen.put_back(text)
 
     def lend_terminal(self) -> AbstractAsyncContextManager[None]:
-        """Leave the terminal to another program while the body runs."""
+        """Give the terminal to another program while the body runs."""
         return terminal_lent(self._screen.painter)
 
     def copy(self, text: str) -> None:
-        """Put *text* on the clipboard, if the terminal lets programs do that."""
+        """Copy *text* to the clipboard, if the terminal allows it."""
         self._screen.copy(text)
 
     def use_theme(self, name: str) -> None:
-        """Show answers in another theme from the next one on."""
+        """Show answers in another theme, beginning with the next one."""
         themes: dict[str, ThemeName] = {theme: theme for theme in THEMES}
         if name not in themes:
             raise UsageError(f"unknown theme {one_line(name)}; there are: {', '.join(THEMES)}")

@@ -1,4 +1,4 @@
-"""From what happens to what is seen: at most so many frames a second, in the order of events."""
+"""Render events in order, at a limited number of frames per second."""
 
 import asyncio
 import time
@@ -22,9 +22,9 @@ from agent_cli.terminal.writer import Style
 _log = logger(__name__)
 _FRAME_S: Final = 0.05
 _IDLE_FRAME_S: Final = 0.125
-# Keys are handled between slices of work, however much text came at once.
+# Keys are handled between slices of work, however much text arrived at once.
 _SLICE_S: Final = 0.003
-# What programs that write columns rely on.
+# The tab width that programs rely on for columns.
 _TERMINAL_TAB_CELLS: Final = 8
 
 
@@ -43,7 +43,7 @@ class Display:
         columns: Callable[[], int],
         refresh: Callable[[], None],
     ) -> None:
-        """Show nothing yet; *refresh* draws the status line again, which tells what is held."""
+        """Show nothing yet; *refresh* redraws the status line, which shows the paused count."""
         self._view = view
         self._painter = painter
         self._backlog = backlog
@@ -55,41 +55,41 @@ class Display:
         self._changed = asyncio.Event()
 
     def __call__(self, event: Event) -> None:
-        """Take note of *event*; it is shown with the next frame."""
+        """Queue *event* for the next frame."""
         self._put(*self._thinking(event))
         if (sentence := narrate(event)) and sentence.style in ("warning", "error"):
             copy_to_file(sentence.text)
 
     def said(self, rows: list[str]) -> None:
-        """Print what the person said, after everything that happened so far."""
+        """Print the user's message, after all earlier events."""
         self._put(Rows(tuple(rows), "said"))
 
     def aside(self, text: str, style: Style = "plain") -> None:
-        """Print lines of the program's own, broken between words; but lines of a file as is."""
+        """Print lines of this program, wrapped between words, or unwrapped if from a file."""
         begin = self._paint.begin(style)
         is_file = style in ("added", "removed")
         rows = rows_of(text, begin) if is_file else sentence_rows(text, self._columns(), begin)
         self._put(Rows(tuple(rows)))
 
     def foreign(self, text: str, style: Style = "plain") -> None:
-        """Print lines of another program as they are; only the terminal breaks them."""
+        """Print lines of another program unwrapped."""
         self.drawn(rows_of(text, self._paint.begin(style), tab_cells=_TERMINAL_TAB_CELLS))
 
     def markdown(self, text: str) -> None:
-        """Print *text*, which is Markdown."""
+        """Print the Markdown *text*."""
         page = MarkdownStream(self._columns(), THEMES[self._paint.theme])
         self.drawn([*page.feed(text), *page.finish()])
 
     def drawn(self, rows: list[str]) -> None:
-        """Print rows that are drawn already."""
+        """Print rows that are already rendered."""
         self._put(Rows(tuple(rows)))
 
     def leave_space(self) -> None:
-        """Print a blank row, unless there is one: what went on has ended."""
+        """Print a blank row, unless there is one, to end a group of rows."""
         self._put(Rows((), "gap"))
 
     def notice(self, text: str, style: Style = "plain") -> None:
-        """Print lines that somebody should notice; warnings go to a stderr that is a file too."""
+        """Print a notice; warnings also go to stderr if that is a file."""
         self.aside(text, style)
         if style in ("warning", "error"):
             copy_to_file(text)
@@ -101,7 +101,7 @@ class Display:
 
     @property
     def held(self) -> str:
-        """What a paused display holds back, for the status line; "" while it is not paused."""
+        """The amount held back by a paused display, for the status line; "" if not paused."""
         if not self.is_paused:
             return ""
         chars, items = self._backlog.waiting_chars, self._backlog.waiting_items
@@ -109,22 +109,22 @@ class Display:
         return f"paused, {held} held: Ctrl-Q resumes"
 
     def wake(self) -> None:
-        """Paint soon: something goes on that no event tells."""
+        """Paint soon, because something changed without an event."""
         self._changed.set()
 
     def pause(self, *, paused: bool) -> None:
-        """Hold what comes from now on, or let it go on where it stopped."""
+        """Pause the display, or resume it where it stopped."""
         self._backlog.paused = paused
         self._changed.set()
 
     def hurry(self) -> None:
-        """Show what waits now, whatever the speed: somebody has to decide, or has interrupted."""
+        """Release all waiting items at once, because of a question or an interrupt."""
         self._backlog.paused = False
         self._backlog.skip_wait()
         self._changed.set()
 
     def show_now(self) -> None:
-        """Paint what somebody has to see before they are asked, whatever waits before it."""
+        """Paint everything now that the user must see before a question."""
         self.hurry()
         self.flush()
 
@@ -137,7 +137,7 @@ class Display:
             await asyncio.sleep(_FRAME_S)
 
     async def frame(self) -> None:
-        """Paint what may be shown now."""
+        """Paint one frame."""
         if self._painter.is_behind:
             self._changed.set()
             return
@@ -152,17 +152,17 @@ class Display:
             self._refresh()
 
     def flush(self) -> None:
-        """Paint everything that may be shown, without letting anything else run meanwhile."""
+        """Paint everything that may be shown, without yielding to other tasks."""
         for item in self._backlog.take():
             self._take_in(item)
         self.paint_now()
 
     def paint_now(self) -> None:
-        """Paint what was taken in."""
+        """Paint the rows processed so far."""
         self._painter.show(self._view.finished(), self._view.tail())
 
     def toggle_thinking(self) -> None:
-        """Show thinking, from the last on that was folded; or fold it from now on."""
+        """Show thinking, beginning with the last folded one; or fold it from now on."""
         self._put(*self._thinking.toggle())
 
     def _put(self, *items: Item) -> None:
@@ -175,7 +175,7 @@ class Display:
         try:
             self._view.show(item)
         except Exception:
-            # A row that cannot be drawn must not end the session around it.
+            # An error in drawing one row must not end the session.
             _log.exception("event not shown", item_type=type(item).__name__)
 
     async def _something_to_show(self) -> None:
@@ -185,4 +185,4 @@ class Display:
             async with asyncio.timeout(_IDLE_FRAME_S if self._view.is_moving else None):
                 await self._changed.wait()
         except TimeoutError:
-            pass  # time itself is what changed
+            pass  # only the time changed

@@ -1,4 +1,4 @@
-"""Which events reach the screen, and in what pieces: live, or an answer once it is complete."""
+"""The streaming modes: "live" shows replies as they arrive, "sequential" once complete."""
 
 from collections.abc import Iterator
 
@@ -11,11 +11,11 @@ from agent_cli.terminal.narration import words
 
 
 class Sequence:
-    """Makes of each event those that are shown.
+    """Filters and splits events for display.
 
-    Live, a reply passes as it comes. Sequential, its text is held while the stream runs: an answer
-    is told word by word once the run is responding, what was said on the way to a tool comes whole
-    before the tools, and a reply that broke off is never shown.
+    Live, a reply passes unchanged. Sequential, its text is held back while it streams: an answer is
+    shown word by word once the run is responding, text before tool calls is shown whole before
+    them, and a reply that broke off is never shown.
     """
 
     def __init__(self, streaming: Streaming) -> None:
@@ -23,7 +23,7 @@ class Sequence:
         self._answer: MessageEnd | None = None
 
     def __call__(self, event: Event) -> Iterator[Event]:
-        """Yield what is shown of *event*, now that it happened."""
+        """Yield the events to show for *event*."""
         match event:
             case MessageUpdate(event=TextDelta()) if not self._live:
                 pass

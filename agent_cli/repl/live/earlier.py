@@ -1,4 +1,4 @@
-"""The transcript of a session that goes on: folded, and the last exchange as it was drawn."""
+"""The transcript of a resumed session: folded, with the last exchange drawn in full."""
 
 from collections.abc import Callable
 
@@ -17,15 +17,15 @@ def earlier_rows(
     side_output: Callable[[SideOutput], list[str]],
     folded: Callable[[list[str], str], list[str]],
 ) -> list[str]:
-    """Return rows for what was said, what tools handed over, and the answers.
+    """Return rows for prompts, side outputs of tools, and answers.
 
     Args:
         earlier: The exchange.
-        paint: For its colours.
+        paint: Gives the colours.
         columns: The width of the terminal.
-        echo: Makes the rows of what somebody said.
+        echo: Makes the rows of a user's message.
         side_output: Makes the rows of a file or a widget.
-        folded: Returns the first of an answer's rows, and keeps its text for `/output`.
+        folded: Returns the first rows of an answer, and keeps its text for `/output`.
     """
 
     def drawn(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the person said, as it stands in the scrollback: of much of it the beginning and the end."""
+"""The echo of the user's messages in the scrollback; of long ones the beginning and end."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -15,7 +15,7 @@ _TAIL_ROWS: Final = 5
 
 
 def echoed(text: str, *, columns: int, paint: Paint) -> list[str]:
-    """Return the rows that show *text* behind the prompt on a terminal of so many *columns*."""
+    """Return the rows that show *text* behind the prompt on a terminal with *columns*."""
     lines = clean(text).expandtabs(4).split("\n")
     width = max(columns - len(PROMPT), 1)
     heights = [rows_taken(row_width(line), width) for line in lines]
@@ -26,7 +26,7 @@ def echoed(text: str, *, columns: int, paint: Paint) -> list[str]:
 
 
 def _folded(lines: Sequence[str], heights: Sequence[int], width: int) -> list[str]:
-    """Return the first and the last of *lines*, and between them how many were left out."""
+    """Return the first and the last of *lines*, with the number left out in between."""
     head, tail = _fitting(heights, _HEAD_ROWS), _fitting(heights[::-1], _TAIL_ROWS)
     first = lines[:head] if head else [shortened(lines[0], _HEAD_ROWS * width)]
     last = lines[max(len(lines) - tail, len(first)) :]
@@ -38,5 +38,5 @@ def _folded(lines: Sequence[str], heights: Sequence[int], width: int) -> list[st
 
 
 def _fitting(heights: Sequence[int], rows_max: int) -> int:
-    """Return how many lines of these *heights* take no more than *rows_max* rows."""
+    """Return how many lines of these *heights* fit in *rows_max* rows."""
     return sum(1 for rows in accumulate(heights) if rows <= rows_max)

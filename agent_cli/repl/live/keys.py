@@ -1,4 +1,4 @@
-"""What each key does; the words for it stand in /help."""
+"""Key bindings; /help describes them."""
 
 from prompt_toolkit.filters import (
     Condition,
@@ -18,7 +18,7 @@ from agent_cli.repl.live.screen import LiveScreen
 
 
 def bind_keys(screen: LiveScreen) -> None:
-    """Give *screen* the keys of the prompt; everything else edits as emacs or vi does."""
+    """Bind the keys of *screen*; all others edit as in emacs or vi."""
     _know_shift_enter()
     keys = KeyBindings()
     _bind_sending(keys, screen)
@@ -31,7 +31,7 @@ def bind_keys(screen: LiveScreen) -> None:
 
 
 def _know_shift_enter() -> None:
-    """Read the two ways terminals say Shift-Enter as Ctrl-J; prompt_toolkit drops them."""
+    """Map the two codes terminals send for Shift-Enter to Ctrl-J; prompt_toolkit drops them."""
     ANSI_SEQUENCES.setdefault("\x1b[13;2u", Keys.ControlJ)
     ANSI_SEQUENCES["\x1b[27;2;13~"] = Keys.ControlJ
 
@@ -46,13 +46,13 @@ def _bind_sending(keys: KeyBindings, screen: LiveScreen) -> None:
             buffer.delete_before_cursor()
             buffer.insert_text("\n")
         elif screen.asking.choices and event.key_processor.input_queue:
-            buffer.insert_text("\n")  # pasted as if typed: an Enter within a text answers nothing
+            buffer.insert_text("\n")  # an unmarked paste: an Enter within it must not answer
         elif screen.asking.is_open:
             _answer_with_line(screen)
         elif not screen.menu.take():
             _send(screen, follow_up=False)
 
-    # In vi mode Escape and Enter are two keys, and Escape must not wait for the other one.
+    # In vi mode Escape and Enter are two keys, so Escape must not wait for Enter.
     @keys.add("escape", "enter", filter=busy & ~vi_mode)
     @keys.add("c-f", filter=busy & vi_mode)
     def follow_up(_event: KeyPressEvent) -> None:
@@ -85,7 +85,7 @@ def _bind_stopping(keys: KeyBindings, screen: LiveScreen) -> None:
     def restore(_event: KeyPressEvent) -> None:
         screen.escape()
 
-    # Bound after the other Escape, so that the menu is closed first.
+    # Bound after the other Escape, so that it takes precedence and closes the menu first.
     @keys.add("escape", filter=Condition(lambda: screen.menu.is_open) & ~is_searching & ~vi_mode)
     def close_menu(_event: KeyPressEvent) -> None:
         screen.menu.close()
@@ -136,14 +136,14 @@ def _bind_display(keys: KeyBindings, screen: LiveScreen) -> None:
     def show_help(_event: KeyPressEvent) -> None:
         screen.listener.submit("/help", follow_up=False)
 
-    # Otherwise it moves the cursor.
+    # Otherwise the key moves the cursor.
     movable = Condition(lambda: screen.draft.is_empty and screen.can_move())
 
     @keys.add("c-b", filter=movable & ~is_searching)
     def move_to_background(_event: KeyPressEvent) -> None:
         screen.listener.submit("/jobs background", follow_up=False)
 
-    # What is being typed stays where it is.
+    # The draft stays in the input.
     @keys.add("c-o")
     def show_output(_event: KeyPressEvent) -> None:
         screen.listener.submit("/output", follow_up=False)
@@ -185,7 +185,7 @@ def _answer_with_line(screen: LiveScreen) -> None:
     shown = (answer.label if isinstance(answer, Choice) else "") or text
     screen.show_answer(shown)
     if not isinstance(answer, Choice) or chosen(text, [answer]) or not text.strip():
-        screen.buffer.reset()  # not kept in the history: it is no prompt, and may be private
+        screen.buffer.reset()  # not added to the history: it is not a prompt, and may be private
     asking.answer(answer)
 
 
@@ -204,7 +204,7 @@ def _bind_editing(keys: KeyBindings, screen: LiveScreen) -> None:
 
 
 async def _edit(screen: LiveScreen) -> None:
-    """Open the draft in the person's editor."""
+    """Open the draft in the user's editor."""
     from agent_cli.repl.live.input.editing import edit_text  # noqa: PLC0415 - no prompt waits for it
 
     before = screen.draft.text

@@ -1,4 +1,4 @@
-"""What stands around the input line: todo list and queue above it, choices and status below."""
+"""The layout around the input line: todo list and queue above it, choices and status below."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
@@ -18,23 +18,23 @@ from agent_cli.repl.live.picker import CHOSEN, FAINT, Picker
 from agent_cli.terminal.first_prompt import PROMPT
 
 CONTINUATION: Final = " " * len(PROMPT)
-# Any colour will do: without one the space at the end is left out and the cursor moved instead, so
-# that a program which waits for the prompt in our output would not find it.
+# Any style works: without one the trailing space is replaced by a cursor movement, and programs
+# that wait for the prompt in our output would not find it.
 _PROMPT_STYLE: Final = "fg:ansidefault"
 _CHOICES_MAX: Final = 8
 
 
 class LayoutState(Protocol):
-    """What the layout shows; see `LiveScreen`."""
+    """Port to the contents of the layout; see `LiveScreen`."""
 
     @property
     def queue_rows(self) -> Sequence[str]:
-        """What waits to be delivered."""
+        """The queued messages."""
         ...
 
     @property
     def todo_row(self) -> str:
-        """The model's steps on one line, or ""."""
+        """The to-do list on one line, or ""."""
         ...
 
     @property
@@ -44,22 +44,22 @@ class LayoutState(Protocol):
 
     @property
     def question(self) -> str:
-        """What stands in the prompt's place, or ""."""
+        """The question in place of the prompt, or ""."""
         ...
 
     @property
     def hint(self) -> str:
-        """What stands faintly behind the question, or ""."""
+        """The faint hint behind the question, or ""."""
         ...
 
     @property
     def choice_rows(self) -> Sequence[tuple[bool, str]]:
-        """The answers below the question, and which of the rows are marked."""
+        """The answers below the question, each row with whether it is marked."""
         ...
 
     @property
     def rows_max(self) -> int:
-        """Rows the input may take."""
+        """Maximum number of rows of the input."""
         ...
 
     @property
@@ -106,13 +106,13 @@ def layout_of(shown: LayoutState, buffer: Buffer, search: Buffer, picker: Picker
 
 
 def style_of(dims: Callable[[], bool]) -> BaseStyle:
-    """Return the style of the prompt's surroundings: faint only where the theme *dims* anything."""
+    """Return the style of the rows around the prompt: faint only if the theme *dims* text."""
     faint = Style([("faint", "fg:ansibrightblack")])
     return DynamicStyle(lambda: faint if dims() else None)
 
 
 def _rows(rows: Callable[[], StyleAndTextTuples]) -> Window:
-    """Return a window that is as high as it has rows."""
+    """Return a window whose height is its number of rows."""
 
     def text() -> StyleAndTextTuples:
         parts: StyleAndTextTuples = []
@@ -134,7 +134,7 @@ def _prefix(shown: LayoutState, number: int, wrapped: int) -> StyleAndTextTuples
 
 
 def _choices(buffer: Buffer, shown: LayoutState) -> StyleAndTextTuples:
-    """Return the completions around the chosen one, a row each."""
+    """Return the completions around the chosen one, one row each."""
     state = buffer.complete_state
     if state is None:
         return []
@@ -152,7 +152,7 @@ def _choices(buffer: Buffer, shown: LayoutState) -> StyleAndTextTuples:
 
 
 def _answers(shown: LayoutState) -> StyleAndTextTuples:
-    """Return the list below a question, a row each."""
+    """Return the list below a question, one row each."""
     return [(CHOSEN if marked else "", _cut(row, shown)) for marked, row in shown.choice_rows]
 
 

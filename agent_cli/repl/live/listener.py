@@ -1,44 +1,44 @@
-"""Who gets what is typed, and how what waits for that is shown."""
+"""The port that receives typed lines, and the display of queued ones."""
 
 from collections.abc import Sequence
 from typing import Final, Protocol
 
 from agent_cli.terminal.sanitize import clean
 
-# Wider than any terminal; a row is made at each key, however much was pasted.
+# Wider than any terminal; limits the work at each key after a large paste.
 _QUEUED_CHARS_MAX: Final = 500
 
 
 class Listener(Protocol):
-    """Who gets what is typed."""
+    """Port that receives typed lines."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether something runs that can be steered and stopped."""
+        """Whether a run or command is active that can be steered or stopped."""
         ...
 
     @property
     def queued(self) -> Sequence[str]:
-        """What waits to be delivered, one line each."""
+        """The queued messages, one line each."""
         ...
 
     def submit(self, text: str, *, follow_up: bool) -> bool:
-        """Take what was typed; False leaves it in the input."""
+        """Accept a typed line; False leaves it in the input."""
         ...
 
     def interrupt(self) -> None:
-        """Stop what runs."""
+        """Stop the current run or command."""
         ...
 
     def take_back(self) -> str | None:
-        """Return what was queued last, no longer queued."""
+        """Remove the message queued last and return its text."""
         ...
 
     def pause(self, *, paused: bool) -> None:
-        """Hold the display, or let it go on."""
+        """Pause the display, or resume it."""
         ...
 
 
 def queue_row(text: str, *, when: str = "when done") -> str:
-    """Return the one line that shows how a queued *text* begins, and *when* it goes."""
+    """Return the row with the beginning of a queued *text*, and *when* it will be sent."""
     return f"  {when}: {' '.join(clean(text[:_QUEUED_CHARS_MAX]).split())}"

@@ -1,4 +1,4 @@
-"""The parts of the display, and what asks on it, put together for one screen."""
+"""Assemble the display and the dialogs of one screen."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ from agent_cli.terminal.links import shows_links
 def open_display(
     app: Application, screen: LiveScreen, look: Look, activity: ActivityLine
 ) -> tuple[Display, Results]:
-    """Return the display of *screen*, which shows *activity*, and where folded output is kept."""
+    """Return the display of *screen* with *activity*, and the store of folded output."""
     paint, clock = screen.paint, time.monotonic
     paint.use_theme(look.theme)
     results = Results(paint, lambda: screen.columns)
@@ -67,7 +67,7 @@ def open_display(
 
 
 def open_dialogs(app: Application, screen: LiveScreen, display: Display, bell: Bell) -> None:
-    """Let MCP servers and the model ask at the prompt of *screen*."""
+    """Let MCP servers and the model ask questions at the prompt of *screen*."""
     turn = asyncio.Lock()
 
     def begin() -> None:

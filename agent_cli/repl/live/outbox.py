@@ -1,4 +1,4 @@
-"""Messages typed during a run that the model has not got yet."""
+"""Messages typed during a run that are not delivered to the model yet."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from agent_cli.repl.live.listener import queue_row
 
 @dataclass(slots=True, eq=False)
 class _Queued:
-    """What was typed; once there is a `message`, it waits in a queue of the agent."""
+    """Typed text; once it has a `message`, that waits in a queue of the agent."""
 
     text: str
     follow_up: bool
@@ -21,12 +21,12 @@ class _Queued:
 
 
 class Outbox:
-    """What waits for the model, in the order it was typed."""
+    """Undelivered messages, in the order they were typed."""
 
     def __init__(
         self, agent: Agent, attachments: Attachments, give_back: Callable[[str], None]
     ) -> None:
-        """Queue nothing; *give_back* gets a text that cannot be sent: a picture is damaged."""
+        """Start empty; *give_back* gets a text that cannot be sent, e.g. with a damaged picture."""
         self._agent = agent
         self._attachments = attachments
         self._give_back = give_back
@@ -37,11 +37,11 @@ class Outbox:
         return len(self._queued)
 
     def put(self, text: str, *, follow_up: bool) -> None:
-        """Queue *text*: for the next request, or for when the run would end; see `hand_over`."""
+        """Queue *text*: for the next request, or for the end of the run; see `hand_over`."""
         self._queued.append(_Queued(text, follow_up))
 
     async def hand_over(self) -> None:
-        """Give the agent what it has not got, in its order: pictures may have to be waited for.
+        """Pass the queued messages to the agent in order; pictures may have to be waited for.
 
         Raises:
             UsageError: A picture is damaged.
@@ -55,15 +55,15 @@ class Outbox:
                         self._queued.remove(queued)
                         self._give_back(queued.text)
                     raise
-                if queued in self._queued:  # not taken back meanwhile
+                if queued in self._queued:  # still queued
                     queued.message = message
                     self._pass_on(queued)
 
     def delivered(self, message: Message) -> bool:
-        """Return whether *message* waited here; it does no longer."""
+        """Remove *message*; return whether it was queued here."""
         if not isinstance(message, UserMessage):
             return False
-        content = message.content  # recorded with another time, but the very same content
+        content = message.content  # recorded with another time, but the identical content object
         queued = (each for each in self._queued if each.message)
         found = next((q for q in queued if q.message and q.message.content is content), None)
         if found is None:
@@ -72,7 +72,7 @@ class Outbox:
         return True
 
     def take_back(self) -> str | None:
-        """Return the text queued last, and queue it no longer; None when all is on its way."""
+        """Remove the text queued last and return it; None if there is none."""
         waiting = {id(message) for message in self._agent.clear_all_queues()}
         left = [each for each in self._queued if not each.message or id(each.message) in waiting]
         taken = left.pop() if left else None
@@ -84,14 +84,14 @@ class Outbox:
         return taken.text
 
     def take_all(self) -> list[str]:
-        """Return everything that waits, and queue nothing of it any longer."""
+        """Remove all queued texts and return them."""
         self._agent.clear_all_queues()
         texts = [queued.text for queued in self._queued]
         self._queued = []
         return texts
 
     def rows(self) -> list[str]:
-        """Return one line for each message: when it goes, and how it begins."""
+        """Return one line for each message: when it will be sent, and its beginning."""
         return [
             queue_row(queued.text, when="when done" if queued.follow_up else "after this step")
             for queued in self._queued

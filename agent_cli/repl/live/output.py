@@ -1,4 +1,4 @@
-"""The terminal as prompt_toolkit writes to it, with whole frames in one write."""
+"""The terminal output of prompt_toolkit, with each whole frame in one write."""
 
 import base64
 from collections.abc import Callable, Generator
@@ -10,18 +10,18 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from agent_cli.terminal.writer import READER_GONE
 
-# A terminal that knows it shows nothing half done; the others ignore it.
+# Synchronised output: supporting terminals show no partial frame, others ignore it.
 _BEGIN_FRAME: Final = "\x1b[?2026h"
 _END_FRAME: Final = "\x1b[?2026l"
 # In two steps, because tmux moves the whole screen into the scrollback when it is erased from its
-# first cell. In the last row the cursor does not go down, and the row is erased twice.
+# first cell. In the last row the cursor cannot go down, so the row is erased twice.
 _ERASE_DOWN: Final = "\x1b7\x1b[K\x1b[B\x1b[J\x1b8"
-# No paste marks, cursor shown, lines wrap, no frame open, no colour.
+# No bracketed paste, cursor shown, line wrap on, no open frame, no colour.
 _AS_FOUND: Final = "\x1b[?2004l\x1b[?25h\x1b[?7h\x1b[?2026l\x1b[m"
 
 
 class FrameOutput(Vt100_Output):
-    """Holds writes back inside `frame()`. `gone` turns True when the terminal went away."""
+    """Buffers writes inside `frame()`. `gone` is True once the terminal is gone."""
 
     gone = False
     on_gone: Callable[[], None] | None = None
@@ -29,20 +29,20 @@ class FrameOutput(Vt100_Output):
 
     @property
     def responds_to_cpr(self) -> bool:
-        """No: a late answer about the cursor's place would be typed into the draft."""
+        """False: a late answer about the cursor's position would be typed into the draft."""
         return False
 
     @property
     def is_behind(self) -> bool:
-        """Whether the terminal has not taken what it got: a slow line, a paused window."""
+        """Whether the terminal has not read all output yet: a slow line, a paused window."""
         try:
             return not select([], [self.stdout], [], 0)[1]
-        except (OSError, ValueError):  # no descriptor to ask, or it is gone
+        except (OSError, ValueError):  # no file descriptor, or it is closed
             return False
 
     @contextmanager
     def frame(self) -> Generator[None]:
-        """Write what the body writes at once when it ends; a frame inside another is part of it."""
+        """Write the body's output at once when it ends; nested frames are part of the outer one."""
         if self._inside_frame:
             yield
             return
@@ -60,7 +60,7 @@ class FrameOutput(Vt100_Output):
         self.write_raw(_ERASE_DOWN)
 
     def flush(self) -> None:
-        """Write what was held back, unless a frame is still being made."""
+        """Write the buffer, unless a frame is open."""
         if self._inside_frame:
             return
         if self.gone:
@@ -76,16 +76,16 @@ class FrameOutput(Vt100_Output):
                 self.on_gone()
 
     def send(self, sequence: str) -> None:
-        """Write what shows nothing and moves nothing."""
+        """Write a sequence that neither shows text nor moves the cursor."""
         self.write_raw(sequence)
         self.flush()
 
     def copy(self, text: str) -> None:
-        """Put *text* on the clipboard, if the terminal lets programs do that."""
+        """Copy *text* to the clipboard, if the terminal allows it."""
         coded = base64.b64encode(text.encode(errors="replace")).decode()
         self.send(f"\x1b]52;c;{coded}\a")
 
     def leave_as_found(self) -> None:
-        """Undo every mode we may have left the terminal in."""
+        """Reset every terminal mode that we may have set."""
         self.write_raw(_AS_FOUND)
         self.flush()

@@ -1,4 +1,4 @@
-"""Colours of what the program itself says, and text as rows of a terminal."""
+"""Colours of the program's own text, and conversion of text to rows."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -10,8 +10,8 @@ from agent_cli.terminal.writer import Style
 
 Role: TypeAlias = Style | Literal["said", "label", "path", "good", "bad", "added", "removed"]
 
-# SGR parameters by theme. No faint text in high contrast, and no colour that some background
-# swallows: there the marks and words carry the meaning. A role that is not listed has no colour.
+# SGR parameters by theme. High contrast has no faint text and no colour that is invisible on some
+# background; marks and words carry the meaning there. Other roles have no colour.
 _PARAMETERS: Final[Mapping[ThemeName, Mapping[Role, str]]] = MappingProxyType(
     {
         "dark": {
@@ -56,7 +56,7 @@ _TAB_CELLS = 4
 
 
 class Paint:
-    """Knows the theme, and whether colours may be used at all."""
+    """Holds the theme, and whether colours may be used at all."""
 
     def __init__(self, *, color: bool, theme: ThemeName = THEME) -> None:
         self._color = color
@@ -64,28 +64,28 @@ class Paint:
 
     @property
     def theme(self) -> ThemeName:
-        """The theme in force: "none" where there are no colours."""
+        """The current theme: "none" without colours."""
         return self._theme if self._color else "none"
 
     def use_theme(self, theme: ThemeName) -> None:
-        """Paint in *theme* from now on."""
+        """Use *theme* from now on."""
         self._theme = theme
 
     def begin(self, role: Role) -> str:
-        """Return the escape that begins a role's colours, or ""."""
+        """Return the escape sequence that begins a role's colours, or ""."""
         parameters = _PARAMETERS[self.theme].get(role)
         return f"\x1b[{parameters}m" if parameters else ""
 
     def text(self, text: str, role: Role) -> str:
-        """Return one row or less in a role's colours."""
+        """Return *text*, at most one row, in a role's colours."""
         return colored(text, self.begin(role))
 
 
 def colored(text: str, begin: str) -> str:
-    """Return *text* between *begin* and the end of all colours; unchanged without a colour."""
+    """Return *text* between *begin* and a colour reset; unchanged if *begin* is ""."""
     return f"{begin}{text}{_OFF}" if begin and text else text
 
 
 def rows_of(text: str, begin: str = "", *, tab_cells: int = _TAB_CELLS) -> list[str]:
-    """Return foreign text as rows: cleaned, tabs as blanks, each row coloured by itself."""
+    """Return untrusted text as rows: cleaned, tabs expanded, each row coloured separately."""
     return [colored(line, begin) for line in clean(text).expandtabs(tab_cells).split("\n")]

@@ -1,6 +1,6 @@
-"""Rows above the prompt: finished ones that scroll away, and a tail that is painted over.
+"""Paint the rows above the prompt: finished ones that scroll away, and a tail that is repainted.
 
-The tail is painted here and not by prompt_toolkit, which would look at each of its cells at every
+The tail is painted here and not by prompt_toolkit, which would examine each of its cells at every
 key: 4 ms instead of 0.6.
 """
 
@@ -12,7 +12,7 @@ from agent_cli.repl.live.output import FrameOutput
 from agent_cli.repl.live.toolkit_app import LiveApplication, wraps_again
 
 _TAIL_ROWS_MAX: Final = 12
-# The gap is made for one more change of the width to this much of it.
+# The gap allows for one more change of the width, down to this share.
 _NARROWER_BY: Final = 0.6
 _ERASE_ROW: Final = "\x1b[2K"
 _NO_WRAP: Final = "\x1b[?7l"
@@ -20,10 +20,10 @@ _WRAP: Final = "\x1b[?7h"
 
 
 class Painter:
-    """Everything but the prompt. A row is text with colours and without controls.
+    """Paints all but the prompt. A row is text with colours and without control characters.
 
-    What cannot be painted at the moment (another program has the screen, the window is being
-    resized) is kept and painted with what comes next.
+    Rows that cannot be painted now (another program has the screen, the window is being resized)
+    are kept and painted with the next ones.
     """
 
     def __init__(self, app: LiveApplication, output: FrameOutput) -> None:
@@ -33,18 +33,18 @@ class Painter:
         self._wanted: tuple[str, ...] = ()
         self._finished: list[str] = []
         self._columns = 0
-        self._headroom = 0  # finished rows on the screen, at least
+        self._headroom = 0  # minimum number of finished rows on the screen
         self._gap = 0  # blank rows at the top of the tail
         self._has_ended = False
         app.on_resize = self.repaint
 
     @property
     def is_behind(self) -> bool:
-        """Whether the terminal has not taken the last frame yet: that costs frames, not keys."""
+        """Whether the terminal has not read the last frame yet: then skip frames, not keys."""
         return self._output.is_behind
 
     def show(self, finished: Sequence[str], tail: Sequence[str]) -> None:
-        """Print *finished* for good, and below them *tail* until the next call."""
+        """Print *finished* permanently, and below them *tail* until the next call."""
         self._finished += finished
         self._wanted = tuple(tail)
         if self._has_ended:
@@ -60,21 +60,21 @@ class Painter:
             self._replace(shown)
 
     def print(self, rows: Sequence[str]) -> None:
-        """Print *rows* for good, above the tail as it is."""
+        """Print *rows* permanently, above the current tail."""
         self.show(rows, self._wanted)
 
     def retry(self) -> None:
-        """Paint what could not be painted before."""
+        """Paint the kept rows."""
         if self._finished:
             self.show((), self._wanted)
 
     def drop_tail(self) -> None:
-        """Take the tail away: another program gets the screen, or the session ends."""
+        """Erase the tail: another program gets the screen, or the session ends."""
         self._gap = 0
         self.show((), ())
 
     def end(self) -> None:
-        """Print finished rows below each other from now on: the prompt is gone for good."""
+        """From now on only print finished rows: the prompt has ended."""
         self._has_ended = True
         self._write_out()
 
@@ -85,10 +85,10 @@ class Painter:
         self._output.flush()
 
     def repaint(self) -> None:
-        """Draw tail and prompt again where they are; the terminal may have moved them."""
+        """Redraw tail and prompt in place; the terminal may have moved them."""
         output, app = self._output, self._app
         columns, cursor = output.get_size().columns, app.cursor_place
-        # What was cut at the old width is no longer than that.
+        # Rows cut to the old width are not longer than that.
         widths = [min(row_width(row), self._columns) for row in self._tail] + app.row_widths()
         above = len(self._tail) + cursor.y
         if wraps_again():
@@ -103,20 +103,20 @@ class Painter:
         self.show((), self._wanted)
 
     def _keep_away_from_top(self, widths: Sequence[int], columns: int) -> None:
-        """Leave a gap above the tail if the next change of the width could reach the tail.
+        """Leave a gap above the tail if the next change of the width could push it off.
 
-        Each row that wraps moves the first row of the screen into the scrollback, even where the
+        Each row that wraps moves the first row of the screen into the scrollback, even if the
         screen is half empty, and a live row could not be erased there.
         """
         added = _rows_added(widths, columns)
-        if columns > self._columns > 0:  # finished rows that had been wrapped are one row again
+        if columns > self._columns > 0:  # finished rows that were wrapped are single rows again
             self._headroom = self._headroom * self._columns // columns
         self._headroom = max(self._headroom - added, 0)
         self._gap += added
         self._narrow_gap(widths, columns)
 
     def _fill_gap(self, tail: Sequence[str]) -> None:
-        """Make the gap smaller by the finished rows, and where *tail* needs less of it."""
+        """Shrink the gap by the finished rows, and if *tail* needs less of it."""
         size = self._output.get_size()
         rows = sum(rows_taken(row_width(row), size.columns) for row in self._finished)
         self._headroom += rows
@@ -131,9 +131,9 @@ class Painter:
         self._gap = min(self._gap, max(wanted, 0))
 
     def _fitting(self, rows: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the last of *rows*, none wider than the screen.
+        """Return the last rows that fit, none wider than the screen.
 
-        What scrolled off the screen, or wrapped, could not be erased.
+        Rows that scrolled off the screen, or wrapped, could not be erased.
         """
         size = self._output.get_size()
         room = min(_TAIL_ROWS_MAX, max(size.rows // 2 - 2, 1), size.rows - self._app.height - 2)
@@ -145,7 +145,7 @@ class Painter:
         with output.frame():
             self._go_up(app.cursor_place.y + len(self._tail))
             for row in self._finished:
-                # A row that wraps would be written over what stands in the rows below it.
+                # A wrapped row would overwrite the rows below it.
                 if row_width(row) > size.columns:
                     output.erase_down()
                 output.write_raw(f"{_ERASE_ROW}{row}\r\n")
@@ -157,7 +157,7 @@ class Painter:
         self._headroom = min(self._headroom, max(size.rows - len(tail) - app.height, 0))
 
     def _rewrite(self, tail: tuple[str, ...]) -> None:
-        """Write the rows of the tail that changed; the prompt is not touched."""
+        """Write the changed rows of the tail; the prompt is not touched."""
         changed = [i for i, row in enumerate(tail) if row != self._tail[i]]
         if not changed:
             return
@@ -180,5 +180,5 @@ class Painter:
 
 
 def _rows_added(widths: Sequence[int], columns: int) -> int:
-    """Return how many rows more there are once the terminal has wrapped rows of these *widths*."""
+    """Return the number of additional rows after the terminal wraps rows of these *widths*."""
     return sum(rows_taken(width, columns) - 1 for width in widths)

@@ -1,4 +1,4 @@
-"""A list to choose from, in the place of the input line: typing filters it, arrows move in it."""
+"""A list to choose from, in place of the input line: typing filters it, arrows move in it."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from prompt_toolkit.layout.dimension import Dimension
 from agent_cli.repl.live.cells import row_width, shortened
 
 FAINT: Final = "class:faint"
-"""What is less important below the prompt; the layout says how that looks."""
+"""The style class of less important text below the prompt; see the layout."""
 CHOSEN: Final = "reverse"
 _HINTS: Final = (
     "type to filter · ↑ ↓ · Enter · Esc leaves",
@@ -27,14 +27,14 @@ _HINTS: Final = (
 
 
 class Picker:
-    """Has a line of its own for the filter, so that what stands in the input stays there."""
+    """Has its own line for the filter, so that the input keeps its text."""
 
     def __init__(self, rows_max: Callable[[], int], columns: Callable[[], int]) -> None:
         """Show nothing yet.
 
         Args:
-            rows_max: Rows the list may take.
-            columns: The width of the terminal.
+            rows_max: Returns the maximum number of rows of the list.
+            columns: Returns the width of the terminal.
         """
         self._rows_max = rows_max
         self._columns = columns
@@ -47,7 +47,7 @@ class Picker:
         self.is_open = Condition(lambda: self._picked is not None)
 
     async def pick(self, app: Application[None], question: str, rows: Sequence[str]) -> int | None:
-        """Return the index of the row somebody takes; None when they leave without one."""
+        """Return the index of the chosen row; None if the user cancels."""
         self._question, self._rows = question, rows
         self._filter.reset()
         self._place = 0
@@ -62,7 +62,7 @@ class Picker:
             app.invalidate()
 
     def container(self) -> ConditionalContainer:
-        """Return what is shown while it is open: the filter, and the rows that fit to it."""
+        """Return the container shown while it is open: the filter, and the matching rows."""
         line = Window(
             self._control,
             height=1,
@@ -76,7 +76,7 @@ class Picker:
         return ConditionalContainer(HSplit([line, rows]), filter=self.is_open)
 
     def _fitting(self) -> list[int]:
-        """Return the indexes of the rows that hold every word of the filter."""
+        """Return the indexes of the rows that contain every word of the filter."""
         words = self._filter.text.casefold().split()
         return [
             index

@@ -1,4 +1,4 @@
-"""A question at the prompt, and from when on Enter answers it."""
+"""The state of a question at the prompt: when Enter begins to answer it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,18 +6,19 @@ from typing import Final
 
 from agent_cli.repl.live.choices import Choices
 
-# So long the question has to stand there, and the keyboard to be silent, before Enter answers.
+# How long the question must be shown, and the keyboard silent, before Enter answers.
 SILENCE_S: Final = 0.35
 
 
 @dataclass(slots=True)
 class OpenQuestion:
-    """Waits until the person who types has seen it; `draft` is what stood in the input until then,
-    `waiting` says that a timer will look again, `too_early` that a key came when it was already
-    on the screen, and was not its answer.
+    """A question that accepts an answer only once the user can have seen it.
 
-    Only whole lines answer, sent with Enter. With `only_keys` nothing but one of `keys` does; with
-    `choices` there is a list, and what was being typed stays in the input: it may be the answer.
+    `draft` is the input's text until then, `waiting` says that a timer will check again, and
+    `too_early` that a key was pressed while it was shown but did not accept answers yet.
+
+    Only whole lines, sent with Enter, are answers. With `only_keys` only one of `keys` is; with
+    `choices` there is a list, and the typed text stays in the input, because it may be the answer.
     """
 
     message: str
@@ -33,28 +34,28 @@ class OpenQuestion:
 
     @property
     def is_unmarked(self) -> bool:
-        """Whether there is a list that does not show yet that Enter answers."""
+        """Whether there is a list that has no mark yet, so that Enter does not answer."""
         return self.choices is not None and not self.choices.is_marked
 
     def shown(self) -> None:
-        """Note that it is on the screen; only the first time counts."""
+        """Note that it is on the screen; only the first call counts."""
         if self._silent_since_s is None:
             self._silent_since_s = self.clock()
 
     def key_pressed(self) -> None:
-        """Note that somebody types; unless it is open, the key was meant for something else."""
+        """Note a key press; before answers are accepted, the key was meant for something else."""
         if self._silent_since_s is not None and not self.is_ripe:
             self._silent_since_s = self.clock()
             self.too_early = True
 
     @property
     def is_ripe(self) -> bool:
-        """Whether it stands there long enough."""
+        """Whether it accepts answers now."""
         return self.ripe_in_s == 0
 
     @property
     def ripe_in_s(self) -> float:
-        """Seconds of silence that are still missing."""
+        """Seconds of silence still needed."""
         if self._silent_since_s is None:
             return SILENCE_S
         return max(0.0, SILENCE_S - (self.clock() - self._silent_since_s))

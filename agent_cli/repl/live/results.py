@@ -1,4 +1,4 @@
-"""What tools answered, as rows below their call: diffs in colour, long output folded."""
+"""Tool results as rows below their call: diffs in colour, long output folded."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -19,10 +19,10 @@ _PLACE: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")
 
 
 class Results:
-    """Makes the rows of results and keeps what they leave out, for `/output N`."""
+    """Renders results as rows and keeps folded output for `/output N`."""
 
     def __init__(self, paint: Paint, columns: Callable[[], int]) -> None:
-        """Keep nothing yet; *columns* is the width of the terminal, which wraps what is wider."""
+        """Keep nothing yet; *columns* returns the width of the terminal, which wraps wider rows."""
         self._paint = paint
         self._columns = columns
         self._kept: dict[int, str] = {}
@@ -32,9 +32,9 @@ class Results:
         """Return the rows to show below a call.
 
         Args:
-            result: What the tool answered.
+            result: The result of the tool.
             is_error: Whether the call failed.
-            was_asked: A person was shown what the call would do before it ran.
+            was_asked: The user saw the call's effect in an approval question before it ran.
         """
         details = result.details if isinstance(result.details, dict) else {}
         match details:
@@ -43,17 +43,17 @@ class Results:
             case {"kind": "command"}:
                 shown = _without_status(result.text, details.get("status"))
                 return self.folded(self._dim(shown), result.text, last=True)
-            case _ if is_error:  # its first line stands in the call's own row
+            case _ if is_error:  # its first line is in the call's own row
                 return self.folded(self._dim(result.text.partition("\n")[2]), result.text)
             case _:
                 pass
         return []
 
     def diff(self, text: str) -> list[str]:
-        """Return a unified diff with the numbers of its lines, in colour."""
+        """Return a unified diff with line numbers, in colour."""
         rows: list[str] = []
         old = new = 0
-        # Not `splitlines`: a line may hold what only Python takes for the end of one.
+        # Not `splitlines`, which also splits at other characters than newlines.
         for line in clean(text).expandtabs(4).removesuffix("\n").split("\n") if text else ():
             if place := _PLACE.match(line):
                 old, new = int(place[1]), int(place[2])
@@ -65,7 +65,7 @@ class Results:
             elif line.startswith("+"):
                 rows.append(self._paint.text(f"{MARGIN}{new:>4} {line}", "added"))
                 new += 1
-            elif line.startswith("\\"):  # a remark about the line above, in no file
+            elif line.startswith("\\"):  # a remark about the line above, not part of a file
                 rows.append(self._paint.text(f"{MARGIN}     {line}", "dim"))
             else:
                 rows.append(f"{MARGIN}{self._paint.text(f'{new:>4}', 'dim')} {line}".rstrip())
@@ -73,19 +73,19 @@ class Results:
         return rows
 
     def output(self, number: int | None) -> str | None:
-        """Return what was folded: the output of that number, or the last one."""
+        """Return the folded output of that number, or the last one."""
         return self._kept.get(self._count if number is None else number)
 
     def folded(
         self, rows: list[str], text: str, rows_max: int = _FOLDED_ROWS, *, last: bool = False
     ) -> list[str]:
-        """Return the first of *rows*, or the last, and keep *text*, which is all of it.
+        """Return the first or last of *rows*, and keep the full *text*.
 
         Args:
-            rows: Lines; one that is wider than the terminal counts as the rows it takes there.
-            text: What they were made of.
-            rows_max: Rows of the terminal they may take.
-            last: Show the end.
+            rows: Lines; one wider than the terminal counts as several rows.
+            text: The text they were made of.
+            rows_max: Maximum number of terminal rows.
+            last: Show the end instead of the beginning.
         """
         if sum(map(self._taken, rows)) <= rows_max + 1:
             return rows
@@ -105,7 +105,7 @@ class Results:
         return rows_taken(row_width(row), self._columns())
 
     def _fitting(self, rows: Sequence[str], rows_max: int) -> list[str]:
-        """Return the first of *rows* that take so many rows; of a single one its beginning."""
+        """Return the first of *rows* that fit in *rows_max*; of a single long one its beginning."""
         heights = accumulate(map(self._taken, rows))
         count = sum(1 for height in heights if height <= rows_max)
         return [*rows[:count]] if count else [cut(rows[0], rows_max * self._columns())]
@@ -116,7 +116,7 @@ class Results:
 
 
 def outcome_of(details: Json) -> str:
-    """Return in a word or two what a call came to, such as "+2 −1" or "exit 1"; "" says nothing."""
+    """Return the outcome of a call in a word or two, such as "+2 −1" or "exit 1", or ""."""
     match details:
         case {"kind": "diff", "added": int(added), "removed": int(removed)}:
             return f"+{added} −{removed}"
@@ -135,12 +135,12 @@ def outcome_of(details: Json) -> str:
 
 
 def has_failed(details: Json) -> bool:
-    """Return whether a call that worked ran a command that did not."""
+    """Return whether a successful call ran a command that failed."""
     return isinstance(details, dict) and outcome_of(details).startswith("exit ")
 
 
 def _without_status(text: str, status: Json) -> str:
-    """Return *text* without the line that says how the command ended; the call's row says it."""
+    """Return *text* without the line with the exit status, which the call's row shows."""
     if not isinstance(status, str):
         return text
     before, _, after = text.rpartition(status)

@@ -1,8 +1,8 @@
-"""The screen of a session: the input line, and what stands around it.
+"""The screen of a session: the input line and the rows around it.
 
-What the keys do with it stands in `keys`.
+The key bindings are in `keys`.
 
-Imported on the way to the first prompt: standard library and prompt_toolkit only.
+Imported before the first prompt: standard library and prompt_toolkit only.
 """
 
 import asyncio
@@ -33,17 +33,17 @@ _QUEUED_ROWS_MAX: Final = 5
 _INDENT: Final = "  "
 _LEAVE_WITHIN_S: Final = 1.5
 _TWICE_WITHIN_S: Final = 0.8
-# prompt_toolkit waits 1.5 s for what may follow Esc.
+# prompt_toolkit waits 1.5 s for keys that may follow Esc.
 _ESCAPE_S: Final = 0.03
 _SEQUENCE_S: Final = 0.1
-# `dd` and `gg` are two keys of somebody who thinks in between.
+# `dd` and `gg` are two keys, possibly with a pause in between.
 _VI_SEQUENCE_S: Final = 1.0
 
 
 class LiveScreen:
     """One prompt_toolkit application from the first prompt to the last.
 
-    What is typed stays in the input until `listener` takes it; nothing else ever clears it.
+    Typed text stays in the input until `listener` accepts it; nothing else clears it.
     """
 
     def __init__(
@@ -57,16 +57,16 @@ class LiveScreen:
         keyboard: Input | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Draw nothing yet, and know no keys but those that edit; see `keys.bind_keys`.
+        """Draw nothing yet, with editing keys only; see `keys.bind_keys`.
 
         Args:
-            history: The file prompts are kept in; made if it is missing.
-            listener: Who gets what is typed; may be replaced at any time.
+            history: The file that stores prompts; created if missing.
+            listener: Receives typed lines; may be replaced at any time.
             output: The terminal.
             color: Whether colours may be used.
-            vi: Whether vi's keys edit the prompt, instead of emacs'.
-            keyboard: Where keys come from; the process's terminal by default.
-            clock: Seconds that only grow.
+            vi: Whether the prompt has vi key bindings instead of emacs'.
+            keyboard: The source of keys; the process's terminal by default.
+            clock: A monotonic clock, in seconds.
         """
         self.listener = listener
         self.on_first_draw: Callable[[], None] = _nothing
@@ -105,8 +105,8 @@ class LiveScreen:
             self.notice(text, "warning")
 
     async def run(self) -> None:
-        """Take keys until the person leaves or the terminal is gone."""
-        try:  # the caller owns SIGINT; in raw mode Ctrl-C is a key and not a signal
+        """Process keys until the user leaves or the terminal is gone."""
+        try:  # the caller handles SIGINT; in raw mode Ctrl-C is a key, not a signal
             await self.app.run_async(handle_sigint=False)
         except EOFError:
             pass  # the terminal was closed, which ends the session like Ctrl-D does
@@ -131,31 +131,31 @@ class LiveScreen:
             copy_to_file(text)
 
     def show_answer(self, text: str) -> None:
-        """Print the open question with its answer; what does not fit in the row is indented."""
+        """Print the open question with its answer; further rows are indented."""
         from agent_cli.repl.live.sentences import sentence_rows  # noqa: PLC0415 - not at the start
 
         first, *rest = sentence_rows(f"{self.question}{text}", self.columns - len(_INDENT))
         self.print([first, *(f"{_INDENT}{row}" for row in rest)])
 
     def echo(self, text: str) -> list[str]:
-        """Return the rows that show what was said, much of it as its first and last lines."""
+        """Return the rows that echo a message; a long one as its first and last lines."""
         return echoed(text, columns=self.columns, paint=self.paint)
 
     def send(self, sequence: str) -> None:
-        """Send the terminal what shows nothing on it."""
+        """Send the terminal a sequence that shows no text."""
         self._output.send(sequence)
 
     def copy(self, text: str) -> None:
-        """Put *text* on the clipboard, if the terminal lets programs do that."""
+        """Copy *text* to the clipboard, if the terminal allows it."""
         self._output.copy(text)
 
     def refresh(self) -> None:
-        """Draw the prompt again soon: something beside it changed."""
+        """Redraw the prompt soon, because something around it changed."""
         self.app.invalidate()
 
     @property
     def queue_rows(self) -> Sequence[str]:
-        """What waits to be delivered, one line each; of much of it what was typed last."""
+        """The queued messages, one line each; if there are many, the last ones."""
         queued = self.listener.queued
         rows_max = min(_QUEUED_ROWS_MAX, self.rows_max)
         if len(queued) <= rows_max:
@@ -164,7 +164,7 @@ class LiveScreen:
 
     @property
     def todo_row(self) -> str:
-        """The model's steps on one line, or ""."""
+        """The to-do list on one line, or ""."""
         return self.todo()
 
     @property
@@ -174,23 +174,23 @@ class LiveScreen:
 
     @property
     def question(self) -> str:
-        """What stands in the prompt's place, or ""."""
+        """The question in place of the prompt, or ""."""
         return self.asking.message
 
     @property
     def hint(self) -> str:
-        """What stands faintly behind the question, or ""."""
+        """The faint hint behind the question, or ""."""
         return self.asking.hint
 
     @property
     def choice_rows(self) -> Sequence[tuple[bool, str]]:
-        """The answers below the question, and which of the rows are marked."""
+        """The answers below the question, each row with whether it is marked."""
         choices = self.asking.choices
         return choices.rows(self.columns - 1, self.rows_max) if choices else ()
 
     @property
     def rows_max(self) -> int:
-        """Rows the input may take: the region stays smaller than the screen."""
+        """Maximum number of rows of the input: the region stays smaller than the screen."""
         return max(1, self._output.get_size().rows // 2 - 2)
 
     @property
@@ -199,19 +199,19 @@ class LiveScreen:
         return self._output.get_size().columns
 
     def asks(self) -> bool:
-        """Return whether the person is to answer or to choose."""
+        """Return whether a question or a list is open."""
         return self.picker.is_open() or self.asking.question is not None
 
     def interrupt(self) -> None:
-        """Stop what runs, else clear the draft, else leave the second time."""
+        """Stop the run or command; else clear the draft; else, the second time, leave."""
         if self.app.is_lent:
-            return  # Ctrl-C was for the program that has the terminal, and reached that too
+            return  # Ctrl-C was meant for the program that has the terminal, and reached it as well
         if self.asking.question:
             self.asking.end(KeyboardInterrupt())
         elif self.listener.is_busy:
             self.listener.interrupt()
         elif not self.draft.is_empty:
-            self.draft.clear()  # kept in the history, one key away
+            self.draft.clear()  # the text is in the history, one key away
         elif self._clock() - self._hinted_at_s < _LEAVE_WITHIN_S:
             self.leave()
         else:
@@ -219,7 +219,7 @@ class LiveScreen:
             self.notice("press Ctrl-C again to leave", "dim")
 
     def escape(self) -> None:
-        """Offer to go back, the second time Esc is pressed with nothing to stop or to clear."""
+        """Offer a rewind when Esc is pressed twice with nothing to stop or to clear."""
         now_s = self._clock()
         if now_s - self._escaped_at_s < _TWICE_WITHIN_S:
             self._escaped_at_s = -_TWICE_WITHIN_S
@@ -234,7 +234,7 @@ class LiveScreen:
             self.app.exit()
 
     def put_back(self, text: str) -> None:
-        """Put *text* into the input, before what stands there."""
+        """Insert *text* at the start of the input."""
         self.draft.put_back(text)
         self.refresh()
 
@@ -250,4 +250,4 @@ class LiveScreen:
 
 
 def _nothing() -> None:
-    """Do what is left to do after the first time."""
+    """Do nothing: the hook was already called."""

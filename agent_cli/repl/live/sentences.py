@@ -1,4 +1,4 @@
-"""The program's own words on a screen: broken between words, and not where the screen ends."""
+"""Wrap the program's own sentences between words."""
 
 import re
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ _BAR: Final = re.compile(r"  (?:\S{1,30} )?│ ")
 
 
 def sentence_rows(text: str, columns: int, begin: str = "") -> list[str]:
-    """Return *text* as rows of at most *columns* cells; what is indented stays so.
+    """Return *text* as rows of at most *columns* cells; indentation is kept.
 
-    What follows a gap of two blanks is a column, and goes on below its own beginning; the bar that
-    marks somebody else's words stands before each of their rows.
-    A word that is wider, such as an address, is left whole: copied, it has no newline in it.
-    *begin* is the escape that begins the colour of each row.
+    Text behind a gap of two blanks is a column, and wraps below its own beginning; the bar that
+    marks quoted text is repeated before each of its rows. A wider word, such as a URL, is left
+    whole, so that a copy has no newline in it. *begin* is the escape sequence that begins the
+    colour of each row.
     """
     lines = rows_of(text)
     return [colored(row, begin) for line in lines for row in _broken(line, columns)]

@@ -1,4 +1,4 @@
-"""Standard error beside a live screen: lines above the prompt, or copies in the person's file."""
+"""Standard error with a live screen: lines above the prompt, or copies in the user's file."""
 
 import asyncio
 import io
@@ -12,17 +12,17 @@ from agent_cli.terminal.sanitize import clean
 
 
 class LinesAbove(io.TextIOBase):
-    """Hands whole lines to *show* in the event loop, from whatever thread they come."""
+    """A stream that passes whole lines to *show* in the event loop, from any thread."""
 
     def __init__(self, terminal: TextIO, show: Callable[[str], None]) -> None:
-        """Keep nothing yet; *terminal* is what this stands in for."""
+        """Keep nothing yet; *terminal* is the stream this replaces."""
         self._terminal = terminal
         self._show = show
         self._loop = asyncio.get_running_loop()
         self.unfinished = ""
 
     def write(self, text: str) -> int:
-        """Show the lines that are complete with *text*."""
+        """Add *text* and show the lines it completes."""
         *lines, self.unfinished = (self.unfinished + text).split("\n")
         if lines:
             whole = "\n".join(lines)
@@ -30,17 +30,17 @@ class LinesAbove(io.TextIOBase):
         return len(text)
 
     def isatty(self) -> bool:
-        """Yes: this ends up on the terminal."""
+        """True: the output ends up on the terminal."""
         return True
 
     def fileno(self) -> int:
-        """Return the terminal's descriptor, for processes that are to write to it themselves."""
+        """Return the terminal's descriptor, for child processes that write to it directly."""
         return self._terminal.fileno()
 
 
 @contextmanager
 def lines_above(show: Callable[[str], None]) -> Generator[None]:
-    """Show lines written to a stderr that is the terminal with *show*, not into the screen."""
+    """If stderr is the terminal, show its lines with *show* instead of on the screen."""
     terminal = sys.stderr
     if not terminal.isatty():
         yield
@@ -56,7 +56,7 @@ def lines_above(show: Callable[[str], None]) -> Generator[None]:
 
 
 def copy_to_file(text: str) -> None:
-    """Write a warning to stderr too where that is not the terminal, as with `2>err.txt`."""
+    """Also write a warning to stderr if that is not the terminal, as with `2>err.txt`."""
     if not sys.stderr.isatty():
         with suppress(OSError):  # a full disk must not end the session
             sys.stderr.write(f"{clean(text)}\n")

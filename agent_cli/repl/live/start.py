@@ -1,4 +1,4 @@
-"""The screen over this process's terminal."""
+"""Open the screen on this process's terminal."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ from agent_cli.terminal.first_prompt import FIRST_PROMPT, PROMPT
 
 
 def open_screen(history: Path, listener: Listener, *, look: Look, typed: str) -> LiveScreen:
-    """Return the screen of this process; *typed* are keys that came before it could read them."""
+    """Return the screen of this process; *typed* are keys pressed before it could read them."""
     depth = None if look.color else ColorDepth.DEPTH_1_BIT
     output = FrameOutput.from_pty(sys.stdout, os.environ.get("TERM"), default_color_depth=depth)
     assert isinstance(output, FrameOutput)
@@ -38,12 +38,12 @@ def open_screen(history: Path, listener: Listener, *, look: Look, typed: str) ->
 
 
 def _back_over(typed: str, columns: int) -> str:
-    """Return what moves the cursor to where the first row on the screen begins that is ours.
+    """Return the sequence that moves the cursor to the start of our first row on the screen.
 
-    The terminal itself has put *typed* there, behind the first prompt if that is shown.
+    The terminal itself echoed *typed* there, behind the first prompt if that is shown.
     """
     if not FIRST_PROMPT.hand_over():
-        # Typed before we began; how many rows that took is not known.
+        # Typed before our start; the number of its rows is unknown.
         return "\r\x1b[J" if typed else ""
     rows = (PROMPT + typed).split("\r")
     above = sum(rows_taken(row_width(row), columns) for row in rows) - 1

@@ -1,6 +1,6 @@
 """A session on a real terminal, from the first prompt to the last.
 
-Imported on the way to the first prompt: standard library and prompt_toolkit only.
+Imported before the first prompt: standard library and prompt_toolkit only.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StartupQueue:
-    """Keeps what is typed until there is somebody to do it, behind the first lines."""
+    """Queues typed lines behind the first lines until the shell is ready."""
 
     def __init__(self, first_lines: Sequence[str] = ()) -> None:
         self.lines = [*first_lines]
@@ -28,16 +28,16 @@ class StartupQueue:
 
     @property
     def is_busy(self) -> bool:
-        """Whether somebody waits."""
+        """Whether lines are queued."""
         return bool(self.lines)
 
     @property
     def queued(self) -> Sequence[str]:
-        """The lines, and why they wait."""
+        """The queued lines, and why they wait."""
         return ["still starting …", *map(queue_row, self.lines)] if self.lines else []
 
     def submit(self, text: str, *, follow_up: bool) -> bool:
-        """Keep *text*, or leave."""
+        """Queue *text*, or leave."""
         del follow_up
         if text in ("exit", "quit", "/exit"):
             self.leave()
@@ -46,24 +46,24 @@ class StartupQueue:
         return True
 
     def interrupt(self) -> None:
-        """Send nothing of it; it stays in the history."""
+        """Discard the queued lines; they stay in the history."""
         self.lines.clear()
 
     def take_back(self) -> str | None:
-        """Return what was typed last."""
+        """Remove the last line and return it."""
         return self.lines.pop() if self.lines else None
 
     def pause(self, *, paused: bool) -> None:
-        """Do nothing: nothing is shown yet."""
+        """Do nothing: there is no display yet."""
 
 
 class LiveShells:
-    """Makes the shell of a session on a screen, and gives it what was typed before it was there."""
+    """Makes the shell of a session on a screen, and passes it the lines typed before."""
 
     def __init__(
         self, screen: LiveScreen, waiting: StartupQueue, look: Look, *, stays: bool = True
     ) -> None:
-        """Unless it *stays*, the session ends when that is done; then `farewell` has a line."""
+        """Unless it *stays*, the session ends after the first lines, with `farewell` set."""
         self.farewell = ""
         self._screen = screen
         self._waiting = waiting
@@ -71,12 +71,12 @@ class LiveShells:
         self._stays = stays
 
     def load(self) -> None:
-        """Import the shell, and with it the agent and the markdown."""
+        """Import the shell, and with it the agent and the Markdown renderer."""
         from agent_cli.repl.live import controller  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport]
 
     @asynccontextmanager
     async def open(self, app: "Application") -> "AsyncGenerator[LiveShell]":
-        """Yield a shell that has greeted and shows what happens; stop it in the end."""
+        """Yield a shell that has greeted and shows events; stop it in the end."""
         from agent_cli.repl.live.controller import LiveShell  # noqa: PLC0415
         from agent_cli.repl.permissions import cycle_mode  # noqa: PLC0415
 
@@ -104,17 +104,17 @@ class LiveShells:
 
 
 class LiveRepl:
-    """Shows the prompt and takes keys until the person leaves."""
+    """Shows the prompt and processes keys until the user leaves."""
 
     def __init__(self, screen: LiveScreen) -> None:
         self._screen = screen
 
     @property
     def exit_code(self) -> int:
-        """What the session comes to unless a signal ended it."""
+        """The exit code of the session unless a signal ended it."""
         return 0
 
     async def run(self, host: "ProgramHost[LiveShell]") -> None:
-        """Run the screen; the program is built once its first prompt is drawn."""
+        """Run the screen; the program is built after the first prompt is drawn."""
         self._screen.on_first_draw = host.drawn.set
         await self._screen.run()

@@ -1,4 +1,4 @@
-"""The line below the prompt: what the next message is asked of, and what this cost so far."""
+"""The status line below the prompt: model, context and cost."""
 
 from collections.abc import Callable, Sequence
 from operator import itemgetter
@@ -24,10 +24,10 @@ _SEPARATOR: Final = " · "
 
 
 class Status:
-    """Follows the agent; `text` is one line, never wider than it may be and never empty."""
+    """Follows the agent; `text` is one line, never too wide and never empty."""
 
     def __init__(self, agent: Agent, context_tokens: Callable[[], int] = lambda: 0) -> None:
-        """*context_tokens* counts what fills the window of a conversation that goes on."""
+        """*context_tokens* returns the size of a resumed conversation."""
         self._agent = agent
         self._count = context_tokens
         self._model = ""
@@ -38,15 +38,15 @@ class Status:
         self.refresh()
 
     def __call__(self, event: Event) -> None:
-        """Take note of *event*."""
+        """Update from *event*."""
         match event:
             case MessageEnd(message=AssistantMessage(usage=used)) if used.prompt_tokens:
                 self._context_tokens = used.prompt_tokens + used.output_tokens
             case Compacted(tokens_after=tokens):
                 self._context_tokens = tokens
-            case PromptOutput(output=CompactionOutput(first_kept_id=None)):  # taken back
+            case PromptOutput(output=CompactionOutput(first_kept_id=None)):  # rewound
                 self._context_tokens = self._count()
-            case UsageChanged(total=total):  # of whatever was asked: a summary, a server's question
+            case UsageChanged(total=total):  # from any model call: a summary, a server's request
                 self._total = total
             case AgentStart() | AgentEnd():
                 self.refresh()
@@ -54,7 +54,7 @@ class Status:
                 pass
 
     def refresh(self) -> None:
-        """Look at the agent again: its model may be another one."""
+        """Update from the agent, whose model may have changed."""
         state = self._agent.state
         effort = f" {state.thinking_level}" if state.thinking_level else ""
         self._model = f"{state.model.id}{effort}" if state.model else "no model"
@@ -65,12 +65,12 @@ class Status:
             self._total = self._conversation.usage
 
     def text(self, badges: Sequence[str], *, urgent: Sequence[str], columns: int) -> str:
-        """Return the line; where it is too narrow for all, what matters least is left out.
+        """Return the line; in a narrow window the least important parts are left out.
 
         Args:
-            badges: Words of the program, the most important one first: the permission mode.
-            urgent: What must be seen before anything else, such as a display that is held.
-            columns: Cells the line may take.
+            badges: Words of the program, the most important first, e.g. the permission mode.
+            urgent: Text with priority over everything else, such as a paused display.
+            columns: Maximum width in cells.
         """
         mode, *others = badges or ("",)
         ranked = [
@@ -85,7 +85,7 @@ class Status:
         return shortened(_joined(parts), columns)
 
     def _context(self) -> Sequence[tuple[int, str]]:
-        """Return the share of the window that is used, and the tokens, which can be left out."""
+        """Return the used share of the window, and the tokens, which may be left out."""
         if not self._context_tokens or not self._window:
             return ()
         percent = share(self._context_tokens / self._window)
@@ -102,7 +102,7 @@ class Status:
 
 
 def _joined(parts: Sequence[tuple[int, str]]) -> str:
-    """Return *parts* as one line; what stands in brackets belongs to the part before it."""
+    """Return *parts* as one line; bracketed text belongs to the part before it."""
     return _SEPARATOR.join(words for _, words in parts).replace(f"{_SEPARATOR}(", " (")
 
 

@@ -1,4 +1,4 @@
-"""What the model thinks: shown as it comes, or folded to one line of which the whole is kept."""
+"""The model's thinking: shown as it streams, or folded to one line with the whole kept."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,9 +14,9 @@ from agent_cli.terminal.narration import seconds
 
 
 class Thinking:
-    """Takes thinking out of the events unless it is shown; the last that was folded is kept.
+    """Removes thinking from the events unless it is shown; keeps the last folded one.
 
-    What is folded costs no time on a display with a set speed, so it never becomes an item there.
+    Folded thinking never reaches the display's queue, so it takes no time there.
     """
 
     def __init__(
@@ -32,15 +32,15 @@ class Thinking:
         self._clock = clock
         self._columns = columns
         self._folded: list[str] = []
-        # While a thought is being folded: makes a piece of it that says something else.
+        # Set while thinking is being folded: makes a thinking event with another text.
         self._goes_on: Callable[[str], MessageUpdate] | None = None
         self._began_s = 0.0
 
     def __call__(self, event: Event) -> Iterator[Item]:
-        """Yield what is shown of *event*: of thinking each character by itself, or its fold."""
+        """Yield the events to show for *event*: thinking itself, or its folded line."""
         match event:
             case MessageUpdate(event=ThinkingDelta(delta="")):
-                pass  # the model thinks, and nobody is told what
+                pass  # the model is thinking, but its text is not shown
             case MessageUpdate(event=ThinkingDelta() as piece) if self._is_shown:
                 for character in piece.delta:
                     yield _with_text(event, piece, character)
@@ -53,13 +53,13 @@ class Thinking:
                 yield event
 
     def toggle(self) -> Iterator[Item]:
-        """Show what was folded last, and what comes from now on; or fold from now on."""
+        """Show the last folded thinking and all further thinking; or fold from now on."""
         self._is_shown = not self._is_shown
         text, self._folded = "".join(self._folded), []
         goes_on, self._goes_on = self._goes_on, None
         if not self._is_shown:
             yield self._told("thinking is hidden from now on; Ctrl-T shows it")
-        elif goes_on:  # the row it ends with goes on too
+        elif goes_on:  # its last row continues as well
             yield goes_on(text)
         else:
             yield self._told(text.strip() or "thinking is shown from now on; Ctrl-T hides it")

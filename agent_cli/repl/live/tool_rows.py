@@ -1,4 +1,4 @@
-"""Tool calls on the screen: one live row each, in call order, and one for good when it ends."""
+"""Tool calls on the screen: a live row each, in call order, and a permanent row at the end."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ _MARK_CELLS: Final = 2
 
 @dataclass(slots=True)
 class _Call:
-    """A call on the screen; it waits until it has started and runs until it has ended."""
+    """A call on the screen: waiting, running or ended."""
 
     label: str
     text: str
@@ -34,7 +34,7 @@ class _Call:
     rows: list[str] = field(default_factory=list[str])
 
     def attach(self, output: SideOutput) -> None:
-        """Take a side output; of the same progress only the latest is of interest."""
+        """Add a side output; only the latest of the same progress is kept."""
         earlier = _label(self.side_outputs[-1]) if self.side_outputs else None
         if earlier is not None and earlier == _label(output):
             self.side_outputs.pop()
@@ -42,7 +42,7 @@ class _Call:
 
 
 class ToolRows:
-    """The calls of one reply, and what is done of them. Rows leave in call order."""
+    """The calls of one reply. Finished rows leave in call order."""
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class ToolRows:
         """Show nothing yet.
 
         Args:
-            tools: The tools there are, for their labels.
+            tools: The available tools, for their labels.
             paint: The colours.
-            clock: Seconds that only grow.
+            clock: A monotonic clock, in seconds.
             columns: The width of the terminal.
-            details: Makes what stands below a call.
+            details: Makes the rows below a call.
         """
         self._tools = tools
         self._paint = paint
@@ -69,16 +69,16 @@ class ToolRows:
         self._details = details
         self._calls: dict[str, _Call] = {}
         self._late: list[str] = []
-        # A run that asks ends there; its calls come back with the run after the answer.
+        # A run that asks ends; its calls are announced again by the run after the answer.
         self._asked: set[str] = set()
 
     @property
     def is_running(self) -> bool:
-        """Whether calls are on the screen that have not ended."""
+        """Whether any call on the screen has not ended."""
         return bool(self._calls)
 
     def show(self, event: events.Event) -> bool:
-        """Take in *event*; False when it is none about tools."""
+        """Update from *event*; return False if it is not about tools."""
         match event:
             case events.ToolCallsAnnounced(calls=calls):
                 for call in calls:
@@ -99,12 +99,12 @@ class ToolRows:
         return True
 
     def end(self) -> None:
-        """Forget calls that never started: they wait for an approval, or the run was stopped."""
+        """Drop calls that never started: they wait for approval, or the run was stopped."""
         for call_id in [key for key, call in self._calls.items() if call.ended_s is None]:
             del self._calls[call_id]
 
     def finished(self) -> list[str]:
-        """Return the rows of calls that ended, as far as no earlier call still runs."""
+        """Return the rows of ended calls, up to the first that is still running."""
         rows, self._late = self._late, []
         while self._calls:
             call_id, call = next(iter(self._calls.items()))
@@ -115,7 +115,7 @@ class ToolRows:
         return rows
 
     def tail(self, spinner: str) -> list[str]:
-        """Return one row for each call, with what a running one told last."""
+        """Return one row for each call, with the latest update of a running one."""
         rows: list[str] = []
         for call in self._calls.values():
             if call.ended_s is not None:
@@ -146,7 +146,7 @@ class ToolRows:
         return self._paint.text(label, "label") + text[len(label) :]
 
     def _drawn(self, output: SideOutput) -> list[str]:
-        """Return the rows of a side output that changes while its tool runs: progress."""
+        """Return the rows of a live side output: progress."""
         return self._details.side_output(output) if _label(output) is not None else []
 
     def _attach(self, output: SideOutput) -> None:
@@ -181,7 +181,7 @@ class ToolRows:
     def _last_rows(
         self, call: _Call, event: events.ToolExecutionEnd, elapsed_s: float
     ) -> Iterator[str]:
-        """Yield the row for good, broken between words where the terminal is too narrow."""
+        """Yield the permanent row, wrapped between words."""
         details = event.result.details
         is_bad = event.is_error or has_failed(details)
         mark = self._paint.text("✗", "bad") if is_bad else self._paint.text("✓", "good")
@@ -200,7 +200,7 @@ class ToolRows:
 
 
 def _label(output: SideOutput) -> str | None:
-    """Return whose progress *output* is; None when it is none."""
+    """Return the label of the progress in *output*; None if it is not progress."""
     if isinstance(output, WidgetOutput) and output.widget == "progress":
         progress = progress_of(output.data)
         return progress.label if progress else None

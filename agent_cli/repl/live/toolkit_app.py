@@ -1,9 +1,8 @@
-"""prompt_toolkit's Application, made to share the terminal with rows that are not its own.
+"""prompt_toolkit's Application, extended to share the terminal with rows painted by us.
 
-Everything that leans on names prompt_toolkit does not promise stands in this module and is pinned
-by a test: `Renderer._cursor_pos`, `_last_screen`, `_last_style`, `_last_size` and
-`_min_available_height`, `Application._redraw`, `_on_resize` and `_running_in_terminal`, and
-`Buffer._working_lines`.
+All uses of private names of prompt_toolkit are in this module and pinned by a test:
+`Renderer._cursor_pos`, `_last_screen`, `_last_style`, `_last_size` and `_min_available_height`,
+`Application._redraw`, `_on_resize` and `_running_in_terminal`, and `Buffer._working_lines`.
 """
 
 import os
@@ -19,14 +18,14 @@ from prompt_toolkit.layout.screen import Screen
 
 from agent_cli.repl.live.output import FrameOutput
 
-# A window that is dragged reports dozens of sizes; painting between two of them leaves ghosts.
+# A dragged window reports dozens of sizes; painting between two of them leaves artefacts.
 _RESIZE_SETTLES_S: Final = 0.08
 
 
 class LiveApplication(Application[None]):
-    """Draws in whole frames, and never at a size other than the one it last drew at.
+    """Draws whole frames, and only while the size is the one last drawn at.
 
-    `on_resize` is called once a new size has settled; it has to draw everything again.
+    `on_resize` is called once a new size is stable; it must redraw everything.
     """
 
     output: FrameOutput
@@ -59,12 +58,12 @@ class LiveApplication(Application[None]):
             self.on_resize()
 
     def size_is_new(self) -> bool:
-        """Return whether the terminal's size is not the one everything was drawn at."""
+        """Return whether the terminal's size differs from the last drawn one."""
         return self._drawn_size is not None and self._drawn_size != self.output.get_size()
 
     @property
     def can_draw(self) -> bool:
-        """Whether rows may be written now: the prompt is there, and no other program's screen."""
+        """Whether rows may be written now: the prompt is shown, and not another program."""
         return (
             self.is_running
             and self._drawn_size is not None
@@ -79,34 +78,34 @@ class LiveApplication(Application[None]):
 
     @property
     def vi_mode(self) -> str:
-        """The mode vi's keys are in, or "" without them."""
+        """The current vi mode, or "" with emacs bindings."""
         if self.editing_mode is not EditingMode.VI:
             return ""
         mode = self.vi_state.input_mode
         return "normal" if mode is InputMode.NAVIGATION else mode.name.lower().replace("_", " ")
 
-    # The renderer says nowhere in public where it drew, nor can it be told to draw anew without
-    # switching modes of the terminal; tests/test_private_names.py pins what is used of it.
+    # There is no public way to learn where the renderer drew, nor to redraw without switching
+    # terminal modes; tests/test_private_names.py pins the private names used.
     @property
     def cursor_place(self) -> Point:
-        """Where the cursor stands in the region, counted from its top left."""
+        """The cursor's position in the region, relative to its top left."""
         return self.renderer._cursor_pos
 
     @property
     def height(self) -> int:
-        """Rows the region takes."""
+        """The number of rows of the region."""
         screen = self.renderer._last_screen
         return screen.height if screen else 0
 
     def row_widths(self) -> list[int]:
-        """Return the cells each row of the region takes."""
+        """Return the width of each row of the region in cells."""
         screen = self.renderer._last_screen
         return [_width(screen, y) for y in range(screen.height)] if screen else []
 
     def forget(self) -> None:
-        """Take the cursor's place for the top of the region and draw all of it next time.
+        """Make the cursor's position the top of the region, and redraw all of it next time.
 
-        Not `renderer.reset()`: that switches paste marks off and on each time.
+        Not `renderer.reset()`, which switches bracketed paste off and on each time.
         """
         renderer = self.renderer
         renderer._cursor_pos = Point(0, 0)
@@ -122,14 +121,14 @@ class LiveApplication(Application[None]):
 
 
 def lines_left(buffer: Buffer) -> list[str]:
-    """Return what was typed before a line of the history was fetched, or into another such line."""
+    """Return unsent texts left behind by moving in the history, the draft and edited lines."""
     stored = set(buffer.history.get_strings())
     lines = enumerate(buffer._working_lines)
     return [line for at, line in lines if at != buffer.working_index and line not in stored]
 
 
 def wraps_again() -> bool:
-    """Return whether the terminal wraps old rows anew when its width changes; plain xterm not."""
+    """Return whether the terminal rewraps old rows when its width changes; plain xterm does not."""
     return "XTERM_VERSION" not in os.environ
 
 

@@ -1,4 +1,4 @@
-"""Events as rows: finished ones for good, and the tail of what still goes on."""
+"""Render events as rows: finished ones, and a tail that still changes."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -25,9 +25,9 @@ _TAIL_ROWS_MAX: Final = 12
 
 
 class SessionView:
-    """What a session looks like. `show` takes what happened, `finished` and `tail` are the rows.
+    """The view of a session. `show` processes events, `finished` and `tail` return the rows.
 
-    Draws nothing, waits for nothing, and knows only events.
+    It neither draws nor waits, and depends only on events.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class SessionView:
         self._columns = columns
         self._activity = activity
         self._rows: list[str] = []
-        self._kind = "gap"  # of the row printed last
+        self._kind = "gap"  # kind of the last printed row
         self._filter = Filter()
         self._answer: MarkdownStream | None = None
         self._thought = ""
@@ -57,13 +57,13 @@ class SessionView:
 
     @property
     def is_moving(self) -> bool:
-        """Whether the tail changes by itself: seconds pass."""
+        """Whether the tail changes with time."""
         return self._activity.is_busy
 
     def show(self, item: Item) -> None:
-        """Take in what happened next."""
+        """Process the next event or rows."""
         match item:
-            case Rows(rows=rows, kind=kind):  # above an answer that streams, not cutting it in two
+            case Rows(rows=rows, kind=kind):  # above a streaming answer, so as not to split it
                 if kind == "thought":
                     self._end_thought()
                 self._add(kind, rows)
@@ -89,12 +89,12 @@ class SessionView:
             self._add("own", sentence_rows(sentence.text, self._columns(), begin))
 
     def finished(self) -> list[str]:
-        """Return the rows that are finished since the last call."""
+        """Return the rows finished since the last call."""
         rows, self._rows = self._rows, []
         return rows
 
     def tail(self) -> list[str]:
-        """Return the rows of what goes on right now, blank rows around them during a run."""
+        """Return the live rows, with blank rows around them during a run."""
         kind, rows = "tools", self._tools.tail(self._spinner())
         if self._thought:
             kind, rows = "thought", [*rows, self._paint.text(self._thought, "dim")]
@@ -112,7 +112,7 @@ class SessionView:
         return self._kind not in ("gap", kind)
 
     def _add(self, kind: str, rows: Iterable[str]) -> None:
-        """Print *rows* for good, a blank row before them if they are of another kind."""
+        """Add finished *rows*, after a blank row if they are of another kind."""
         rows = [*rows]
         if self._is_apart(kind) and (rows or kind == "gap"):
             self._rows.append("")
@@ -130,7 +130,7 @@ class SessionView:
         self._add("answer", self._answer.feed(self._filter.feed(delta)))
 
     def _add_thought(self, delta: str) -> None:
-        """Thinking has rows of its own; S4 lets it be shown in two phases only."""
+        """Add thinking in its own rows; S4 allows it in two phases only."""
         assert self._phase in THINKING_SHOWN, self._phase
         *lines, last = (self._thought + self._filter.feed(delta)).split("\n")
         rows = [row for line in lines for row in sentence_rows(line, self._columns())]
@@ -143,7 +143,7 @@ class SessionView:
             self._add("answer", rows_of(message.text.rstrip(), self._paint.begin("dim")))
 
     def _end_flow(self) -> None:
-        """End what streams: what comes next begins a row."""
+        """End the streaming block, so that the next one begins a new row."""
         self._filter.reset()
         self._end_thought()
         if self._answer:

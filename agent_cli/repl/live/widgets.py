@@ -1,7 +1,7 @@
-"""What tools hand to the person beside their answers, as rows: tables, progress, diffs, files.
+"""Side outputs of tools as rows: tables, progress, diffs, files.
 
-The data comes from tools and servers: it is checked and cleaned here, and what does not have the
-shape its widget needs is shown as the text the tool gave for that case.
+The data comes from tools and servers: it is validated and cleaned here, and data of the wrong shape
+is shown as the tool's fallback text.
 """
 
 from collections.abc import Callable
@@ -25,13 +25,13 @@ _ROWS_DRAWN_MAX: Final = 500
 _COLUMNS_MAX: Final = 30
 _CELL_CHARS_MAX: Final = 200
 _BAR_CELLS: Final = 20
-# Python refuses to write out integers of thousands of digits.
+# Python refuses to format integers of thousands of digits.
 _AMOUNT_MAX: Final = 1e15
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far something is; `total` None means that nobody knows how much there is."""
+    """The state of a progress widget; `total` None means unknown."""
 
     label: str
     done: float
@@ -39,7 +39,7 @@ class Progress:
 
 
 class Details:
-    """What stands below a call: its result, and what it handed to the person."""
+    """The rows below a call: its result, and its side outputs."""
 
     def __init__(self, results: Results, paint: Paint, columns: Callable[[], int]) -> None:
         self.result = results.result
@@ -48,7 +48,7 @@ class Details:
         self._columns = columns
 
     def side_output(self, output: SideOutput) -> list[str]:
-        """Return the rows of *output*, to stand below its call."""
+        """Return the rows of *output* below its call."""
         if isinstance(output, FileOutput):
             return [self._file(output)]
         match output.widget, output.data:
@@ -95,7 +95,7 @@ class Details:
 
 
 def progress_of(data: Json) -> Progress | None:
-    """Return what `{"label", "done", "total"}` says; None where it says nothing that can be."""
+    """Parse `{"label", "done", "total"}`; None if it is not valid."""
     if not isinstance(data, dict):
         return None
     done, total = _amount(data.get("done")), _amount(data.get("total"))
@@ -115,7 +115,7 @@ def _amount(value: Json) -> float | None:
 
 
 def _table_of(data: Json) -> list[list[str]] | None:
-    """Return the head and the rows of `{"columns", "rows"}`, or None where it has another shape."""
+    """Return the header and the rows of `{"columns", "rows"}`, or None for another shape."""
     match data:
         case {"columns": [_, *_] as columns, "rows": [*rows]} if len(columns) <= _COLUMNS_MAX:
             cut = rows[:_ROWS_DRAWN_MAX]
@@ -146,6 +146,6 @@ def _line(text: str) -> str:
 
 
 def _alignment(column: tuple[str, ...]) -> Alignment:
-    """Return "right" for numbers; the first cell is the head's."""
+    """Return "right" for a column of numbers; the first cell is the header."""
     numbers = [cell.replace(",", "").replace(".", "", 1).lstrip("+-−$€") for cell in column[1:]]
     return "right" if numbers and all(text.isdigit() for text in numbers) else "left"

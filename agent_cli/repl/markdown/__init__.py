@@ -1,7 +1,8 @@
-"""Markdown for the terminal while it streams: text in, finished rows and a tail out.
+"""Streaming Markdown for the terminal: text in, finished rows and a tail out.
 
-Work is linear in the text: every line is looked at once, and what may still change is bounded.
-Knows nothing of cursors and screens; whoever paints decides how many rows of the tail are shown.
+Work is linear in the text: every line is parsed once, and the part that may still change is
+bounded. It does not know cursors and screens; the painter decides how many rows of the tail to
+show.
 """
 
 from agent_cli.repl.markdown.stream import MarkdownStream

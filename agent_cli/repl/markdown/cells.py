@@ -1,4 +1,4 @@
-"""How many cells of a terminal text takes, and where it breaks."""
+"""The width of text in terminal cells, and its line breaks."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,24 +7,24 @@ from typing import Final
 
 from prompt_toolkit.utils import get_cwidth
 
-# One cell each in every terminal: Latin, Greek, common punctuation, arrows, lines. Most text is
-# this, and its width is its length.
+# One cell each in every terminal: Latin, Greek, common punctuation, arrows, lines. For such text,
+# which is most of it, the width is its length.
 _NARROW: Final = re.compile(
     r"[ -~\xa0-\xac\xae-\u02ff\u0370-\u0377\u2010-\u2027\u2030-\u205e"
     r"\u2190-\u21ff\u2500-\u25fc]*"
 )
-# They belong to the character before them.
+# These combine with the character before them.
 _NEVER_FIRST: Final = frozenset(
     "、。，．：；！？）」』】〉》〕”’…ー\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 )
 _JOINER: Final = "\u200d"
-# A longer word is broken by us; a shorter one is left to the terminal, so that a copied address
-# has no newline in it.
+# Longer words are broken here; shorter ones are left to the terminal, so that a copied URL has no
+# newline in it.
 _WORD_CELLS_MAX: Final = 2048
 
 
 def is_narrow(text: str) -> bool:
-    """Whether each character takes one cell for certain."""
+    """Return whether each character certainly takes one cell."""
     return _NARROW.fullmatch(text) is not None
 
 
@@ -39,10 +39,10 @@ def cells(text: str) -> int:
 
 
 def wrapped(text: str, width: int, *, breaks_words: bool = False) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of each row of one line: at most *width* cells, blanks around breaks gone.
+    """Yield (start, end) of each row of one line: at most *width* cells, without blanks at breaks.
 
-    Blanks at the end of the line stay in its last row: the line may go on after them.
-    A word wider than a row stands on a row of its own, unbroken unless *breaks_words*.
+    Blanks at the end of the line stay in its last row, because the line may continue. A word wider
+    than a row gets a row of its own, unbroken unless *breaks_words*.
     """
     if is_narrow(text):
         return _wrapped_narrow(text, width, breaks_words)
@@ -99,7 +99,7 @@ def _after_blanks(text: str, start: int) -> int:
 
 
 def _may_break(text: str, index: int, sizes: Sequence[int]) -> bool:
-    """Whether a row may end before *index*, no blank needed, as in Chinese and Japanese."""
+    """Return whether a row may end before *index* without a blank, as in Chinese and Japanese."""
     if sizes[index] == 1 and sizes[index - 1] == 1:
         return False
     return (
@@ -111,7 +111,7 @@ def _may_break(text: str, index: int, sizes: Sequence[int]) -> bool:
 
 
 def folded(text: str, width: int) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of each row a terminal makes of a line that is wider than it."""
+    """Yield (start, end) of each row into which a terminal wraps a line."""
     if is_narrow(text):
         for start in range(0, max(len(text), 1), width):
             yield start, min(start + width, len(text))

@@ -1,6 +1,6 @@
-"""Code: a row per line, as it is: not indented, not padded, not wrapped, so that it can be copied.
+"""Code blocks: one row per line, not indented, padded or wrapped, so that code can be copied.
 
-What is wider than the terminal is wrapped by the terminal.
+The terminal wraps wider lines.
 """
 
 import copy
@@ -14,25 +14,25 @@ from agent_cli.repl.markdown.pieces import PIECE_CHARS, Piece
 from agent_cli.repl.markdown.spans import Spans
 
 _TAB_CELLS: Final = 4
-# A longer line is finished in parts, so that memory stays bounded.
+# Longer lines are finished in parts, so that memory stays bounded.
 _LINE_PIECES_MAX: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """What opened a block of code."""
+    """The opening fence of a code block."""
 
     character: str
     count: int
 
     def is_closed_by(self, line: str) -> bool:
-        """Whether *line* is the other end."""
+        """Return whether *line* is the closing fence."""
         mark = line.strip(" \t")
         return len(mark) >= self.count and mark.strip(self.character) == ""
 
 
 class Code:
-    """Lines of one block of code; `fence` is None where indentation makes the block."""
+    """The lines of one code block; `fence` is None for an indented block."""
 
     def __init__(
         self, prefix: Prefix, highlighter: Highlighter | None, fence: Fence | None
@@ -44,7 +44,7 @@ class Code:
         self._blank_lines = 0
 
     def add(self, piece: Piece, width: int) -> list[Spans]:
-        """Take a piece of a line; a whole line is a row."""
+        """Add a piece of a line; a complete line is a row."""
         self._line.append(piece.text)
         if not piece.ends_line and len(self._line) < _LINE_PIECES_MAX:
             return []
@@ -58,7 +58,7 @@ class Code:
         return [*blank, row]
 
     def close(self, width: int, *, tail_rows: int | None = None) -> list[Spans]:
-        """Return the line that has not ended; blank lines at the end of indented code are none."""
+        """Return the incomplete line; blank lines at the end of indented code are dropped."""
         if not self._line:
             return []
         line = "".join(self._line)
@@ -67,11 +67,11 @@ class Code:
         return [self._row(line, width)]
 
     def ends_blank(self) -> bool:
-        """Whether blank lines followed indented code: they belong to what comes next."""
+        """Whether blank lines followed indented code; they belong to the next block."""
         return self._blank_lines > 0
 
     def copy(self) -> Self:
-        """Return the same block once more."""
+        """Return a copy of the block."""
         other = copy.copy(self)
         other._line = list(self._line)
         other._highlighter = self._highlighter.copy() if self._highlighter else None
@@ -87,13 +87,13 @@ class Code:
 
 
 def _end_of(line: str, width: int, rows: int) -> str:
-    """Return the end of *line* that fills at most so many rows of the terminal.
+    """Return the end of *line* that fits in the tail's rows.
 
-    It moves on by half a tail at once: moved on with each character it would be painted anew.
+    It advances by half a tail at a time; advancing with each character would repaint it all.
     """
     step = max(rows // 2, 1) * width
     start = -(-(len(line) - rows * width) // step) * step
-    # A combining mark at the start of a row would be put on the end of the row above.
+    # A combining mark at the start of a row would combine with the end of the row above.
     while start < len(line) and cells(line[start]) == 0:
         start += 1
     return line[start:]

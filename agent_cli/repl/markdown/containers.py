@@ -1,4 +1,4 @@
-"""Quotes and list items: what a line has to begin with to stand inside them."""
+"""Quotes and list items: the prefix with which a line continues them."""
 
 import re
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ class Quote:
 class Item:
     """An item of a list. Its mark is shown once, before its first row.
 
-    `column` is where the mark stands, `indent` where the text of the item begins, both counted
-    from what the item stands in.
+    `column` is the position of the mark, `indent` that of the item's text, both relative to the
+    enclosing container.
     """
 
     mark: str
@@ -45,18 +45,18 @@ def list_mark(text: str) -> re.Match[str] | None:
 
 
 def inside(container: Container, text: str, *, of_code: bool) -> str | None:
-    """Return what *text* is inside *container*, or None if it does not stand in it.
+    """Return *text* without the prefix of *container*, or None if it is not inside it.
 
     Args:
-        of_code: The container holds open code: a line of that needs no indentation. Models forget
-            it, and taken by the book the end of the code would begin the next block of it.
+        of_code: The container has an open code block, whose lines need no indentation here. Models
+            omit it, and by the specification the closing fence would then open another block.
     """
     indent = indent_of(text)
     if isinstance(container, Quote):
         return text[indent + 1 :].removeprefix(" ") if text[indent:].startswith(">") else None
     if indent >= container.indent or of_code:
         return text[min(indent, container.indent) :]
-    # Two blanks are enough for a list in a list, whatever the mark of the outer one takes.
+    # Two blanks are enough for a nested list, whatever the width of the outer mark.
     if indent >= container.column + 2 and list_mark(text[indent:]):
         return text[indent:]
     return None
@@ -66,7 +66,7 @@ def opened(text: str, *, interrupts: bool) -> tuple[Container, str] | None:
     """Return the container that *text* opens, and the rest of the text.
 
     Args:
-        interrupts: *text* follows a line of a paragraph: only a list that is surely meant counts.
+        interrupts: *text* follows a line of a paragraph, so only an unambiguous list counts.
     """
     column = indent_of(text)
     rest = text[column:]
@@ -80,14 +80,14 @@ def opened(text: str, *, interrupts: bool) -> tuple[Container, str] | None:
     after = rest[match.end() :]
     if interrupts and (not after or match["number"] not in (None, "1")):
         return None
-    # Many blanks after the mark: one of them ends it, the others indent code.
+    # Many blanks after the mark: one ends it, the others indent code.
     gap = len(match["gap"]) if after and len(match["gap"]) <= 4 else 1
     item = Item(match["mark"], column, column + len(match["mark"]) + gap)
     return item, rest[len(match["mark"]) + gap :]
 
 
 def prefix(containers: Sequence[Container], theme: Theme) -> Prefix:
-    """Return what stands before the rows of a block inside *containers*."""
+    """Return the prefix of the rows of a block inside *containers*."""
     first: Spans = []
     rest: Spans = []
     for container in containers:

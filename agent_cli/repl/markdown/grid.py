@@ -1,4 +1,4 @@
-"""Cells in columns: side by side where they fit, one under the other where they do not."""
+"""Cells in columns: side by side if they fit, else one below the other."""
 
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
@@ -9,16 +9,16 @@ from agent_cli.repl.markdown.spans import Spans, cut, plain
 from agent_cli.repl.markdown.theme import Theme
 
 Alignment: TypeAlias = Literal["left", "right", "center"]
-Row: TypeAlias = list[Spans]  # a cell for each column
+Row: TypeAlias = list[Spans]  # one cell per column
 
 _COLUMN_CELLS_MIN: Final = 6
 _GAP_CELLS: Final = 3
-# Of a longer heading only the beginning is repeated before each cell.
+# Longer headings are shortened where they are repeated before each cell.
 _LABEL_CHARS_MAX: Final = 20
 
 
 class Grid:
-    """Columns as wide as the widest cell that was measured, or narrower where they must be."""
+    """Columns as wide as the widest measured cell, or narrower if necessary."""
 
     def __init__(
         self, prefix: Prefix, theme: Theme, head: Row, columns: Sequence[Alignment]
@@ -34,7 +34,7 @@ class Grid:
         self._natural = [max(pair) for pair in zip(self._natural, _sizes(row), strict=True)]
 
     def _widths(self, width: int) -> list[int] | None:
-        """Return the width of each column, or None where they do not stand side by side."""
+        """Return the width of each column, or None if they do not fit side by side."""
         if self._theme.spoken:
             return None
         room = width - self._prefix.cells(width) - _GAP_CELLS * (len(self._natural) - 1)
@@ -46,7 +46,7 @@ class Grid:
         return fitted if fits else None
 
     def drawn_head(self, width: int, *, has_rows: bool) -> list[Spans]:
-        """Return the head; nothing where the rows that follow repeat it before each cell."""
+        """Return the rows of the header; none if it is repeated before each cell."""
         widths = self._widths(width)
         if widths is None:
             is_shown_whole = has_rows and max(map(len, map(plain, self._head))) <= _LABEL_CHARS_MAX
@@ -59,7 +59,7 @@ class Grid:
         ]
 
     def drawn(self, rows: Sequence[Row], width: int) -> list[Spans]:
-        """Return *rows*, each as one line or more."""
+        """Return *rows*, each as one or more lines."""
         widths = self._widths(width)
         if widths is None:
             return [line for row in rows for line in self._stacked(row, width)]
@@ -81,7 +81,7 @@ class Grid:
         return drawn
 
     def _stacked(self, row: Row, width: int) -> list[Spans]:
-        """Return a row as lines "head: cell", and a mark after them."""
+        """Return a row as lines "header: cell", followed by a separator."""
         room = width - self._prefix.cells(width)
         lines: list[Spans] = []
         for head, cell in zip(self._head, row, strict=True):
@@ -106,7 +106,7 @@ def _sizes(row: Row) -> list[int]:
 
 
 def _fitted(natural: Sequence[int], room: int) -> list[int]:
-    """Return *natural* with the widest made as narrow as each other, until all fit into *room*."""
+    """Shrink the widest of *natural* equally until all fit into *room*."""
     fitted = [0] * len(natural)
     left = room
     for rank, index in enumerate(sorted(range(len(natural)), key=lambda at: natural[at])):

@@ -1,4 +1,4 @@
-"""Colours for code, line by line: the lexer's state is kept between lines."""
+"""Syntax highlighting line by line, keeping the lexer's state between lines."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -9,11 +9,11 @@ from agent_cli.repl.markdown.line_lexer import LineLexer
 from agent_cli.repl.markdown.spans import Spans, plain
 from agent_cli.repl.markdown.theme import Theme, TokenKind
 
-# Longer lines are data or minified, and some lexers take quadratic time for them.
+# Longer lines are data or minified code, and take some lexers quadratic time.
 _LINE_CHARS_MAX: Final = 2000
 _NAME: Final = re.compile(r"[\w+#.-]+")
 
-# The first prefix that fits decides.
+# The first matching prefix decides.
 _KINDS: Final[tuple[tuple[str, TokenKind], ...]] = (
     ("Comment", "comment"),
     ("Keyword.Constant", "number"),
@@ -41,7 +41,7 @@ def _kind(token: str) -> TokenKind | None:
 
 
 class Highlighter:
-    """The lines of one block of code, coloured in their order."""
+    """Highlights the lines of one code block in order."""
 
     def __init__(self, lexer: LineLexer, colours: Mapping[TokenKind, str]) -> None:
         self._lexer = lexer
@@ -59,16 +59,16 @@ class Highlighter:
                 spans[-1] = spans[-1][0] + found, style
             elif found:
                 spans.append((found, style))
-        # Colours are worth less than the text: a lexer that loses some of it is not believed.
+        # If a lexer loses some of the text, show it without colours.
         return spans if plain(spans) == text else [(text, "")]
 
     def copy(self) -> "Highlighter":
-        """Return one that colours what may come next without moving this one on."""
+        """Return a copy that can look ahead without advancing this one."""
         return Highlighter(self._lexer.copy(), self._colours)
 
 
 def highlighter(info: str, theme: Theme) -> Highlighter | None:
-    """Return a highlighter for the language a fence names, if it is known and has colours."""
+    """Return a highlighter for the language of a fence, if it is known and has colours."""
     name = _NAME.match(info)
     lexer = _lexer_of(name[0].lower()) if name and theme.tokens else None
     return Highlighter(lexer(), theme.tokens) if lexer else None
@@ -76,7 +76,7 @@ def highlighter(info: str, theme: Theme) -> Highlighter | None:
 
 @lru_cache(maxsize=32)
 def _lexer_of(name: str) -> Callable[[], LineLexer] | None:
-    # The import takes tens of milliseconds; it is made where the first block of code asks for it.
+    # Imported with the first code block, because it takes tens of milliseconds.
     from agent_cli.repl.markdown.lexing import line_lexer_of  # noqa: PLC0415
 
     return line_lexer_of(name)

@@ -1,7 +1,7 @@
-"""The marks inside a paragraph: emphasis, strong, strike-through, code, links.
+"""Inline Markdown: emphasis, strong, strike-through, code, links.
 
-A small part of CommonMark in one pass, linear in the text. What is not understood stays as it was
-typed: no word is ever lost.
+A small part of CommonMark in one pass, linear in the text. Unknown syntax stays as it was typed, so
+that no word is lost.
 """
 
 import re
@@ -33,13 +33,13 @@ _TARGET: Final = re.compile(
     re.VERBOSE,
 )
 _UNFINISHED_TARGET: Final = re.compile(r"\]\([^\s()]*\Z")
-# Only these few: a numeric reference could bring back a control character that was filtered out.
+# Only these: a numeric reference could bring back a control character that was filtered out.
 _ENTITIES: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "nbsp": " ", "#39": "'"}
 
 
 @dataclass(slots=True)
 class _Node:
-    """A piece of the text with its own style; a mark that found its partner loses characters."""
+    """A piece of text with its own style; matched marks lose characters."""
 
     text: str
     style: str = ""
@@ -55,12 +55,12 @@ class _Mark:
 
 
 def parse_inline(text: str, theme: Theme, *, base: str = "", provisional: bool = False) -> Spans:
-    """Return *text* without its marks, in the styles they stand for.
+    """Return *text* without its marks, with the styles they express.
 
     Args:
-        base: The style of everything, such as a heading's.
-        provisional: More is to come: what is open at the end is shown as if it were closed there,
-            and a mark at the very end is not shown yet.
+        base: The style of the whole text, such as a heading's.
+        provisional: More text follows: marks open at the end are shown as if closed there, and a
+            mark at the very end is not shown yet.
     """
     if provisional:
         text = text.rstrip("*_~`\\![")
@@ -70,7 +70,7 @@ def parse_inline(text: str, theme: Theme, *, base: str = "", provisional: bool =
 
 
 class _Parser:
-    """One text on its way to spans; used once."""
+    """The parser of one text; used once."""
 
     def __init__(self, text: str, theme: Theme, provisional: bool) -> None:
         self._text = text
@@ -82,7 +82,7 @@ class _Parser:
         self._brackets: list[int] = []
         self._startup: defaultdict[int, list[str]] = defaultdict(list)  # node → styles
         self._ended: defaultdict[int, list[str]] = defaultdict(list)
-        self._ticks: dict[int, list[int]] | None = None  # length of a run → where they start
+        self._ticks: dict[int, list[int]] | None = None  # length of a run → start positions
 
     def spans(self, base: str) -> Spans:
         position = 0
@@ -98,7 +98,7 @@ class _Parser:
         return self._styled(base)
 
     def _take(self, match: re.Match[str]) -> int:
-        """Add what *match* stands for; return where to go on."""
+        """Add the node for *match*; return the position behind it."""
         kind, found = match.lastgroup, match[match.lastgroup or 0]
         if kind == "ticks":
             return self._code(match.start(), match.end())
@@ -162,9 +162,9 @@ class _Parser:
         return target.end()
 
     def _url(self, address: str) -> str:
-        """Return the style of a text that is *address*, to the letter: no link says what it is not.
+        """Return the style of a text that is exactly *address*, so that no link text is misleading.
 
-        What streams has none yet: with each letter it would be another.
+        A streaming address is not linked yet, because it changes with each character.
         """
         is_linked = self._theme.links and not self._provisional
         return linked(self._theme.url, address) if is_linked else self._theme.url
@@ -174,7 +174,7 @@ class _Parser:
             node.style = style
 
     def _run(self, match: re.Match[str]) -> None:
-        """Close what a run of marks closes; what is left of it may open something."""
+        """Close emphasis with a run of marks; its rest may open another."""
         run = match["run"]
         character, count = run[0], len(run)
         before = self._text[match.start() - 1 : match.start()] or " "
@@ -193,7 +193,7 @@ class _Parser:
             self._waiting[character] += 1
 
     def _close(self, character: str, count: int, node: int) -> int:
-        """Match the nearest mark of *character*; return how many characters that used up."""
+        """Match the nearest mark of *character*; return the number of characters consumed."""
         while self._marks[-1].character != character:
             self._waiting[self._marks.pop().character] -= 1
         mark = self._marks[-1]
@@ -205,7 +205,7 @@ class _Parser:
         return used
 
     def _span(self, mark: _Mark, used: int, end: int) -> None:
-        """Style what lies between *mark* and the node *end*, and take their characters away."""
+        """Style the nodes between *mark* and *end*, and remove the marks' characters."""
         mark.count -= used
         style = self._theme.strong if used == 2 else self._theme.emphasis
         if mark.character == "~":

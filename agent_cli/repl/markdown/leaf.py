@@ -1,4 +1,4 @@
-"""What the kinds of block have in common: they take pieces and give finished rows."""
+"""The interface of leaf blocks: they take pieces and return finished rows."""
 
 from dataclasses import dataclass
 from typing import Protocol, Self
@@ -9,20 +9,20 @@ from agent_cli.repl.markdown.spans import Spans, plain
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """What stands before the rows of a block: markers of items and bars of quotes.
+    """The prefix of a block's rows: markers of items and bars of quotes.
 
-    The first row has the marker of a new item, the others blanks of the same width.
+    The first row has the marker of a new item, the others have blanks of the same width.
     """
 
     first: Spans
     rest: Spans
 
     def cells(self, width: int) -> int:
-        """Return how many cells it takes on a terminal of *width*: half of it at most."""
+        """Return its width on a terminal of *width* cells: at most half of that."""
         return min(sum(len(text) for text, _ in self.rest), width // 2)
 
     def before(self, row: Spans, width: int, *, first: bool = False) -> Spans:
-        """Return *row* with its prefix; of a deep one the inner end is shown."""
+        """Return *row* with its prefix; a deep prefix is shortened to its inner end."""
         spans = self.first if first else self.rest
         dropped = len(plain(spans)) - self.cells(width)
         shown: Spans = []
@@ -33,21 +33,21 @@ class Prefix:
 
 
 class Leaf(Protocol):
-    """A block that holds text and no other blocks."""
+    """A block that contains text and no other blocks."""
 
     def add(self, piece: Piece, width: int) -> list[Spans]:
-        """Take the next piece; return the rows that are finished with it."""
+        """Add the next piece; return the rows it finishes."""
         ...
 
     def close(self, width: int, *, tail_rows: int | None = None) -> list[Spans]:
-        """Return the remaining rows; the block has ended.
+        """End the block and return its remaining rows.
 
         Args:
-            tail_rows: It has not ended, it is only looked at: rows before the last so many may be
-                left out, and what is open at the end is shown as if it were closed.
+            tail_rows: Only preview the block: rows before the last *tail_rows* may be left out, and
+                open marks are shown as if closed.
         """
         ...
 
     def copy(self) -> Self:
-        """Return a block in the same state that can be closed without closing this one."""
+        """Return a copy that can be closed without closing this block."""
         ...

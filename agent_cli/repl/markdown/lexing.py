@@ -1,11 +1,11 @@
-"""Pygments' lexers, made to take one line at a time. Nothing else here imports pygments."""
+"""Pygments' lexers, adapted to one line at a time. The only module that imports pygments."""
 
 import re
 from collections.abc import Callable, Hashable, Iterator
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-# pygments ships no types; what is taken from it is given a type where it is used.
+# pygments has no type annotations, so its objects are annotated where they are used.
 from pygments.lexer import (  # type: ignore[import-untyped]
     ExtendedRegexLexer,
     Lexer,
@@ -17,11 +17,11 @@ from pygments.util import ClassNotFound  # type: ignore[import-untyped]
 
 from agent_cli.repl.markdown.line_lexer import LineLexer, Token
 
-# Of states nested deeper than this the outer ones are forgotten: the stack is copied often.
+# Deeper stacks lose their outer states, because the stack is copied often.
 _STATES_MAX: Final = 100
 _COMMENT: Final = "Comment.Multiline"
 _Target: TypeAlias = int | str | tuple[str, ...] | None
-# What a rule made of the text; its action: a kind of token, or what splits the match further.
+# A rule's match and its action: a token type, or a callable that splits the match further.
 _Action: TypeAlias = Callable[[RegexLexer, re.Match[str]], Iterator[tuple[int, Hashable, str]]]
 _Rule: TypeAlias = tuple[re.Match[str] | None, _Action | None, _Target]
 
@@ -32,7 +32,7 @@ def line_lexer_of(name: str) -> Callable[[], LineLexer] | None:
         lexer = get_lexer_by_name(name)
     except ClassNotFound:
         return None
-    # A lexer with an algorithm or a context of its own has no state that could be kept.
+    # A lexer with its own algorithm or context has no state to keep.
     if not isinstance(lexer, RegexLexer) or isinstance(lexer, ExtendedRegexLexer):
         return lambda: _Stateless(lexer)
     has_c_comments = any(
@@ -43,7 +43,7 @@ def line_lexer_of(name: str) -> Callable[[], LineLexer] | None:
 
 
 class _Stateless:
-    """Each line on its own: right for JSON and the like, a guess for templates."""
+    """Lexes each line separately: right for JSON and similar, a guess for templates."""
 
     def __init__(self, lexer: Lexer) -> None:
         self._lexer = lexer
@@ -57,10 +57,10 @@ class _Stateless:
 
 
 class _Stateful:
-    """The lexer's stack of states lives on from line to line.
+    """Keeps the lexer's stack of states from line to line.
 
-    Comments of the C family are one pattern in most lexers and would end with their first line;
-    they are followed here.
+    Block comments of the C family are a single pattern in most lexers and would end with their
+    first line; they are tracked here.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class _Stateful:
         yield from self._from(line, start)
 
     def _from(self, line: str, start: int) -> Iterator[Token]:
-        """Split from *start* on, as `RegexLexer` does, and keep the stack it ends with."""
+        """Lex from *start* on as `RegexLexer` does, and keep the final stack."""
         text = line + "\n"
         position = start
         while position < len(text):
@@ -111,10 +111,10 @@ class _Stateful:
         del self._stack[1:-_STATES_MAX]
 
     def _rule(self, text: str, position: int) -> _Rule:
-        """Return the first rule of the present state that fits.
+        """Return the first rule of the current state that matches.
 
-        Reads `_tokens`: the public `get_tokens_unprocessed` takes a stack of states and does not
-        return the one it ends with, so that each line would cost a pass over the whole block.
+        Reads the private `_tokens`: the public `get_tokens_unprocessed` does not return its final
+        stack, so that each line would need a pass over the whole block.
         """
         rules = self._lexer._tokens  # pyright: ignore[reportAttributeAccessIssue] - as pinned
         for matches, action, target in rules[self._stack[-1]]:
@@ -126,7 +126,7 @@ class _Stateful:
 
     def _enter(self, target: _Target) -> None:
         if isinstance(target, int):
-            # At most down to the first state, however much a lexer asks to leave.
+            # Never pop the first state, however many a lexer asks to pop.
             del self._stack[max(len(self._stack) + target, 1) :]
         elif target == "#push":
             self._stack.append(self._stack[-1])
@@ -140,7 +140,7 @@ class _Stateful:
     def _opens_comment(
         self, line: str, at: int, match: re.Match[str] | None, action: object
     ) -> bool:
-        """Whether a comment begins at *at* that does not end on this line."""
+        """Return whether a comment that does not end on this line begins at *at*."""
         return (
             self._has_c_comments
             and line.startswith("/*", at)

@@ -1,4 +1,4 @@
-"""What is open around the text, and the rows it has become."""
+"""The open containers of the text, and its finished rows."""
 
 from dataclasses import replace
 from typing import Self
@@ -10,9 +10,9 @@ from agent_cli.repl.markdown.theme import Theme
 
 
 class Page:
-    """Finished `rows`, the open `containers` (innermost last), and the space due before a row.
+    """Finished `rows`, open `containers` (innermost last), and the pending blank row.
 
-    Blank lines become one blank row before the next row; there is none at the start and the end.
+    Blank lines become one blank row before the next row, but not at the start and the end.
     """
 
     def __init__(self, width: int, theme: Theme) -> None:
@@ -20,11 +20,11 @@ class Page:
         self.theme = theme
         self.rows: list[Spans] = []
         self.containers: list[Container] = []
-        self._gap: int | None = None  # a blank row is due, inside so many quotes
+        self._gap: int | None = None  # a blank row is pending, inside this number of quotes
         self._is_empty = True
 
     def next_page(self) -> Self:
-        """Return a page in the same state, without the rows."""
+        """Return a copy without the rows."""
         other = type(self)(self.width, self.theme)
         other.containers = [
             replace(container) if isinstance(container, Item) else container
@@ -45,21 +45,21 @@ class Page:
         self.rows += rows
 
     def leave_space(self) -> None:
-        """Have a blank row before the next one, inside the quotes that are open now."""
+        """Add a blank row before the next row, inside the currently open quotes."""
         self._gap = len(self._quotes())
 
     def leave_space_unless_beside_mark(self) -> None:
-        """Have a blank row before the next one, if that does not begin an item."""
+        """Add a blank row before the next row, unless that begins an item."""
         quotes = len(self._quotes())
         if all(isinstance(found, Quote) or found.is_shown for found in self.containers):
             self._gap = quotes if self._gap is None else min(self._gap, quotes)
 
     def bars(self) -> Prefix:
-        """Return the prefix for rows that are not indented: the bars of quotes only."""
+        """Return the prefix for unindented rows: the bars of quotes only."""
         return prefix(self._quotes(), self.theme)
 
     def take_prefix(self) -> Prefix:
-        """Return the prefix for a new block, whose first row shows the marks of new items."""
+        """Return the prefix for a new block; its first row shows the marks of new items."""
         found = prefix(self.containers, self.theme)
         for container in self.containers:
             if isinstance(container, Item):
@@ -67,7 +67,7 @@ class Page:
         return found
 
     def show_marks(self) -> None:
-        """Give marks of new items a row of their own: nothing will stand beside them."""
+        """Give the marks of new items a row of their own, because no text follows them."""
         if any(isinstance(found, Item) and not found.is_shown for found in self.containers):
             self.emit([self.take_prefix().before([], self.width, first=True)])
 
@@ -77,7 +77,7 @@ class Page:
         del self.containers[number:]
 
     def matched(self, text: str) -> tuple[int, str]:
-        """Return how many containers the line stands in, and what it is inside them."""
+        """Return the number of containers the line continues, and the rest of the line."""
         for number, container in enumerate(self.containers):
             if isinstance(container, Item) and not text.strip():
                 continue
@@ -88,11 +88,11 @@ class Page:
         return len(self.containers), text
 
     def quotes_are_open_in(self, matched: int) -> bool:
-        """Whether the first *matched* containers are all the quotes there are."""
+        """Return whether all open quotes are among the first *matched* containers."""
         return not any(isinstance(found, Quote) for found in self.containers[matched:])
 
     def code_line(self, text: str) -> str | None:
-        """Return what the line is inside open code, or None if it does not stand in it."""
+        """Return the line without its prefix if it is inside open code, else None."""
         for container in self.containers:
             rest = inside(container, text, of_code=True)
             if rest is None:

@@ -1,7 +1,7 @@
-"""Text cut into lines, and long lines into pieces, at places that depend on the text alone.
+"""Cut text into lines, and long lines into pieces, independent of the deltas.
 
-Everything behind this sees pieces only, so what it makes of an answer cannot depend on how the
-answer arrived.
+All later stages see pieces only, so that the rendering of an answer cannot depend on how it
+arrived.
 """
 
 from collections.abc import Iterator
@@ -13,19 +13,19 @@ PIECE_CHARS: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A line without its newline, or a part of a long one."""
+    """A line without its newline, or a part of a long line."""
 
     text: str
     starts_line: bool = True
     ends_line: bool = True
 
     def with_text(self, text: str) -> Self:
-        """Return the piece with another text, as it is inside a quote or an item."""
+        """Return the piece with another text: without the prefix of a quote or an item."""
         return type(self)(text, self.starts_line, self.ends_line)
 
 
 class PieceCutter:
-    """Holds the text of which no whole piece has arrived yet: less than `PIECE_CHARS`."""
+    """Holds the text that is not a whole piece yet: less than `PIECE_CHARS`."""
 
     def __init__(self) -> None:
         self._held = ""
@@ -40,12 +40,12 @@ class PieceCutter:
             yield from self._more(line)
 
     def finish(self) -> Iterator[Piece]:
-        """Yield what is left: the last line, if it has no newline."""
+        """Yield the rest: the last line, if it has no newline."""
         if self._held or not self._starts_line:
             yield self._end_line()
 
     def pending(self) -> Piece | None:
-        """Return what is held; a line of which nothing is taken yet as if it ended here."""
+        """Return the held text; a line that has not yielded a piece counts as complete."""
         if not self._held:
             return None
         return Piece(self._held, self._starts_line, ends_line=self._starts_line)

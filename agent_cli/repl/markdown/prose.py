@@ -1,4 +1,4 @@
-"""Paragraphs and headings: text with marks in it, wrapped at the width of the terminal."""
+"""Paragraphs and headings: text with inline marks, wrapped to the width of the terminal."""
 
 import copy
 import re
@@ -11,9 +11,9 @@ from agent_cli.repl.markdown.pieces import PIECE_CHARS, Piece
 from agent_cli.repl.markdown.spans import Spans, cut, plain, split_lines
 from agent_cli.repl.markdown.theme import Theme
 
-# A paragraph longer than this is finished in parts, where no mark is open.
+# A longer paragraph is finished in parts, at places without open marks.
 _PART_CHARS: Final = PIECE_CHARS
-# A mark that is still open after so much text is none.
+# A mark still open after this many characters is literal.
 _OPEN_CHARS_MAX: Final = 4 * PIECE_CHARS
 _CHECK_EVERY_CHARS: Final = PIECE_CHARS // 4
 _BLANK: Final = re.compile(r"[ \n\u3000-\u9fff\uac00-\ud7af\uff00-\uff60]")
@@ -21,9 +21,9 @@ _MARK: Final = re.compile(r"\\.|`+|\*+|_+|~~+|\[|\]\(|[\])]")
 
 
 class Prose:
-    """Text that is wrapped seamlessly although it is finished in parts.
+    """Text that wraps seamlessly although it is finished in parts.
 
-    The last row of a part is not finished: it is carried over and filled by what comes next.
+    The last row of a part is carried over and filled by the next part.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Prose:
         self._has_rows = False
 
     def add(self, piece: Piece, width: int) -> list[Spans]:
-        """Take more text; a new line of it begins on a new row."""
+        """Add text; each new line begins on a new row."""
         text = piece.text.replace("\t", " ")
         if piece.starts_line:
             text = text.lstrip(" ")
@@ -68,23 +68,23 @@ class Prose:
         return self._prefixed(rows, width)
 
     def copy(self) -> Self:
-        """Return the same text once more."""
+        """Return a copy."""
         return copy.copy(self)
 
     def becomes_heading(self, style: str) -> bool:
-        """Make this a heading, if no part of it is finished."""
+        """Turn this into a heading, if no part of it is finished."""
         if self._has_parts:
             return False
         self._style = style
         return True
 
     def last_line(self) -> str | None:
-        """Return the last line, unless the beginning of it is finished."""
+        """Return the last line, unless its beginning is finished."""
         _, newline, line = self._text.rpartition("\n")
         return line if newline or self._begins_line else None
 
     def without_last_line(self, width: int) -> list[Spans]:
-        """Close without the last line, which turned out to be something else."""
+        """Close without the last line, which turned out to be a table header."""
         self._text = self._text.rpartition("\n")[0]
         if self._text or self._carried:
             return self.close(width)
@@ -118,15 +118,15 @@ class Prose:
 
 
 def heading_style(level: int, theme: Theme) -> str:
-    """Return how a heading of *level* looks."""
+    """Return the style of a heading of *level*."""
     return {1: theme.title, 2: theme.heading}.get(level, theme.strong)
 
 
 def safe_end(text: str) -> int:
-    """Return where a part of *text* can end: after a blank where no mark is open; 0 for nowhere.
+    """Return where a part of *text* can end: after a blank without open marks; 0 if nowhere.
 
-    Too much text with an open mark ends anyhow. A last line that may turn out to be the head of a
-    table stays whole.
+    Too long a text ends even with an open mark. A last line that may become the header of a table
+    stays whole.
     """
     last_line = text.rfind("\n") + 1
     whole_line = "|" in text[last_line:] and len(text) - last_line < _OPEN_CHARS_MAX // 2
@@ -140,13 +140,13 @@ def safe_end(text: str) -> int:
 
 
 def _after_last_blank(text: str, start: int, stop: int) -> int:
-    """Return where a word may end, as late as possible; Chinese may be cut anywhere."""
+    """Return the last possible break between words; Chinese may be cut anywhere."""
     match = _BLANK.search(text[start:stop][::-1])
     return stop - match.start() if match else 0
 
 
 def _closed_stretches(text: str, limit: int) -> list[tuple[int, int]]:
-    """Return the (start, end) of all text where no mark is open, by a rough count of them."""
+    """Return the (start, end) of all text without open marks, by a rough count."""
     stretches: list[tuple[int, int]] = []
     opened: set[str] = set()
     code = ""

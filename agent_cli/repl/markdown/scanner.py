@@ -1,8 +1,8 @@
-"""Markdown's blocks, line by line: each line is looked at once and finishes what it can.
+"""Parse Markdown blocks line by line: each line is read once and finishes rows if possible.
 
-A part of CommonMark and of GitHub's tables. Reference definitions and HTML are text like any
-other, and there is no looking back: what a line means never depends on a later one, but for the
-line under a heading or under the head of a table.
+A part of CommonMark, and GitHub's tables. Reference definitions and HTML are plain text, and there
+is no backtracking: the meaning of a line never depends on a later one, except for the line under a
+heading or a table header.
 """
 
 import re
@@ -18,20 +18,20 @@ from agent_cli.repl.markdown.prose import Prose, heading_style
 from agent_cli.repl.markdown.table import MarkdownTable, alignments, split_cells
 
 _CODE_INDENT: Final = 4
-# Deeper quotes and lists are nobody's; their marks are shown as text.
+# Deeper quotes and lists do not occur in practice; their marks are shown as text.
 _DEPTH_MAX: Final = 24
 _FENCE: Final = re.compile(r"(?P<mark>`{3,})(?P<info>[^`]*)\Z|(?P<tildes>~{3,})(?P<note>.*)\Z")
 _HEADING: Final = re.compile(r"(?P<mark>#{1,6})(?: +|\Z)")
 _HEADING_END: Final = re.compile(r"(?:\A| +)#+ *\Z")
 _RULE: Final = re.compile(r"([-*_])(?: *\1){2,} *\Z")
 _UNDERLINE: Final = re.compile(r"(?:=+|-+) *\Z")
-# Nested tags are indented and no code, whose long lines only the terminal breaks.
+# Indented nested tags are not code, whose long lines would not be wrapped.
 _TAG: Final = re.compile(r"</?[A-Za-z][^>]*>|<[A-Za-z][\w-]* [^>]*\Z|<!--")
 _DELIMITERS: Final = re.compile(r"\|? *:?-+:? *(?:\| *:?-+:? *)*\|? *\Z")
 
 
 class Scanner:
-    """The open block, and the page it stands on; finished rows are found on that."""
+    """The open block, and its page, which has the finished rows."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -39,7 +39,7 @@ class Scanner:
         self._tail_rows: int | None = None
 
     def look_ahead(self, tail_rows: int) -> Self:
-        """Return a scanner that goes on from here to show what is not finished."""
+        """Return a copy that can continue from here to preview unfinished text."""
         other = type(self)(self.page.next_page())
         other._leaf = self._leaf.copy() if self._leaf else None
         other._tail_rows = tail_rows
@@ -47,11 +47,11 @@ class Scanner:
 
     @property
     def is_in_code(self) -> bool:
-        """Whether the next line belongs to fenced code, unless it ends it."""
+        """Whether the next line belongs to fenced code, or closes it."""
         return isinstance(self._leaf, Code) and self._leaf.fence is not None
 
     def feed(self, piece: Piece) -> None:
-        """Take the next piece of the text."""
+        """Process the next piece of the text."""
         if not piece.starts_line:
             self._go_on(piece)
             return
@@ -64,11 +64,11 @@ class Scanner:
             self._line(line)
 
     def finish(self) -> None:
-        """End everything that is open."""
+        """Close all open blocks."""
         self._close_from(0)
 
     def _go_on(self, piece: Piece) -> None:
-        """Take the rest of a long line."""
+        """Process the rest of a long line."""
         if self._leaf is None:
             if not piece.text.strip():
                 return
@@ -82,7 +82,7 @@ class Scanner:
                 self._close_leaf()
 
     def _in_fence(self, piece: Piece) -> bool:
-        """Take a line of fenced code, if it is one."""
+        """Process a line of fenced code, if it is one."""
         leaf = self._leaf
         if not isinstance(leaf, Code) or leaf.fence is None:
             return False
@@ -124,7 +124,7 @@ class Scanner:
         self.page.leave_space()
 
     def _is_lazy(self, text: str) -> bool:
-        """Whether *text* goes on with a paragraph although it lacks the marks around it."""
+        """Return whether *text* continues a paragraph lazily, without its containers' prefix."""
         if not isinstance(self._leaf, Prose) or self._leaf.is_heading:
             return False
         line = text.lstrip(" ")
@@ -149,7 +149,7 @@ class Scanner:
         return text, has_opened
 
     def _continues(self, piece: Piece) -> bool:
-        """Take a line that goes on with the open leaf, or that changes what it is."""
+        """Process a line that continues the open leaf or changes its kind."""
         line = piece.text.strip(" ")
         leaf = self._leaf
         if isinstance(leaf, Prose):
@@ -172,7 +172,7 @@ class Scanner:
         return piece.ends_line and bool(_FENCE.match(line) or _RULE.match(line))
 
     def _underlined(self, leaf: Prose, line: str) -> bool:
-        """Make the paragraph a heading if *line* is what stands under one."""
+        """Turn the paragraph into a heading if *line* is an underline."""
         level = 1 if line.startswith("=") else 2
         style = heading_style(level, self.page.theme)
         if not _UNDERLINE.match(line) or not leaf.becomes_heading(style):
@@ -184,7 +184,7 @@ class Scanner:
         return True
 
     def _headed(self, leaf: Prose, line: str) -> bool:
-        """Begin a table if *line* is what stands under the head of one."""
+        """Begin a table if *line* is a delimiter row."""
         head = leaf.last_line() if "|" in line and _DELIMITERS.match(line) else None
         if head is None or "|" not in head:
             return False
@@ -197,7 +197,7 @@ class Scanner:
         return True
 
     def _begin(self, piece: Piece) -> None:
-        """Begin the block that *piece* is the first line of."""
+        """Begin the block whose first line is *piece*."""
         self._close_leaf()
         indent = indent_of(piece.text)
         line = piece.text.lstrip(" ")

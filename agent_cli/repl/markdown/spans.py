@@ -1,4 +1,4 @@
-"""Runs of text with one style each, and what becomes of them on a terminal."""
+"""Runs of text with one style each, and their output on a terminal."""
 
 import re
 from collections.abc import Iterable
@@ -6,33 +6,33 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 from zlib import crc32
 
-# Text; SGR parameters, "" for none, and behind a blank the address a click on the text opens.
+# Text; SGR parameters, "" for none, followed by a blank and the URL of a link, if any.
 Span: TypeAlias = tuple[str, str]
 Spans: TypeAlias = list[Span]
 
-# Underline, reverse and strike-through show on a blank too; any other style may run on over it.
+# Underline, reverse and strike-through are visible on a blank; other styles may include it.
 _SHOWS_ON_BLANKS: Final = re.compile(r"(?:^|;)[479](?:;|$)| ")
-# What a browser or a mail program opens, in characters that mean the same everywhere.
+# URLs for a browser or mail program, in unambiguous characters.
 _LINKED: Final = re.compile(r"(?:https?://|mailto:)[!-~]{1,2000}")
 
 
 def plain(spans: Iterable[Span]) -> str:
-    """Return the text alone."""
+    """Return the text without styles."""
     return "".join(text for text, _ in spans)
 
 
 def join_styles(first: str, second: str) -> str:
-    """Return the parameters that set both styles; only the second may have an address."""
+    """Return the parameters that set both styles; only the second may have a URL."""
     return f"{first};{second}" if first and second else first or second
 
 
 def linked(style: str, address: str) -> str:
-    """Return *style* for a text that shows *address*, with the link; without, if it is unusual."""
+    """Return *style* with a link to *address*; without one if the address is unusual."""
     return f"{style} {address}" if _LINKED.fullmatch(address) else style
 
 
 def painted(spans: Spans) -> str:
-    """Return a row for the terminal: styles set and reset, nothing invisible at the end."""
+    """Return a row for the terminal, with styles set and reset, without trailing blanks."""
     parts: list[str] = []
     current = ""
     for text, style in _without_trailing_blanks(spans):
@@ -47,7 +47,7 @@ def painted(spans: Spans) -> str:
 
 @lru_cache(maxsize=512)
 def _change(before: str, after: str) -> str:
-    """Return the escapes that turn one style into another."""
+    """Return the escape sequences that change one style into another."""
     old, _, old_address = before.partition(" ")
     new, _, address = after.partition(" ")
     sgr = "" if old == new else f"\x1b[0;{new}m" if old and new else f"\x1b[{new}m"
@@ -55,7 +55,7 @@ def _change(before: str, after: str) -> str:
 
 
 def _link(address: str) -> str:
-    """Return OSC 8, which begins a link, or ends it; rows of one address light up together."""
+    """Return the OSC 8 sequence that begins or ends a link; rows of one URL share an id."""
     return f"\x1b]8;id={crc32(address.encode()):x};{address}\x1b\\" if address else "\x1b]8;;\x1b\\"
 
 
@@ -70,7 +70,7 @@ def _without_trailing_blanks(spans: Spans) -> Spans:
 
 
 def split_lines(spans: Spans) -> list[Spans]:
-    """Split at the newlines in the text; there is always at least one line."""
+    """Split at newlines; there is always at least one line."""
     lines: list[Spans] = [[]]
     for text, style in spans:
         first, *others = text.split("\n")

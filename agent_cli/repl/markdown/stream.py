@@ -1,4 +1,4 @@
-"""An answer in markdown on its way to the terminal: finished rows, and a tail that may change."""
+"""Render a streaming Markdown answer as finished rows and a tail that may still change."""
 
 import re
 from typing import Final
@@ -11,17 +11,17 @@ from agent_cli.repl.markdown.spans import Spans, cut, painted, plain
 from agent_cli.repl.markdown.theme import Theme
 
 _WIDTH_MIN: Final = 8
-# A line of which only this has arrived may become anything: shown at once it would flash as a
-# heading, a list or a rule before it is one.
+# A line with only these characters is ambiguous: shown at once it would briefly appear as a
+# heading, a list or a rule.
 _UNDECIDED: Final = re.compile(r"[-=+*#>`~|: ]*\Z|[ ]*\d{1,9}[.)]?\Z")
 
 
 class MarkdownStream:
-    """Text in, rows out; a finished row is never changed, whatever comes after it.
+    """Text in, rows out; a finished row never changes, whatever follows.
 
-    The text must be free of control characters other than tabs and newlines. Rows are styled by
-    SGR sequences and end with the terminal's own style; rows of code and long words may be wider
-    than the terminal, which wraps them. How the text was cut into deltas changes no finished row.
+    The text must have no control characters except tabs and newlines. Rows are styled by SGR
+    sequences and end with the default style; rows of code and long words may be wider than the
+    terminal, which wraps them. Finished rows do not depend on how the text was cut into deltas.
     """
 
     def __init__(self, width: int, theme: Theme) -> None:
@@ -29,13 +29,13 @@ class MarkdownStream:
         self._scanner = Scanner(Page(max(width, _WIDTH_MIN), theme))
 
     def feed(self, text: str) -> list[str]:
-        """Take the next delta; return the rows that are finished with it."""
+        """Add the next delta; return the rows it finishes."""
         for piece in self._cutter.feed(text):
             self._scanner.feed(piece)
         return self._taken()
 
     def finish(self) -> list[str]:
-        """End the answer; return its last rows. What is fed after this is a new answer."""
+        """End the answer; return its last rows. The next `feed` begins a new answer."""
         for piece in self._cutter.finish():
             self._scanner.feed(piece)
         self._scanner.finish()
@@ -44,13 +44,13 @@ class MarkdownStream:
         return rows
 
     def resize(self, width: int) -> None:
-        """Wrap what is not finished to a new width."""
+        """Wrap unfinished text to a new width."""
         self._scanner.page.width = max(width, _WIDTH_MIN)
 
     def tail(self, max_rows: int) -> list[str]:
-        """Return the last rows of what is not finished, as it would look if the text ended here.
+        """Return the last rows of the unfinished text as if it ended here.
 
-        No row is wider than the terminal. Nothing is used up: the same text will be finished later.
+        No row is wider than the terminal. The state does not change: the text is finished later.
         """
         if max_rows <= 0:
             return []
@@ -74,6 +74,6 @@ class MarkdownStream:
 
 
 def _folded(row: Spans, width: int) -> list[Spans]:
-    """Return the rows a terminal would make of *row*."""
+    """Return *row* as a terminal would wrap it."""
     text = plain(row).rstrip()
     return [row] if cells(text) <= width else cut(row, folded(text, width))

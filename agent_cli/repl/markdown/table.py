@@ -1,4 +1,4 @@
-"""Tables: columns as wide as they need to be, narrower or one under the other where they must."""
+"""Tables: columns as wide as needed, narrower or stacked if necessary."""
 
 import copy
 import re
@@ -12,16 +12,16 @@ from agent_cli.repl.markdown.pieces import Piece
 from agent_cli.repl.markdown.spans import Spans
 from agent_cli.repl.markdown.theme import Theme
 
-# After so many rows or so much text the widths are settled, and each row is finished as it comes.
+# After this many rows or characters the widths are fixed, and each row is finished at once.
 _MEASURED_ROWS: Final = 64
 _MEASURED_CHARS: Final = 16_384
-# Of an unfinished row the tail shows so many pieces at most.
+# Maximum number of pieces of an unfinished row in the tail.
 _TAIL_PIECES: Final = 4
 _BAR: Final = re.compile(r"(?<!\\)\|")
 
 
 def split_cells(line: str) -> list[str]:
-    r"""Return the cells of a line; `\|` is a bar inside a cell."""
+    r"""Return the cells of a line; `\|` is a literal bar."""
     text = line.strip().removeprefix("|")
     if text.endswith("|") and not text.endswith("\\|"):
         text = text[:-1]
@@ -29,7 +29,7 @@ def split_cells(line: str) -> list[str]:
 
 
 def alignments(delimiters: str) -> list[Alignment]:
-    """Return what the line under the head says about each column."""
+    """Return the alignment of each column from the delimiter row."""
     found: list[Alignment] = []
     for cell in split_cells(delimiters):
         if cell.endswith(":"):
@@ -40,7 +40,7 @@ def alignments(delimiters: str) -> list[Alignment]:
 
 
 class MarkdownTable:
-    """Rows whose columns stand under each other; every row has a cell for each column."""
+    """A table; every row has a cell for each column."""
 
     def __init__(
         self, prefix: Prefix, theme: Theme, head: str, columns: Sequence[Alignment]
@@ -54,7 +54,7 @@ class MarkdownTable:
         self._settled = False
 
     def add(self, piece: Piece, width: int) -> list[Spans]:
-        """Take a piece of a line; a whole line is a row of the table."""
+        """Add a piece of a line; a complete line is a row of the table."""
         self._line.append(piece.text)
         if not piece.ends_line:
             return []
@@ -74,7 +74,7 @@ class MarkdownTable:
         return drawn
 
     def close(self, width: int, *, tail_rows: int | None = None) -> list[Spans]:
-        """Return the rows that are not finished, with the head before them."""
+        """Return the unfinished rows, with the header before them."""
         if self._line and tail_rows is not None:
             del self._line[_TAIL_PIECES:]
         unfinished = self.add(Piece("", starts_line=False), width) if self._line else []
@@ -85,7 +85,7 @@ class MarkdownTable:
         return self._drawn(width)
 
     def copy(self) -> Self:
-        """Return the same table once more."""
+        """Return a copy of the table."""
         other = copy.copy(self)
         other._rows, other._line = list(self._rows), list(self._line)
         other._grid = copy.copy(self._grid)
@@ -98,7 +98,7 @@ class MarkdownTable:
     def _parsed(self, line: str, *, base: str = "") -> Row:
         texts = split_cells(line.replace("\t", " "))
         count = self._count
-        # More cells than the head has are not columns, but nothing of them gets lost.
+        # Cells beyond the header's columns are not columns, but their text is kept.
         texts[count - 1 :] = [" | ".join(texts[count - 1 :])]
         texts += [""] * (count - len(texts))
         return [parse_inline(text, self._theme, base=base) for text in texts]

@@ -1,4 +1,4 @@
-"""How an answer looks: the themes, as SGR parameters per kind of text."""
+"""Themes of answers: SGR parameters per kind of text."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 
 from agent_cli.contracts.options import ThemeName
 
-# What a token of code can be; the lexers' hundreds of kinds are mapped to these.
+# Kinds of code tokens; the lexers' hundreds of types are mapped to these.
 TokenKind: TypeAlias = Literal[
     "comment", "keyword", "string", "number", "name", "builtin", "inserted", "deleted", "heading"
 ]
@@ -15,10 +15,10 @@ TokenKind: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Theme:
-    """SGR parameters such as "1;36"; an empty one leaves the text as it is.
+    """SGR parameters such as "1;36"; an empty string means no style.
 
-    Where emphasis cannot be shown, `keeps_marks` leaves the marks that were typed. With `links` an
-    address can be clicked, wherever it is wrapped. `spoken` has words where others have lines.
+    `keeps_marks` leaves the typed marks where emphasis cannot be shown. With `links` URLs can be
+    clicked, even if wrapped. `spoken` uses words in place of lines.
     """
 
     title: str = ""
@@ -42,9 +42,9 @@ class Theme:
     crossing: str = "┼"
 
 
-# The sixteen colours only: they are the ones people adjust to their eyes and their background. In
-# high contrast there is no faint text and no colour that some background swallows: weight and
-# lines carry the meaning.
+# Only the sixteen colours that people can adjust to their eyes and their background. High contrast
+# has no faint text and no colour that is invisible on some background: weight and lines carry the
+# meaning.
 _TOKENS: Final[Mapping[TokenKind, tuple[str, str, str]]] = MappingProxyType(
     {
         "comment": ("90", "2", "3"),
@@ -61,7 +61,7 @@ _TOKENS: Final[Mapping[TokenKind, tuple[str, str, str]]] = MappingProxyType(
 
 
 def _theme(column: int) -> Theme:
-    """Return the theme whose styles stand in a column: dark, light, high contrast."""
+    """Return the theme in a column of the table: dark, light, high contrast."""
     return Theme(
         title=("1;4;96", "1;4;34", "1;4")[column],
         heading=("1;96", "1;34", "1")[column],
@@ -84,7 +84,7 @@ _NONE: Final = Theme(
 )
 
 SPOKEN: Final = Theme(spoken=True, quote_bar="quote:", rule="")
-"""What a screen reader says; none of the themes that can be chosen."""
+"""The theme for screen readers; it cannot be chosen by name."""
 
 THEMES: Final[Mapping[ThemeName, Theme]] = MappingProxyType(
     {"dark": _theme(0), "light": _theme(1), "high-contrast": _theme(2), "none": _NONE}

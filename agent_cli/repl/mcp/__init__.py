@@ -1,1 +1,1 @@
-"""MCP servers at the prompt: what they ask of the person, and what the person does with them."""
+"""MCP servers in the REPL: their dialogs with the user, prompts, resources and sign-in."""

@@ -1,4 +1,4 @@
-"""What MCP servers ask of the person: a form, a page to visit, a model's reply."""
+"""Dialogs with MCP servers: forms, pages to visit, sampling requests."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -23,7 +23,7 @@ AnswerT = TypeVar("AnswerT")
 
 
 class Dialogs:
-    """Puts servers' questions to a person one by one; see `dialogs.ServerDialogs`."""
+    """Asks servers' questions one at a time; implements `dialogs.ServerDialogs`."""
 
     def __init__(
         self,
@@ -41,15 +41,15 @@ class Dialogs:
         """Ask nothing yet.
 
         Args:
-            prompt: Who answers.
-            lines: Where questions are shown.
-            publish: Gets notices of what needs no answer.
-            begin: Called before each dialog: leaves a blank row, wakes somebody.
-            before_asking: Called when rows were written that somebody must see now.
-            asking: Entered for as long as somebody is asked.
-            on_change: Called when a server's state changed.
-            open_page: Opens an address in a browser.
-            turn: Held during a dialog; shared with whoever else asks.
+            prompt: Asks the user.
+            lines: Shows the questions.
+            publish: Receives notices that need no answer.
+            begin: Called before each dialog: adds a blank row, rings the bell.
+            before_asking: Called after rows were written that the user must see at once.
+            asking: Entered while a question is open.
+            on_change: Called when a server's state has changed.
+            open_page: Opens a URL in a browser.
+            turn: The lock held during a dialog, shared with all other dialogs.
         """
         self._prompt = prompt
         self._lines = lines
@@ -62,7 +62,7 @@ class Dialogs:
         self._turn = turn or asyncio.Lock()
 
     async def fill_form(self, form: Form) -> Filled:
-        """Let the person fill in *form*, or decline; Ctrl-C cancels at any field."""
+        """Let the user fill in *form*, or decline; Ctrl-C cancels at any field."""
         fields = ", ".join(map(label, form.fields[:_NAMED_MAX]))
         more = f" and {len(form.fields) - _NAMED_MAX} more" if form.fields[_NAMED_MAX:] else ""
 
@@ -83,7 +83,7 @@ class Dialogs:
         return await self._put(form.server, ask, nobody=Filled("decline"), stopped=Filled("cancel"))
 
     async def visit_page(self, *, server: str, message: str, url: str) -> Action:
-        """Show an address, whole and with its host, and open it if the person agrees."""
+        """Show a URL in full with its host, and open it if the user agrees."""
         if not web_host(url):
             where = one_line(reveal(url))
             self._warn(f"{named(server)} may not open {where}: no web page")
@@ -106,7 +106,7 @@ class Dialogs:
         return await self._put(server, ask, nobody="decline", stopped="cancel")
 
     async def allow_sampling(self, request: SamplingRequest, *, model: str) -> bool:
-        """Show what the model would be asked; only a yes allows it."""
+        """Show a sampling request; only an explicit yes allows it."""
 
         async def ask() -> bool:
             conversation = [("system", request.system_prompt)]
@@ -124,7 +124,7 @@ class Dialogs:
         return await self._put(request.server, ask, nobody=False, stopped=False)
 
     def servers_changed(self) -> None:
-        """Renew what shows the servers."""
+        """Refresh the display of the servers."""
         self._on_change()
 
     async def _put(
@@ -135,7 +135,7 @@ class Dialogs:
         nobody: AnswerT,
         stopped: AnswerT,
     ) -> AnswerT:
-        """Ask when nothing else is asked; *nobody* and *stopped* stand for an answer."""
+        """Ask when no other dialog is open; *nobody* and *stopped* are the default answers."""
         if not self._prompt.can_ask:
             self._warn(f"{named(server)} asked something nobody can answer here")
             return nobody

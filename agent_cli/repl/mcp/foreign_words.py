@@ -1,6 +1,6 @@
-"""A server's words, which are a stranger's: shown as such, and with nothing hidden in them.
+"""Display text of servers as untrusted: marked, and with nothing hidden in it.
 
-Whatever would be invisible appears as an escape, and no row can be taken for one of ours.
+Invisible characters appear as escapes, and no row can pass for one of this program.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,12 +14,12 @@ _SHOWN_CHARS_MAX: Final = 4_000
 
 
 def named(server: str) -> str:
-    """Return what a server is called in a sentence."""
+    """Return the name of a server for a sentence."""
     return f"MCP server {one_line(reveal(server))}"
 
 
 def said(text: str, who: str = "") -> Iterator[str]:
-    """Yield rows of foreign words, each marked; what is very long is cut, and says so."""
+    """Yield marked rows of untrusted text; very long text is cut with a note."""
     mark = f"  {reveal(who)} │ " if who else "  │ "
     for row in reveal(text[:_SHOWN_CHARS_MAX]).splitlines():
         yield f"{mark}{row}"
@@ -28,7 +28,7 @@ def said(text: str, who: str = "") -> Iterator[str]:
 
 
 def shown_text(blocks: Sequence[Block]) -> str:
-    """Return what blocks hold: their texts, and of anything else what it is."""
+    """Return the content of blocks: their texts, and a label for any other block."""
     texts = [block.get("text") for block in blocks]
     return "\n".join(
         text if isinstance(text, str) else f"[{block.get('type')}]"

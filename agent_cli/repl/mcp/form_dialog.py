@@ -17,7 +17,7 @@ _LABEL_CHARS_MAX: Final = 40
 
 
 class FormDialog:
-    """Asks for each field until what was typed fits, and shows all of it before it is sent."""
+    """Asks for each field until the value is valid, and shows the form before it is sent."""
 
     def __init__(self, form: Form, prompt: Dialogue, show: Callable[[Iterable[str]], None]) -> None:
         """Ask nothing yet; *show* writes rows."""
@@ -27,10 +27,10 @@ class FormDialog:
         self._server = reveal(form.server)
 
     async def fill(self) -> Filled:
-        """Return what the person gave; one field needs no second look.
+        """Return the user's values; a form with one field is not shown again.
 
         Raises:
-            KeyboardInterrupt, EOFError: They stopped.
+            KeyboardInterrupt, EOFError: The user stopped.
         """
         while True:
             values = await self._values()
@@ -62,7 +62,7 @@ class FormDialog:
         return values
 
     async def _value(self, number: int, field: FormField) -> Json:
-        """Return what was typed for *field* once it fits; None leaves it to its default."""
+        """Return a valid value for *field*; None leaves it to its default."""
         of = f"{number} of {len(self._form.fields)}: " if len(self._form.fields) > 1 else ""
         self._show(["", f"{of}{label(field)}", *(f"  {row}" for row in explained(field))])
         default = one_line(shown_value(field, field.default), _LABEL_CHARS_MAX)
@@ -80,7 +80,7 @@ class FormDialog:
 
 
 def label(field: FormField) -> str:
-    """Return what a field is called, short enough for a prompt."""
+    """Return the label of a field, shortened for a prompt."""
     return one_line(reveal(field.label), _LABEL_CHARS_MAX)
 
 

@@ -1,4 +1,4 @@
-"""What a person types into one field of a server's form, as a value; and what may stand there."""
+"""Parse the text typed into a field of a server's form, and describe valid values."""
 
 import json
 import math
@@ -25,7 +25,7 @@ _FORMATS: Final = {
 
 
 def explained(field: FormField) -> list[str]:
-    """Return the rows that say what *field* is for and what fits."""
+    """Return the rows that describe *field* and its valid values."""
     rows = [reveal(field.description)] if field.description else []
     if field.kind in ("choice", "choices"):
         rows += _listed(field)
@@ -34,10 +34,10 @@ def explained(field: FormField) -> list[str]:
 
 
 def value_of(field: FormField, typed: str) -> Json:
-    """Return the value that *typed* stands for; None leaves the field to its default.
+    """Return the value of *typed*; None leaves the field to its default.
 
     Raises:
-        UsageError: It stands for none; the sentence says what does.
+        UsageError: It is not valid; the message says what is.
     """
     typed = typed.strip()
     if not typed:
@@ -59,7 +59,7 @@ def value_of(field: FormField, typed: str) -> Json:
 
 
 def shown_value(field: FormField, value: Json) -> str:
-    """Return *value* as the person would have typed it, in one line."""
+    """Return *value* as the user would type it, on one line."""
     labels = dict(field.options)
     match value:
         case bool():
@@ -99,7 +99,7 @@ def _listed(field: FormField) -> Iterator[str]:
 
 
 def _is_numbered(options: Sequence[tuple[str, str]]) -> bool:
-    """Return whether numbers can stand for options: where some are numbers nobody could tell."""
+    """Return whether options can be chosen by number: not if some are numbers themselves."""
     return not any(text.isdecimal() for option in options for text in option)
 
 

@@ -1,4 +1,4 @@
-"""What the REPL needs of the MCP servers of the program behind it."""
+"""The REPL's ports to the MCP servers."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
@@ -7,15 +7,15 @@ from agent_cli.contracts.servers import ServerPrompt, ServerResource, ServerStat
 from agent_cli.contracts.timeline import Block
 
 Visit: TypeAlias = Callable[[str], Awaitable[str | None]]
-"""Take the person to a sign-in page. Returns the address the browser ended at when they pasted it,
-or None when the browser comes back by itself. Cancelled when it did."""
+"""Show the user a sign-in page. Returns the final URL of the browser if the user pasted it, or None
+if the browser returns by itself, which cancels the call."""
 
 
 class ServerRequests(Protocol):
-    """What can be asked of one server."""
+    """Port for requests to one server."""
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> Sequence[Block]:
-        """Return a prompt filled in, as the content of a user's message.
+        """Return a prompt with its arguments, as the content of a user's message.
 
         Raises:
             ToolError: The server is not there, or refused.
@@ -33,30 +33,30 @@ class ServerRequests(Protocol):
     async def complete(
         self, name: str, argument: str, value: str, known: Mapping[str, str]
     ) -> Sequence[str]:
-        """Return values of an argument that begin with *value*; none when nobody can say.
+        """Return completions of an argument that begin with *value*; none if unsupported.
 
         Args:
-            name: A prompt's name, or the address of a resource template.
-            argument: Which of its arguments.
-            value: What was typed of it.
-            known: The other arguments so far.
+            name: The name of a prompt, or the URI of a resource template.
+            argument: The name of the argument.
+            value: The text typed so far.
+            known: The other arguments given so far.
         """
         ...
 
 
 class ServersPort(ServerStates, Protocol):
-    """The MCP servers of this program."""
+    """Port to the MCP servers of this program."""
 
     def prompts(self) -> Sequence[ServerPrompt]:
-        """Return the prompts of all servers, by command."""
+        """Return the prompts of all servers, keyed by command."""
         ...
 
     def resources(self) -> Sequence[ServerResource]:
-        """Return the resources of all servers, by server and address."""
+        """Return the resources of all servers, by server and URI."""
         ...
 
     def requests(self, server: str) -> ServerRequests:
-        """Return what can be asked of *server*.
+        """Return the request port of *server*.
 
         Raises:
             UsageError: There is no such server, or it was not started.
@@ -64,11 +64,11 @@ class ServersPort(ServerStates, Protocol):
         ...
 
     def changes(self) -> Mapping[str, Mapping[str, str]]:
-        """Return server → tool → a diff of what changed since the person approved it."""
+        """Return server → tool → diff of the changes since the user's approval."""
         ...
 
     async def approve_changes(self, server: str) -> None:
-        """Offer a server's changed tools again, as they are now.
+        """Approve a server's changed tools as they are now.
 
         Raises:
             UsageError: There is no such server.
@@ -76,23 +76,23 @@ class ServersPort(ServerStates, Protocol):
         ...
 
     async def login(self, name: str, visit: Visit) -> ServerState:
-        """Sign in to a server of the web, connect, and return its state.
+        """Sign in to an HTTP server, connect, and return its state.
 
         Raises:
-            UsageError: There is no such server, or it is none of the web.
+            UsageError: There is no such server, or it is not an HTTP server.
         """
         ...
 
     async def logout(self, name: str) -> bool:
-        """Forget the sign-in to a server; return whether there was one.
+        """Delete the sign-in to a server; return whether there was one.
 
         Raises:
-            AgentCliError: There is no such server, it is none of the web, or it did not work.
+            AgentCliError: There is no such server, it is not an HTTP server, or it failed.
         """
         ...
 
     async def enable(self, name: str) -> ServerState:
-        """Start a server that is off, from now on in this workspace; return its state.
+        """Switch a server on in this workspace, permanently, and start it; return its state.
 
         Raises:
             AgentCliError: There is no such server, or that cannot be remembered.
@@ -100,7 +100,7 @@ class ServersPort(ServerStates, Protocol):
         ...
 
     async def disable(self, name: str) -> None:
-        """Stop a server, from now on in this workspace.
+        """Switch a server off in this workspace, permanently, and stop it.
 
         Raises:
             AgentCliError: There is no such server, or that cannot be remembered.
@@ -108,7 +108,7 @@ class ServersPort(ServerStates, Protocol):
         ...
 
     async def reconnect(self, name: str) -> ServerState:
-        """Connect to a server anew and return its state.
+        """Reconnect to a server and return its state.
 
         Raises:
             UsageError: There is no such server.

@@ -19,7 +19,7 @@ _SHOWN_ROWS: Final = 6
 
 
 def server_commands(app: Application) -> Iterator[Command]:
-    """Yield a command for each prompt the servers offer now."""
+    """Yield a command for each prompt currently offered by servers."""
     for prompt in app.servers.prompts():
         yield Command(
             prompt.command,
@@ -34,7 +34,7 @@ def server_commands(app: Application) -> Iterator[Command]:
 
 
 def given_arguments(prompt: ServerPrompt, typed: str) -> dict[str, str]:
-    """Return the arguments by name, in order; what is left over belongs to the last one.
+    """Return the arguments by name, in order; surplus words belong to the last one.
 
     Raises:
         UsageError: The prompt takes no arguments.
@@ -55,13 +55,13 @@ def bare(word: str) -> str:
 
 
 class _Filling:
-    """One prompt: its missing arguments are asked for, then it is filled in and said."""
+    """Runs one prompt: asks for missing arguments, fetches the prompt, and sends it."""
 
     def __init__(self, prompt: ServerPrompt) -> None:
         self._prompt = prompt
 
     async def run(self, context: Context, typed: str) -> None:
-        """Say the prompt as a message of the user's."""
+        """Send the prompt as a message of the user."""
         prompt = self._prompt
         given = given_arguments(prompt, typed)
         missing = [each for each in prompt.arguments if each.required and each.name not in given]
@@ -81,10 +81,10 @@ class _Filling:
 async def _asked(
     context: Context, prompt: ServerPrompt, missing: Sequence[PromptArgument]
 ) -> Mapping[str, str]:
-    """Ask for the arguments a prompt cannot do without.
+    """Ask for the required arguments of a prompt.
 
     Raises:
-        UsageError: Nobody can be asked, or nobody wants to answer.
+        UsageError: No user can be asked, or they cancelled.
     """
     names = ", ".join(reveal(argument.name) for argument in missing)
     if not context.questions.can_ask:

@@ -1,4 +1,4 @@
-"""Resources of MCP servers named in a prompt, `@server:uri`, and their content to go with it."""
+"""Resources of MCP servers named in a prompt as `@server:uri`, and their contents."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,22 +11,22 @@ from agent_cli.repl.mcp.ports import ServersPort
 from agent_cli.terminal.references import references
 from agent_cli.terminal.writer import Lines
 
-# About 25,000 tokens: what is longer is for a tool to read in parts.
+# About 25,000 tokens: longer resources should be read in parts by a tool.
 _TEXT_CHARS_MAX: Final = 100_000
 _NAMES: Final = re.compile(r"\{[^{}]*\}")
 
 
 class Named(NamedTuple):
-    """A resource as it was named in a prompt."""
+    """A resource named in a prompt."""
 
     server: str
     uri: str
 
 
 def named_in(text: str, servers: ServersPort) -> list[Named]:
-    """Return the resources *text* names, each once.
+    """Return the resources that *text* names, each once.
 
-    A word behind an @ that begins with no server's name is none of ours.
+    A word behind an @ counts only if it begins with a server's name.
     """
     names = {state.name for state in servers.states()}
     spellings: dict[int, list[Named]] = {}
@@ -39,10 +39,10 @@ def named_in(text: str, servers: ServersPort) -> list[Named]:
 
 
 def _likeliest(spellings: Sequence[Named], resources: Sequence[ServerResource]) -> Named:
-    """Return which of *spellings* is meant: a mark may stand behind an address or belong to it.
+    """Return the likeliest of *spellings*: trailing punctuation may or may not belong to the URI.
 
-    The longest that is listed; else the shortest, preferably one that fits a template. What no
-    list has may exist all the same.
+    The longest that is listed; else the shortest, preferably one that matches a template. An
+    unlisted resource may exist as well.
     """
     listed = {(each.server, each.uri) for each in resources}
     forms = [(each.server, _pattern(each.uri)) for each in resources if each.is_template]
@@ -56,10 +56,10 @@ def _likeliest(spellings: Sequence[Named], resources: Sequence[ServerResource]) 
 
 
 async def with_resources(text: str, servers: ServersPort, lines: Lines) -> UserMessage:
-    """Return the message of *text*, with the content of each resource it names before it.
+    """Return a message of *text*, preceded by the content of each resource it names.
 
     Raises:
-        AgentCliError: One of them cannot be read.
+        AgentCliError: A resource cannot be read.
     """
     blocks: list[Block] = []
     for each in named_in(text, servers):

@@ -1,4 +1,4 @@
-"""Signing in to a server of the web: a page in the browser, and the way back from it."""
+"""Sign in to an HTTP server: open the page in a browser, and accept a pasted URL."""
 
 import asyncio
 from typing import Final
@@ -14,7 +14,7 @@ _GAVE_UP: Final = "you gave up"
 
 
 class SignIn:
-    """Takes the person to the sign-in page of one server, until they are back or give up."""
+    """Shows the sign-in page of one server, and waits until the user is back or gives up."""
 
     def __init__(self, context: Context, server: str) -> None:
         self._context = context
@@ -22,14 +22,14 @@ class SignIn:
         self._given_up = asyncio.Event()
 
     def give_up(self) -> None:
-        """Ask for nothing more: nobody waits for it."""
+        """Stop asking, because the sign-in was abandoned."""
         self._given_up.set()
 
     async def visit(self, url: str) -> str | None:
-        """Show *url* and return the address that was pasted; a `Visit`.
+        """Show *url* and return the pasted URL; a `Visit`.
 
         Raises:
-            UsageError: They gave up, alone or in a group.
+            UsageError: The user gave up; possibly inside an exception group.
         """
         if not web_host(url):
             raise UsageError(f"{named(self._server)} names a sign-in page that is no web page")
@@ -53,7 +53,7 @@ class SignIn:
 
 
 async def _pasted(context: Context) -> str:
-    """Return the address somebody pasted; cancelled when the browser came back by itself.
+    """Return the pasted URL; cancelled when the browser returns by itself.
 
     Raises:
         UsageError: They gave up.

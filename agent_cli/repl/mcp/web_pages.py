@@ -1,4 +1,4 @@
-"""Pages of the web a person is asked to visit: shown so that nothing is hidden."""
+"""Show the URLs of pages a user is asked to visit, with nothing hidden in them."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -8,7 +8,7 @@ _THIS_MACHINE: Final = ("localhost", "127.0.0.1", "::1")
 
 
 def web_host(url: str) -> str:
-    """Return the host of a web page's address; "" for anything that is none."""
+    """Return the host of a web URL; "" for any other text."""
     try:
         parts = urlsplit(url)
         return parts.hostname or "" if parts.scheme in ("http", "https") else ""
@@ -17,7 +17,7 @@ def web_host(url: str) -> str:
 
 
 def page_rows(url: str) -> Iterator[str]:
-    r"""Yield the rows that show where *url* leads: all of it, what is not ASCII as `\u0430`."""
+    r"""Yield the rows that show *url* in full, with non-ASCII characters as `\u0430`."""
     host = web_host(url)
     yield f"  {_plain(url)}"
     yield f"  host: {_plain(host)}"

@@ -12,7 +12,7 @@ from agent_cli.repl.dialogue import Choice, chosen, is_slip, key_of, not_an_answ
 from agent_cli.terminal.background import tell
 from agent_cli.terminal.sanitize import reveal
 
-# For so long after a question appeared nobody can have read it; what arrives answers nothing.
+# Input that arrives this soon after a question cannot be an answer to it.
 UNREAD_S: Final = 0.3
 _Stop: TypeAlias = type[KeyboardInterrupt] | type[EOFError]
 
@@ -24,9 +24,9 @@ class _Line:
 
 
 class PlainPrompt:
-    """Reads line by line and writes nothing but the prompt, and that only for a person.
+    """Reads line by line and writes only the prompt, if a user is there.
 
-    `can_ask` says whether somebody can answer questions.
+    `can_ask` says whether a user can answer questions.
     """
 
     def __init__(self, source: TextIO, prompt_to: TextIO) -> None:
@@ -39,11 +39,11 @@ class PlainPrompt:
         self._turn = asyncio.Lock()
         self._waits_for = ""
         self._has_ended = False
-        # A thread blocked in a read cannot be ended, so it must not be waited for at exit either.
+        # A thread blocked in a read cannot be stopped, so it must not be waited for at exit.
         threading.Thread(target=self._receive, name="stdin", daemon=True).start()
 
     async def read(self, message: str) -> str:
-        """Return the next line; one that ends with a backslash goes on in the line after it.
+        """Return the next line; one that ends with a backslash continues on the following line.
 
         Raises:
             KeyboardInterrupt: `stop(KeyboardInterrupt)`.
@@ -68,7 +68,7 @@ class PlainPrompt:
         ctrl_c: str = "stops the run",
     ) -> Choice | str:
         """Return one of *choices*, typed as a whole line, or a sentence."""
-        del ctrl_c  # it does the same everywhere
+        del ctrl_c  # Ctrl-C always has the same effect here
         listed = [choice for choice in choices if choice.label]
         width = max(len(choice.lines[0]) for choice in listed)
         rows = [f"{choice.lines[0]:{width}} = {reveal(choice.label)}" for choice in listed]
@@ -82,7 +82,7 @@ class PlainPrompt:
             shown = f"{not_an_answer(line)}\n{message}" if line.strip() else message
 
     async def choose(self, message: str, keys: str) -> str:
-        """Return the next line that was not on its way when the question appeared.
+        """Return the first line typed after the question appeared.
 
         Questions wait for each other, and a `read` waits for them.
         """
@@ -111,7 +111,7 @@ class PlainPrompt:
         return key
 
     def above(self, write: Callable[[], None]) -> None:
-        """Call *write*; a prompt that waits cannot be moved, so it is shown once more."""
+        """Call *write*, then show a waiting prompt again, because it cannot be moved."""
         waits = self.can_ask and self._waits_for and self._answers is None
         if waits:
             self._prompt_to.write("\n")
@@ -124,7 +124,7 @@ class PlainPrompt:
         self._deliver(error)
 
     def wake(self, line: str = "") -> None:
-        """End the pending `read`, or the next one, with a *line* nobody typed."""
+        """End the pending `read`, or the next one, with an injected *line*."""
         self._arrived.put_nowait(_Line(line, time.monotonic()))
 
     async def _answer(self, answers: "asyncio.Queue[_Line | _Stop]", message: str) -> str:
@@ -132,7 +132,7 @@ class PlainPrompt:
         asked_at_s = time.monotonic()
         while (line := await self._next(answers)).at_s - asked_at_s < UNREAD_S:
             if line.text.strip() and not is_slip(line.text) and not key_of(line.text, "yn"):
-                self._arrived.put_nowait(line)  # a sentence: it was meant for the prompt
+                self._arrived.put_nowait(line)  # a sentence was meant for the prompt
             self._show(message)
         return line.text
 
@@ -141,7 +141,7 @@ class PlainPrompt:
         if isinstance(arrived, _Line):
             return arrived
         if arrived is EOFError:
-            self._arrived.put_nowait(EOFError)  # an end stays an end, whoever asks next
+            self._arrived.put_nowait(EOFError)  # EOF is permanent for all further reads
         raise arrived
 
     def _deliver(self, arrived: _Line | _Stop) -> None:
@@ -158,7 +158,7 @@ class PlainPrompt:
             while line := self._source.readline():
                 self._hand_over(_Line(line.rstrip("\r\n"), time.monotonic()))
         except (OSError, ValueError):
-            pass  # the terminal went away, or the stream was closed: the end of the input too
+            pass  # the terminal is gone, or the stream is closed: this is EOF as well
         self._hand_over(EOFError)
 
     def _hand_over(self, arrived: _Line | _Stop) -> None:

@@ -1,4 +1,4 @@
-"""Events onto the terminal, plainly: text as it comes, one line when a tool starts and ends."""
+"""Render events as plain text: text as it streams, one line when a tool starts and ends."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 
 class Renderer:
-    """An event sink. `streaming` "live" shows text as it arrives; "sequential" shows an answer once
-    it is complete, and what the model says on its way to a tool as an aside. `spoken` is for a
-    screen reader: whole lines, each once.
+    """A plain-text event sink.
+
+    `streaming` "live" shows text as it arrives; "sequential" shows an answer once it is complete,
+    and text before tool calls as an aside. `spoken` is for a screen reader: whole lines, each once.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Renderer:
         self._writer.answer(self._spoken.feed(text) if self._spoken else text)
 
     def _list(self, calls: Sequence[events.ToolCall]) -> None:
-        """List the calls of a reply; once, though a run that goes on announces them again."""
+        """List the calls of a reply, once, although a resumed run announces them again."""
         listed = tuple(call.id for call in calls)
         if listed == self._listed:
             return

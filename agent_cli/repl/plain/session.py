@@ -59,7 +59,7 @@ class PlainShells:
 
 
 class PlainRepl:
-    """Reads lines until the person leaves or the input ends, whatever a line leads to."""
+    """Reads lines until the user leaves or the input ends; errors in a line do not end it."""
 
     def __init__(self, prompt: PlainPrompt, writer: Writer, interrupts: Interrupts) -> None:
         self._prompt = prompt
@@ -68,11 +68,11 @@ class PlainRepl:
 
     @property
     def exit_code(self) -> int:
-        """What the session comes to unless a signal ended it."""
+        """The exit code of the session unless a signal ended it."""
         return STDOUT_CLOSED_EXIT_CODE if self._writer.stdout_closed else 0
 
     async def run(self, host: "ProgramHost[Shell]") -> None:
-        """Read and do lines."""
+        """Read and run lines."""
         host.drawn.set()
         hinted_at_s = -math.inf
         while self._interrupts.signal is None and not self._writer.stdout_closed:
@@ -80,7 +80,7 @@ class PlainRepl:
                 line = (await self._prompt.read(_PROMPT)).strip()
             except EOFError:
                 if not self._prompt.can_ask and self._interrupts.signal is None:
-                    # A script reads in our exit code whether the program could be started.
+                    # The exit code tells a script whether the program could be started.
                     await self._when_ready(host)
                 return
             except KeyboardInterrupt:
@@ -100,7 +100,7 @@ class PlainRepl:
                 return
 
     async def _when_ready(self, host: "ProgramHost[Shell]") -> "Shell | None":
-        """Return the shell once it is there; None when the person would not wait."""
+        """Return the shell once it is ready; None if the user did not wait."""
         cancel = CancelToken()
         with self._interrupts.stopping(cancel.cancel):
             try:

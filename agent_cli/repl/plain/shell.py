@@ -1,6 +1,6 @@
-"""What becomes of a line: a command, or a prompt with the questions its tools raise.
+"""The controller of a plain session: runs a line, and asks the questions its tools raise.
 
-Loaded beside the first prompt, not before it.
+Imported after the first prompt is shown.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _REFUSED_NEXT: Final = (
 
 
 class PlainDialogue(Dialogue, Questions, Protocol):
-    """Somebody who can be asked, and whose prompt can be printed above."""
+    """Port to a user who can be asked, with a prompt above which lines can be printed."""
 
     def above(self, write: Callable[[], None]) -> None:
         """Call *write*, which prints whole lines."""
@@ -39,7 +39,7 @@ class PlainDialogue(Dialogue, Questions, Protocol):
 
 
 class Shell:
-    """One conversation at a prompt. Whatever goes wrong in a line, the next one can be asked."""
+    """One conversation at a prompt. An error in one line never prevents the next one."""
 
     def __init__(
         self,
@@ -76,8 +76,8 @@ class Shell:
         app.agent.subscribe(self._show)
 
     def _show(self, event: Event) -> None:
-        # Servers and timers report while a prompt is on the screen; it must move out of the way,
-        # but not of an event that says nothing: a screen reader would say `you> ` once more.
+        # Servers and timers report while a prompt is on the screen, so it must be repeated below;
+        # but not for events without text, or a screen reader would say `you> ` again.
         if self._hidden.hides(event):
             return
         if narrate(event):
@@ -86,7 +86,7 @@ class Shell:
             self._render(event)
 
     def greet(self) -> None:
-        """Show what is there: tools, servers, logs."""
+        """Show the greeting: tools, servers, logs."""
         lines = "\n".join(self._app.overview())
         self._prompt.above(lambda: self._writer.aside(lines, "dim"))
         conversation = self._app.agent.conversation
@@ -132,7 +132,7 @@ class Shell:
         )
 
     async def handle(self, line: str) -> bool:
-        """Do what *line* says, and ask what waits for an answer; False when it asks to leave."""
+        """Run *line*, and ask pending questions; return False if it ends the session."""
         try:
             await told(self._do(line), self._writer)
         except LeftWaiting:

@@ -1,1 +1,1 @@
-"""The line being typed: the draft, what stands in it for more, and what completes it."""
+"""The input line: the draft, marks in it for larger content, and completion."""

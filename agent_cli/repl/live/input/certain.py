@@ -1,7 +1,7 @@
-"""Completions that Enter takes when they are the only one."""
+"""Completions that Enter takes if there is only one."""
 
 from prompt_toolkit.completion import Completion
 
 
 class Certain(Completion):
-    """Begins as typed; a path that only holds the typed characters is a plain `Completion`."""
+    """A completion that begins as typed; fuzzy path matches are plain `Completion`s."""

@@ -1,4 +1,4 @@
-"""The picture on the clipboard, by whatever program this system has for it."""
+"""Read the picture on the clipboard, with the program this system has for it."""
 
 import asyncio
 import base64
@@ -26,7 +26,7 @@ async def clipboard_picture() -> bytes:
     """Return the picture on the clipboard as PNG.
 
     Raises:
-        UsageError: There is none, or no way to ask; says what to do.
+        UsageError: There is no picture, or no program to read it; the message says what to do.
     """
     asked = commands(os.environ, sys.platform)
     installed = [
@@ -43,7 +43,7 @@ async def clipboard_picture() -> bytes:
 
 
 def commands(environment: Mapping[str, str], platform: str) -> list[tuple[str, ...]]:
-    """Return the commands that write the picture here: as it is, in base64, or as AppleScript."""
+    """Return commands that output the picture: as bytes, in base64, or as AppleScript."""
     if platform == "darwin":
         return [("pngpaste", "-"), ("osascript", "-e", "get the clipboard as «class PNGf»")]
     found: list[tuple[str, ...]] = []
@@ -71,7 +71,7 @@ def _no_way(environment: Mapping[str, str], asked: Sequence[Sequence[str]]) -> s
 
 
 async def _output(command: Sequence[str]) -> bytes:
-    """Return what *command* writes; nothing when it fails or takes too long."""
+    """Return the output of *command*; b"" if it fails or takes too long."""
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.DEVNULL,
@@ -91,7 +91,7 @@ async def _output(command: Sequence[str]) -> bytes:
 
 
 def _decoded(output: bytes) -> bytes:
-    """Return the picture in a command's output, b"" when there is none."""
+    """Return the picture in a command's output, or b""."""
     text = output.strip()
     try:
         if text.startswith("«data PNGf".encode()):

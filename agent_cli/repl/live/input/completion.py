@@ -1,4 +1,4 @@
-"""Completions: whatever could stand at the cursor, from any number of sources."""
+"""Completion at the cursor, from any number of sources."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,22 +22,22 @@ from agent_cli.repl.live.input.server_choices import PromptChoices, ResourceChoi
 from agent_cli.repl.ports import Application
 
 Source: TypeAlias = Callable[[str], Iterable[Completion]]
-"""Gets the text before the cursor, in a thread of its own; yields the best choices first."""
+"""Gets the text before the cursor, in the completion thread; yields the best choices first."""
 
 
 def offer_completions(menu: Menu, app: Application) -> None:
-    """Let *menu* show what completes in a session."""
+    """Connect *menu* to the completions of a session."""
     renew = partial(asyncio.get_running_loop().call_soon_threadsafe, menu.show_again)
     completions = Completions(sources_of(app, renew))
     menu.use(ThreadedCompleter(completions), completions.only)
 
 
 def sources_of(app: Application, on_change: Callable[[], object]) -> Sequence[Source]:
-    """Return what completes in a session; each adds its choices below those before it.
+    """Return the completion sources of a session; each adds its choices below the previous.
 
     Args:
-        app: Whose commands, servers and files are offered.
-        on_change: Called, in any thread, when a source would now offer something else.
+        app: The program with the commands, servers and files to offer.
+        on_change: Called, in any thread, when the choices of a source have changed.
     """
     ask = asking(asyncio.get_running_loop())
     return (
@@ -51,7 +51,7 @@ def sources_of(app: Application, on_change: Callable[[], object]) -> Sequence[So
 
 
 class Completions(Completer):
-    """Asks each source in turn. A source may be slow, so this belongs in a `ThreadedCompleter`."""
+    """Queries each source in turn. A source may be slow, so use it in a `ThreadedCompleter`."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = sources
@@ -62,7 +62,7 @@ class Completions(Completer):
         document: Document,
         complete_event: CompleteEvent,  # noqa: ARG002 - the base class's name
     ) -> Iterable[Completion]:
-        """Yield what could stand at the cursor."""
+        """Yield the completions at the cursor."""
         before, found = document.text_before_cursor, 0
         completion: Completion | None = None
         for source in self._sources:
@@ -72,16 +72,16 @@ class Completions(Completer):
         self._answered = before, completion if found == 1 else None
 
     def only(self, before: str) -> Completion | None:
-        """Return the one completion of the text *before* the cursor that Enter may take.
+        """Return the only completion of the text *before* the cursor, for Enter to take.
 
-        None until every source has answered: what comes first need not be all there is.
+        None until every source has answered, because more may follow.
         """
         answered, completion = self._answered
         return completion if answered == before and isinstance(completion, Certain) else None
 
 
 def command_choices(commands: Callable[[], Sequence[Command]]) -> Source:
-    """Return a source of the *commands* whose names begin as typed."""
+    """Return a source of *commands* whose names begin as typed."""
 
     def choices(before: str) -> Iterator[Completion]:
         if not before.startswith("/") or " " in before or "\n" in before:
@@ -94,7 +94,7 @@ def command_choices(commands: Callable[[], Sequence[Command]]) -> Source:
 
 
 def argument_choices(app: Application) -> Source:
-    """Return a source of what can stand behind a command's name."""
+    """Return a source of command arguments."""
 
     def choices(before: str) -> Iterator[Completion]:
         name, blank, typed = before.partition(" ")

@@ -1,6 +1,6 @@
-"""The line that is being typed. Nothing typed into it gets lost, and marks in it are units.
+"""The input line. No typed text gets lost, and marks in it are edited as units.
 
-Imported on the way to the first prompt: standard library and prompt_toolkit only.
+Imported before the first prompt: standard library and prompt_toolkit only.
 """
 
 from collections.abc import Callable
@@ -15,14 +15,13 @@ from agent_cli.repl.live.toolkit_app import lines_left
 
 
 class Draft:
-    """A buffer that is emptied only into the history.
+    """A buffer whose text, when cleared, goes into the history.
 
-    `attach` makes a mark of a paste that is no text, or returns None; whoever knows pictures puts
-    itself there.
+    `attach` turns a paste that is not text into a mark, or returns None; `Pictures` sets it.
     """
 
     def __init__(self, history: Path, *, warn: Callable[[str], None]) -> None:
-        """*history* is the file prompts are kept in; *warn* gets one sentence if it cannot be."""
+        """*history* is the file that stores prompts; *warn* gets one sentence if that fails."""
         self.marks = PromptMarks()
         self.attach: Callable[[str], str | None] = _no_mark
         self.buffer = Buffer(
@@ -36,16 +35,16 @@ class Draft:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was typed."""
+        """Whether the input is empty."""
         return not self.buffer.text
 
     @property
     def text(self) -> str:
-        """What was typed and pasted, whole; bytes that were no text are replaced."""
+        """The whole typed and pasted text; undecodable bytes are replaced."""
         return self.marks.expanded(self.buffer.text).encode(errors="replace").decode()
 
     def paste(self, text: str) -> None:
-        """Insert pasted text; a long one, or a picture's path, as a mark that stands for it."""
+        """Insert pasted text; a long text, or the path of a picture, as a mark."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         self.insert(self.attach(text) or self.marks.shortened(text))
 
@@ -54,20 +53,20 @@ class Draft:
         self.buffer.insert_text(text)
 
     def put_back(self, text: str) -> None:
-        """Put *text* before what stands there."""
+        """Insert *text* at the start."""
         whole = "\n".join(part for part in (text, self.buffer.text) if part)
         self.buffer.document = Document(whole, len(whole))
 
     def replace(self, text: str) -> None:
-        """Put *text*, which was made of what stands there, in its place."""
+        """Replace the text with *text*, an edited version of it."""
         self.buffer.document = Document(text, len(text))
 
     def clear(self) -> None:
-        """Empty it into the history."""
+        """Clear the input; its text goes into the history."""
         self.keep(self.take())
 
     def take(self) -> str:
-        """Empty it and return what stood in it; lines that were left go into the history."""
+        """Clear the input and return its text; abandoned history lines go into the history."""
         text, left = self.buffer.text, lines_left(self.buffer)
         self.buffer.reset()
         for line in left:
@@ -75,18 +74,18 @@ class Draft:
         return text
 
     def keep(self, text: str) -> None:
-        """Add *text* to the history, as the prompt that was typed last."""
+        """Add *text* to the history as the latest prompt."""
         recalled = self.marks.recalled(text).encode(errors="replace").decode()
         if recalled.strip() and self.buffer.history.get_strings()[-1:] != [recalled]:
             self.buffer.history.append_string(recalled)
 
     def key_pressed(self) -> None:
-        """Note what a key is about to change."""
+        """Note the state before a key changes it."""
         self._text, self._line = self.buffer.text, self.buffer.working_index
 
     def _changed(self, buffer: Buffer) -> None:
         before, self._text = self._text, buffer.text
-        # Another line of the history is no change of this one.
+        # Moving to another line of the history does not change this one.
         if buffer.working_index == self._line and (
             healed := self.marks.healed(before, buffer.text)
         ):
@@ -100,4 +99,4 @@ class Draft:
 
 
 def _no_mark(_text: str) -> None:
-    """Take every paste for text."""
+    """Treat every paste as text."""

@@ -1,4 +1,4 @@
-"""Leaving the terminal to another program for a while: the person's editor, a command of theirs."""
+"""Give the terminal to another program for a while: an editor, or a shell escape."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -12,13 +12,13 @@ from agent_cli.repl.live.painter import Painter
 
 @asynccontextmanager
 async def terminal_lent(painter: Painter) -> AsyncGenerator[None]:
-    """Take prompt and live rows off the screen while the body runs."""
+    """Remove prompt and live rows from the screen while the body runs."""
     painter.drop_tail()
     async with in_terminal():
         yield
 
 
 async def edit_text(painter: Painter, text: str, ending: str) -> str:
-    """Open *text* in the person's editor and return it as it was saved; see `edited`."""
+    """Open *text* in the user's editor and return the saved text; see `edited`."""
     async with terminal_lent(painter):
         return await asyncio.to_thread(edited, text, ending)

@@ -1,4 +1,4 @@
-"""Files and folders of the workspace behind an @, listed in the background and kept up to date."""
+"""Complete files and folders behind an @ from a list that is refreshed in the background."""
 
 import os
 import threading
@@ -22,8 +22,8 @@ _log = logger(__name__)
 _PATHS_MAX: Final = 200_000
 _SHOWN_CHARS_MAX: Final = 200
 _GIT_LIMIT_S: Final = 10
-# Typing goes on with the list as it is; one that is older is renewed meanwhile, sooner when
-# nothing in it fits: the file may be new. But listing takes a small part of the time only.
+# Completion uses the current list; an older list is refreshed in the background, sooner if it has
+# no match, because the file may be new. Listing takes only a small share of the time.
 _FRESH_S: Final = 2.0
 _FRESH_WHEN_MISSING_S: Final = 0.3
 _SHARE_MAX: Final = 0.25
@@ -34,10 +34,10 @@ _SKIPPED: Final = {"node_modules", "__pycache__", "dist", "build", ".git"}
 
 
 class FileChoices:
-    """A source of completions: the paths below a folder, as they are at most seconds ago.
+    """A completion source: the paths below a folder, at most seconds old.
 
-    Only the first list is waited for. When a later one differs, `on_change` is called, in the
-    thread that made it.
+    Only the first listing is waited for. If a later one differs, `on_change` is called in its
+    thread.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class FileChoices:
         self._listed = threading.Event()
 
     def __call__(self, before: str) -> Iterator[Completion]:
-        """Yield the paths that fit what stands behind the @ before the cursor."""
+        """Yield the paths that match the word behind the @ before the cursor."""
         reference = reference_before(before)
         if reference is None:
             return
@@ -80,7 +80,7 @@ class FileChoices:
         return max(fresh_s, self._took_s / _SHARE_MAX)
 
     def _renew(self, *, after_s: float = 0) -> None:
-        """List again in *after_s*, beside what goes on, unless that happens already."""
+        """Schedule a new listing in *after_s* seconds, unless one is pending."""
         if self._listing.acquire(blocking=False):
             wait_s = max(after_s, 0)
             threading.Thread(
@@ -88,7 +88,7 @@ class FileChoices:
             ).start()
 
     def _list(self, wait_s: float) -> None:
-        """Renew the list; one that cannot be made is empty."""
+        """Refresh the list; it is empty on an error."""
         time.sleep(wait_s)
         began_s = self._clock()
         try:
@@ -107,12 +107,12 @@ class FileChoices:
         except OSError:
             _log.info("files not listed", exc_info=True)
             paths = PathSearch(())
-        # The old one remembers what was searched.
+        # Keep the old object, which caches searches.
         return self._search if self._search and self._search.paths == paths.paths else paths
 
 
 def outside_choices(before: str) -> Iterator[Completion]:
-    """Yield what lies in the folder that is named behind the @: `@~/`, `@../`, `@/etc/`."""
+    """Yield the entries of a folder outside the workspace: `@~/`, `@../`, `@/etc/`."""
     reference = reference_before(before)
     if reference is None or not reference.path.startswith(_OUTSIDE):
         return
@@ -122,7 +122,7 @@ def outside_choices(before: str) -> Iterator[Completion]:
 
 
 def directories_at(path: str) -> Iterator[Completion]:
-    """Yield the directories whose names begin as *path* does: `../oth`, `~/src/`, `lib`."""
+    """Yield the directories that complete *path*: `../oth`, `~/src/`, `lib`."""
     folder, slash, typed = path.rpartition("/")
     names = (name for name in _entries(folder + slash or "./") if name.endswith("/"))
     for name in islice(_fitting(names, typed), FOUND_MAX):
@@ -131,19 +131,19 @@ def directories_at(path: str) -> Iterator[Completion]:
 
 
 def _entries(folder: str) -> list[str]:
-    """Return the names in *folder*, sorted, a slash behind each directory's; none if it fails."""
+    """Return the sorted names in *folder*, directories with a slash; none on an error."""
     try:
         with os.scandir(Path(folder).expanduser()) as found:
             return sorted(
                 f"{each.name}/" if each.is_dir() else each.name
                 for each in islice(found, _ENTRIES_MAX)
             )
-    except (OSError, RuntimeError, ValueError):  # no such folder, no such user, a NUL in it
+    except (OSError, RuntimeError, ValueError):  # no such folder, no such user, or a NUL
         return []
 
 
 def _fitting(names: Iterable[str], typed: str) -> Iterator[str]:
-    """Yield the *names* that begin as *typed*; hidden ones only once a dot is typed."""
+    """Yield the *names* that begin with *typed*; hidden ones only after a typed dot."""
     wanted = typed.lower()
     return (
         name
@@ -162,10 +162,10 @@ def _choice(path: str, reference: Reference) -> Completion:
 
 
 def workspace_paths() -> set[str]:
-    """Return the files and folders below the working directory, without what git ignores."""
+    """Return the files and folders below the working directory, without ignored ones."""
     files = _known_to_git()
     if files is None:
-        files = list(islice(_walk(Path.cwd()), _PATHS_MAX))  # a home holds millions
+        files = list(islice(_walk(Path.cwd()), _PATHS_MAX))  # a home directory may hold millions
     paths = set(files[:_PATHS_MAX])
     for path in files[:_PATHS_MAX]:
         folder = path.rpartition("/")[0]
@@ -176,7 +176,7 @@ def workspace_paths() -> set[str]:
 
 
 def _known_to_git() -> list[str] | None:
-    """Return the files git does not ignore; None without git, or where there is no repository."""
+    """Return the files git does not ignore; None without git or a repository."""
     listing = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
     listed = git_output(Path.cwd(), *listing, limit_s=_GIT_LIMIT_S)
     return None if listed is None else [path for path in listed.split("\0") if path]

@@ -1,6 +1,6 @@
-"""The keyboard; and what a terminal pastes as if it were typed, because it marks no pastes.
+"""Read keys, and recognise pastes from terminals without bracketed paste.
 
-Imported on the way to the first prompt: standard library and prompt_toolkit only.
+Imported before the first prompt: standard library and prompt_toolkit only.
 """
 
 import select
@@ -11,7 +11,7 @@ from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 
-# Nobody types so many lines between two looks at the keyboard.
+# No one types this many lines between two reads.
 _LINES_MIN: Final = 3
 _QUIET_S: Final = 0.1
 _CHARS_MAX: Final = 10_000_000
@@ -19,15 +19,15 @@ _TYPED: Final = frozenset({Keys.ControlM, Keys.ControlJ, Keys.ControlI})
 
 
 class Keyboard(Vt100Input):
-    """Hands on keys as they come, but many lines at once as one paste.
+    """Passes keys on, but several lines read at once as one paste.
 
-    The first read takes lines as they are: they waited for the prompt, and came one by one.
+    The first read passes lines on one by one: they were typed before the prompt.
     """
 
     _has_read = False
 
     def read_keys(self) -> list[KeyPress]:
-        """Return what was typed since the last call."""
+        """Return the keys since the last call."""
         keys = super().read_keys()
         is_burst, self._has_read = self._has_read, True
         if not is_burst or not _are_lines(keys):
@@ -44,7 +44,7 @@ class Keyboard(Vt100Input):
 
 def _are_lines(keys: Sequence[KeyPress]) -> bool:
     ends = sum(key.key == Keys.ControlM for key in keys)
-    # The last line may have no end yet.
+    # The last line may be incomplete.
     lines = ends + bool(keys and keys[-1].key != Keys.ControlM)
     return lines >= _LINES_MIN and _is_text(keys)
 

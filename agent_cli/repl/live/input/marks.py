@@ -1,4 +1,4 @@
-"""Marks stand in the input for what is too long or no text; they are whole again when it is sent.
+"""Marks in the input represent long pastes and pictures; they are expanded when it is sent.
 
 `[paste #1: 5,000 lines]` is text, `[image 1: pic.png 800×600]` stays a mark in what is sent.
 """
@@ -18,14 +18,14 @@ class _Meaning(NamedTuple):
 
 
 class PromptMarks:
-    """What the marks of this session stand for. What only looks like one is text."""
+    """The marks of this session with their contents. Text that only looks like a mark is text."""
 
     def __init__(self) -> None:
         self._meanings: dict[str, _Meaning] = {}
         self._pastes = 0
 
     def shortened(self, text: str) -> str:
-        """Return *text*, or the mark that stands for it from now on."""
+        """Return *text*, or a new mark for it if it is long."""
         lines = text.count("\n") + 1
         if lines <= _LINES_MAX and len(text) <= _CHARS_MAX:
             return text
@@ -36,22 +36,22 @@ class PromptMarks:
         return mark
 
     def add(self, mark: str, *, sent: str, recalled: str) -> None:
-        """Let *mark* stand for *sent*; in the history of prompts *recalled* stands for it."""
+        """Define *mark* as *sent*; the prompt history stores *recalled* for it."""
         self._meanings[mark] = _Meaning(sent, recalled)
 
     def expanded(self, text: str) -> str:
-        """Return what is sent for *text*."""
+        """Return *text* with marks replaced by their contents."""
         return _MARK.sub(lambda found: self._meaning(found[0]).sent, text)
 
     def recalled(self, text: str) -> str:
-        """Return what later sessions are offered in place of *text*."""
+        """Return *text* as the prompt history stores it."""
         return _MARK.sub(lambda found: self._meaning(found[0]).recalled, text)
 
     def healed(self, before: str, after: str) -> tuple[str, int] | None:
-        """Return what a change becomes when marks go as a whole, and where the cursor is then.
+        """Return the text and cursor after a change, with damaged marks removed as a whole.
 
         Returns:
-            None when the change left no part of a mark behind.
+            None if the change damaged no mark.
         """
         if not any(self._places(before)):
             return None
@@ -61,7 +61,7 @@ class PromptMarks:
         added = after[start : len(after) - kept]
         first, last = start, len(before) - kept
         for begin, end in self._places(before):
-            # One mark may have become another, as when a change is taken back.
+            # One mark may have become another, e.g. by an undo.
             whole = after.startswith(before[begin:end], begin) or _MARK.match(after, begin)
             if first < last and begin < last and first < end and not whole:
                 first, last = min(first, begin), max(last, end)
@@ -70,7 +70,7 @@ class PromptMarks:
         return before[:first] + added + before[last:], first + len(added)
 
     def outside(self, text: str, cursor: int, *, came_from: int) -> int:
-        """Return where *cursor* goes instead of into a mark: on, the way it came."""
+        """Return the position outside a mark for *cursor*, in the direction of its movement."""
         for begin, end in self._places(text):
             if begin < cursor < end:
                 return end if cursor > came_from else begin
@@ -84,6 +84,6 @@ class PromptMarks:
 
 
 def _common(one: str, other: str) -> int:
-    """Return how many characters both begin with."""
+    """Return the length of the common prefix."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))

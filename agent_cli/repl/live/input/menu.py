@@ -1,6 +1,6 @@
-"""The completions below the input: when they are shown, and which one Enter takes.
+"""The completion menu below the input: when it is shown, and which completion Enter takes.
 
-Imported on the way to the first prompt: standard library and prompt_toolkit only.
+Imported before the first prompt: standard library and prompt_toolkit only.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from prompt_toolkit.completion import Completer, Completion
 
 
 class Menu:
-    """Shows what completes the text of a buffer, as soon as that is known."""
+    """Shows the completions of a buffer's text as soon as they are known."""
 
     def __init__(self, buffer: Buffer, app: Callable[[], Application[Any]]) -> None:
         """Show nothing before `use`; *app* returns the application that draws the buffer."""
@@ -23,11 +23,11 @@ class Menu:
         self._closed_at: str | None = None
 
     def use(self, completer: Completer, only: Callable[[str], Completion | None]) -> None:
-        """Offer what *completer* finds, for what is typed already too.
+        """Offer the completions of *completer*, for text already typed as well.
 
         Args:
             completer: Finds completions.
-            only: Returns the one completion that Enter may take of a text before the cursor.
+            only: Returns the only completion of a text before the cursor, or None.
         """
         self._buffer.completer = completer
         self._only = only
@@ -40,7 +40,7 @@ class Menu:
         return state is not None and bool(state.completions)
 
     def show_again(self) -> None:
-        """Look for completions once more, unless one is chosen or the menu was closed here."""
+        """Complete again, unless a completion is chosen or the menu was closed for this text."""
         state = self._buffer.complete_state
         chosen = state is not None and state.complete_index is not None
         if chosen or not self._buffer.text or self._buffer.text == self._closed_at:
@@ -49,7 +49,7 @@ class Menu:
             self._buffer.start_completion()
 
     def close(self) -> None:
-        """Leave the text as it was typed, and show nothing until it changes."""
+        """Restore the typed text, and show nothing until it changes."""
         self._buffer.cancel_completion()
         self._closed_at = self._buffer.text
 
@@ -57,7 +57,7 @@ class Menu:
         """Take the chosen completion, or the only one.
 
         Returns:
-            Whether the text is to be typed on: behind an @, where a command is complete.
+            Whether the user goes on typing: True behind an @, False for a command, now complete.
         """
         state = self._buffer.complete_state
         if state is None or not state.completions:
@@ -69,7 +69,7 @@ class Menu:
                 return False
             self._buffer.apply_completion(completion)
         else:
-            self._buffer.complete_state = None  # the text holds it already
-            if len(state.completions) == 1:  # Tab has completed it: nothing is left to choose
+            self._buffer.complete_state = None  # the text already contains it
+            if len(state.completions) == 1:  # completed by Tab
                 return False
         return not before.startswith("/")

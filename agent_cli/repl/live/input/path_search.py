@@ -1,4 +1,4 @@
-"""Finding a few paths among many by some of their characters, within the time of a key press."""
+"""Fuzzy search of paths, fast enough for each key press."""
 
 import re
 from bisect import bisect_right
@@ -8,25 +8,25 @@ from itertools import accumulate, islice
 from typing import Final
 
 FOUND_MAX: Final = 30
-# Further on in a list that is sorted by length the order does not matter: nobody looks that far.
+# The order of results beyond this many does not matter: no one looks that far.
 _RANKED_MAX: Final = 500
 _REMEMBERED_MAX: Final = 50
 _WORD_ENDS: Final = frozenset("\n/_-. ")
 
 
 class PathSearch:
-    """Paths to search, which never change. Names that begin with a dot are for those who ask."""
+    """An immutable set of paths to search. Hidden names match only typed dots."""
 
     def __init__(self, paths: Iterable[str]) -> None:
-        """Take *paths*, relative, with `/`; a folder ends in one."""
+        """Index *paths*, relative, with `/`; a folder ends with `/`."""
         self.paths: Final = sorted(paths, key=lambda path: (len(path), path))
 
     def best(self, typed: str) -> list[str]:
-        """Return at most `FOUND_MAX` paths that hold the characters of *typed* in order.
+        """Return at most `FOUND_MAX` paths that contain the characters of *typed* in order.
 
-        Best first: the name begins with it, a word of the name does, the name holds it, the same
-        for the path, and last those that hold its characters; each time the short before the long.
-        Hidden names count once a dot is typed where a name begins.
+        Best first: the name begins with it, a word of the name does, the name contains it, the same
+        for the path, and last those that contain its characters; in each group shorter paths first.
+        Hidden names match once a dot is typed at the start of a name.
         """
         wanted = typed.lower()
         asks_for_hidden = wanted.startswith(".") or "/." in wanted
@@ -43,14 +43,14 @@ class PathSearch:
 
 
 class _Listing:
-    """Paths, the short before the long, and what was searched in them."""
+    """Paths, sorted by length, with a cache of searches."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths = paths
         self._folded = [path.lower().replace("\n", "\0") for path in paths]
         self._in_names = _Text([_name_of(path) for path in self._folded])
         self._in_paths = _Text(self._folded)
-        # What held a word's characters, and how many paths were looked at for that.
+        # For each word the matching paths, and the number of paths tested.
         self._held: dict[str, tuple[Sequence[int], int]] = {}
 
     def best(self, wanted: str) -> list[str]:
@@ -71,11 +71,11 @@ class _Listing:
         yield sorted(held, key=lambda number: _looseness(self._folded[number], wanted))
 
     def _holding(self, wanted: str) -> Sequence[int]:
-        """Return the first paths that hold the characters of *wanted* in order."""
-        # What does not hold them does not hold one more: of what was looked at for a shorter word,
-        # only what was found then is looked at again.
+        """Return the first paths that contain the characters of *wanted* in order."""
+        # Another character only narrows the matches: of the paths tested for a shorter word, only
+        # its matches are tested again.
         found, looked_at = self._held.get(wanted[:-1], ((), 0))
-        # Nothing is tried twice, as `.*?` or a `*` that gives back would do.
+        # No backtracking, unlike `.*?` or a greedy `*`.
         pattern = "".join(f"[^{re.escape(c)}]*+{re.escape(c)}" for c in wanted)
         matches, folded = re.compile(pattern).match, self._folded
         held = [number for number in found if matches(folded[number])]
@@ -90,7 +90,7 @@ class _Listing:
 
 
 class _Text:
-    """Lines in one string, which is searched ten times as fast as each of them."""
+    """Lines in one string, which is ten times as fast to search as separate lines."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self._text = "\n" + "\n".join(lines) + "\n"
@@ -101,7 +101,7 @@ class _Text:
         return list(islice(self._hits(f"\n{wanted}"), FOUND_MAX))
 
     def lines_with(self, wanted: str) -> Iterator[int]:
-        """Yield the numbers of the first lines that hold *wanted*: where a word begins, first."""
+        """Yield the numbers of the first lines that contain *wanted*, at word starts first."""
         inside: list[int] = []
         for place in islice(self._places(wanted), _RANKED_MAX):
             line = bisect_right(self._starts, place - 1) - 1
@@ -126,9 +126,9 @@ def _name_of(path: str) -> str:
 
 
 def _looseness(path: str, wanted: str) -> int:
-    """Return how badly *path* fits: characters between those of *wanted*, few where words begin."""
+    """Return how loose a match is: the gaps between the characters of *wanted*, less at words."""
     at, cost = len(path), 0
-    # From the end, because the name tells more than the folders before it.
+    # From the end, because the name matters more than the folders.
     for character in reversed(wanted):
         found = path.rfind(character, 0, at)
         cost += at - found - 1 if at < len(path) else 0

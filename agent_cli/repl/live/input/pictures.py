@@ -1,4 +1,4 @@
-"""Pictures in the input: a dropped file, the clipboard, or a name behind an @ becomes a mark."""
+"""Pictures in the input: turn a dropped file, the clipboard or an @path into a mark."""
 
 import asyncio
 import shlex
@@ -17,7 +17,7 @@ _DROPPED_CHARS_MAX: Final = 10_000
 
 
 class Pictures:
-    """What of the input is a picture."""
+    """Recognises pictures in the input."""
 
     def __init__(self, screen: LiveScreen, attachments: Attachments) -> None:
         self._screen = screen
@@ -27,7 +27,7 @@ class Pictures:
         screen.on_picture_wanted = self._wanted.set
 
     async def run(self) -> None:
-        """Fetch pictures from the clipboard when asked to, until cancelled."""
+        """Fetch pictures from the clipboard on request, until cancelled."""
         while True:
             await self._wanted.wait()
             self._wanted.clear()
@@ -41,7 +41,7 @@ class Pictures:
             self._screen.draft.insert(mark)
 
     def _dropped(self, text: str) -> str | None:
-        """Return the marks for a paste that is nothing but paths of pictures."""
+        """Return the marks for a paste that consists of paths of pictures only."""
         if not text.strip() or "\n" in text.strip() or len(text) > _DROPPED_CHARS_MAX:
             return None
         for paths in dropped_paths(text.strip()):
@@ -62,13 +62,12 @@ class Pictures:
 
 
 def dropped_paths(text: str) -> list[list[str]]:
-    """Return what paths *text* may be, as terminals write files that are dropped on them.
+    """Return the paths in *text*, in the forms in which terminals paste dropped files.
 
-    One path as it stands, or several with quotes or backslashes around what a shell would split;
-    each may be a file:// address.
+    One literal path, or several with shell quotes or backslashes; each may be a file:// URL.
     """
     readings = [[text]]
-    with suppress(ValueError):  # a quote that stays open: an apostrophe in a sentence
+    with suppress(ValueError):  # an unclosed quote, e.g. an apostrophe in a sentence
         readings.append(shlex.split(text))
     return [[_local(path) for path in paths] for paths in readings if paths]
 

@@ -1,6 +1,6 @@
-"""What MCP servers offer at the cursor: resources behind an @, arguments behind their prompts.
+"""Completions from MCP servers: resources behind an @, arguments of their prompts.
 
-Called in a thread of the completion's own; what only a server knows is asked for in the event loop.
+Called in the completion thread; requests to servers run in the event loop.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _NAME: Final = re.compile(r"\{[^\w{}]*(\w+)[^{}]*\}")
 
 
 def asking(loop: asyncio.AbstractEventLoop) -> Ask:
-    """Return what lets a thread wait for an answer from *loop*; none when it takes too long."""
+    """Return a function with which a thread awaits answers from *loop*, with a time limit."""
 
     def ask(question: Coroutine[None, None, Sequence[str]]) -> Sequence[str]:
         answer = asyncio.run_coroutine_threadsafe(question, loop)
@@ -41,14 +41,14 @@ def asking(loop: asyncio.AbstractEventLoop) -> Ask:
 
 
 class ResourceChoices:
-    """A source of completions: servers behind an @, and behind `@server:` its resources."""
+    """A completion source: servers behind an @, and behind `@server:` its resources."""
 
     def __init__(self, servers: ServersPort, ask: Ask) -> None:
         self._servers = servers
         self._ask = ask
 
     def __call__(self, before: str) -> Iterator[Completion]:
-        """Yield what fits behind the @ before the cursor."""
+        """Yield the matches for the word behind the @ before the cursor."""
         at = reference_before(before)
         if at is None:
             return
@@ -66,7 +66,7 @@ class ResourceChoices:
     def _fitting(
         self, server: str, typed: str, resources: Sequence[ServerResource]
     ) -> Iterator[tuple[str, str, str]]:
-        """Yield (address, what is shown, what it is)."""
+        """Yield (reference, label, description)."""
         wanted = typed.lower()
         for each in [each for each in resources if each.server == server]:
             about = each.description or each.name
@@ -76,7 +76,7 @@ class ResourceChoices:
                 yield each.uri.partition("{")[0], each.uri, about
 
     def _filled(self, template: ServerResource, typed: str) -> Iterator[str]:
-        """Yield addresses with the name that is being typed filled in by the server."""
+        """Yield template URIs with the current variable completed by the server."""
         literals, names = _NAME.split(template.uri)[::2], _NAME.findall(template.uri)
         for last in range(len(names) - 1, -1, -1):
             begun = "".join(f"{re.escape(literals[at])}(.+?)" for at in range(last))
@@ -97,14 +97,14 @@ class ResourceChoices:
 
 
 class PromptChoices:
-    """A source of completions: what a server suggests for an argument of one of its prompts."""
+    """A completion source: a server's suggestions for an argument of one of its prompts."""
 
     def __init__(self, servers: ServersPort, ask: Ask) -> None:
         self._servers = servers
         self._ask = ask
 
     def __call__(self, before: str) -> Iterator[Completion]:
-        """Yield values for the argument that is being typed."""
+        """Yield values for the current argument."""
         name, blank, typed = before.removeprefix("/").partition(" ")
         if not before.startswith("/") or not blank or "\n" in before:
             return
@@ -135,7 +135,7 @@ async def _completed(
 
 
 def _words(typed: str) -> list[str]:
-    """Return what is typed behind a command, word by word; the last one is being typed."""
+    """Return the words behind a command; the last one is still being typed."""
     if open_quote := _OPEN.search(typed):
         return [*map(bare, WORD.findall(typed[: open_quote.start()])), open_quote[0]]
     words = WORD.findall(typed)
