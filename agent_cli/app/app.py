@@ -10,6 +10,7 @@ from agent_cli.app.checks import CheckReport
 from agent_cli.app.overview import overview_lines
 from agent_cli.app.plugins import command_files
 from agent_cli.app.startup import StartupContext
+from agent_cli.app.status_line import status_line
 from agent_cli.app.workbench import Workbench
 from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, ServerDialogs
 from agent_cli.contracts.documents import Documents
@@ -61,6 +62,7 @@ class App:
         self.compact = bench.context.compact
         self.uncompact = bench.context.uncompact
         self._command_files = command_files(startup)
+        self.status_command = status_line(startup)
 
     async def __aenter__(self) -> "App":
         async with AsyncExitStack() as stack:

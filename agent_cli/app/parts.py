@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 from agent_cli.app.hooks import SessionHooks, hook_scripts
 from agent_cli.app.kept_back import reason_to_keep_back
 from agent_cli.app.startup import StartupContext
+from agent_cli.app.status_line import status_scripts
 from agent_cli.contracts.provider import StreamFn
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.loop_config import LoopConfig
@@ -161,7 +162,8 @@ def sandbox(startup: StartupContext, warn: Callable[[str], None] = lambda _text:
     """
     settings = startup.loaded.settings.sandbox
     rules, root = _rules(startup), _real(startup.workspace)
-    scripts = frozenset(map(_real, hook_scripts(startup)))
+    own = (*hook_scripts(startup), *status_scripts(startup))
+    scripts = frozenset(map(_real, own))
     policy = Policy(
         (startup.workspace, *startup.arguments.add_dirs),
         home=Path.home(),
@@ -238,7 +240,9 @@ def _rules(startup: StartupContext) -> RuleSet:
         for kind in KINDS
     )
     # In every mode: the agent must not rewrite its own guards.
-    scripts = (rule_for_file("edit", p, "a hook runs this file") for p in hook_scripts(startup))
+    reasons = dict.fromkeys(status_scripts(startup), "your status line runs this file")
+    reasons |= dict.fromkeys(hook_scripts(startup), "a hook runs this file")
+    scripts = (rule_for_file("edit", path, reason) for path, reason in reasons.items())
     return RuleSet(allow=allow, ask=(*ask, *scripts), deny=deny)
 
 

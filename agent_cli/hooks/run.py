@@ -5,29 +5,24 @@ the program and all it started are killed.
 """
 
 import asyncio
-import contextlib
 import json
 import os
 import re
 import shlex
 import shutil
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 from urllib.parse import urlsplit
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.definition import Hook
 from agent_cli.system.addresses import are_inside, are_of_this_machine, resolve
+from agent_cli.system.asked_program import OUTPUT_BYTES_MAX, TooMuchOutput, ask_program
 from agent_cli.system.importing import load
-from agent_cli.system.supervisor import GRACE_S, supervised
 from agent_cli.terminal.background import in_background
 
-OUTPUT_BYTES_MAX: Final = 1_048_576
-_BYTES_A_READ = 65_536
 _REASON_CHARS_MAX = 2_000
 _PROJECT_DIR = "CLAUDE_PROJECT_DIR"
 _CANNOT_START = frozenset({126, 127})
@@ -90,27 +85,13 @@ def problem_of(hook: Hook, around: HookEnvironment) -> str:
 
 
 async def _start(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
-    # A file, not a pipe: the supervisor takes the end of a pipe for the end of its work, and a
-    # hook that never reads would block whoever writes.
-    with tempfile.TemporaryFile() as stdin:
-        stdin.write(sent)
-        stdin.seek(0)
-        process = await asyncio.create_subprocess_exec(
-            *supervised(_command(hook, around)),
-            stdin=stdin,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={**around.environment, _PROJECT_DIR: str(around.workspace)},
-            cwd=around.workspace,
-            start_new_session=True,
-        )
-        try:
-            stdout, stderr = await _outputs(process)
-            code = await process.wait()
-        except _TooMuch:
-            return HookOutcome(fault="it printed more than 1 MB; make it print less")
-        finally:
-            await _end(process)
+    environment = {**around.environment, _PROJECT_DIR: str(around.workspace)}
+    command = _command(hook, around)
+    try:
+        ran = await ask_program(command, sent, environment=environment, workspace=around.workspace)
+    except TooMuchOutput:
+        return HookOutcome(fault="it printed more than 1 MB; make it print less")
+    code, stdout, stderr = ran.code, ran.stdout, ran.stderr
     told = stderr.strip()[-_REASON_CHARS_MAX:]
     if code in _CANNOT_START:
         return HookOutcome(code, stdout, stderr, _why_not_started(hook, code, told, around))
@@ -155,52 +136,6 @@ def _program(hook: Hook, around: HookEnvironment) -> str:
     first = _with_project(next((word for word in words if "=" not in word), ""), around)
     expanded = os.path.expanduser(first)  # noqa: PTH111 - as above
     return str(around.workspace / expanded) if "/" in expanded else expanded
-
-
-class _TooMuch(Exception):
-    """A hook printed more than anybody reads."""
-
-
-async def _outputs(process: asyncio.subprocess.Process) -> tuple[str, str]:
-    assert process.stdout is not None
-    assert process.stderr is not None
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            stdout = tasks.create_task(_text(process.stdout))
-            stderr = tasks.create_task(_text(process.stderr))
-    except* _TooMuch:
-        raise _TooMuch from None
-    return stdout.result(), stderr.result()
-
-
-async def _text(stream: asyncio.StreamReader) -> str:
-    found = bytearray()
-    while chunk := await stream.read(_BYTES_A_READ):
-        found += chunk
-        if len(found) > OUTPUT_BYTES_MAX:
-            raise _TooMuch
-    return found.decode(errors="replace")
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """End the supervisor and with it the command; returns soon, whatever they do."""
-    if process.returncode is None:
-        process.terminate()
-        try:
-            async with asyncio.timeout(GRACE_S * 4):
-                await process.wait()
-        except TimeoutError:
-            process.kill()
-    for stream in (process.stdout, process.stderr):
-        await _drain(stream)
-
-
-async def _drain(stream: asyncio.StreamReader | None) -> None:
-    """Read what is left of an ended process: an unread pipe stays open."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(GRACE_S):
-            while stream is not None and await stream.read(_BYTES_A_READ):
-                pass
 
 
 async def _ask(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:

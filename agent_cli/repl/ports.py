@@ -2,54 +2,17 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 from agent_cli.contracts.jobs import JobInfo
-from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.core.application import InteractiveApplication
 from agent_cli.repl.file_changes import FileChanges
 from agent_cli.repl.mcp.ports import ServersPort
+from agent_cli.repl.sessions import SessionsPort
+from agent_cli.repl.status_data import StatusCommand
 
 if TYPE_CHECKING:
     from agent_cli.terminal.views.console import View
-
-ExportFormat: TypeAlias = Literal["md", "html", "json"]
-
-
-class SessionsPort(Protocol):
-    """Port to the sessions. Only `list` and `id` may be called during a run.
-
-    Methods that change the conversation raise `SessionError` on failure, without any change.
-    """
-
-    @property
-    def id(self) -> str | None:
-        """The id of the session that stores the conversation."""
-        ...
-
-    def list(self) -> Sequence[SessionInfo]:
-        """Return all sessions, newest first."""
-        ...
-
-    def agents(self) -> Sequence[SessionInfo]:
-        """Return the sessions of the current session's subagents, newest first."""
-        ...
-
-    async def resume(self, id: str) -> None:
-        """Continue an earlier session; a prefix of its id is enough."""
-        ...
-
-    async def fork(self, at: str | None = None) -> None:
-        """Continue a copy of this session, up to the prompt or entry *at*."""
-        ...
-
-    def rewind(self, prompt_id: str) -> None:
-        """Rewind to before a prompt."""
-        ...
-
-    def export(self, to: ExportFormat) -> Path:
-        """Write this session, without secrets, into the workspace and return the file."""
-        ...
 
 
 class DirectoriesPort(Protocol):
@@ -148,6 +111,11 @@ class Application(InteractiveApplication, Protocol):
 
     def badges(self) -> Sequence[str]:
         """Return words for the status line: the permission mode first, sandbox, MCP servers."""
+        ...
+
+    @property
+    def status_command(self) -> StatusCommand | None:
+        """The person's own program for a line below the prompt, or None."""
         ...
 
     def uncompact(self) -> None:

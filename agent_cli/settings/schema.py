@@ -178,6 +178,17 @@ class PluginSettings(NamedTuple):
     reminders: Annotated[bool, flag()] = False
 
 
+class StatusLineSettings(NamedTuple):
+    """A program of the user's whose first line stands below the prompt; "" runs none.
+
+    It runs after each turn, and every `refresh_s` seconds too unless that is 0.
+    """
+
+    command: Annotated[str, text("a command line")._replace(user_only=True)] = ""
+    timeout_s: Annotated[float, number(0.1, 60, "seconds")] = 5
+    refresh_s: Annotated[float, number(0, 3600, "seconds")] = 0
+
+
 class UiSettings(NamedTuple):
     """How the terminal looks; 0 characters per second means as fast as they come.
 
@@ -259,6 +270,7 @@ class Settings(NamedTuple):
     plugins: PluginSettings = PluginSettings()
     hooks: HookSettings = HookSettings()
     ui: UiSettings = UiSettings()
+    status_line: StatusLineSettings = StatusLineSettings()
     logging: LoggingSettings = LoggingSettings()
     session: SessionSettings = SessionSettings()
     telemetry: TelemetrySettings = TelemetrySettings()

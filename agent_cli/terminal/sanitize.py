@@ -26,6 +26,7 @@ _HIDDEN: Final = (
 _REMOVED: Final = re.compile(
     rf"{_STRING}(?:\x07|\x1b\\|\x9c)?|{_CSI}[@-~]?|{_ESCAPE}[0-~]?|{_HIDDEN}"
 )
+_COLORS: Final = re.compile(r"(\x1b\[[0-9;]*m)")
 # More that nobody sees, or takes for a space: direction marks, invisible operators, fillers, soft
 # hyphens, odd spaces. Text may need them; a person who judges a text needs to see them. So are the
 # joiners and variation selectors where they join nothing: behind ASCII.
@@ -43,6 +44,12 @@ _HELD_CHARS_MAX: Final = 256
 def clean(text: str) -> str:
     """Remove every control sequence and invisible control of *text*; tabs and newlines stay."""
     return _REMOVED.sub("", text)
+
+
+def clean_but_colors(text: str) -> str:
+    """Do what `clean` does, but keep what sets colours and weight."""
+    parts = _COLORS.split(text)
+    return "".join(part if at % 2 else clean(part) for at, part in enumerate(parts))
 
 
 def reveal(text: str) -> str:

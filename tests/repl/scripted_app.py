@@ -102,6 +102,7 @@ class Sessions:
 
     def __init__(self, agent: Agent) -> None:
         self.id = "s-1"
+        self.path = None
         self._agent = agent
 
     def agents(self) -> Sequence[SessionInfo]:
@@ -270,6 +271,7 @@ class Application:
         self.sessions = Sessions(self.agent)
         self.file_changes = FileChanges(self.agent)
         self.servers = Servers()
+        self.status_command = None
         self.jobs = Jobs()
         if "WAITING" in os.environ:
             self.sessions.go_on_with("bb2")

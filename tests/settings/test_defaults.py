@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 NAMES = frozenset(key.rsplit(".", 1)[-1] for key in all_rules())
 # These only share a setting's word.
 OTHER_THINGS = {
+    "Arguments.command": "of the command line",
     "Exercise.timeout_s": "of `agent-cli mcp exercise`",
     "GrepParameters.mode": "of what grep returns",
     "Permissions.__init__.mode": "the mode a setting begins in; the type is in contracts",

@@ -6,7 +6,7 @@ import pytest
 
 from agent_cli.settings.hook_schema import HookSettings
 from agent_cli.settings.keys import all_rules, rules_of
-from agent_cli.settings.schema import LogSink, McpServer
+from agent_cli.settings.schema import LogSink, McpServer, StatusLineSettings
 from agent_cli.system import paths
 from tests.settings.effects import ROWS, Row
 
@@ -14,6 +14,9 @@ TESTS = Path(__file__).parents[1]
 # What needs a server of its own kind is set by the tests beside that part.
 ELSEWHERE = {
     "agents.max_parallel": "app/test_agents.py",
+    **dict.fromkeys(
+        (f"status_line.{name}" for name in StatusLineSettings._fields), "app/test_status_line.py"
+    ),
     "mcp.servers.transport": "mcp_client/test_pool.py",
     "mcp.servers.command": "mcp_client/test_entries.py",
     "mcp.servers.args": "mcp_client/test_entries.py",

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from agent_cli.terminal.sanitize import Filter, clean, reveal
+from agent_cli.terminal.sanitize import Filter, clean, clean_but_colors, reveal
 
 HOSTILE = [
     ("plain text, tab\tand newline\n stay", "plain text, tab\tand newline\n stay"),
@@ -97,3 +97,10 @@ def test_what_a_person_approves_is_readable_in_every_language() -> None:
     """Joiners between letters and emoji are part of the writing."""
     for text in ("👨\u200d👩\u200d👧 ❤\ufe0f", "می\u200cخواهم", "日本語 naïve"):
         assert reveal(text) == text
+
+
+def test_colours_may_stay_and_nothing_else() -> None:
+    """For text of the person's own programs; what only looks like a colour goes."""
+    text = "\x1b[1;31mred\x1b[0m \x1b\x1b[31m[2Jx\x1b]0;t\x1b[32mitle\x07 \x1b[?25l\x1b[3"
+
+    assert clean_but_colors(text) == "\x1b[1;31mred\x1b[0m \x1b[31m[2Jx\x1b[32mitle "

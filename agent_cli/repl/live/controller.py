@@ -5,7 +5,6 @@ Imported after the first prompt is shown.
 
 import asyncio
 import inspect
-import os
 import time
 from collections import deque
 from collections.abc import Coroutine, Iterable, Sequence
@@ -22,21 +21,20 @@ from agent_cli.repl.commands.registry import find_command, run_command
 from agent_cli.repl.dispatch import LineWork
 from agent_cli.repl.hidden_prompts import HiddenPrompts
 from agent_cli.repl.live.activity import ActivityLine
-from agent_cli.repl.live.bell import Bell
 from agent_cli.repl.live.controls import ScreenControls
 from agent_cli.repl.live.input.completion import offer_completions
 from agent_cli.repl.live.input.editing import edit_text
 from agent_cli.repl.live.input.pictures import Pictures
 from agent_cli.repl.live.listener import queue_row
-from agent_cli.repl.live.opening import open_dialogs, open_display
+from agent_cli.repl.live.opening import open_bell, open_dialogs, open_display
 from agent_cli.repl.live.outbox import Outbox
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.status import Status
+from agent_cli.repl.live.status_command import StatusRow
 from agent_cli.repl.look import Look
 from agent_cli.repl.mcp.resources import named_in
 from agent_cli.repl.ports import Application
 from agent_cli.repl.runs import LeftWaiting, Runs, told
-from agent_cli.terminal.alerts import alert
 from agent_cli.terminal.narration import one_line
 
 _LEAVING: Final = ("exit", "quit")
@@ -85,10 +83,8 @@ class LiveShell:
             editor=partial(edit_text, screen.painter),
         )
         app.agent.subscribe(self._track)
-        self._bell = Bell(
-            lambda text: screen.send(alert(text, look.notify, os.environ)), time.monotonic
-        )
-        app.agent.subscribe(self._bell)
+        self._bell = open_bell(app, screen, look)
+        self._own_row = StatusRow(app, screen)
 
     def greet(self) -> None:
         """Show the greeting: tools, servers, logs."""
@@ -101,6 +97,7 @@ class LiveShell:
         async with self._tasks as tasks:
             tasks.create_task(self.display.run())
             tasks.create_task(self._pictures.run())
+            tasks.create_task(self._own_row.run())
             tasks.create_task(self._work())
 
     async def stop(self) -> None:
@@ -255,6 +252,7 @@ class LiveShell:
         finally:
             self._command = None
             self._status.refresh()
+            self._own_row.want()
         for message, model in said:
             self._settle(await self._runs.prompt(message, model=model))
 

@@ -43,6 +43,11 @@ class LayoutState(Protocol):
         ...
 
     @property
+    def own_row(self) -> Callable[[], StyleAndTextTuples]:
+        """Returns the person's own line below the status row, or nothing."""
+        ...
+
+    @property
     def question(self) -> str:
         """The question in place of the prompt, or ""."""
         ...
@@ -98,6 +103,11 @@ def layout_of(shown: LayoutState, buffer: Buffer, search: Buffer, picker: Picker
             ),
             _rows(lambda: _choices(buffer, shown) or _answers(shown)),
             _rows(lambda: [(FAINT, _cut(shown.status_row, shown))] if shown.status_row else []),
+            Window(
+                FormattedTextControl(lambda: shown.own_row()),
+                height=lambda: Dimension.exact(1 if shown.own_row() else 0),
+                dont_extend_height=True,
+            ),
         ],
         align=VerticalAlign.TOP,
     )

@@ -23,6 +23,7 @@ from agent_cli.repl.mcp.dialogs import Dialogs
 from agent_cli.repl.model_dialogs import ModelQuestions
 from agent_cli.repl.ports import Application
 from agent_cli.repl.todos import TodoRow
+from agent_cli.terminal.alerts import alert
 from agent_cli.terminal.links import shows_links
 
 
@@ -64,6 +65,13 @@ def open_display(
         refresh=screen.refresh,
     )
     return display, results
+
+
+def open_bell(app: Application, screen: LiveScreen, look: Look) -> Bell:
+    """Return what calls the person when a long run of *app* ends."""
+    bell = Bell(lambda text: screen.send(alert(text, look.notify, os.environ)), time.monotonic)
+    app.agent.subscribe(bell)
+    return bell
 
 
 def open_dialogs(app: Application, screen: LiveScreen, display: Display, bell: Bell) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import Input, create_input
 
 from agent_cli.repl.live.asking import Asking
@@ -75,6 +76,7 @@ class LiveScreen:
         self.paint = Paint(color=color)
         self.status: Callable[[], str] = str
         self.todo: Callable[[], str] = str
+        self.own_row: Callable[[], StyleAndTextTuples] = list
         self.can_move: Callable[[], bool] = bool
         self._output = output
         self._clock = clock

@@ -1,0 +1,73 @@
+"""The user's own program for the line below the prompt: whether it may run, and where."""
+
+import asyncio
+import json
+import os
+import shlex
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from agent_cli.app.hooks import environment_of_hooks
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.timeline import Json
+from agent_cli.repl.status_data import StatusCommand
+
+_TOLD_CHARS_MAX: Final = 200
+_UNTRUSTED: Final = (
+    "status line: its command names a file of this workspace, which is not trusted;"
+    " `agent-cli trust` or --trust changes that"
+)
+
+
+def status_line(startup: StartupContext) -> StatusCommand | None:
+    """Return what runs the command of the settings, or None where there is none."""
+    if not startup.loaded.settings.status_line.command:
+        return None
+
+    async def run(data: Mapping[str, Json]) -> str:
+        if not startup.trusted and status_scripts(startup):
+            return _UNTRUSTED
+        return await _answer(startup, data)
+
+    return StatusCommand(run, startup.loaded.settings.status_line.refresh_s)
+
+
+def status_scripts(startup: StartupContext) -> tuple[Path, ...]:
+    """Return the files of the workspace that the command names: no sandbox holds what it runs."""
+    command = startup.loaded.settings.status_line.command
+    if not command:
+        return ()
+    from agent_cli.settings.hook_files import scripts_of  # noqa: PLC0415 - most set none
+    from agent_cli.settings.sources import WrittenHooks  # noqa: PLC0415
+
+    group = {"hooks": [{"command": command}]}
+    return scripts_of([WrittenHooks("StatusLine", group, "settings")], startup.workspace)
+
+
+async def _answer(startup: StartupContext, data: Mapping[str, Json]) -> str:
+    """Return the first line the command prints, or a sentence about its fault."""
+    from agent_cli.system.asked_program import TooMuchOutput, ask_program  # noqa: PLC0415
+
+    settings = startup.loaded.settings.status_line
+    environment = environment_of_hooks(startup)
+    shell = shutil.which("bash", path=environment.get("PATH", os.defpath)) or "/bin/sh"
+    try:
+        async with asyncio.timeout(settings.timeout_s):
+            ran = await ask_program(
+                [shell, "-c", settings.command],
+                json.dumps(data, ensure_ascii=False).encode(errors="replace"),
+                environment=environment,
+                workspace=startup.workspace,
+            )
+    except TimeoutError:
+        return f"status line: its command took longer than {settings.timeout_s:g} s"
+    except TooMuchOutput:
+        return "status line: its command printed more than 1 MB"
+    except OSError as error:
+        return f"status line: it cannot be started ({error.strerror or error})"
+    if ran.code:
+        told = " ".join(ran.stderr.split())[:_TOLD_CHARS_MAX] or shlex.quote(settings.command)
+        return f"status line: its command ended with exit code {ran.code}: {told}"
+    return ran.stdout.partition("\n")[0]

@@ -1,0 +1,103 @@
+"""Run a program that is sent some bytes and answers on stdout: a hook, a status line.
+
+Nothing it starts outlives the question. A limit in time is the caller's: a cancellation ends it.
+"""
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from agent_cli.system.supervisor import GRACE_S, supervised
+
+OUTPUT_BYTES_MAX: Final = 1_048_576
+_BYTES_A_READ: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramAnswer:
+    """How a program ended; undecodable bytes of its output became U+FFFD."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+class TooMuchOutput(Exception):
+    """A program printed more than anybody reads."""
+
+
+async def ask_program(
+    command: Sequence[str], sent: bytes, *, environment: Mapping[str, str], workspace: Path
+) -> ProgramAnswer:
+    """Run *command* in *workspace* with *sent* on its stdin, and return its answer.
+
+    Raises:
+        OSError: It cannot be started.
+        TooMuchOutput: It printed more than `OUTPUT_BYTES_MAX` on stdout or stderr.
+    """
+    # A file, not a pipe: the supervisor takes the end of a pipe for the end of its work, and a
+    # program that never reads would block whoever writes.
+    with tempfile.TemporaryFile() as stdin:
+        stdin.write(sent)
+        stdin.seek(0)
+        process = await asyncio.create_subprocess_exec(
+            *supervised(command),
+            stdin=stdin,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=environment,
+            cwd=workspace,
+            start_new_session=True,
+        )
+        try:
+            stdout, stderr = await _outputs(process)
+            code = await process.wait()
+        finally:
+            await _end(process)
+    return ProgramAnswer(code, stdout, stderr)
+
+
+async def _outputs(process: asyncio.subprocess.Process) -> tuple[str, str]:
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            stdout = tasks.create_task(_text(process.stdout))
+            stderr = tasks.create_task(_text(process.stderr))
+    except* TooMuchOutput:
+        raise TooMuchOutput from None
+    return stdout.result(), stderr.result()
+
+
+async def _text(stream: asyncio.StreamReader) -> str:
+    found = bytearray()
+    while chunk := await stream.read(_BYTES_A_READ):
+        found += chunk
+        if len(found) > OUTPUT_BYTES_MAX:
+            raise TooMuchOutput
+    return found.decode(errors="replace")
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End the supervisor and with it the command; returns soon, whatever they do."""
+    if process.returncode is None:
+        process.terminate()
+        try:
+            async with asyncio.timeout(GRACE_S * 4):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+    for stream in (process.stdout, process.stderr):
+        await _drain(stream)
+
+
+async def _drain(stream: asyncio.StreamReader | None) -> None:
+    """Read what is left of an ended process: an unread pipe stays open."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(GRACE_S):
+            while stream is not None and await stream.read(_BYTES_A_READ):
+                pass

@@ -1,0 +1,159 @@
+"""The user's own program for the line below the prompt, seen in the running program."""
+
+import json
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from agent_cli.app.arguments import parse_arguments
+from agent_cli.app.startup import start
+from agent_cli.app.status_line import status_line
+from agent_cli.system import paths
+from tests.e2e.program import AGENT_CLI, agent_cli, environment, processes_with
+from tests.messages_api import reply, serve_in_thread, tool_use
+from tests.repl.terminal import Terminal
+
+YOLO = ("--permission-mode", "yolo")
+
+
+def settings(command: str, more: str = "") -> None:
+    """Set the command in the user's file."""
+    path = paths.user_settings_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"[status_line]\ncommand = {json.dumps(command)}\n{more}")
+
+
+async def line_of(command: str, more: str = "", *arguments: str) -> str:
+    """Return the line the command makes here."""
+    settings(command, more)
+    made = status_line(start(parse_arguments(arguments), may_ask=False))
+    assert made is not None
+    return await made.run({"session_id": "s-1"})
+
+
+def test_a_status_line_of_claude_code_works_as_it_is() -> None:
+    """Its names on stdin, its line below the prompt, after each turn; colours and no controls."""
+    script = Path.home() / "status.sh"
+    script.write_text(
+        textwrap.dedent(
+            r"""
+            cat >>~/told.jsonl
+            echo >>~/told.jsonl
+            printf '\033[31mred\033[0m \033]0;title\007+%s \033[2Jleft%070dright\nsecond line\n' \
+                "$(sed 's/.*lines_added": \([0-9]*\).*/\1/' ~/told.jsonl | tail -1)"
+            """
+        )
+    )
+    settings(f"sh {script}")
+    write = tool_use("write", {"path": "new.txt", "content": "one\ntwo\n"})
+    with (
+        serve_in_thread(reply(write), reply("Done.")) as api,
+        Terminal(AGENT_CLI, *YOLO, **environment(api, {"TERM": "xterm-256color"})) as terminal,
+    ):
+        terminal.until("red +0 left")
+        terminal.send("go\r")
+        terminal.until("red +2 left")
+        shown = terminal.text
+        terminal.resize(60)
+        terminal.until(lambda: "000…" in terminal.text)
+        narrow = terminal.text
+        terminal.send("/exit\r")
+        assert terminal.exit_code() == 0
+        raw = terminal.bytes
+
+    told = [json.loads(line) for line in (Path.home() / "told.jsonl").read_text().splitlines()]
+    last = told[-1]
+    assert "second line" not in shown
+    assert "0000right" in shown
+    assert "right" not in narrow
+    assert b"\x1b]0;title" not in raw
+    assert b"\x1b[2J" not in raw
+    assert b"\x1b[0;31m" in raw
+    assert told[0]["context_window"]["used_percentage"] is None
+    assert last["cost"]["total_cost_usd"] > 0
+    assert last["cost"]["total_api_duration_ms"] <= last["cost"]["total_duration_ms"]
+    assert Path(last["transcript_path"]).stem == last["session_id"]
+    assert last["workspace"] == {"current_dir": last["cwd"], "project_dir": last["cwd"]}
+    assert last["cwd"] == str(Path.cwd())
+    assert last["permission_mode"] == "yolo"
+
+
+def test_a_slow_command_delays_no_key_and_no_exit() -> None:
+    """It runs beside everything else, and dies with the program."""
+    settings("echo started >&2; touch here; exec sleep 4711")
+    with (
+        serve_in_thread(reply("Hello.")) as api,
+        Terminal(AGENT_CLI, **environment(api, {})) as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.until(lambda: Path("here").exists())
+        terminal.send("hi\r")
+        terminal.until("Hello.")
+        terminal.send("/exit\r")
+        assert terminal.exit_code() == 0
+
+    assert processes_with("sleep 4711") == []
+
+
+async def test_its_limit_is_a_setting_and_is_told() -> None:
+    """What took too long is over: the next turn starts it anew."""
+    began_s = time.monotonic()
+
+    line = await line_of("sleep 4712", "timeout_s = 0.1\n")
+
+    assert line == "status line: its command took longer than 0.1 s"
+    assert time.monotonic() - began_s < 60
+    assert processes_with("sleep 4712") == []
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("echo no tool >&2; exit 3", "status line: its command ended with exit code 3: no tool"),
+        ("exit 3", "status line: its command ended with exit code 3: 'exit 3'"),
+        ("yes", "status line: its command printed more than 1 MB"),
+        ("true", ""),
+    ],
+)
+async def test_a_fault_is_told_in_the_line(command: str, told: str) -> None:
+    """Nothing is printed above the prompt: it would come after each turn."""
+    assert await line_of(command) == told
+
+
+def test_it_runs_again_every_so_many_seconds_where_that_is_set() -> None:
+    """For a clock, or what other programs change."""
+    settings("echo x >>count; wc -l <count", "refresh_s = 0.3\n")
+    with serve_in_thread() as api, Terminal(AGENT_CLI, **environment(api, {})) as terminal:
+        terminal.until(lambda: Path("count").exists() and len(Path("count").read_text()) > 6)
+
+
+def test_no_project_sets_it() -> None:
+    """Not even a trusted one: it runs with everything the user may do."""
+    Path("appsettings.toml").write_text('[status_line]\ncommand = "touch pwned"\n')
+
+    shown = agent_cli("--trust", "config", "show")
+
+    assert "status_line.command cannot be set by a project" in shown.stderr
+    assert 'command = ""' in shown.stdout
+
+
+async def test_a_script_of_a_workspace_nobody_trusts_is_not_run() -> None:
+    """The command is the user's, the file is somebody else's."""
+    Path("status.sh").write_text("echo owned\n")
+
+    assert "is not trusted" in await line_of("sh ./status.sh")
+    assert await line_of("sh ./status.sh", "", "--trust") == "owned"
+
+
+def test_nobody_rewrites_a_script_of_it_unasked() -> None:
+    """No sandbox holds what the status line runs: a command that changes it would be free."""
+    Path("status.sh").write_text("echo mine\n")
+    settings("sh ./status.sh")
+    change = tool_use("write", {"path": "status.sh", "content": "echo theirs\n"})
+    with serve_in_thread(reply(change), reply("Done.")) as api:
+        run = agent_cli("-p", "go", "--trust", *YOLO, api=api)
+
+    assert run.code == 3
+    assert Path("status.sh").read_text() == "echo mine\n"
