@@ -20,7 +20,14 @@ PAGES = sorted((ROOT / "docs").glob("*.md"))
 SHELL = re.compile(r"```(?:sh|bash)\n(.*?)```", re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
 # Those that only look: they need no key, no server and no session.
-LOOKING = ("config ", "permissions explain ", "sessions list", "sessions verify", "hooks list")
+LOOKING = (
+    "config ",
+    "permissions explain ",
+    "sessions list",
+    "sessions search",
+    "sessions verify",
+    "hooks list",
+)
 DECISIONS = "decisions/README.md"
 DURATIONS = re.compile(r"\d+\.\d+ ?s\b|\d+ s\b")
 # A path that may be long, and a sandbox if it was found that soon.

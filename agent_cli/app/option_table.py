@@ -145,6 +145,7 @@ COMMANDS = {
     "config show": CommandEntry("[--origin] [--json]", switches=("origin", "json")),
     "trust": CommandEntry("[DIR] [--revoke]", most=1, switches=("revoke",), completes=(FILES,)),
     "sessions list": CommandEntry("[--json]", switches=("json",)),
+    "sessions search": CommandEntry("WORD... [--json]", 1, 10_000, switches=("json",)),
     "sessions show": CommandEntry(
         "ID [--entries]", 1, 1, switches=("entries",), completes=(SESSIONS,)
     ),

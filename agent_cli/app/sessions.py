@@ -2,26 +2,29 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from agent_cli.app.option_table import CHOOSE_SESSION
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import AgentBusy, SessionError, UsageError
 from agent_cli.contracts.events import Event, EventSink, Notice, SessionOpened
 from agent_cli.contracts.provider import Model
-from agent_cli.contracts.sessions import SessionInfo
+from agent_cli.contracts.sessions import SessionInfo, SessionMatch
 from agent_cli.contracts.timeline import UNKNOWN_MODEL, Prompt, ToolOutput
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.providers.models import model_by_id
-from agent_cli.session_store import Session, SessionStore, export
+from agent_cli.session_store import Session, SessionStore, export, search
 from agent_cli.session_store.export import Format
 from agent_cli.session_store.history import read_header
 from agent_cli.session_store.records import Header
 from agent_cli.system import paths
 from agent_cli.system.redaction import Redactor
 from agent_cli.terminal.background import in_background
+
+_FOUND_MAX: Final = 50
 
 _Opened: TypeAlias = tuple[Session, Conversation]
 
@@ -30,8 +33,8 @@ class Sessions:
     """Stores the current conversation; stores nothing when sessions are switched off.
 
     Create it before anything else subscribes to the agent, so that an entry is on disk before it is
-    shown. Call all methods but `list` between runs only. Reading a long session takes a second and
-    happens in a thread, so that the prompt stays responsive.
+    shown. Call all methods but `list` and `search` between runs only. Reading a long session takes
+    a second and happens in a thread, so that the prompt stays responsive.
     """
 
     def __init__(
@@ -136,6 +139,16 @@ class Sessions:
     def list(self) -> Sequence[SessionInfo]:
         """Return all sessions, newest first."""
         return self._store.list()
+
+    def search(self, words: Sequence[str]) -> Sequence[SessionMatch]:
+        """Return the sessions in which an entry has all *words*, the last used first.
+
+        Raises:
+            SessionError: The search took too long.
+        """
+        redact = Redactor.of(self._startup.environment).text
+        found = search(self._store, words, redact=redact)
+        return list(islice(found, _FOUND_MAX))
 
     async def resume(self, id: str) -> None:
         """Continue an earlier session; a prefix of its id is enough.

@@ -100,7 +100,7 @@ COMMANDS: dict[str, Callable[[Arguments], int]] = {
     "config example": _config_example,
     "trust": _trust,
     **dict.fromkeys(
-        (f"sessions {verb}" for verb in ("list", "show", "export", "verify")), _sessions
+        (f"sessions {verb}" for verb in ("list", "search", "show", "export", "verify")), _sessions
     ),
     **dict.fromkeys(("sessions approve", "sessions reject"), decide),
     "replay": _sessions,

@@ -15,12 +15,14 @@ from agent_cli.app.arguments import Arguments
 from agent_cli.app.startup import start
 from agent_cli.contracts.errors import SessionError, UsageError
 from agent_cli.contracts.events import Notice
+from agent_cli.contracts.sessions import SessionMatch
+from agent_cli.contracts.timeline import Json
 from agent_cli.core.agent import Agent
 from agent_cli.core.branching import places
 from agent_cli.core.run_result import RunResult
-from agent_cli.session_store import SessionStore, export, transcript, verify
+from agent_cli.session_store import SessionStore, export, search, transcript, verify
 from agent_cli.session_store.history import History
-from agent_cli.session_store.listing import COLUMNS, as_json, row
+from agent_cli.session_store.listing import COLUMNS, as_json, last_used, row
 from agent_cli.system import paths
 from agent_cli.system.redaction import Redactor
 from agent_cli.terminal.narration import describe_place
@@ -41,6 +43,42 @@ def list_sessions(arguments: Arguments) -> int:
     table = Table(columns, [row(info) for info in infos], empty="no sessions yet")
     show_view(table, sys.stdout)
     return 0
+
+
+def search_sessions(arguments: Arguments) -> int:
+    """Print the sessions in which an entry has all the words, the last used first."""
+    redact = Redactor.of(start(arguments, may_ask=False).environment).text
+    found = list(search(_store(), arguments.operands, redact=redact))
+    if arguments.json:
+        print(json.dumps([_found_as_json(each, redact) for each in found], indent=2))
+        return 0
+    from agent_cli.terminal.views.console import show as show_view  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415
+
+    rows = [
+        (match.session.id, last_used(match.session), match.session.workspace, match.who, text)
+        for match in found
+        if (text := match.excerpt)
+    ]
+    titles = ("id", "last used", "workspace", "who", "said")
+    columns = [Column(title, whole=title == "id") for title in titles]
+    show_view(Table(columns, rows, empty="no session has an entry with all of that"), sys.stdout)
+    if found and sys.stdout.isatty():
+        print("go on with one of them: agent-cli --resume ID", file=sys.stderr)
+    return 0
+
+
+def _found_as_json(match: SessionMatch, redact: Callable[[str], str]) -> dict[str, Json]:
+    session = as_json(match.session)
+    return {
+        **session,
+        "title": redact(match.session.title),
+        "agent": match.session.agent,
+        "entry": match.entry_id,
+        "who": match.who,
+        "excerpt": match.excerpt,
+        "matches": match.count,
+    }
 
 
 def show(arguments: Arguments) -> int:
@@ -200,6 +238,7 @@ def _store() -> SessionStore:
 
 COMMANDS: dict[str, Callable[[Arguments], int]] = {
     "sessions list": list_sessions,
+    "sessions search": search_sessions,
     "sessions show": show,
     "sessions export": export_session,
     "sessions verify": verify_sessions,

@@ -27,3 +27,18 @@ class SessionInfo:
     problem: str = ""
     agent: str = ""
     parent_call: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionMatch:
+    """A session in which words were found; nothing in it holds a secret but `session`.
+
+    `entry_id` is the last entry that has all of them, `who` said it ("you", "agent", the name of a
+    tool or the kind of the entry), `excerpt` is a line of it, and `count` entries have them.
+    """
+
+    session: SessionInfo
+    entry_id: str
+    who: str
+    excerpt: str
+    count: int

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
-from agent_cli.contracts.sessions import SessionInfo
+from agent_cli.contracts.sessions import SessionInfo, SessionMatch
 
 ExportFormat: TypeAlias = Literal["md", "html", "json"]
 
 
 class SessionsPort(Protocol):
-    """Port to the sessions. Only `list`, `id` and `path` may be called during a run.
+    """Port to the sessions. Only `list`, `search`, `id` and `path` may be called during a run.
 
     Methods that change the conversation raise `SessionError` on failure, without any change.
     """
@@ -31,6 +31,14 @@ class SessionsPort(Protocol):
 
     def agents(self) -> Sequence[SessionInfo]:
         """Return the sessions of the current session's subagents, newest first."""
+        ...
+
+    def search(self, words: Sequence[str]) -> Sequence[SessionMatch]:
+        """Return the sessions in which an entry has all *words*, the last used first; reads files.
+
+        Raises:
+            SessionError: The search took too long.
+        """
         ...
 
     async def resume(self, id: str) -> None:

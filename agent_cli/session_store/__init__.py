@@ -6,6 +6,7 @@ the conversation's publisher calls session.record(event) before any other listen
 """
 
 from agent_cli.session_store.export import export
+from agent_cli.session_store.search import search
 from agent_cli.session_store.session import Session
 from agent_cli.session_store.store import SessionStore
 from agent_cli.session_store.transcript import transcript
@@ -16,6 +17,7 @@ __all__ = [
     "Session",
     "SessionStore",
     "export",
+    "search",
     "transcript",
     "verify",
 ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import get_args
+from typing import Final, get_args
 
 from agent_cli.contracts.errors import SessionError
 from agent_cli.contracts.timeline import NO_USAGE, Prompt, PromptState, usage_of
@@ -13,6 +13,7 @@ from agent_cli.session_store.records import Header
 from agent_cli.session_store.repair import repairs
 from agent_cli.system.importing import collections_paused
 
+BLOBS_DIR: Final = "blobs"
 _STATES = get_args(PromptState)
 
 
@@ -129,4 +130,4 @@ def unpacked(records: Iterable[JsonObject], path: Path) -> Iterator[JsonObject]:
 
 def blobs_folder(path: Path) -> Path:
     """Return the folder with the long strings of the session at *path*."""
-    return path.with_name("blobs")
+    return path.with_name(BLOBS_DIR)

@@ -50,18 +50,22 @@ COLUMNS = ("id", "last used", "prompts", "cost", "workspace", "title", "state")
 
 def row(info: SessionInfo) -> tuple[str, ...]:
     """Return the row of a session, a cell for each of `COLUMNS`; times are local."""
-    used = datetime.fromtimestamp(info.updated_at_ms / 1000).strftime("%Y-%m-%d %H:%M")
     cost = info.usage.cost_microdollars
     state = "waits for a decision" if info.waiting else ""
     return (
         info.id,
-        used,
+        last_used(info),
         str(info.prompts),
         "unknown" if cost is None else f"${cost / 1e6:.2f}",
         info.workspace,
         info.title,
         f"damaged: {info.problem}" if info.problem else state,
     )
+
+
+def last_used(info: SessionInfo) -> str:
+    """Return when a session was used last, in local time."""
+    return datetime.fromtimestamp(info.updated_at_ms / 1000).strftime("%Y-%m-%d %H:%M")
 
 
 def as_json(info: SessionInfo) -> dict[str, Json]:

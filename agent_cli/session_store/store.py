@@ -41,7 +41,7 @@ class SessionStore:
             kinds: Further kinds of entries that can be read, beyond the built-in ones.
             tell: Receives a sentence for the user when a session can no longer be saved.
         """
-        self._folder = folder
+        self.folder = folder
         self._codec = Codec(kinds)
         self._tell = tell
         # Cached: listing reads whole sessions, and completion of an id lists at each key.
@@ -72,7 +72,7 @@ class SessionStore:
 
     def of_agents(self, id: str) -> "SessionStore":
         """Return the store of all subagents of the session *id*, nested ones included."""
-        return SessionStore(self._folder / _AGENTS / id, tell=self._tell)
+        return SessionStore(self.folder / _AGENTS / id, tell=self._tell)
 
     def resume(self, id: str) -> tuple[Session, Conversation]:
         """Open a session to continue it; the effects of a crash are repaired and recorded.
@@ -166,7 +166,7 @@ class SessionStore:
         Raises:
             SessionNotFound: No session has, or more than one.
         """
-        known = [*self._paths(), *self._folder.glob(f"{_AGENTS}/*/*.jsonl")]
+        known = [*self._paths(), *self.folder.glob(f"{_AGENTS}/*/*.jsonl")]
         found = [path for path in known if id and path.stem.startswith(id)]
         exact = [path for path in found if path.stem == id]
         if len(exact or found) != 1:
@@ -189,7 +189,7 @@ class SessionStore:
 
     def list(self, *, limit: int | None = None) -> Sequence[SessionInfo]:
         """Return the sessions, last used first; at most *limit*."""
-        return [self._described(path) for path in self.files()[:limit]]
+        return [self.describe(path) for path in self.files()[:limit]]
 
     def tree(self, path: Path) -> Sequence[Path]:
         """Return the file *path* of a session and those of all its subagents."""
@@ -199,14 +199,15 @@ class SessionStore:
         """Return the sessions' files, last used first."""
         return sorted(self._paths(), key=lambda path: path.stat().st_mtime_ns, reverse=True)
 
-    def _described(self, path: Path) -> SessionInfo:
+    def describe(self, path: Path) -> SessionInfo:
+        """Return what a list says about the session in the file *path*."""
         stamp, known = paths.stamp(path), self._known.get(path)
         if known is None or known[0] != stamp:
             self._known[path] = known = (stamp, describe(path, self._codec))
         return known[1]
 
     def _paths(self) -> Iterator[Path]:
-        return filter(Path.is_file, self._folder.glob("*.jsonl"))
+        return filter(Path.is_file, self.folder.glob("*.jsonl"))
 
     def _path(self, id: str) -> Path:
-        return self._folder / f"{id}.jsonl"
+        return self.folder / f"{id}.jsonl"

@@ -107,3 +107,23 @@ def test_lists_and_checks_are_json_on_request(session: Session) -> None:
 
     assert [each["id"] for each in listed] == [session.id]
     assert checked == {session.id: []}
+
+
+def test_words_are_searched_in_all_sessions(session: Session) -> None:
+    """Lines for people and scripts, JSON for programs; the key a tool printed is in neither."""
+    shown = agent_cli("sessions", "search", "anthropic_api_key")
+    as_json = agent_cli("sessions", "search", "I print", "--json")
+    none = agent_cli("sessions", "search", "canary")
+    missing = agent_cli("sessions", "search")
+
+    assert session.id in shown.stdout
+    assert "ANTHROPIC_API_KEY=***" in shown.stdout
+    assert KEY not in shown.stdout
+    (match,) = json.loads(as_json.stdout)
+    assert (match["id"], match["who"], match["matches"]) == (session.id, "agent", 1)
+    assert match["excerpt"] == "I print it."
+    assert (none.code, none.stdout) == (0, "no session has an entry with all of that\n")
+    assert (missing.code, missing.stderr.strip()) == (
+        2,
+        "agent-cli: usage: agent-cli sessions search WORD... [--json]",
+    )

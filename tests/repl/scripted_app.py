@@ -45,7 +45,7 @@ from agent_cli.contracts.provider import (
     ToolCallDelta,
     ToolCallStart,
 )
-from agent_cli.contracts.sessions import SessionInfo
+from agent_cli.contracts.sessions import SessionInfo, SessionMatch
 from agent_cli.contracts.timeline import Block, Usage, text_block
 from agent_cli.contracts.todos import Todo
 from agent_cli.contracts.tooling import Approval, Tool, ToolContext
@@ -110,6 +110,9 @@ class Sessions:
 
     def list(self) -> Sequence[SessionInfo]:
         return [kept("s-1", "this"), kept("aa1", "An old one"), kept("bb2", "Touch", waiting=True)]
+
+    def search(self, words: Sequence[str]) -> Sequence[SessionMatch]:
+        return [SessionMatch(each, "e-1", "you", each.title, 1) for each in self.list()[1:]]
 
     async def resume(self, id: str) -> None:
         self.go_on_with(id)

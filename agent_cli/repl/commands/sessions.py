@@ -1,11 +1,12 @@
 """Commands about the conversation: resume, fork, rewind, export."""
 
 import asyncio
+import shlex
 import time
 from typing import Final
 
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.sessions import SessionInfo
+from agent_cli.contracts.sessions import SessionInfo, SessionMatch
 from agent_cli.contracts.timeline import typed_in
 from agent_cli.core.branching import BranchPoint, places
 from agent_cli.repl.commands.files import undo
@@ -45,6 +46,33 @@ async def _resume(context: Context, wanted: str) -> None:
         )
     if index is not None:
         await _go_on_with(context, sessions[index].id)
+
+
+async def _search(context: Context, typed: str) -> None:
+    """Go on with one of the sessions that hold some words; during a run they are only listed."""
+    try:
+        words = shlex.split(typed)
+    except ValueError:  # an apostrophe, not a quote
+        words = typed.split()
+    if not words:
+        raise UsageError("/search needs words to look for, such as /search race condition")
+    found = await asyncio.to_thread(context.app.sessions.search, words)
+    if not found:
+        context.writer.aside("no session has an entry with all of that", "dim")
+        return
+    rows = [_found(each) for each in found]
+    if not context.may_wait:
+        context.writer.aside("\n".join(rows[:LISTED_MAX]))
+        return
+    index = await pick(context, rows, "go on with which session?")
+    if index is not None:
+        await _go_on_with(context, found[index].session.id)
+
+
+def _found(match: SessionMatch) -> str:
+    session = match.session
+    said = one_line(match.excerpt, _TITLE_CHARS_MAX)
+    return f"{match.who}: {said} · {ago(time.time() - session.updated_at_ms / 1000)} · {session.id}"
 
 
 def _others(sessions: SessionsPort) -> list[SessionInfo]:
@@ -169,6 +197,14 @@ SESSION_COMMANDS: Final = (
         "[id or number]",
         during_a_run=False,
         choices=lambda app: {each.id: _about(each) for each in _others(app.sessions)},
+    ),
+    Command(
+        "search",
+        "find words in all sessions, and resume one",
+        _search,
+        "WORDS",
+        beside_a_run=True,
+        more='All words must stand in one entry, in any case. "Quotes" keep a phrase together.',
     ),
     Command(
         "fork",

@@ -31,6 +31,16 @@ def test_a_session_is_chosen_from_a_list_and_its_question_is_put_at_once() -> No
         assert "$ touch m" in terminal.text
 
 
+def test_what_is_found_is_gone_on_with() -> None:
+    """`/search` offers the sessions it found; Enter resumes the first."""
+    with Terminal() as terminal:
+        ready(terminal)
+        terminal.send("/search old\r")
+        terminal.until("go on with which session?")
+        terminal.send("\r")
+        terminal.until("resumed session aa1")
+
+
 def test_the_list_is_there_from_the_start_if_it_is_asked_for() -> None:
     """`--resume` without an id; leaving the list leaves a new conversation."""
     with Terminal(FIRST_LINE="/resume") as terminal:

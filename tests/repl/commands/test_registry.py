@@ -310,6 +310,17 @@ def test_resume_lists_the_other_sessions_and_takes_a_number_or_an_id() -> None:
     assert said("/resume aa")[0] == "resumed session aa1"
 
 
+def test_search_lists_the_sessions_in_which_words_were_said() -> None:
+    """On a pipe nobody chooses; `/resume ID` goes on with one."""
+    assert said("/search old", '/search "an old', "/search") == [
+        "  1  you: An old one · just now · aa1",
+        "  2  you: Touch · just now · bb2",
+        "  1  you: An old one · just now · aa1",
+        "  2  you: Touch · just now · bb2",
+        "/search needs words to look for, such as /search race condition",
+    ]
+
+
 def test_rewind_counts_from_the_last_prompt() -> None:
     """S2-53: what came after it is not part of the conversation any more."""
     shown = said("one", "two", "three", "/rewind", "/rewind 2", "/rewind")

@@ -1,0 +1,140 @@
+"""Find words in all sessions: ripgrep says which files may hold them, their entries are looked at.
+
+What is searched is what `sessions show` prints, without secrets: hidden prompts, and what was taken
+back, are not found.
+"""
+
+import re
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from agent_cli.contracts.errors import SessionError
+from agent_cli.contracts.sessions import SessionInfo, SessionMatch
+from agent_cli.contracts.timeline import Output, TextOutput, ToolOutput, UserOutput
+from agent_cli.core.projection import entries
+from agent_cli.session_store.history import BLOBS_DIR, History
+from agent_cli.session_store.store import SessionStore
+from agent_cli.session_store.transcript import content_text, entry_text
+from agent_cli.system.programs import find_program
+from agent_cli.terminal.narration import one_line
+from agent_cli.terminal.sanitize import clean
+
+_LIMIT_S: Final = 20.0
+_AROUND_CHARS: Final = 60
+_EXCERPT_CHARS_MAX: Final = 160
+_FOUND_NONE: Final = 1
+# Records are ASCII: what is none stands there as an escape, and so do quotes and backslashes.
+_AS_WRITTEN: Final = re.compile(r"[ !#-\[\]-~]+")
+
+
+def search(
+    store: SessionStore, words: Sequence[str], *, redact: Callable[[str], str]
+) -> Iterator[SessionMatch]:
+    """Yield each session that has an entry with all *words*, the last used first.
+
+    Args:
+        store: The sessions.
+        words: Found in any case, as parts of words too.
+        redact: Takes the secrets out of what is searched and shown.
+
+    Raises:
+        SessionError: The search took too long.
+    """
+    patterns = [re.compile(re.escape(word), re.IGNORECASE) for word in words]
+    candidates = _candidates(store.folder, words)
+    for session in store.files():
+        for path in store.tree(session):
+            if candidates is not None and path not in candidates:
+                continue
+            try:
+                history = store.read_file(path)
+            except SessionError:
+                continue  # `sessions verify` says what is wrong with it
+            if match := _match(history, store.describe(path), patterns, redact):
+                yield match
+
+
+def _match(
+    history: History,
+    info: SessionInfo,
+    patterns: Sequence[re.Pattern[str]],
+    redact: Callable[[str], str],
+) -> SessionMatch | None:
+    """Return the last entry that has all *patterns*, and how many have; None without any."""
+    found = [
+        (output, text)
+        for output in entries([prompt for prompt in history.prompts if prompt.visible])
+        if (text := _text(output, redact)) and all(each.search(text) for each in patterns)
+    ]
+    if not found:
+        return None
+    output, text = found[-1]
+    return SessionMatch(info, output.id, _who(output), _excerpt(text, patterns), len(found))
+
+
+def _text(output: Output, redact: Callable[[str], str]) -> str:
+    said = content_text(output.content) if isinstance(output, UserOutput) else entry_text(output)
+    return redact(clean(said))
+
+
+def _who(output: Output) -> str:
+    match output:
+        case UserOutput():
+            return "you"
+        case TextOutput():
+            return "agent"
+        case ToolOutput():
+            return output.name
+        case _:
+            return output.kind
+
+
+def _excerpt(text: str, patterns: Sequence[re.Pattern[str]]) -> str:
+    """Return a line of *text* around the first of *patterns*."""
+    first = patterns[0].search(text)
+    assert first is not None
+    begin = max(0, first.start() - _AROUND_CHARS)
+    cut = "…" if begin else ""
+    return one_line(cut + text[begin : begin + 2 * _EXCERPT_CHARS_MAX], _EXCERPT_CHARS_MAX)
+
+
+def _candidates(folder: Path, words: Sequence[str]) -> set[Path] | None:
+    """Return the files that may hold all *words*; None, which is all files, where nothing tells."""
+    ripgrep = find_program("rg", outside=Path.cwd())
+    if ripgrep is None or not folder.is_dir():
+        return None
+    held: set[Path] | None = None
+    for word in words:
+        runs = _AS_WRITTEN.findall(word)
+        if not runs:
+            continue
+        files = _holding(ripgrep, folder, [max(runs, key=len)])
+        blobs = [path.name for path in files if path.parent.name == BLOBS_DIR]
+        if blobs:
+            files |= _holding(ripgrep, folder, blobs)
+        held = files if held is None else held & files
+    return held
+
+
+def _holding(ripgrep: Path, folder: Path, texts: Sequence[str]) -> set[Path]:
+    """Return the files in *folder* that hold one of *texts*."""
+    command = [str(ripgrep), "--no-config", "--no-ignore", "--hidden", "--text", "--null"]
+    command += ["--files-with-matches", "--fixed-strings", "--ignore-case", "--file=-", "--"]
+    try:
+        ran = subprocess.run(
+            [*command, str(folder)],
+            input="\n".join(texts).encode(),
+            capture_output=True,
+            check=False,
+            timeout=_LIMIT_S,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise SessionError(
+            f"the search took longer than {_LIMIT_S:g} s; name a rarer word"
+        ) from error
+    if ran.returncode > _FOUND_NONE and not ran.stdout:
+        told = ran.stderr.decode(errors="replace").strip()
+        raise SessionError(f"the sessions cannot be searched: {told}")
+    return {Path(name.decode(errors="surrogateescape")) for name in ran.stdout.split(b"\0") if name}
