@@ -4,8 +4,8 @@ Nothing it starts outlives the question. A limit in time is the caller's: a canc
 """
 
 import asyncio
-import contextlib
 import tempfile
+from asyncio.subprocess import Process, SubprocessStreamProtocol
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from agent_cli.system.supervisor import GRACE_S, supervised
 
 OUTPUT_BYTES_MAX: Final = 1_048_576
 _BYTES_A_READ: Final = 65_536
+_STDOUT, _STDERR = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,10 @@ async def ask_program(
     with tempfile.TemporaryFile() as stdin:
         stdin.write(sent)
         stdin.seek(0)
-        process = await asyncio.create_subprocess_exec(
+        loop = asyncio.get_running_loop()
+        # Not create_subprocess_exec: its transport, which has to be closed, is private.
+        transport, protocol = await loop.subprocess_exec(
+            lambda: SubprocessStreamProtocol(limit=_BYTES_A_READ, loop=loop),
             *supervised(command),
             stdin=stdin,
             stdout=asyncio.subprocess.PIPE,
@@ -53,15 +57,16 @@ async def ask_program(
             cwd=workspace,
             start_new_session=True,
         )
+        process = Process(transport, protocol, loop)
         try:
             stdout, stderr = await _outputs(process)
             code = await process.wait()
         finally:
-            await _end(process)
+            await _end(process, transport)
     return ProgramAnswer(code, stdout, stderr)
 
 
-async def _outputs(process: asyncio.subprocess.Process) -> tuple[str, str]:
+async def _outputs(process: Process) -> tuple[str, str]:
     assert process.stdout is not None
     assert process.stderr is not None
     try:
@@ -82,8 +87,11 @@ async def _text(stream: asyncio.StreamReader) -> str:
     return found.decode(errors="replace")
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _end(process: Process, transport: asyncio.SubprocessTransport) -> None:
     """End the supervisor and with it the command; returns soon, whatever they do."""
+    for descriptor in (_STDOUT, _STDERR):
+        if pipe := transport.get_pipe_transport(descriptor):
+            pipe.close()
     if process.returncode is None:
         process.terminate()
         try:
@@ -91,13 +99,4 @@ async def _end(process: asyncio.subprocess.Process) -> None:
                 await process.wait()
         except TimeoutError:
             process.kill()
-    for stream in (process.stdout, process.stderr):
-        await _drain(stream)
-
-
-async def _drain(stream: asyncio.StreamReader | None) -> None:
-    """Read what is left of an ended process: an unread pipe stays open."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(GRACE_S):
-            while stream is not None and await stream.read(_BYTES_A_READ):
-                pass
+    transport.close()
