@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -18,6 +19,7 @@ from agent_cli.session_store import SessionStore
 from agent_cli.settings.schema import Effort
 from agent_cli.system.paths import sessions_dir
 from tests.e2e.program import agent_cli
+from tests.repl.terminal import NewTerminal, Terminal
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -27,22 +29,30 @@ def script() -> str:
     return agent_cli("completion", "bash").stdout
 
 
-def completed(script: str, *words: str) -> Sequence[str]:
-    """Return what bash offers for the last of *words*, the program's name left out."""
+def search_path() -> str:
+    """Return a PATH on which `agent-cli` is this program."""
     folder = Path("bin").absolute()
     folder.mkdir(exist_ok=True)
     program = folder / "agent-cli"
     program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m agent_cli "$@"\n')
     program.chmod(0o700)
+    return f"{folder}{os.pathsep}{os.environ['PATH']}"
+
+
+def _shows(terminal: Terminal, row: str) -> bool:
+    return terminal.last_row == row
+
+
+def completed(script: str, *words: str) -> Sequence[str]:
+    """Return what bash offers for the last of *words*, the program's name left out."""
     typed = " ".join(map(shlex.quote, ("agent-cli", *words)))
     asked = (
         f"{script}\nCOMP_WORDS=({typed}); COMP_CWORD={len(words)}; _agent_cli\n"
         '[ "${#COMPREPLY[@]}" = 0 ] || printf "%s\\n" "${COMPREPLY[@]}"'
     )
-    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
     run = subprocess.run(
         ["bash", "--norc", "-u", "-c", asked],
-        env={**os.environ, "PATH": path},
+        env={**os.environ, "PATH": search_path()},
         capture_output=True,
         text=True,
         timeout=60,
@@ -71,6 +81,31 @@ def test_bash_completes_commands_options_and_their_values(script: str) -> None:
     assert completed(script, "--model", "sessions", "do") == ["doctor"]
     # Files are left to the shell.
     assert completed(script, "--settings", "") == []
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+def test_tab_completes_in_a_bash_that_somebody_types_into(script: str) -> None:
+    """readline splits words at "=" and asks on its own: as installed from docs/install.md."""
+    conversation = Conversation()
+    session = SessionStore(sessions_dir()).create(conversation, Path.cwd())
+    conversation.publish = session.record
+    conversation.begin(UserMessage.of("Hello"))
+    session.close()
+    Path("bashrc").write_text(f"{script}\nPS1='ready> '\nbind 'set bell-style none'\n")
+    Path("notes.toml").touch()
+    bash = ("bash", "--noprofile", "--rcfile", "bashrc", "-i")
+    lines = {
+        "agent-cli sess\t": "ready> agent-cli sessions",
+        "ex\t": "ready> agent-cli sessions export",
+        f"{session.id[:4]}\t": f"ready> agent-cli sessions export {session.id}",
+        "\x15agent-cli --permission-mode=y\t": "ready> agent-cli --permission-mode=yolo",
+        "\x15agent-cli --settings not\t": "ready> agent-cli --settings notes.toml",
+    }
+    with NewTerminal(*bash, PATH=search_path(), TERM="xterm", INPUTRC="/dev/null") as terminal:
+        terminal.until(lambda: terminal.last_row == "ready>")
+        for keys, shown in lines.items():
+            terminal.send(keys)
+            terminal.until(partial(_shows, terminal, shown))
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
