@@ -37,6 +37,7 @@ class Arguments(NamedTuple):
         prompt_file: The file that holds the text of `-p`.
         time_limit_s, tokens_max, output_dir, json_schema: Options of one run of `-p`.
         resume: Id of a session, `CHOOSE_SESSION`, or None.
+        worktree: Name of the worktree to work in, `NEW_WORKTREE`, or None.
         overrides: Options that are settings, in the order they were given.
         origin, revoke, json, entries: Switches of single commands.
     """
@@ -61,6 +62,7 @@ class Arguments(NamedTuple):
     add_dirs: tuple[Path, ...] = ()
     record: Path | None = None
     replay: Path | None = None
+    worktree: str | None = None
     trust: bool = False
     verbose: bool = False
     origin: bool = False
@@ -180,6 +182,8 @@ def _checked(arguments: Arguments, operands: list[str]) -> Arguments:
             raise UsageError(f"--{switch} does not belong here; see agent-cli --help")
     if arguments.output_format != "text" and arguments.command != "print":
         raise UsageError("--output-format needs -p PROMPT")
+    if arguments.worktree is not None and arguments.command not in ("repl", "print"):
+        raise UsageError("--worktree is for a session: use it with the REPL or -p")
     if arguments.command != "print":
         for option, name in ONE_RUN:
             if getattr(arguments, name) is not None:

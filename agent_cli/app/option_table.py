@@ -13,6 +13,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.permissions import Mode
 
 CHOOSE_SESSION = ""
+NEW_WORKTREE = ""  # of `--worktree` without a name
 """The value of `Arguments.resume` when no id was given: the user chooses."""
 FILES: Final = "@files"
 SESSIONS: Final = "@sessions"
@@ -77,6 +78,7 @@ OPTIONS = {
     "--add-dir": OptionEntry(Takes.SEVERAL, "add_dirs", convert=Path, values=FILES),
     "--record": OptionEntry(Takes.VALUE, "record", convert=Path, values=FILES),
     "--replay": OptionEntry(Takes.VALUE, "replay", convert=Path, values=FILES),
+    "--worktree": OptionEntry(Takes.PERHAPS, "worktree", constant=NEW_WORKTREE),
     "--trust": OptionEntry(Takes.NOTHING, "trust"),
     "--verbose": OptionEntry(Takes.NOTHING, "verbose"),
     "--version": OptionEntry(Takes.NOTHING, "command", constant="version"),

@@ -43,13 +43,21 @@ class StartupContext(NamedTuple):
         return not self.pinned or TrustStore.of_user().is_trusted(self.workspace)
 
 
-def start(arguments: Arguments, *, may_ask: bool, workspace: Path | None = None) -> StartupContext:
+def start(
+    arguments: Arguments,
+    *,
+    may_ask: bool,
+    workspace: Path | None = None,
+    copy_of: Path | None = None,
+) -> StartupContext:
     """Determine the workspace, its trust and its settings.
 
     Args:
         arguments: The command line.
         may_ask: Whether the user can be asked to trust this workspace.
         workspace: The directory the tools work in; None is the current directory.
+        copy_of: The directory that the current one is a worktree of: trust in it holds here too,
+            where the same acts, and no setting leads elsewhere.
 
     Raises:
         SettingsError: A file cannot be read, or a value is not allowed.
@@ -57,13 +65,15 @@ def start(arguments: Arguments, *, may_ask: bool, workspace: Path | None = None)
     """
     arguments = arguments._replace(add_dirs=tuple(map(_added, arguments.add_dirs)))
     workspace = workspace or _here()
+    if copy_of:
+        _pass_trust_on(copy_of, workspace)
     trusted, notices = _trust(workspace, arguments, may_ask=may_ask)
     startup = _read(workspace, arguments, trusted=trusted)
     if not startup.is_unchanged():
         # A file changed between the two checks, so the settings read may match neither version.
         startup = _read(workspace, arguments, trusted=False)
         notices = (_ignored(acting_files(workspace), workspace),)
-    if startup.loaded.settings.working_directory:
+    if startup.loaded.settings.working_directory and not copy_of:
         workspace = _directory(startup.loaded.settings.working_directory)
         # The trust question was about another directory.
         pinned = not arguments.trust and TrustStore.of_user().is_trusted(workspace)
@@ -120,6 +130,15 @@ def _trust(workspace: Path, arguments: Arguments, *, may_ask: bool) -> tuple[boo
         store.trust(workspace, shown)
         return True, ()
     return False, (_ignored(acting, workspace),)
+
+
+def _pass_trust_on(original: Path, copy: Path) -> None:
+    """Trust *copy* if the user trusts *original* and exactly the same acts in both."""
+    store = TrustStore.of_user()
+    if store.is_trusted(original):
+        acts = fingerprint(copy)
+        if acts == fingerprint(original):
+            store.trust(copy, acts)
 
 
 def _ignored(acting: Sequence[Path], workspace: Path) -> str:

@@ -6,6 +6,7 @@ Blocking; call it in a thread.
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -33,6 +34,35 @@ def repository_of(folder: Path) -> Path:
         GitError: It is in none.
     """
     return Path(_line(folder, "rev-parse", "--show-toplevel"))
+
+
+def main_repository_of(folder: Path) -> Path:
+    """Return the main working tree of the repository that *folder*, maybe in another one, is in.
+
+    Raises:
+        GitError: It is in none.
+    """
+    first = _line(folder, "worktree", "list", "--porcelain").partition("\n")[0]
+    return Path(first.removeprefix("worktree "))
+
+
+def git_folder_of(folder: Path) -> Path:
+    """Return where git keeps what belongs to the working tree that *folder* is in, and no other.
+
+    Raises:
+        GitError: It is in none.
+    """
+    return Path(_line(folder, "rev-parse", "--absolute-git-dir"))
+
+
+def branch_of(folder: Path) -> str:
+    """Return the branch that is checked out in *folder*, "" for none.
+
+    Raises:
+        GitError: It cannot be told.
+    """
+    name = _line(folder, "rev-parse", "--abbrev-ref", "HEAD")
+    return "" if name == "HEAD" else name
 
 
 def commit_of(folder: Path, ref: str) -> str:
@@ -104,8 +134,28 @@ def is_untouched(worktree: Worktree) -> bool:
         return False
 
 
-def remove_worktree(worktree: Worktree) -> None:
-    """Remove it, whatever it holds; one that is gone already is forgotten by its repository."""
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a worktree holds: commits since its base, and files that differ from the last one."""
+
+    commits: int
+    files: int
+
+
+def work_in(worktree: Worktree) -> Work:
+    """Return how much was done in it.
+
+    Raises:
+        GitError: It cannot be told.
+    """
+    commits = _line(worktree.path, "rev-list", "--count", f"{worktree.base}..HEAD")
+    options = ("--porcelain", "--null", "--no-renames", "--untracked-files=all")
+    status = run_git(worktree.path, "status", *options, limit_s=_CHECKOUT_LIMIT_S)
+    return Work(int(commits), status.count(b"\0"))
+
+
+def remove_worktree(worktree: Worktree, *, branch: str = "") -> None:
+    """Remove it, whatever it holds, and *branch*; one that is gone already is forgotten by git."""
     try:
         run_git(
             worktree.repository,
@@ -114,6 +164,9 @@ def remove_worktree(worktree: Worktree) -> None:
         )
     except GitError:  # it was damaged, or never came to be
         shutil.rmtree(worktree.path, ignore_errors=True)
+    if branch:
+        with suppress(GitError):  # one that is left harms nobody
+            run_git(worktree.repository, "branch", "-D", branch, limit_s=_QUESTION_LIMIT_S)
 
 
 def _line(folder: Path, *arguments: str) -> str:

@@ -1,0 +1,171 @@
+"""`--worktree [NAME]`: a worktree of git for one session, and what becomes of it at the end."""
+
+import fcntl
+import os
+import re
+import secrets
+import shlex
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from agent_cli.app.arguments import Arguments
+from agent_cli.cli.place import SessionPlace
+from agent_cli.contracts.errors import UsageError
+from agent_cli.system.git import GitError
+from agent_cli.system.worktrees import (
+    Work,
+    Worktree,
+    add_worktree,
+    branch_of,
+    commit_of,
+    git_folder_of,
+    is_untouched,
+    main_repository_of,
+    remove_worktree,
+    repository_of,
+    work_in,
+)
+from agent_cli.trust.store import TrustStore
+
+_FOLDER: Final = ".agent-cli-worktrees"
+_BRANCHES: Final = "agent/"
+_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.)){0,63}")
+_LOCK: Final = "agent-cli.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """A session's worktree; `branch` is "" where it had been made before."""
+
+    tree: Worktree
+    branch: str
+    lock: IO[bytes]
+
+
+@contextmanager
+def inside_worktree(arguments: Arguments) -> Generator[SessionPlace]:
+    """Work in the worktree that *arguments* ask for until the end, and then tell what it holds.
+
+    One that was made here and in which nothing changed is removed again.
+
+    Yields:
+        The arguments, their paths absolute, and the directory we were in.
+
+    Raises:
+        UsageError: There is no repository, or the name cannot be used.
+    """
+    here = Path.cwd()
+    try:
+        repository = repository_of(here)
+        session = _opened(main_repository_of(here), arguments.worktree or _new_name(), here)
+    except (GitError, OSError) as error:
+        raise UsageError(f"--worktree: {_sentence(error)}") from error
+    inside = session.tree.path / here.resolve().relative_to(repository.resolve())
+    os.chdir(inside if inside.is_dir() else session.tree.path)
+    try:
+        yield SessionPlace(_with_absolute_paths(arguments, here), here)
+    finally:
+        _close(session, Path.cwd(), here)
+
+
+def _opened(repository: Path, name: str, here: Path) -> _Session:
+    if not _NAME.fullmatch(name) or name.endswith((".", ".lock")):
+        raise UsageError(
+            f"--worktree: {name!r} cannot be a name: use letters, digits, - and _; a prompt comes"
+            " before --worktree, or behind --worktree=NAME"
+        )
+    path = repository.parent / _FOLDER / repository.name / name
+    if path.exists():
+        if repository_of(path) != path.resolve() or main_repository_of(path) != repository:
+            raise UsageError(f"--worktree: {path} is no worktree: remove it, or use another name")
+        tree = Worktree(path, repository, _last_commit(repository))
+        return _Session(tree, "", _lock(tree))
+    branch = f"{_BRANCHES}{name}"
+    tree = add_worktree(repository, path, _last_commit(here), branch=branch)
+    return _Session(tree, branch, _lock(tree))
+
+
+def _last_commit(folder: Path) -> str:
+    try:
+        return commit_of(folder, "HEAD")
+    except GitError as error:
+        raise UsageError(
+            "--worktree: the repository has no commit yet: commit something first"
+        ) from error
+
+
+def _new_name() -> str:
+    """Return a name that sorts by time, and that two sessions of one second do not share."""
+    return f"{time.strftime('%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+
+
+def _lock(tree: Worktree) -> IO[bytes]:
+    """Let no other session remove *tree* while this one works in it."""
+    file = (git_folder_of(tree.path) / _LOCK).open("ab")
+    fcntl.flock(file, fcntl.LOCK_SH)
+    return file
+
+
+def _is_last(session: _Session) -> bool:
+    try:
+        fcntl.flock(session.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _close(session: _Session, inside: Path, here: Path) -> None:
+    """Leave the worktree; say what there is to merge, or remove it where that is nothing."""
+    os.chdir(here)
+    tree, branch = session.tree, session.branch
+    with session.lock:
+        if branch and _is_last(session) and is_untouched(tree):
+            remove_worktree(tree, branch=branch)
+            TrustStore.of_user().revoke(inside)
+            print(f"worktree {tree.path} removed: nothing changed in it", file=sys.stderr)
+            return
+    try:
+        work, branch = work_in(tree), branch_of(tree.path)
+    except GitError as error:
+        print(f"worktree kept: {tree.path} ({error})", file=sys.stderr)
+        return
+    git = f"git -C {shlex.quote(str(tree.repository))}"
+    delete = f" && {git} branch -D {branch}" if branch else ""
+    print(f"worktree kept: {tree.path} ({_told(work)})", file=sys.stderr)
+    print(f"  merge it:  {git} merge {branch or commit_of(tree.path, 'HEAD')}", file=sys.stderr)
+    print(
+        f"  remove it: {git} worktree remove --force {shlex.quote(str(tree.path))}{delete}",
+        file=sys.stderr,
+    )
+
+
+def _told(work: Work) -> str:
+    commits = f"{work.commits} commit{'' if work.commits == 1 else 's'}"
+    files = f"{work.files} file{'' if work.files == 1 else 's'}"
+    return f"{commits}, {files} not committed"
+
+
+def _with_absolute_paths(arguments: Arguments, here: Path) -> Arguments:
+    """Return *arguments* with the files they name where they were when somebody typed them."""
+    single = ("settings_file", "record", "replay", "prompt_file", "output_dir", "json_schema")
+    given = {name: getattr(arguments, name) for name in single}
+    script = arguments.prompts_from
+    return arguments._replace(
+        **{name: here / path for name, path in given.items() if path is not None},
+        add_dirs=tuple(here / path for path in arguments.add_dirs),
+        prompts_from=script if script in (None, "-") else str(here / script),
+    )
+
+
+def _sentence(error: Exception) -> str:
+    told = str(error)
+    if "not a git repository" in told:
+        return "this directory is in no git repository: run git init, or leave --worktree out"
+    if "already exists" in told and "branch" in told:
+        return f"{told.removeprefix('fatal: ')}: choose another name, or delete the branch"
+    return told

@@ -1,0 +1,153 @@
+"""`--worktree`: a session beside the working tree, and what is left of it."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agent_cli.trust.store import TrustStore
+from tests.e2e.program import AGENT_CLI, agent_cli, environment
+from tests.messages_api import reply, serve_in_thread, tool_use
+from tests.repl.terminal import Terminal
+
+YOLO = ("--permission-mode", "yolo")
+WRITE = tool_use("write", {"path": "new.txt", "content": "new\n"})
+COMMIT = tool_use(
+    "bash",
+    {"command": "git add -A && git -c user.name=A -c user.email=a@b.c commit -qm more && pwd"},
+)
+
+
+def git(*words: str, folder: Path | None = None) -> str:
+    identity = ("-c", "user.name=Test", "-c", "user.email=test@example.org")
+    done = subprocess.run(
+        ["git", *identity, *words], cwd=folder, check=True, capture_output=True, timeout=60
+    )
+    return done.stdout.decode().strip()
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with one commit; the tests run in its folder `sub`."""
+    folder = tmp_path / "project"
+    (folder / "sub").mkdir(parents=True)
+    git("init", "-q", "--initial-branch=main", folder=folder)
+    (folder / "sub" / "a.txt").write_text("one\n")
+    git("add", ".", folder=folder)
+    git("commit", "-qm", "first", folder=folder)
+    monkeypatch.chdir(folder / "sub")
+    return folder
+
+
+def test_what_is_changed_is_kept_and_told_how_to_merge(repository: Path) -> None:
+    """Files and commits are in the worktree alone; the commands that are told work as they are."""
+    with serve_in_thread(reply(WRITE), reply(COMMIT), reply("Done.")) as api:
+        ended = agent_cli("-p", "go", "--worktree", "fix", *YOLO, api=api)
+    path = repository.parent / ".agent-cli-worktrees" / "project" / "fix"
+
+    assert (ended.code, ended.stdout) == (0, "Done.\n")
+    assert f"worktree kept: {path} (1 commit, 0 files not committed)" in ended.stderr
+    assert (path / "sub" / "new.txt").exists()
+    assert not (repository / "sub" / "new.txt").exists()
+    merge, remove = (line.partition(":")[2] for line in ended.stderr.splitlines()[-2:])
+    subprocess.run(["sh", "-ec", f"{merge}\n{remove}"], check=True, capture_output=True)
+    assert (repository / "sub" / "new.txt").read_text() == "new\n"
+    assert not path.exists()
+    assert git("branch", folder=repository) == "* main"
+
+
+def test_one_without_changes_is_removed(repository: Path) -> None:
+    """With its branch; the name is made up where none is given."""
+    with serve_in_thread(reply("Nothing to do.")) as api:
+        ended = agent_cli("-p", "go", "--worktree", api=api)
+
+    assert (ended.code, ended.stdout) == (0, "Nothing to do.\n")
+    assert "removed: nothing changed in it" in ended.stderr
+    assert git("branch", folder=repository) == "* main"
+    assert len(git("worktree", "list", folder=repository).splitlines()) == 1
+
+
+def test_a_name_again_goes_on_in_the_same_worktree(repository: Path) -> None:
+    """`-c` finds its session; the files named on the command line are where they were typed."""
+    Path("prompt.txt").write_text("and now?")
+    with serve_in_thread(reply(WRITE), reply("Done."), reply("As I said.")) as api:
+        agent_cli("-p", "go", "--worktree=fix", *YOLO, api=api)
+        again = agent_cli(
+            *("--prompt-file", "prompt.txt", "--output-dir", "out", "-c", "--worktree", "fix"),
+            api=api,
+        )
+
+    assert again.stdout == "As I said.\n"
+    assert "0 commits, 1 file not committed" in again.stderr
+    assert len(api.requests[-1].body["messages"]) > 3
+    assert Path("out", "result.json").exists()
+
+
+def test_the_repl_works_in_it_too(repository: Path) -> None:
+    """Commands of the person's own included, and it is told after the last prompt."""
+    with (
+        serve_in_thread(reply("Hello.")) as api,
+        Terminal(AGENT_CLI, "--worktree", "fix", "--trust", **environment(api, {})) as terminal,
+    ):
+        terminal.until("worktrees/project/fix/sub")
+        terminal.send("!pwd && touch mine\r")
+        terminal.until("project/fix/sub\n")
+        terminal.send("/exit\r")
+        assert terminal.exit_code() == 0
+        terminal.until("remove it: ")
+
+    assert "1 file not committed" in terminal.text
+
+
+def test_trust_follows_where_the_same_acts(repository: Path) -> None:
+    """And ends with the worktree; a commit that acts differently has to be trusted itself."""
+    store = TrustStore.of_user()
+    store.trust(repository / "sub")
+    Path("appsettings.toml").write_text("max_rounds = 7\n")
+    with serve_in_thread(reply("a"), reply("b")) as api:
+        changed = agent_cli("-p", "go", "--worktree", api=api)
+        git("add", ".")
+        git("commit", "-qm", "settings")
+        store.trust(repository / "sub")
+        same = agent_cli("-p", "go", "--worktree", api=api)
+
+    assert "appsettings.toml ignored" not in changed.stderr  # it is not in the commit
+    assert "ignored" not in same.stderr
+    assert "worktrees" not in store._path.read_text()  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize("name", ["fix it", "../up", "a..b", "-x", "a.lock", "x" * 80])
+def test_a_name_that_git_or_a_folder_would_not_take_is_refused(repository: Path, name: str) -> None:
+    """A prompt behind the option is one too."""
+    ended = agent_cli("-p", "go", f"--worktree={name}")
+
+    assert ended.code == 2
+    assert "cannot be a name" in ended.stderr
+
+
+def test_it_says_why_there_can_be_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outside of a repository, before the first commit, and for commands without a session."""
+    outside = agent_cli("-p", "go", "--worktree")
+    git("init", "-q")
+    empty = agent_cli("-p", "go", "--worktree")
+    doctor = agent_cli("doctor", "--worktree")
+
+    assert (outside.code, empty.code, doctor.code) == (2, 2, 2)
+    assert "in no git repository" in outside.stderr
+    assert "has no commit yet" in empty.stderr
+    assert "use it with the REPL or -p" in doctor.stderr
+
+
+def test_a_worktree_another_session_works_in_is_not_removed(repository: Path) -> None:
+    """The one that made it ends first, and nothing has changed yet."""
+    command = (AGENT_CLI, "--worktree", "fix")
+    with (
+        serve_in_thread() as api,
+        Terminal(*command, **environment(api, {})) as first,
+    ):
+        first.until_prompt()
+        with Terminal(*command, **environment(api, {})) as second:
+            second.until_prompt()
+            first.send("/exit\r")
+            assert first.exit_code() == 0
+            assert "worktree kept" in first.text
