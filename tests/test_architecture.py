@@ -28,6 +28,7 @@ OWNERS = {
     "jwt": ("mcp_client/dpop/",),  # comes with the SDK
     "mcp": ("mcp_client/", "mcp_server/"),
     "mcp_types": ("mcp_client/", "mcp_server/"),
+    "uvicorn": ("mcp_server/http/",),  # comes with the SDK
     "prompt_toolkit": ("repl/",),
     "rich": ("terminal/views/",),
     "pygments": ("repl/",),

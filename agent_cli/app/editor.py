@@ -58,6 +58,10 @@ class EditorProgram:
         finally:
             sinks.close()
 
+    def hide(self, secret: str) -> None:
+        """Keep *secret* out of the logs."""
+        self._secrets.learn([secret])
+
     def warm_up(self) -> None:
         """Import the modules that the first session needs."""
         import agent_cli.app.app  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport]

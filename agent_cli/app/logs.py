@@ -26,7 +26,10 @@ FILE_BYTES_MAX = 10 * 1024 * 1024
 FILES = 3
 
 # They log whole requests, or tracebacks for malformed server output: for the file only.
-_NOISY = ("anthropic", "httpx2", "mcp", "client", "opentelemetry", "urllib3")
+_NOISY = (
+    *("anthropic", "httpx2", "mcp", "client", "uvicorn"),
+    *("sse_starlette", "opentelemetry", "urllib3"),
+)
 _LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,

@@ -25,7 +25,9 @@ def serve_editor(arguments: Arguments) -> int:
 def mcp(arguments: Arguments) -> int:
     """Run a command about MCP servers, or serve as one."""
     if arguments.operands[0] == "serve":
-        return _mcp_serve(arguments)
+        from agent_cli.cli.mcp.serving import serve  # noqa: PLC0415
+
+        return serve(arguments.operands[1:], arguments)
     from agent_cli.app import logs  # noqa: PLC0415
     from agent_cli.app.mcp_config import (  # noqa: PLC0415
         configured_servers,
@@ -52,15 +54,3 @@ def mcp(arguments: Arguments) -> int:
         return command_line.run(arguments.operands, around)
     finally:
         sinks.close()
-
-
-def _mcp_serve(arguments: Arguments) -> int:
-    from agent_cli.app.served import ServedProgram  # noqa: PLC0415
-    from agent_cli.mcp_server.server import make_server  # noqa: PLC0415
-
-    if len(arguments.operands) > 1:
-        raise UsageError("usage: agent-cli [options] mcp serve")
-    program = ServedProgram(arguments)
-    with program.logging():
-        run_loop(make_server(program).run_stdio_async())
-    return 0

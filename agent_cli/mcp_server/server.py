@@ -10,8 +10,10 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp_types import InputRequiredResult, ToolAnnotations
 from pydantic import Field
 
+from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, SessionError
 from agent_cli.contracts.permissions import Mode
+from agent_cli.mcp_server.gate import left_token
 from agent_cli.mcp_server.ports import AgentBuilder, Wanted
 from agent_cli.mcp_server.questions import asker_of, questions_for
 from agent_cli.mcp_server.runs import AnswersNeeded, Outcome, ServedRun
@@ -19,6 +21,8 @@ from agent_cli.terminal.background import in_background
 from agent_cli.version import __version__
 
 _LISTED_MAX: Final = 100
+# Each is a program with its own MCP servers and commands.
+_RUNNING_MAX: Final = 16
 _INSTRUCTIONS: Final = (
     "A coding agent that reads, edits and runs things in the folder this server was started in."
     " It asks your user before changes. Calls may take minutes; progress names each step."
@@ -32,6 +36,7 @@ class AgentTools:
     def __init__(self, builder: AgentBuilder) -> None:
         """Serve what *builder* builds."""
         self._builder = builder
+        self._running = 0
 
     async def ask(
         self,
@@ -69,20 +74,31 @@ class AgentTools:
     async def _run(
         self, prompt: str, wanted: Wanted, ctx: Context
     ) -> Outcome | InputRequiredResult:
+        if self._running >= _RUNNING_MAX:
+            raise ToolError(f"{_RUNNING_MAX} calls run already: call again when one has ended")
+        self._running += 1
+        try:
+            async with _left(ctx).scope():
+                return await self._answer(prompt, wanted, ctx)
+        except AgentCliError as error:
+            raise ToolError(str(error)) from error
+        finally:
+            self._running -= 1
+
+    async def _answer(
+        self, prompt: str, wanted: Wanted, ctx: Context
+    ) -> Outcome | InputRequiredResult:
         capabilities = ctx.client_capabilities
         asker = asker_of(ctx) if capabilities and capabilities.elicitation else None
         waits_in = ctx.request_state
         asked = replace(wanted, session=waits_in or wanted.session, can_ask=asker is not None)
-        try:
-            app = await in_background(lambda: self._builder.build_for(asked))
-            async with app:
-                run = ServedRun(app, allow=asker, progress=partial(_tell, ctx))
-                try:
-                    return await run.answer(None if waits_in else prompt)
-                except AnswersNeeded as needed:
-                    return questions_for(app.agent.conversation.id, needed.questions)
-        except AgentCliError as error:
-            raise ToolError(str(error)) from error
+        app = await in_background(lambda: self._builder.build_for(asked))
+        async with app:
+            run = ServedRun(app, allow=asker, progress=partial(_tell, ctx))
+            try:
+                return await run.answer(None if waits_in else prompt)
+            except AnswersNeeded as needed:
+                return questions_for(app.agent.conversation.id, needed.questions)
 
 
 def make_server(builder: AgentBuilder) -> MCPServer:
@@ -94,6 +110,12 @@ def make_server(builder: AgentBuilder) -> MCPServer:
     server.resource("sessions://all", mime_type="application/json")(tools.sessions)
     server.resource("session://{id}", mime_type="text/markdown")(tools.session)
     return server
+
+
+def _left(ctx: Context) -> CancelToken:
+    """Return the token that is set when the client of this call goes away; never over stdio."""
+    request = ctx.request_context.request
+    return CancelToken() if request is None else left_token(request.scope)
 
 
 async def _tell(ctx: Context, number: int, message: str) -> None:

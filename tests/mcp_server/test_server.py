@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+import threading
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +13,10 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp_types import ElicitRequestParams, ElicitResult
 
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.sessions import SessionInfo
+from agent_cli.mcp_server.ports import Application, Wanted
+from agent_cli.mcp_server.server import make_server
 from tests.e2e.program import AGENT_CLI, environment, processes_with, results_in, text_of, until
 from tests.messages_api import FakeMessagesApi, error, reply, tool_use
 
@@ -187,3 +192,36 @@ async def test_a_client_that_leaves_ends_what_runs() -> None:
         await asyncio.to_thread(until, Path("begun").exists, "the command runs")
         call.cancel()
     await asyncio.to_thread(until, lambda: not processes_with(marker), "the command has ended")
+
+
+class Stuck:
+    """A builder that is never done until it is told."""
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        self.begun = 0
+
+    def build_for(self, wanted: Wanted) -> Application:
+        self.begun += 1
+        self.go_on.wait(60)
+        raise UsageError("enough")
+
+    def sessions(self) -> Sequence[SessionInfo]:
+        return ()
+
+    def transcript(self, id: str) -> str:
+        return ""
+
+
+async def test_a_server_runs_only_so_many_calls_at_once() -> None:
+    """Each is a program of its own; the one too many is told, and nothing is queued."""
+    builder = Stuck()
+    async with Client(make_server(builder)) as client, asyncio.TaskGroup() as group:
+        calls = [group.create_task(failed(client, "ask", prompt="go")) for _ in range(16)]
+        await asyncio.to_thread(until, lambda: builder.begun == 16, "16 calls run")
+        try:
+            assert "16 calls run already" in await failed(client, "ask", prompt="go")
+        finally:
+            builder.go_on.set()
+        assert all([(await call).endswith("enough") for call in calls])
+        assert (await failed(client, "ask", prompt="go")).endswith("enough")

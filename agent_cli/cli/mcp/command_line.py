@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import cast
 from urllib.parse import urlsplit
 
 from agent_cli.cli.mcp import configuring, consent
 from agent_cli.cli.mcp.context import CommandContext
 from agent_cli.cli.mcp.exercise import Agree, Answers, Exercise, answer_with, exercise
 from agent_cli.cli.mcp.exercise_report import ExerciseReport
+from agent_cli.cli.mcp.parser import CommandParser
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.browsers import command_browser, request_browser, system_browser
@@ -25,14 +26,6 @@ from agent_cli.mcp_client.host import Host, Visit
 from agent_cli.mcp_client.pool import McpServers
 from agent_cli.mcp_client.restarts import NO_RESTARTS
 from agent_cli.system.event_loop import run_loop
-
-
-class _Parser(argparse.ArgumentParser):
-    """Reports errors in the style of the program."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise the error as one sentence."""
-        raise UsageError(f"{self.prog}: {message}; see {self.prog} --help")
 
 
 def run(words: Sequence[str], context: CommandContext) -> int:
@@ -46,12 +39,14 @@ def run(words: Sequence[str], context: CommandContext) -> int:
     return do(given, context)
 
 
-def _parser() -> _Parser:
-    parser = _Parser(prog="agent-cli mcp", allow_abbrev=False)
+def _parser() -> CommandParser:
+    parser = CommandParser(prog="agent-cli mcp", allow_abbrev=False)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_exercise(commands.add_parser("exercise", help="use a server without a model"))
     configuring.arguments(commands.add_parser)
     consent.arguments(commands.add_parser)
+    # Only for --help: `serve` reads its words itself, without what this module imports.
+    commands.add_parser("serve", help="be an MCP server for other agents")
     return parser
 
 
