@@ -1,4 +1,4 @@
-"""The tools the agent works with; one module each, written out, not discovered."""
+"""The built-in tools; one module each, listed explicitly."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -28,18 +28,17 @@ def builtin_tools(
 ) -> tuple[Tool, ...]:
     """Return the six built-in tools: read, edit, write, bash, grep and glob.
 
-    As they come, they are safe: a call that changes something waits for `Agent.approve`, and a
-    command runs in a sandbox that keeps it in the workspace, without the network, or not at all.
+    The defaults are safe: a call that changes something waits for `Agent.approve`, and a command
+    runs only in a sandbox that confines it to the workspace, without network.
 
     Args:
-        workspace: What all of them work in; its `close` ends what they left running.
-        sandbox: What holds the commands. "required" takes the best one that works on this machine
-            and refuses commands where none does; None holds none: commands have all rights of this
-            program.
+        workspace: The workspace of all tools; its `close` ends processes they left running.
+        sandbox: The sandbox of commands. "required" uses the best one that works on this machine
+            and refuses commands if none does; None runs them with all rights of this program.
         permissions: "ask" pauses the run before every call of edit, write and bash; "allow" leaves
-            it to `LoopConfig.authorize_tool`, and without one, calls run. A command that the model
-            wants to run outside the sandbox asks either way.
-        result_chars_max: What a result may hold, for tools that choose what to leave out; 0 for
+            the decision to `LoopConfig.authorize_tool`; without one, calls run. A command that the
+            model wants to run outside the sandbox asks in both cases.
+        result_chars_max: Maximum length of a result, for tools that choose what to leave out; 0 for
             no limit.
     """
     held = _sandbox(workspace) if sandbox == "required" else sandbox
@@ -55,7 +54,7 @@ def builtin_tools(
 
 
 def _sandbox(workspace: Workspace) -> Sandbox:
-    """Return a sandbox without which no command runs; it is closed with the workspace."""
+    """Return a mandatory sandbox, which is closed with the workspace."""
     policy = Policy(
         [Path(directory) for directory in workspace.dirs],
         home=Path.home(),
@@ -68,7 +67,7 @@ def _sandbox(workspace: Workspace) -> Sandbox:
 
 
 def _asking(tool: Tool) -> Tool:
-    """Return *tool* with an approval required for every call, if it changes anything."""
+    """Return *tool* so that every call needs approval, if it changes anything."""
     if not tool.changes:
         return tool
     own = tool.require_approval

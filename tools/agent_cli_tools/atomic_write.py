@@ -1,6 +1,6 @@
-"""Replacing a file so that it holds the old content or the new one, whatever happens.
+"""Replace a file atomically: it has either the old or the new content, whatever happens.
 
-Everything is done relative to one open directory, which nobody can swap for a symlink.
+All steps are relative to one open directory, which cannot be swapped for a symlink.
 """
 
 import contextlib
@@ -25,24 +25,23 @@ _STRAY_AFTER_S = 3600.0
 
 
 def _no_claim() -> None:
-    """Go on: nobody can stop this write."""
+    """Do nothing: this write cannot be stopped."""
 
 
 def write_atomic(
     path: Path, data: bytes, *, before: bytes | None, claim: Callable[[], None] = _no_claim
 ) -> None:
-    """Make *data* the content of the real path *path*, or leave everything as it is.
+    """Write *data* to the real path *path*, or change nothing.
 
-    The new content goes to a file beside it, which then takes its name with mode, owner and
-    extended attributes. A file with several hard links is written in place, or the others would
-    be left behind; that one case is not atomic. Directories that are missing are made for a new
-    file.
+    The new content is written to a temporary file next to it, which then replaces it, keeping mode,
+    owner and extended attributes. A file with several hard links is written in place, so that they
+    stay linked; only this case is not atomic. Missing directories are created for a new file.
 
     Args:
-        path: Without symlinks, when it was judged; if there is one now, nothing is written.
-        data: All of the content.
-        before: The content this change was made for; None when there was no file.
-        claim: Called right before the change shows; what it raises prevents it.
+        path: Had no symlinks when it was checked; if it has one now, nothing is written.
+        data: The whole content.
+        before: The content on which this change is based; None if there was no file.
+        claim: Called right before the change becomes visible; an exception prevents it.
 
     Raises:
         ToolError: The file changed in the meantime, the disk is full, or it may not be written.
@@ -78,13 +77,13 @@ class _Slot:
             except BaseException:
                 temporary._remove()
                 raise
-            # Makes the new name last through a power failure, where the file system can do so.
+            # Makes the new name survive a power failure, where the file system supports that.
             with contextlib.suppress(OSError):
                 os.fsync(listing)
 
     @contextmanager
     def _open_directory(self) -> Generator[int]:
-        # The place itself may be good for looking up names only.
+        # The descriptor may be opened for lookups only.
         listing = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.place)
         try:
             yield listing
@@ -92,7 +91,7 @@ class _Slot:
             os.close(listing)
 
     def _open(self, flags: int, mode: int = 0o600) -> int:
-        # Of a named pipe that took the file's place, nobody may be at the other end.
+        # A named pipe that replaced the file may have no reader, and opening it would block.
         flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         return os.open(self.name, flags, mode, dir_fd=self.place)
 
@@ -104,7 +103,7 @@ class _Slot:
             os.unlink(self.name, dir_fd=self.place)
 
     def _expect(self, before: bytes | None) -> None:
-        """Refuse to overwrite what somebody else wrote since we looked."""
+        """Refuse to overwrite changes made by others since the check."""
         try:
             with os.fdopen(self._open(os.O_RDONLY), "rb") as file:
                 is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
@@ -118,8 +117,8 @@ class _Slot:
             )
 
     def _write_new(self, data: bytes, *, like: "_Slot | None") -> None:
-        # A new file gets what the umask leaves of 0666; a copy is nobody else's until it has the
-        # mode of the original.
+        # A new file gets 0666 without the umask's bits; a copy is private until it has the mode of
+        # the original.
         descriptor = self._open(
             os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if like is None else 0o600
         )
@@ -136,13 +135,13 @@ class _Slot:
             try:
                 _overwrite(file, data)
             except OSError:
-                # The disk is full, most likely; what was there before did fit.
+                # Most likely the disk is full; the old content did fit.
                 _overwrite(file, before)
                 raise
 
 
 def _sweep_strays(directory: int) -> None:
-    """Remove temporary files a killed program left in *directory* more than an hour ago."""
+    """Remove temporary files that a killed process left in *directory* over an hour ago."""
     limit = time.time() - _STRAY_AFTER_S
     with os.scandir(directory) as entries:
         strays = [entry for entry in entries if _TEMP_NAME.fullmatch(entry.name)]
@@ -155,12 +154,12 @@ def _sweep_strays(directory: int) -> None:
 def _copy_attributes(source: int, target: int) -> None:
     state, own = os.fstat(source), os.fstat(target)
     if (own.st_uid, own.st_gid) != (state.st_uid, state.st_gid):
-        # Only root may give files away; then the file is ours from now on, as with an editor.
+        # Only root may change the owner; otherwise the file becomes ours, as with an editor.
         with contextlib.suppress(PermissionError):
             os.fchown(target, state.st_uid, state.st_gid)
     os.fchmod(target, stat.S_IMODE(state.st_mode))
     if hasattr(os, "listxattr"):
-        # Some file systems know no attributes, and some attributes only root may set.
+        # Some file systems have no attributes, and some attributes only root may set.
         with contextlib.suppress(OSError):
             for name in os.listxattr(source):
                 os.setxattr(target, name, os.getxattr(source, name))

@@ -54,10 +54,10 @@ def bash_tool(
         description=_DESCRIPTION,
         parameters=BashParameters,
         execute=execute,
-        timeout_s=0,  # It keeps its own limit, which the model may raise.
+        timeout_s=0,  # bash has its own limit, which the model may raise.
         require_approval=lambda params: Approval(params.unsandboxed, _UNSANDBOXED),
-        # It may read and write anywhere. What comes before it is there when it starts, and what
-        # comes after it starts when it has ended; commands themselves run side by side.
+        # A command may read and write anywhere, so it starts after earlier changes and ends before
+        # later ones; commands themselves run in parallel.
         reads=lambda _params: workspace.dirs,
         summary=lambda params: _first_line(params.command),
     )

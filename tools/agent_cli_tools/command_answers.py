@@ -1,4 +1,4 @@
-"""What the model reads about a command: its output, and how it came to its end."""
+"""The results of commands for the model: output and how the command ended."""
 
 import signal
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ class Ended:
     """How a command ended.
 
     Attributes:
-        code: None when it was stopped at its limit.
-        left: What it left running.
-        notes: Lines about what the sandbox refused or put back.
-        ended_with_it: The names of what it left running, and the sandbox ended.
+        code: The exit code; None if it was stopped at its limit.
+        left: Processes it left running.
+        notes: Lines about accesses the sandbox refused and files it restored.
+        ended_with_it: Names of processes it left running that the sandbox ended.
     """
 
     code: int | None
@@ -37,12 +37,12 @@ class Ended:
 
 
 def started(job: Job, *, ends_with_run: bool) -> ToolResult:
-    """Return the answer for a command that is a job from the start."""
+    """Return the result for a command started as a job."""
     return _handed_on(job, "Started as", "", ends_with_run=ends_with_run)
 
 
 def moved(job: Job, elapsed_s: float, *, ends_with_run: bool) -> ToolResult:
-    """Return the answer for a command that the user moved to the background."""
+    """Return the result for a command that the user moved to the background."""
     begin = f"After {elapsed_s:.1f} s the user moved this command to the background, where it is"
     text = job.output.text()
     return _handed_on(
@@ -67,13 +67,13 @@ def _handed_on(job: Job, begin: str, end: str, *, ends_with_run: bool) -> ToolRe
         "exit_code": None,
         "job": job.id,
         "spill": str(job.log),
-        "status": status,  # the row of the call says enough of it
+        "status": status,  # the call's row on the screen shows enough
     }
     return ToolResult.of(f"{status}{end}", details)
 
 
 def finished(output: OutputBuffer, ended: Ended) -> ToolResult:
-    """Return the answer for a command that came to its end, or to one of its limits."""
+    """Return the result for a command that ended, or reached a limit."""
     text = output.text()
     details: dict[str, Json] = {
         "kind": "command",
@@ -103,7 +103,7 @@ def finished(output: OutputBuffer, ended: Ended) -> ToolResult:
     body = f"{text}\n" if text and not text.endswith("\n") else text
     status = f"[{_outcome(ended.code, ended.duration_s)}{_still_running(ended.left)}]"
     if not ended.left:
-        # Screens leave this line out of the output: the row of the call says the same.
+        # Screens omit this line: the call's row shows the same.
         details["status"] = status
     lines = [
         f"{body}{status}",
@@ -116,7 +116,7 @@ def finished(output: OutputBuffer, ended: Ended) -> ToolResult:
 def _excerpt(
     output: OutputBuffer, shown: str, answer: str, details: Json, *, is_error: bool = False
 ) -> ToolResult:
-    """Return *answer*, in which *shown* stands for all of the output, with its real size."""
+    """Return *answer*, in which *shown* is an excerpt, with the size of the whole output."""
     full_chars = len(answer) - len(shown) + output.total_chars if output.is_excerpt else None
     return ToolResult((text_block(answer),), details, is_error, full_chars)
 
@@ -129,7 +129,7 @@ def _outcome(code: int, duration_s: float) -> str:
 
 
 def _ended_with_it(names: Sequence[str]) -> Sequence[str]:
-    """Return a line for those who believe that a server they started with & still runs."""
+    """Return a line that says that processes started with & have ended."""
     if not names:
         return ()
     listed = ", ".join(reveal(name) for name in names[:_LISTED_PROCESSES_MAX])

@@ -1,4 +1,4 @@
-"""What is started for a command: a shell that sets a limit, and the command itself."""
+"""The process started for a command: a shell that sets a limit, then the command itself."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,17 +10,18 @@ from agent_cli.system.launching import Order
 from agent_cli_tools.process_groups import threads_of_user
 
 OUTPUT_BYTES_MAX = 5_000_000_000
-"""A command that prints more has run wild, and is killed."""
+"""A command that prints more is out of control, and is killed."""
 
-# A fork bomb ends at the limit, which for us and for other programs of the user is another one.
+# The limit stops a fork bomb; the limits of this program and others of the user are unchanged.
 _LIMITED = """
 ulimit -S -u "$1" 2>/dev/null
 exec "$BASH" --noprofile --norc -c "$2"
 """
 
-# In a process namespace, what a command leaves running ends with the first shell. So that shell
-# stays, tells what is left after a moment, and only then lets the kernel end it. It survives the
-# signals a command may send to its own group, and takes the command's exit code for its own.
+# In a process namespace, processes that a command leaves running end with the first shell. So that
+# shell stays, reports shortly after which processes are left, and only then lets the kernel end
+# them. It survives signals that a command may send to its own group, and exits with the command's
+# exit code.
 _NESTED = f"""
 trap : HUP INT TERM
 ulimit -S -u "$1" 2>/dev/null
@@ -46,11 +47,11 @@ _MORE_PROCESSES_MAX = 512
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """What to run: a text for bash, the absolute path of bash, where, and with what environment.
+    """A command to run: the text for bash, bash's absolute path, folder and environment.
 
     Attributes:
-        confinement: The sandbox it is started in; released when the command is closed, or could
-            not be started.
+        confinement: The sandbox of the command; released when the command is closed or could not be
+            started.
     """
 
     text: str
@@ -61,7 +62,7 @@ class CommandLine:
     output_bytes_max: int = OUTPUT_BYTES_MAX
 
     def order(self) -> Order:
-        """Return what the launcher is told to start."""
+        """Return the order for the launcher."""
         confinement = self.confinement
         script = _NESTED if confinement.nested else _LIMITED
         bash = (str(self.bash), "--noprofile", "--norc", "-c", script, "bash")
@@ -77,8 +78,8 @@ class CommandLine:
         )
 
     def _processes_max(self) -> str:
-        """Return the limit as `ulimit` takes it."""
-        # In a namespace of its own, only what the command started itself counts.
+        """Return the limit in the form `ulimit` takes."""
+        # In its own namespace, only processes of the command count.
         if self.confinement.nested:
             return str(_OWN_PROCESSES_MAX)
         others = threads_of_user()

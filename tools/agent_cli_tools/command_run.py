@@ -1,4 +1,4 @@
-"""One command of the model: run to its end, or handed on as a background job."""
+"""Run one command of the model to its end, or as a background job."""
 
 import asyncio
 import re
@@ -24,20 +24,21 @@ from agent_cli_tools.workspace import Workspace
 
 _UPDATE_EVERY_S = 0.2
 _SETTLE_S = 0.3
-# In a sandbox of its own no command reaches another, so what ends a job is done by us. As a shell
-# writes it: one that does not know the job, after a resume say, answers that there is none.
+# In separate sandboxes one command cannot signal another, so we end the job for `kill`. The form is
+# that of a shell, which says there is no such job if it does not know it, e.g. after a resume.
 _ENDS_JOB = re.compile(r"kill (?:-\w+ )?%(?P<id>[1-9]\d*)")
 
 
 @dataclass(frozen=True, slots=True)
 class WantedCommand:
-    """What is to be run.
+    """The command to run.
 
     Attributes:
-        text: For bash.
-        timeout_s: How long it is waited for.
-        notify: As a job, the model is told its first line that matches this regex; "" for none.
-        in_background: It is a job from the start.
+        text: The script for bash.
+        timeout_s: How long to wait for it.
+        notify: For a job: the model is notified of the first line that matches this regex; "" for
+            none.
+        in_background: Start it as a job.
     """
 
     text: str
@@ -47,7 +48,7 @@ class WantedCommand:
 
 
 class CommandRun:
-    """One call of the tool."""
+    """One call of bash."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class CommandRun:
         output: OutputBuffer,
         on_update: ToolContext,
     ) -> None:
-        """Run nothing yet; without *sandbox* the command has all of the user's rights."""
+        """Run nothing yet; without *sandbox* the command has all rights of the user."""
         self._workspace = workspace
         self._jobs = workspace.jobs
         self._sandbox = sandbox
@@ -67,7 +68,7 @@ class CommandRun:
         self._updates = _Updates(lambda: on_update(self._output.last_lines()))
 
     async def result(self) -> ToolResult:
-        """Run the command and say what came of it."""
+        """Run the command and return its result."""
         if job := self._job_to_end():
             await self._jobs.stop(job, by="model")
             return ToolResult.of(f"Job {job.id} and all it started has ended.")
@@ -108,7 +109,7 @@ class CommandRun:
         return finished(self._output, ended)
 
     def _job_to_end(self) -> Job | None:
-        """Return the running job that this command is to end, if that is all it does."""
+        """Return the running job that this command kills, if that is all it does."""
         ending = _ENDS_JOB.fullmatch(self._wanted.text.strip())
         job = self._jobs.get(int(ending["id"])) if ending else None
         return job if job and job.is_running else None
@@ -127,15 +128,15 @@ class CommandRun:
             raise ToolError("No log file could be made: is the disk full? Free some space.")
 
     def _has_log(self) -> bool:
-        """Return whether all output is kept in a file, from now on at the latest."""
+        """Make sure that all output goes to a file; return whether it does."""
         if self._output.spill_path is None:
             self._output.start_spill()
         return self._output.spill_path is not None
 
     async def _waited_for(self, command: RunningCommand) -> tuple[int | None, bool]:
-        """Return the exit code, None without one, and whether the command goes on as a job."""
+        """Return the exit code, or None, and whether the command continues as a job."""
         if self._wanted.in_background:
-            # What is meant to go on may still fail at once; then its output is the answer.
+            # A background command may fail at once; then its output is the result.
             await _end_of(command, _SETTLE_S)
         elif await self._was_moved(command):
             return None, True
@@ -193,7 +194,7 @@ class CommandRun:
 
 
 async def _end_of(command: RunningCommand, limit_s: float) -> None:
-    """Wait for the command's end, but not longer than *limit_s*."""
+    """Wait for the command's end, at most *limit_s*."""
     with suppress(TimeoutError):
         async with asyncio.timeout(limit_s):
             await command.wait()
@@ -204,7 +205,7 @@ async def _set(event: asyncio.Event) -> None:
 
 
 class _Updates:
-    """Calls *show* soon after the first of several changes, at most five times a second."""
+    """Calls *show* soon after changes, at most five times a second."""
 
     def __init__(self, show: Callable[[], None]) -> None:
         self._show = show
@@ -212,12 +213,12 @@ class _Updates:
         self._stopped = False
 
     def due(self) -> None:
-        """There is something new to show."""
+        """Schedule an update."""
         if self._timer is None and not self._stopped:
             self._timer = asyncio.get_running_loop().call_later(_UPDATE_EVERY_S, self._fire)
 
     def stop(self) -> None:
-        """Show nothing more; what a background process prints later has no call to belong to."""
+        """Stop updates; later output of a background process does not belong to a call."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()

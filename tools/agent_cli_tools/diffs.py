@@ -1,4 +1,4 @@
-"""What changed in a file, for a person: a unified diff, in time that depends on the change only."""
+"""Unified diffs for people, in time that depends on the size of the change only."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _SHOWN_CHARS_MAX = 500
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """A unified diff without file names, and how many lines came and went.
+    """A unified diff without file names, and the numbers of lines added and removed.
 
     `first` and `last` are the changed lines' numbers in the new text.
     """
@@ -37,10 +37,10 @@ class Diff:
 
 
 def diff(before: str, after: str, *, lines_max: int | None = _SHOWN_LINES_MAX) -> Diff:
-    """Return the difference between two texts; line endings count, but are not shown.
+    """Return the diff of two texts; line endings count, but are not shown.
 
     Args:
-        lines_max: Of its text; None leaves nothing out.
+        lines_max: Maximum number of lines; None leaves nothing out.
     """
     old, new = lines_of(before), lines_of(after)
     blocks = align(old, new)
@@ -66,9 +66,9 @@ def diff(before: str, after: str, *, lines_max: int | None = _SHOWN_LINES_MAX) -
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of *text* with their ends, which are LF, CRLF and CR as in editors.
+    """Return the lines of *text* with their endings: LF, CRLF and CR as in editors.
 
-    `str.splitlines` ends one at U+2028 and a form feed too, which stand within lines of source.
+    `str.splitlines` also splits at U+2028 and form feeds, which occur within lines of source.
     """
     return list(StringIO(text, newline=""))
 

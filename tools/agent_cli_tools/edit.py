@@ -1,4 +1,4 @@
-"""edit: replace texts in a file; every byte outside of them stays as it is."""
+"""edit: replace texts in a file; all other bytes stay as they are."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -99,7 +99,7 @@ def _read(workspace: Workspace, path: Path) -> bytes:
 
 
 def _wanted(edits: Sequence[OneEdit]) -> "list[Edit]":
-    """Return the edits that change something."""
+    """Return the edits whose texts differ."""
     from agent_cli_tools.matching.edits import Edit  # noqa: PLC0415 - as above
 
     if sum(len(edit.old) + len(edit.new) for edit in edits) > STRINGS_CHARS_MAX:
@@ -113,7 +113,7 @@ def _wanted(edits: Sequence[OneEdit]) -> "list[Edit]":
 
 
 def _refuse_inexact(workspace: Workspace, path: Path, edited: "Edited") -> None:
-    """Refuse to repair a misquoted text in a file the model does not know as it is now."""
+    """Refuse to repair a misquotation if the model does not know the file's current content."""
     if not any(edited.repairs):
         return
     why = (

@@ -1,4 +1,4 @@
-"""What commands see of our environment: what programs need to run, and none of our secrets."""
+"""The environment of commands: variables that programs need, and none of our secrets."""
 
 import os
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _PASSED = frozenset(
 )
 _PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy"})
 
-# Nobody is there to answer: no pager, no editor, no password prompt, no colour.
+# Non-interactive: no pager, no editor, no password prompt, no colour.
 _UNATTENDED = {
     "CI": "1",
     "TERM": "dumb",
@@ -40,7 +40,7 @@ _UNATTENDED = {
 
 
 def command_environment(ours: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the environment for a command: an allow-list of *ours*, and "nobody is there"."""
+    """Return the environment for a command: an allowlist of *ours*, made non-interactive."""
     passed = {name: value for name, value in ours.items() if _is_passed(name, value)}
     if ours is os.environ:
         passed["PATH"] = users_path()
@@ -49,6 +49,6 @@ def command_environment(ours: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 def _is_passed(name: str, value: str) -> bool:
     if name.casefold() in _PROXIES:
-        # A proxy's address may hold a password.
+        # A proxy's URL may contain a password.
         return "@" not in value
     return name in _PASSED or name.startswith("LC_")

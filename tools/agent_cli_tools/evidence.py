@@ -1,8 +1,8 @@
-"""Whether what a search printed is true, told from the files themselves.
+"""Verify the output of a search against the files themselves.
 
-A searching program opens what it finds by its path, and between its look and its opening anybody
-may put a symlink there. So it only says where to look: what is shown is compared with the file as
-`read` would open it, no symlink followed, no other name of a secret.
+A search program opens files by path, and a symlink may be put there between its check and its open.
+So its output is only a hint: shown lines are compared with the file as `read` would open it,
+without following symlinks or reading another name of a secret.
 """
 
 import codecs
@@ -17,12 +17,12 @@ from agent_cli_tools.fixed_paths import directory_at, open_file
 from agent_cli_tools.secret_files import is_linked_secret
 
 _TRANSCODED_BYTES_MAX = 20_000_000
-# What ripgrep puts behind the beginning of a line that is too long.
+# The mark with which ripgrep shortens long lines.
 _CUT = re.compile(rb" \[\.\.\. (?:omitted end of long line|\d+ more match(?:es)?)\]\Z")
 
 
 class OpenedFile:
-    """A file without symlinks in its path, and what a search can have printed of it."""
+    """A file opened without symlinks, to compare with the output of a search."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -36,7 +36,7 @@ class OpenedFile:
             self._transcoded = content.decode("utf-16", "replace").encode()
 
     def holds(self, text: bytes, offset: int) -> bool:
-        """Whether the line *text* stands at *offset*, in UTF-8 and without a byte order mark."""
+        """Return whether the line *text* is at *offset*, in UTF-8 and without a byte order mark."""
         if self._bytes(len(text), offset) == text:
             return True
         cut = _CUT.search(text)
@@ -50,7 +50,7 @@ class OpenedFile:
 
 @contextmanager
 def opened(path: Path, root: Path) -> Generator[OpenedFile | None]:
-    """Yield the file *path* below *root*; None where there is none that may be shown."""
+    """Yield the file *path* below *root*; None if it does not exist or may not be shown."""
     try:
         descriptor = open_file(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
@@ -67,7 +67,7 @@ def opened(path: Path, root: Path) -> Generator[OpenedFile | None]:
 
 
 def is_there(path: Path) -> bool:
-    """Whether *path* exists, reached without following a symlink."""
+    """Return whether *path* exists without symlinks in it."""
     try:
         with directory_at(path.parent) as place:
             os.stat(path.name, dir_fd=place, follow_symlinks=False)

@@ -1,4 +1,4 @@
-"""Some lines of a text file of any size, in bounded memory and time."""
+"""Read some lines of a text file of any size, in bounded memory and time."""
 
 import codecs
 from collections import deque
@@ -24,16 +24,16 @@ class ExcerptLine:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Consecutive lines and what is known of the file around them.
+    """Consecutive lines of a file, and facts about the rest of it.
 
     Attributes:
-        lines: Decoded, without endings, the long ones cut with a mark.
-        first: Number of the first line; below zero when counted from an end too far to count to.
-        total: Lines in the file, or in as much of it as was looked at.
-        complete: Whether the whole file was looked at.
-        cut: Which of the lines were cut, counted from 0.
-        endings: Lines with "\\n", "\\r\\n" and "" (the last one) as far as looked at.
-        encoding: How the lines were decoded.
+        lines: Decoded, without endings, long ones cut with a mark.
+        first: Number of the first line; negative if counted from the end of a very large file.
+        total: Lines in the file, or in the part of it that was read.
+        complete: Whether the whole file was read.
+        cut: Indexes of the lines that were cut.
+        endings: Lines with "\\n", "\\r\\n" and "" (the last one), as far as read.
+        encoding: The encoding of the lines.
     """
 
     lines: tuple[str, ...]
@@ -85,12 +85,12 @@ def _scanned(file: BinaryIO, size: int, *, offset: int, limit: int) -> Excerpt:
 
 
 def _count_rest(file: BinaryIO, endings: dict[str, int]) -> bool:
-    """Add the lines from here on to *endings*, block by block; return whether they are UTF-8."""
+    """Count the remaining lines in *endings*, block by block; return whether they are UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     is_utf8 = True
     last = b""
     while block := file.read(min(_BLOCK_BYTES, max(0, SCANNED_BYTES_MAX - file.tell()))):
-        # The two characters of an ending may come apart.
+        # CR and LF may be in different blocks.
         crlf = (last[-1:] + block).count(b"\r\n")
         endings["\r\n"] += crlf
         endings["\n"] += block.count(b"\n") - crlf
@@ -110,11 +110,11 @@ def _decodes(decoder: codecs.IncrementalDecoder, block: bytes, *, final: bool = 
 
 
 def _far_tail(file: BinaryIO, size: int, *, count: int, limit: int) -> Excerpt:
-    """Return lines of the end of a file that is too large to count through."""
+    """Return lines from the end of a file that is too large to count its lines."""
     file.seek(size - _TAIL_BYTES)
     file.readline()
     if file.tell() == size:
-        # The last line alone is longer; a part of it is better than nothing.
+        # The last line alone is longer; show a part of it.
         file.seek(size - _TAIL_BYTES)
     kept = deque(_lines(file), maxlen=count)
     lines = list(kept)[:limit]
@@ -149,7 +149,7 @@ def _is_utf8(line: ExcerptLine) -> bool:
     try:
         line.raw.decode()
     except UnicodeDecodeError as error:
-        # A long line may have been cut within its last character.
+        # A long line may have been cut within a character.
         return len(line.raw) < line.length and error.start > len(line.raw) - 4
     return True
 

@@ -1,7 +1,7 @@
-"""Opening a path so that it cannot lead elsewhere, whatever is swapped for a symlink meanwhile.
+"""Open a path without following symlinks, even ones swapped in meanwhile.
 
-A path was judged by where it leads. Between that and its use anybody may put a symlink in its
-place, so it is walked here, directory by directory, and no symlink is followed at any step.
+A path was checked by its target. A symlink may be put in its place before its use, so it is opened
+here directory by directory, without following a symlink at any step.
 """
 
 import os
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Looking up a name needs less than listing a directory does; macOS knows no such flag.
+# Looking up names needs fewer rights than listing a directory; macOS has no such flag.
 _PLACE = _DIRECTORY | getattr(os, "O_PATH", 0)
 
 
@@ -19,11 +19,11 @@ def directory_at(path: Path, *, create: bool = False) -> Generator[int]:
     """Yield a descriptor of the real directory *path*, for the `dir_fd` of functions in `os`.
 
     Args:
-        path: Absolute, without symlinks when it was judged.
-        create: Make what is missing of it.
+        path: Absolute; had no symlinks when it was checked.
+        create: Create missing directories.
 
     Raises:
-        OSError: It is not there, or there is a symlink in it now (ELOOP or ENOTDIR).
+        OSError: It does not exist, or has a symlink now (ELOOP or ENOTDIR).
     """
     place = os.open(path.anchor, _PLACE)
     try:
@@ -42,15 +42,15 @@ def open_file(path: Path, flags: int, mode: int = 0o666) -> int:
     """Return a descriptor of the real file *path*, opened with *flags*.
 
     Raises:
-        OSError: As `os.open`, or there is a symlink in it now (ELOOP or ENOTDIR).
+        OSError: As `os.open`, or it has a symlink now (ELOOP or ENOTDIR).
     """
     with directory_at(path.parent) as place:
         return os.open(path.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=place)
 
 
 def names_in(place: int) -> list[str]:
-    """Return the sorted names in the directory *place*; a directory's ends in a slash."""
-    # The descriptor may be good for looking up names only.
+    """Return the sorted names in the directory *place*; those of directories end in a slash."""
+    # The descriptor may be opened for lookups only.
     listing = os.open(".", _DIRECTORY, dir_fd=place)
     try:
         with os.scandir(listing) as entries:
@@ -62,7 +62,7 @@ def names_in(place: int) -> list[str]:
 def _is_directory(entry: "os.DirEntry[str]") -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # A link to itself, or into somebody else's private directory.
+    except OSError:  # A link to itself, or into an inaccessible directory.
         return False
 
 

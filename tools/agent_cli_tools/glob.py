@@ -64,7 +64,7 @@ async def _glob(workspace: Workspace, params: GlobParameters) -> ToolResult:
 
 
 def _matching(output: bytes, pattern: str, root: Path, base: Path) -> list[Path]:
-    """Return the listed files that *pattern*, seen from *base*, matches; newest first."""
+    """Return the listed files that *pattern*, relative to *base*, matches; newest first."""
     spec = _spec(pattern.removeprefix(f"{base}/"))
     found: list[tuple[float, Path]] = []
     for raw in output.split(b"\0")[:-1]:
@@ -77,7 +77,7 @@ def _matching(output: bytes, pattern: str, root: Path, base: Path) -> list[Path]
 def _spec(pattern: str) -> "GitIgnoreSpec":
     from pathspec import GitIgnoreSpec  # noqa: PLC0415 - not before the first call
 
-    # In .gitignore, whose rules these are, "!" and "#" at the start mean something else.
+    # These are .gitignore rules, in which "!" and "#" at the start have another meaning.
     escaped = f"\\{pattern}" if pattern.startswith(("!", "#")) else pattern
     try:
         return GitIgnoreSpec.from_lines(expand_braces(escaped))
@@ -91,7 +91,7 @@ def _modified(path: Path) -> float:
     try:
         return path.lstat().st_mtime
     except OSError:
-        return 0.0  # It went away in the meantime; old news come last.
+        return 0.0  # It was deleted in the meantime; sort it last.
 
 
 def _below(path: Path, root: Path) -> Path:
@@ -99,7 +99,7 @@ def _below(path: Path, root: Path) -> Path:
 
 
 def _shown(paths: Sequence[Path], limit: int, root: Path) -> list[str]:
-    """Return as many names as fit, of files that are where they seemed to be."""
+    """Return as many names as fit, of files that still exist without symlinks."""
     names: list[str] = []
     room = RESULT_BYTES_MAX - _FOOTER_BYTES
     for path in islice(filter(is_there, paths), min(limit, LIMIT_MAX)):

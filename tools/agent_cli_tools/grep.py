@@ -22,7 +22,7 @@ RESULT_BYTES_MAX = 50 * 1024
 RESULT_LINES_MAX = 2_000
 _FOOTER_BYTES = 512
 _COLUMNS_MAX = 500
-# ripgrep takes a file that a --glob names even if .gitignore leaves it out, so a glob for
+# ripgrep searches a file that matches a --glob even if .gitignore excludes it, so a glob for
 # everything would search everything.
 _GLOBS_FOR_ALL = frozenset({"", "*", "**", "**/*"})
 
@@ -45,11 +45,11 @@ class GrepParameters(SearchParameters):
 
 @dataclass(frozen=True, slots=True)
 class _Hit:
-    """One line of the answer; context lines are no matches and do not count.
+    """One line of the result; context lines are not matches and do not count.
 
     Attributes:
-        raw: The file's line as it was printed; None where only the file was named.
-        offset: Bytes before it.
+        raw: The file's line as printed; None if only the file was named.
+        offset: Its byte offset in the file.
     """
 
     path: bytes
@@ -74,7 +74,7 @@ async def _grep(workspace: Workspace, params: GrepParameters) -> ToolResult:
     notes: list[str] = []
     total = sum(hit.is_match for hit in public if hit.path not in untrue)
     if total == 0:
-        shown = []  # Not even the separators between what was left out.
+        shown = []  # drops separators as well
         notes.append(f"no matches for {params.pattern} in {params.path}")
     elif matches < total:
         unit = "matches" if params.mode == "content" else "files"
@@ -140,7 +140,7 @@ _FORMATS = {"content": _content, "files": _files, "count": _counts}
 
 
 def _shown(hits: list[_Hit], limit: int, root: Path) -> tuple[list[str], int, set[bytes]]:
-    """Return the lines that fit, how many of them are matches, and files that do not hold them."""
+    """Return the lines that fit, the number of matches, and files that do not contain them."""
     lines: list[str] = []
     matches = 0
     untrue: set[bytes] = set()
@@ -155,7 +155,7 @@ def _shown(hits: list[_Hit], limit: int, root: Path) -> tuple[list[str], int, se
 
 
 def _true(hits: Iterable[_Hit], root: Path, untrue: set[bytes]) -> Iterator[_Hit]:
-    """Yield those of *hits* that are what their file says; add the paths of others to *untrue*."""
+    """Yield the *hits* that match their file; add the paths of others to *untrue*."""
     for path, of_file in groupby(hits, key=lambda hit: hit.path):
         if not path:
             yield from of_file

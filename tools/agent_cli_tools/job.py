@@ -1,4 +1,4 @@
-"""One background command: how it is, and what the model has not been told of it."""
+"""One background command: its state, and news for the model."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ StoppedBy: TypeAlias = Literal["", "model", "user", "limit", "agent"]
 
 
 class JobNews(NamedTuple):
-    """A match or an end: the sentence for the model, and that for the person, "" for none."""
+    """A match or an end: a sentence for the model, and one for the user, "" for none."""
 
     text: str
     shown: str
@@ -27,14 +27,14 @@ class JobNews(NamedTuple):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Job:
-    """A command that goes on after the call that started it.
+    """A command that continues after the call that started it.
 
     Attributes:
-        id: Counts from 1; a program never gives one twice.
-        log: The file that holds its output, its first 64 MB.
-        pattern: The model is told the first line that it matches; None for no line.
-        matched: That line, once there is one.
-        stopped_by: Who ended it; "" when it ended by itself, or runs.
+        id: A number from 1; never reused by a process.
+        log: The file with the first 64 MB of its output.
+        pattern: The model is notified of the first matching line; None for none.
+        matched: The matching line, once there is one.
+        stopped_by: Who stopped it; "" if it ended by itself, or runs.
         ended_s: When it ended; None while it runs.
         read_lines: Lines of the log that `job_output` has shown.
     """
@@ -58,7 +58,7 @@ class Job:
 
     @property
     def is_running(self) -> bool:
-        """Whether it, or something it started, still runs."""
+        """Whether it, or a process it started, still runs."""
         return self.ended_s is None
 
     @property
@@ -67,7 +67,7 @@ class Job:
         return one_line(self.command_line, _SHOWN_CHARS_MAX)
 
     def state(self) -> str:
-        """Return how it is: `running for 12 s`, `exit 0 after 3 s`, `stopped by you after 9 s`."""
+        """Return its state: `running for 12 s`, `exit 0 after 3 s`, `stopped by you after 9 s`."""
         end_s = time.monotonic() if self.ended_s is None else self.ended_s
         elapsed = whole_seconds(int(end_s - self.started_s))
         if self.is_running:
@@ -82,34 +82,34 @@ class Job:
         return f"{how[self.stopped_by]} after {elapsed}"
 
     def info(self, *, is_own: bool) -> JobInfo:
-        """Return what a person is shown of it."""
+        """Return its description for lists."""
         return JobInfo(self.id, self.shown, self.state(), self.is_running, self.log, is_own)
 
     async def look(self) -> None:
-        """Note whether its output matches by now, and whether it has ended."""
+        """Check whether its output matches now, and whether it has ended."""
         await self._look_at_output()
         if self.is_running and self.command.has_ended():
-            await self._look_at_output()  # what came right before the end
+            await self._look_at_output()  # output written right before the end
             self.note_end()
         if not self.is_running:
             await self.command.finish()
 
     def limit(self, seconds: float) -> None:
-        """Let it run no longer than that."""
+        """Stop it if it exceeds its time limit."""
         self._limit = asyncio.get_running_loop().call_later(seconds, self._expire)
 
     def note_end(self) -> None:
-        """Note that it has ended."""
+        """Record that it has ended."""
         if self._limit:
             self._limit.cancel()
         if self.is_running:
             self.ended_s = time.monotonic()
-            if self.stopped_by not in ("model", "agent"):  # who did it knows
+            if self.stopped_by not in ("model", "agent"):  # whoever stopped it knows
                 self._untold.add("end")
                 self._is_urgent = self._is_urgent or self.stopped_by != "user"
 
     def news(self) -> list[JobNews]:
-        """Return what the model has not been told, in order."""
+        """Return the undelivered news, in order."""
         name = f"job {self.id} (`{self.shown}`)"
         told: list[JobNews] = []
         if "match" in self._untold:
@@ -127,7 +127,7 @@ class Job:
         return told
 
     def _how(self) -> str:
-        """Return how it ended, in a sentence to the model."""
+        """Return how it ended, as a sentence for the model."""
         code = self.command.exit_code
         if self.stopped_by == "user":
             return "was stopped by the user"
@@ -136,12 +136,13 @@ class Job:
         return "was stopped" if code is None else f"ended with exit {code}"
 
     def take_urgency(self) -> bool:
-        """Return, once for each match and end, whether it is worth a run: not what the user did."""
+        """Return, once for each match and end, whether it should begin a run; not for a user's
+        stop."""
         is_urgent, self._is_urgent = self._is_urgent and bool(self._untold), False
         return is_urgent
 
     def note_told(self) -> None:
-        """Note that the model knows all of `news`."""
+        """Record that the model has received all of `news`."""
         self._untold.clear()
 
     def _expire(self) -> None:

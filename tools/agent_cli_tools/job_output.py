@@ -1,4 +1,4 @@
-"""job_output: read what a background command printed; offered once there is one."""
+"""job_output: read the output of a background command; offered once there is one."""
 
 import asyncio
 import os
@@ -57,7 +57,7 @@ def job_output_tool(workspace: Workspace) -> Tool:
                 if is_over or (pattern and kept):
                     break
                 await asyncio.sleep(LOOK_EVERY_S)
-        # A last line that is not complete yet is shown again with the rest of it.
+        # An incomplete last line is shown again once it has grown.
         read = since - 1 + len(lines) - (is_open and job.is_running)
         job.read_lines = max(job.read_lines, read)
         return _result(job, since, lines, kept)
@@ -69,7 +69,7 @@ def job_output_tool(workspace: Workspace) -> Tool:
         parameters=JobOutputParameters,
         execute=execute,
         changes=False,
-        timeout_s=0,  # it keeps its own limit
+        timeout_s=0,  # the tool has its own limit
         summary=lambda params: f"job {params.id}",
     )
 
@@ -83,7 +83,7 @@ def _job(jobs: Jobs, id: int) -> Job:
 
 
 def _lines(job: Job, since: int) -> tuple[list[str], bool]:
-    """Return the lines of the log from line *since* on, and whether the last one has no end."""
+    """Return the lines of the log from line *since* on, and whether the last one is incomplete."""
     try:
         with job.log.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -97,7 +97,7 @@ def _lines(job: Job, since: int) -> tuple[list[str], bool]:
 def _result(job: Job, since: int, lines: Sequence[str], kept: Sequence[int]) -> ToolResult:
     room = _RESULT_CHARS_MAX
     shown: list[str] = []
-    for index in reversed(kept):  # the newest count most
+    for index in reversed(kept):  # the newest lines matter most
         room -= len(lines[index]) + 1
         if shown and (room < 0 or len(shown) == _LINES_MAX):
             break

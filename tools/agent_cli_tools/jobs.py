@@ -1,7 +1,6 @@
-"""Background commands: how many there may be and for how long, and what the model is told of them.
+"""Background commands: their limits, and the news of them for the model.
 
-Whoever runs the event loop has `look_after` run beside it. Without that, jobs are looked at when
-somebody asks for news.
+Run `look_after` in the event loop; without it, jobs are checked only when news is requested.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ _ENDED_MAX: Final = 50
 
 
 class Jobs:
-    """The background commands of one program, and the commands that could become one."""
+    """The background commands of one process, and foreground commands that could become one."""
 
     def __init__(
         self,
@@ -33,8 +32,8 @@ class Jobs:
         """Run nothing yet.
 
         Args:
-            jobs_max: How many may run at once.
-            timeout_s: How long each may run.
+            jobs_max: Maximum number of running jobs.
+            timeout_s: Time limit of each job.
         """
         self._jobs_max = jobs_max
         self._timeout_s = timeout_s
@@ -46,12 +45,12 @@ class Jobs:
 
     @property
     def all(self) -> Sequence[Job]:
-        """The jobs in the order they were started, those that ended long ago left out."""
+        """The jobs in the order they were started, without those that ended long ago."""
         return tuple(self._jobs)
 
     @property
     def running(self) -> Sequence[Job]:
-        """The jobs that run."""
+        """The running jobs."""
         return [job for job in self._jobs if job.is_running]
 
     def get(self, id: int) -> Job | None:
@@ -59,7 +58,7 @@ class Jobs:
         return next((job for job in self._jobs if job.id == id), None)
 
     def objection(self) -> str:
-        """Return why no further job may be started now, or ""."""
+        """Return why no further job can be started now, or ""."""
         running = self.running
         if len(running) < self._jobs_max:
             return ""
@@ -74,7 +73,7 @@ class Jobs:
         output: OutputBuffer,
         pattern: LinePattern | None = None,
     ) -> Job:
-        """Take over *command*, whose output is kept in a file; it ends at the limit of time."""
+        """Make *command*, whose output goes to a file, a job; it is stopped at the time limit."""
         assert output.spill_path
         job = Job(
             id=self._next_id,
@@ -94,7 +93,7 @@ class Jobs:
         return job
 
     def use_ids_above(self, id: int) -> None:
-        """Give no job an *id* that an earlier program gave in the same conversation."""
+        """Reserve ids up to *id*, which an earlier process used in the same conversation."""
         self._next_id = max(self._next_id, id + 1)
 
     async def stop(self, job: Job, by: StoppedBy) -> None:
@@ -105,7 +104,7 @@ class Jobs:
 
     @contextmanager
     def foreground(self) -> Generator[asyncio.Event]:
-        """Hold a command that a call waits for; the event says that it should go on as a job."""
+        """Register a command that a call waits for; the event is set to turn it into a job."""
         moved = asyncio.Event()
         self._foreground.append(moved)
         try:
@@ -115,14 +114,14 @@ class Jobs:
 
     @property
     def has_foreground(self) -> bool:
-        """Whether a call waits for a command that can go on as a job."""
+        """Whether a call waits for a command that can become a job."""
         return any(not moved.is_set() for moved in self._foreground)
 
     def move_to_background(self) -> None:
-        """Let the calls that wait for commands return; the commands go on as jobs.
+        """Turn all foreground commands into jobs, so that their calls return.
 
         Raises:
-            ToolError: None runs, or there are too many jobs already.
+            ToolError: No command runs, or there are too many jobs already.
         """
         if not self.has_foreground:
             raise ToolError("no command runs that could go on in the background")
@@ -132,10 +131,10 @@ class Jobs:
             moved.set()
 
     async def look_after(self, on_look: Callable[[], None] = lambda: None) -> None:
-        """Notice matches and ends soon after they happen, until cancelled.
+        """Check jobs regularly for matches and ends, until cancelled.
 
         Args:
-            on_look: Called after each look.
+            on_look: Called after each check.
         """
         while True:
             await self._started.wait()
@@ -147,18 +146,18 @@ class Jobs:
                 self._started.clear()
 
     async def look(self) -> None:
-        """Note what became of all jobs."""
+        """Check all jobs."""
         async with self._looking:
             for job in self.all:
                 await job.look()
 
     def take_urgent(self, jobs: Sequence[Job]) -> bool:
-        """Return, once for each match and end in *jobs*, whether it is worth a run."""
-        taken = [job.take_urgency() for job in jobs]  # of all of them
+        """Return, once for each match and end in *jobs*, whether it should begin a run."""
+        taken = [job.take_urgency() for job in jobs]  # no short circuit: each must be taken
         return any(taken)
 
     async def take_news(self, is_known: Callable[[str], bool]) -> list[JobNews]:
-        """Return what to say about each match and end in jobs whose call *is_known*, once."""
+        """Return the news, once each, of jobs whose call *is_known*."""
         if not self._jobs:
             return []
         await self.look()

@@ -1,6 +1,6 @@
-"""Find lines of a command's output by a regular expression, in time that grows with them only.
+"""Match lines of a command's output against a regular expression, in linear time.
 
-ripgrep looks, as in `grep`: Python's `re` can take for ever with a pattern of the model's.
+ripgrep does the matching, as in `grep`: Python's `re` can take for ever with a model's pattern.
 """
 
 import asyncio
@@ -19,35 +19,35 @@ _FOUND_NONE: Final = 1
 
 
 class LinePattern:
-    """A regular expression, and how much of one growing file it was tried on."""
+    """A regular expression, and its position in one growing file."""
 
     def __init__(self, regex: str, ripgrep: Sequence[str]) -> None:
-        """Try nothing yet; *ripgrep* is the command line to which options are added."""
+        """Search nothing yet; *ripgrep* is the command line to which options are added."""
         self._regex = regex
         self._ripgrep = ripgrep
         self._offset = 0
 
     async def check(self) -> None:
-        """Raise `ToolError` if this is no regular expression."""
+        """Raise `ToolError` if this is not a regular expression."""
         await asyncio.to_thread(self._numbers, "", "--max-count=1")
 
     async def numbers(self, lines: Sequence[str]) -> list[int]:
-        """Return which of *lines* match, counted from 0.
+        """Return the indexes of the matching *lines*.
 
         Raises:
-            ToolError: This is no regular expression.
+            ToolError: This is not a regular expression.
         """
         return await asyncio.to_thread(self._numbers, "\n".join(lines))
 
     async def first_match(self, log: Path) -> str:
-        """Return the first line of *log* that matches, behind those that were tried before.
+        """Return the first matching line of *log* behind those searched before.
 
-        The last line is tried before it is complete, and again when it has grown: a program may
-        wait behind a question. "" means that none matches, or that *log* cannot be read.
+        An incomplete last line is searched, and again when it has grown, because a program may wait
+        after a prompt. "" means that none matches, or that *log* cannot be read.
         """
         try:
             return await asyncio.to_thread(self._first_match, log)
-        except (OSError, ToolError):  # tried again with the next output
+        except (OSError, ToolError):  # searched again with the next output
             return ""
 
     def _first_match(self, log: Path) -> str:

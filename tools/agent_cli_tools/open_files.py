@@ -1,7 +1,7 @@
-"""Files that an editor has open: its text counts, saved or not, and it writes what is changed.
+"""Files that an editor has open: read the editor's text, saved or not, and write through it.
 
-Only text that is UTF-8 goes through an editor: what it would write in another encoding it need not
-know. Line endings an editor shows in one form and saves in another are told from changes.
+Only UTF-8 text goes through an editor, because it might not keep another encoding. Line endings
+that an editor shows in one form and saves in another do not count as changes.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ _OPEN_BYTES_MAX: Final = 5_000_000
 
 
 class OpenFiles:
-    """The files of one editor; of none, until there is one.
+    """The files of one editor, if there is one.
 
     Attributes:
         documents: The editor.
@@ -26,7 +26,7 @@ class OpenFiles:
         self.documents: Documents | None = None
 
     def content(self, path: Path, saved: bytes) -> bytes:
-        """Return the content of *path* as the editor has it; *saved*, where that is the same."""
+        """Return the editor's content of *path*, or *saved* if that is the same."""
         if self.documents is None or not _is_shown(saved):
             return saved
         shown = self.documents.read(path)
@@ -38,10 +38,10 @@ class OpenFiles:
         return encode(shown.removeprefix("\ufeff"), encoding)
 
     def write(self, path: Path, data: bytes, before: bytes | None, claim: Claim) -> bool:
-        """Have the editor write *data*; return False where it is not for an editor to do.
+        """Let the editor write *data*; return False if the file does not go through an editor.
 
         Raises:
-            ToolError: The user changed the file meanwhile, or nobody knows whether it was written.
+            ToolError: The user changed the file meanwhile, or it is unknown whether it was written.
         """
         if self.documents is None or not _is_shown(data) or not path.parent.is_dir():
             return False
@@ -60,7 +60,7 @@ class OpenFiles:
 
 
 def _is_shown(content: bytes) -> bool:
-    """Whether an editor holds *content* as the text that it is."""
+    """Return whether an editor can show *content* unchanged."""
     is_text = len(content) <= _OPEN_BYTES_MAX and not looks_binary(content)
     return is_text and decode(content)[1] != "latin-1"
 

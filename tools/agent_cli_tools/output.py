@@ -1,4 +1,4 @@
-"""What a command prints, in bounded memory: its head, its tail, and all of it in a file."""
+"""The output of a command in bounded memory: head and tail, and the whole in a file."""
 
 import codecs
 from collections.abc import Callable
@@ -11,30 +11,30 @@ OpenSpill: TypeAlias = Callable[[], tuple[Path, BinaryIO]]
 
 EXCERPT_BYTES = 32 * 1024
 _HEAD_SHARE = 3 / 8
-# Leaves room in a result for the note on the gap and for how the command ended.
+# Leaves room in a result for the note on the gap and the exit status.
 _EXCERPT_SHARE = 4 / 5
 SPILL_BYTES_MAX = 64 * 1024 * 1024
 HEAD_LINES = 800
 TAIL_LINES = 1_200
-_CONTINUATION_BYTES = bytes(range(0x80, 0xC0))  # of a UTF-8 character all but the first
+_CONTINUATION_BYTES = bytes(range(0x80, 0xC0))  # continuation bytes of UTF-8
 
 
 class OutputBuffer:
-    """The beginning and the end of what was added; from the first gap on, all of it in a file too.
+    """The beginning and the end of the output; once there is a gap, a file has all of it.
 
-    The file starts with the very first byte and ends at 64 MB, whatever comes.
+    The file starts with the first byte and is limited to 64 MB.
 
     Attributes:
-        total_chars: Characters that were added, where it was UTF-8.
+        total_chars: Number of characters added, assuming UTF-8.
     """
 
     def __init__(self, open_spill: OpenSpill, *, result_chars_max: int = 0) -> None:
-        """Hold nothing yet.
+        """Start empty.
 
         Args:
             open_spill: Opens the file.
-            result_chars_max: What a result may hold, so that nobody has to cut the excerpt again;
-                0 for no limit but that of our memory.
+            result_chars_max: Maximum length of a result, so that the excerpt is not cut again; 0
+                for no limit but that of memory.
         """
         room = round(result_chars_max * _EXCERPT_SHARE) or EXCERPT_BYTES
         self._head_bytes = round(room * _HEAD_SHARE)
@@ -51,7 +51,7 @@ class OutputBuffer:
         self.total_lines = 0
 
     def add(self, data: bytes) -> None:
-        """Take the next bytes of the output."""
+        """Add the next bytes of the output."""
         self.total_bytes += len(data)
         self.total_chars += len(data.translate(None, _CONTINUATION_BYTES))
         self.total_lines += data.count(b"\n")
@@ -64,7 +64,7 @@ class OutputBuffer:
         del self._tail[: -self._tail_bytes]
 
     def start_spill(self) -> None:
-        """Keep everything in a file from here on, and what came before too."""
+        """Keep all output in a file, including earlier output."""
         try:
             self.spill_path, self._spill = self._open_spill()
         except OSError as error:
@@ -72,13 +72,13 @@ class OutputBuffer:
         self._write_spill(bytes(self._head + self._tail))
 
     def last_lines(self, bytes_max: int = 2048) -> str:
-        """Return the end of the output, for a screen that shows it growing."""
+        """Return the last lines of the output, for live display."""
         return _decode_end((self._head + self._tail)[-bytes_max:])
 
     def text(self) -> str:
         """Return the output for the model: all of it, or head, a note on the gap, and tail.
 
-        Escape sequences are left out; binary data is described, and kept in the file.
+        Escape sequences are removed; binary data is described, and kept in the file.
         """
         if is_binary(without_escapes((self._head + self._tail).decode("utf-8", "replace"))):
             return self._described()
@@ -124,13 +124,13 @@ class OutputBuffer:
                 self._spilled_bytes += written
                 data = data[written:]
         except OSError as error:
-            # The command must not fail because the disk is full; the model learns of the gap.
+            # The command must not fail because the disk is full; the gap is reported to the model.
             self._fault = error.strerror or str(error)
             self.close()
 
 
 def _head_lines(head: bytes) -> bytes:
-    """Return whole lines only, if there is one."""
+    """Return complete lines only, if there are any."""
     lines = head[: head.rfind(b"\n") + 1] or head
     return b"".join(lines.splitlines(keepends=True)[:HEAD_LINES]).removesuffix(b"\n")
 
@@ -141,12 +141,12 @@ def _tail_lines(tail: bytes) -> bytes:
 
 
 def _decode_start(data: bytes) -> str:
-    """Decode what may end within a character."""
+    """Decode bytes that may end within a character."""
     return codecs.getincrementaldecoder("utf-8")("replace").decode(data)
 
 
 def _decode_end(data: bytes | bytearray) -> str:
-    """Decode what may start within a character."""
+    """Decode bytes that may start within a character."""
     skipped = 0
     while skipped < min(3, len(data)) and data[skipped] & 0xC0 == 0x80:
         skipped += 1

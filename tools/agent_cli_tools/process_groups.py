@@ -1,4 +1,4 @@
-"""Who is in a process group, and who descends from a process."""
+"""List the members of a process group, and the descendants of a process."""
 
 import contextlib
 import os
@@ -20,12 +20,12 @@ class Member:
 
 
 def group_members(group: int) -> list[Member]:
-    """Return the processes of the process group *group* that have not ended."""
+    """Return the living processes of the process group *group*."""
     return list(_from_proc(group) if (_PROC / "self/stat").exists() else _from_ps(group))
 
 
 def descendants(pid: int, *, below: int) -> list[Member]:
-    """Return the living processes *below* generations under *pid*, and all under those.
+    """Return the living descendants of *pid* from generation *below* on.
 
     Needs /proc.
     """
@@ -41,10 +41,10 @@ def descendants(pid: int, *, below: int) -> list[Member]:
 
 
 def threads_of_user() -> int:
-    """Return how many threads this user has, as the kernel counts them; 0 without /proc."""
+    """Return the number of this user's threads, as the kernel counts them; 0 without /proc."""
     count = 0
     for pid in _pids() if _PROC.exists() else ():
-        # No Path: there may be thousands, and this is done before each command.
+        # Not with Path: there may be thousands, and this runs before each command.
         with contextlib.suppress(OSError):  # It ended while we looked.
             tasks = os.stat(f"/proc/{pid}/task")  # noqa: PTH116
             if tasks.st_uid == os.getuid():
@@ -55,7 +55,7 @@ def threads_of_user() -> int:
 def _from_proc(group: int) -> Iterator[Member]:
     for pid in _pids():
         try:
-            # Asking for the group costs a fraction of opening a file, and most are not in it.
+            # Asking for the group is much cheaper than opening a file, and most are not in it.
             if os.getpgid(pid) != group:
                 continue
         except OSError:
@@ -69,19 +69,19 @@ def _pids() -> Iterator[int]:
 
 
 def _member(pid: int) -> Member | None:
-    """Return the process, None when it has ended."""
+    """Return the process, or None if it has ended."""
     try:
         stat = (_PROC / str(pid) / "stat").read_text(errors="replace")
     except OSError:
         return None
-    # "PID (NAME) STATE PARENT ...", and a name may hold blanks and parentheses.
+    # "PID (NAME) STATE PARENT ...", where a name may contain blanks and parentheses.
     before, _, after = stat.rpartition(")")
     state, parent = after.split()[:2]
     return Member(pid, int(parent), before.partition("(")[2]) if state != "Z" else None
 
 
 def _from_ps(group: int) -> Iterator[Member]:
-    """Ask ps, where there is no /proc (macOS, BSD)."""
+    """List processes with ps, on systems without /proc (macOS, BSD)."""
     command = ["/bin/ps", "-A", "-o", "pid=,ppid=,pgid=,state=,comm="]
     listing = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     for line in listing.splitlines():

@@ -1,8 +1,8 @@
-"""A shell command that can always be ended, with everything it started.
+"""Run a shell command that can always be ended together with every process it started.
 
-Knows processes and pipes; what is run, and what is said about it, is the caller's business.
-A process that puts itself into a new session (a daemon) leaves the group and ends with the command:
-by the sandbox's process namespace, or where there is none by its keeper (see `launcher`).
+It handles processes and pipes only; callers choose the command and report the result. A process
+that starts a new session (a daemon) leaves the group, but still ends with the command: through the
+sandbox's process namespace, or without one through its keeper (see `launcher`).
 """
 
 import asyncio
@@ -18,25 +18,25 @@ from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.process_groups import Member, descendants, group_members
 
 GRACE_S = 1.0
-"""From SIGTERM to SIGKILL."""
+"""Seconds from SIGTERM to SIGKILL."""
 
 DRAIN_S = 0.3
-"""How long output is read on after the command's end, if somebody still holds the pipe."""
+"""Seconds to keep reading output after the command's end while a process holds the pipe."""
 
 _MESSAGE_BYTES = 65_536
 _END_LIMIT_S = 2.0
 _POLL_S = 0.02
 
-# Bubblewrap, its process 1, and the shell that stays; the command is the child of the last.
+# Bubblewrap, its process 1, and the waiting shell; the command is the child of the last.
 _LAYERS_ABOVE_NESTED = 3
 
 
 class RunningCommand:
-    """A started command: a process group whose members die with us, whatever kills us.
+    """A started command: a process group that ends with this process, however that is killed.
 
     Attributes:
-        put_back: Once it is closed, a sentence about each protected file it had changed.
-        ended_with_it: Once it has ended, the names of what the sandbox ended with it.
+        put_back: After closing, a sentence about each protected file that was restored.
+        ended_with_it: After its end, the names of processes that the sandbox ended with it.
     """
 
     def __init__(
@@ -53,22 +53,22 @@ class RunningCommand:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code as a shell counts it; None while it runs, or when it was stopped."""
+        """The exit code in shell convention; None while it runs, or if it was stopped."""
         return self._exit_code
 
     async def wait(self) -> int:
-        """Return the exit code as a shell counts it (128 + N after signal N).
+        """Wait for the exit code in shell convention (128 + N after signal N).
 
-        What the command started in the background may still run.
+        Background processes of the command may still run.
         """
-        self._note_end()  # It may have been told together with the start.
+        self._note_end()  # The launcher may have reported it together with the start.
         while self._exit_code is None:
             await _receive(self._link)
             self._note_end()
         return self._exit_code
 
     async def drain(self) -> None:
-        """Wait until the output has ended, but not long: a background process may hold it."""
+        """Wait briefly for the end of the output, which a background process may keep open."""
         try:
             async with asyncio.timeout(DRAIN_S):
                 await self._output.ended.wait()
@@ -76,14 +76,14 @@ class RunningCommand:
             return
 
     def others(self) -> list[Member]:
-        """Return what runs besides the command itself: processes it left in the background."""
-        # In a namespace of its own all of it ends with the command.
+        """Return the processes that the command left in the background."""
+        # In its own namespace they all end with the command.
         if self._confinement.nested and self._exit_code is not None:
             return []
         return [one for one in group_members(self.group) if one.pid != self.group]
 
     async def stop(self) -> None:
-        """End the whole group: SIGTERM, `GRACE_S` later SIGKILL. Cancelled, it kills at once."""
+        """End the group: SIGTERM, then SIGKILL after `GRACE_S`, or at once if cancelled."""
         if self._is_closed():
             return
         try:
@@ -95,7 +95,7 @@ class RunningCommand:
             self.close()
 
     def has_ended(self) -> bool:
-        """Whether the command and all it started have ended."""
+        """Whether the command and all processes it started have ended."""
         if self._is_closed():
             return True
         if self._exit_code is None:
@@ -105,19 +105,19 @@ class RunningCommand:
         return self._exit_code is not None and not self.others()
 
     def close(self) -> None:
-        """End what still runs, at once, and free everything. May be called again."""
+        """Kill remaining processes and free all resources. May be called repeatedly."""
         if not self._is_closed():
             self._output.close()
             self._free()
 
     async def finish(self) -> None:
-        """Close a command that has ended, beside the event loop: looking at the disk takes time."""
+        """Close an ended command in a thread, because checking files takes time."""
         if not self._is_closed():
             self._output.close()
             await asyncio.to_thread(self._free)
 
     def kill(self) -> None:
-        """End the whole group at once; `wait` and `close` are still to be called."""
+        """Kill the whole group; `wait` and `close` must still be called."""
         self._signal(signal.SIGKILL)
 
     def _free(self) -> None:
@@ -131,11 +131,12 @@ class RunningCommand:
             self._exit_code = int(status["status"])
             self.ended_with_it = str(status["left"]).split("\n")[:-1]
         elif self._link.is_closed:
-            # The keeper was killed, and what it kept with it.
+            # The keeper was killed, and its processes with it.
             self._exit_code = 128 + signal.SIGKILL
 
     def terminate(self) -> None:
-        """Send SIGTERM to the command and all it started, but not to what holds its namespace."""
+        """Send SIGTERM to the command and its descendants, but not to processes of the
+        namespace."""
         if self._is_closed():
             return
         if not self._confinement.nested:
@@ -159,7 +160,7 @@ class RunningCommand:
         return self._link.socket.fileno() < 0
 
     def _signal(self, number: signal.Signals) -> None:
-        # As long as the keeper lives, the number of its child is nobody else's.
+        # While the keeper lives, the pid of its child is not reused.
         if not self._link.is_closed:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.group, number)
@@ -171,7 +172,7 @@ async def _receive(link: KeeperLink) -> None:
 
 
 class _Reader(asyncio.Protocol):
-    """Feeds a buffer from a pipe; goes on while a background process holds the other end."""
+    """Reads a pipe into a buffer, as long as any process holds the other end."""
 
     def __init__(
         self, buffer: OutputBuffer, on_output: Callable[[], None], *, bytes_max: int
@@ -191,7 +192,7 @@ class _Reader(asyncio.Protocol):
         self._on_output()
         if self._buffer.total_bytes > self._bytes_max:
             self.on_flood()
-            self.close()  # what comes before the kill arrives is as much as the machine can write
+            self.close()  # the kill may take effect late, and output is fast
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - Protocol's signature
         self._buffer.close()
@@ -209,13 +210,13 @@ async def start(
     output: OutputBuffer,
     on_output: Callable[[], None] = lambda: None,
 ) -> RunningCommand:
-    """Start *line*; what it prints goes to *output*, and *on_output* is called after each piece.
+    """Start *line*; its output goes to *output*, and *on_output* is called after each piece.
 
-    Standard input is /dev/null, and there is no terminal to ask for a password at.
+    Standard input is /dev/null, and there is no terminal for password prompts.
 
     Raises:
         OSError: It could not be started, e.g. the text is too long for one argument.
-        ValueError: The text holds what no argument can, e.g. NUL.
+        ValueError: The text is not valid as an argument, e.g. it contains NUL.
     """
     try:
         link, reading = launcher.launch(line.order())
@@ -239,7 +240,7 @@ async def start(
     pipe = os.fdopen(reading, "rb", 0)
     try:
         await asyncio.get_running_loop().connect_read_pipe(lambda: reader, pipe)
-    except BaseException:  # cancelled: nobody else knows that it runs
+    except BaseException:  # cancelled: no one else has a handle on the process
         pipe.close()
         command.close()
         raise

@@ -84,7 +84,7 @@ def _read(workspace: Workspace, params: ReadParameters) -> ToolResult:
             return _image(workspace, path, start + file.read(IMAGE_BYTES_MAX), media_type)
         if looks_binary(start):
             raise ToolError(_binary(workspace.shown(path), start, size))
-        # What can be changed is read once, so that what is remembered is what was shown.
+        # Editable files are read once, so that the remembered content is the one shown.
         raw = None
         if size <= CHANGED_BYTES_MAX:
             raw = workspace.open_files.content(path, start + file.read())
@@ -103,14 +103,14 @@ def _read(workspace: Workspace, params: ReadParameters) -> ToolResult:
 
 
 def _seen(part: Excerpt, count: int) -> list[Lines]:
-    """Return the lines that were shown, without those that were cut."""
+    """Return the ranges of lines shown, without lines that were cut."""
     cut = sorted(index for index in part.cut if index < count)
     ends = pairwise([-1, *cut, count])
     return [(part.first + before, part.first + end - 1) for before, end in ends]
 
 
 def _numbered(part: Excerpt) -> list[str]:
-    """Return the lines with their numbers, as many as a result may hold."""
+    """Return the lines with numbers, as many as fit in a result."""
     numbered: list[str] = []
     room = RESULT_BYTES_MAX - _FOOTER_BYTES
     for number, line in enumerate(part.lines, part.first):
@@ -135,7 +135,7 @@ def _text(shown: str, part: Excerpt, numbered: Sequence[str], offset: int) -> To
 
 
 def _footer(part: Excerpt, count: int) -> str:
-    """Return the last line: what part of the file this was, and what is unusual about it."""
+    """Return the last line of the result: the part of the file shown, and its peculiarities."""
     if not part.lines:
         return "[the file is empty]"
     last = part.first + count - 1

@@ -1,4 +1,4 @@
-"""What the tools that search have in common; how they search is `searches`."""
+"""Common parts of the search tools; `searches` runs the search itself."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -28,7 +28,7 @@ def search_tool(
     run: Callable[[Workspace, ParametersT], Awaitable[ToolResult]],
     workspace: Workspace,
 ) -> Tool:
-    """Return the tool *name*, which does *run* and changes nothing."""
+    """Return the read-only tool *name*, which calls *run*."""
 
     async def execute(
         _call_id: str, params: ParametersT, cancel: CancelToken, _on_update: ToolContext

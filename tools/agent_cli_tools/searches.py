@@ -22,7 +22,7 @@ OUTPUT_BYTES_MAX = 32 * 1024 * 1024
 _ERROR_BYTES_MAX = 2_000
 _CHUNK_BYTES = 64 * 1024
 _RULES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
-# What is no rule is quoted, and a file of rules may be a link to one of secrets.
+# ripgrep quotes invalid rules in messages, and a file of rules may be a link to secrets.
 _ABOUT_RULES = re.compile(r".*: line \d+: error parsing glob .*\n?")
 _ALTERNATIVES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _PATTERNS_MAX = 100
@@ -30,7 +30,7 @@ _PATTERNS_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class SearchOutput:
-    """What a search printed; `cut` says why it is not all, "" when it is."""
+    """The output of a search; `cut` says why it is incomplete, or ""."""
 
     output: bytes
     cut: str
@@ -52,7 +52,7 @@ def searcher(workspace: Workspace) -> list[str]:
 
 
 def search_root(workspace: Workspace, given: str) -> str:
-    """Return where to search for *given*, as ripgrep is told: relative to the root if possible."""
+    """Return the path to search for *given*, for ripgrep: relative to the root if possible."""
     path = workspace.resolve(given)
     if not path.exists():
         raise workspace.missing(path)
@@ -63,7 +63,7 @@ def search_root(workspace: Workspace, given: str) -> str:
 
 
 def _refuse_pipes(path: Path) -> None:
-    """Say so at once where ripgrep would wait for somebody to write rules into a pipe."""
+    """Raise at once if an ignore file is a pipe, which ripgrep would wait for."""
     for rules in (folder / name for folder in (path, *path.parents) for name in _RULES):
         with contextlib.suppress(OSError):
             if stat.S_ISFIFO(rules.stat().st_mode):
@@ -74,7 +74,7 @@ async def search(workspace: Workspace, arguments: Sequence[str]) -> SearchOutput
     """Run the search with *arguments* at the workspace's root.
 
     Raises:
-        ToolError: It found nothing because of a mistake, such as a pattern that is no regex.
+        ToolError: It failed because of an error, such as a pattern that is not a regex.
     """
     output = bytearray()
     cut = ""
@@ -92,14 +92,14 @@ async def search(workspace: Workspace, arguments: Sequence[str]) -> SearchOutput
         errors.seek(0)
         told = errors.read(_ERROR_BYTES_MAX).decode("utf-8", "replace")
         message = _ABOUT_RULES.sub("", told).strip()
-        # A program that breaks down may end with the code for "nothing was found".
+        # A crashing program may exit with the code for "nothing was found".
         if message and not output and process.returncode > 0:
             raise ToolError(f"The search was not possible: {message}\nCorrect it and call again.")
     return SearchOutput(bytes(output), cut)
 
 
-# Not asyncio's subprocesses: killing one that has just ended makes asyncio lose its exit status
-# and warn about it on stderr. `Popen.kill` knows.
+# Not asyncio's subprocesses: killing one that has just ended makes asyncio lose its exit status and
+# print a warning. `Popen.kill` handles that.
 def _start(command: Sequence[str], root: Path, errors: IO[bytes]) -> "Popen[bytes]":
     try:
         return Popen(
@@ -115,7 +115,7 @@ def _start(command: Sequence[str], root: Path, errors: IO[bytes]) -> "Popen[byte
 
 
 def _collect(process: "Popen[bytes]", into: bytearray) -> bool:
-    """Read the output to its end and wait, or kill when it is too much; return whether it was."""
+    """Read the output and wait for the end; kill if it is too long, and return whether it was."""
     assert process.stdout is not None
     with process.stdout as stdout:
         while chunk := stdout.read(_CHUNK_BYTES):
@@ -128,7 +128,7 @@ def _collect(process: "Popen[bytes]", into: bytearray) -> bool:
 
 
 def expand_braces(pattern: str) -> list[str]:
-    """Return the patterns that `a.{b,c}` stands for; too many alternatives stay as they are."""
+    """Return the expansions of `a.{b,c}`; too many alternatives are left unexpanded."""
     patterns = [pattern]
     while any(_ALTERNATIVES.search(one) for one in patterns) and len(patterns) < _PATTERNS_MAX:
         patterns = [expanded for one in patterns for expanded in _expanded_once(one)]
@@ -144,16 +144,16 @@ def _expanded_once(pattern: str) -> list[str]:
 
 
 def footer(notes: Sequence[str]) -> list[str]:
-    """Return the last line of a result, if there is something to note."""
+    """Return the last line of a result, if there are notes."""
     return [f"[{'; '.join(notes)}]"] if notes else []
 
 
 def left_out(secrets: int) -> list[str]:
-    """Return the note on files that were not searched; the model must not take it for "none"."""
+    """Return the note on files that were not searched, so that the model does not assume "none"."""
     files = "1 file" if secrets == 1 else f"{secrets} files"
     return [f"{files} left out that may hold secrets"] if secrets else []
 
 
 def displayed(raw: bytes) -> str:
-    """Return a path as ripgrep printed it, without the "./" before what is in the root."""
+    """Return a path printed by ripgrep without a leading "./"."""
     return os.fsdecode(raw).removeprefix("./").encode(errors="replace").decode()

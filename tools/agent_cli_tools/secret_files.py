@@ -1,4 +1,4 @@
-"""Which files hold keys and passwords, judged by their path alone; nothing here opens a file."""
+"""Recognise files with keys and passwords, by their path alone; no file is opened."""
 
 import os
 import stat
@@ -18,24 +18,24 @@ _PLACES = ("/.docker/config.json", "/.config/gh/hosts.yml", "/.config/gcloud")
 
 
 def is_secret(path: PurePath) -> bool:
-    """Whether *path* names a secret, in any case: some file systems do not tell `.ENV` apart."""
+    """Return whether *path* names a secret, ignoring case as some file systems do."""
     parts = path.as_posix().casefold().split("/")
     name = parts[-1]
     if name in _NAMES or name.endswith(_SUFFIXES):
         return True
     if name.startswith(".env.") and name not in _EXAMPLES:
         return True
-    # Of a process, our own too, it holds the keys it was started with.
+    # The environment of a process, ours included, which may have keys.
     if not _FOLDERS.isdisjoint(parts) or ("proc" in parts and name == "environ"):
         return True
     return any(place in path.as_posix().casefold() for place in _PLACES)
 
 
 def is_linked_secret(state: os.stat_result, *directories: Path) -> bool:
-    """Whether a file in this *state* is, by another name, a secret of the user.
+    """Return whether a file in this *state* is a hard link to a secret of the user.
 
-    Looked for is what lies directly in *directories* and in the usual folders there, and only if
-    the file has several names at all.
+    Only files directly in *directories* and in their usual subfolders are compared, and only if the
+    file has several links.
     """
     if state.st_nlink == 1 or not stat.S_ISREG(state.st_mode):
         return False
@@ -44,11 +44,11 @@ def is_linked_secret(state: os.stat_result, *directories: Path) -> bool:
 
 
 def is_other_name(path: PurePath, *directories: Path) -> bool:
-    """Whether there is such a secret at *path*, as `is_linked_secret` finds it."""
+    """Return whether *path* is such a link; see `is_linked_secret`."""
     try:
         return is_linked_secret(Path(path).stat(), *directories)
     except OSError:
-        return False  # Nothing is there, or nothing for us.
+        return False  # It does not exist, or is not accessible.
 
 
 def _states(folder: Path) -> Iterator[os.stat_result]:
@@ -56,4 +56,4 @@ def _states(folder: Path) -> Iterator[os.stat_result]:
         entries = [path for path in folder.iterdir() if is_secret(path)]
         yield from (path.lstat() for path in entries)
     except OSError:
-        return  # It is not there, or not ours to look into.
+        return  # It does not exist, or is not accessible.

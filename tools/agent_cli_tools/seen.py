@@ -1,6 +1,6 @@
-"""Which lines of which files the model has seen, and of which content.
+"""Record the lines of files that the model has seen, for each content.
 
-Reading in parts adds up, as long as the file stays the same between them.
+Partial reads add up as long as the file does not change in between.
 """
 
 import hashlib
@@ -13,12 +13,12 @@ from typing import TypeAlias
 from agent_cli_tools.matching.alignment import common_start
 
 Lines: TypeAlias = tuple[int, int]
-"""Numbers from the first, counted from 0, up to and without the last."""
+"""A half-open range of line indexes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sight:
-    """What was seen of one content; the ranges neither touch nor overlap."""
+    """The seen lines of one content; the ranges neither touch nor overlap."""
 
     digest: str
     count: int
@@ -31,9 +31,9 @@ class _Sight:
 
 @dataclass(slots=True)
 class SeenFiles:
-    """What the model has seen, by path; and which files it once saw whole.
+    """The seen lines by path, and the files once seen as a whole.
 
-    Several calls may read the same file at once, each in its thread.
+    Thread-safe, because calls may read the same file concurrently.
     """
 
     _lock: Lock = field(default_factory=Lock)
@@ -41,11 +41,11 @@ class SeenFiles:
     _whole: set[Path] = field(default_factory=set[Path])
 
     def all_of(self, path: Path, raw: bytes) -> None:
-        """Note that all of *path* was seen, with the content *raw*."""
+        """Record that all of *path* was seen with the content *raw*."""
         self.lines_of(path, raw, [(0, _count(raw))])
 
     def lines_of(self, path: Path, raw: bytes, seen: Iterable[Lines]) -> None:
-        """Note that the lines *seen* of *path* were seen, whose content is *raw*."""
+        """Record that the lines *seen* of *path* were seen with the content *raw*."""
         digest, count = _digest(raw), _count(raw)
         with self._lock:
             earlier = self._sights.get(path)
@@ -53,7 +53,7 @@ class SeenFiles:
             self._note(path, _Sight(digest, count, _joined([*ranges, *seen])))
 
     def changed(self, path: Path, before: bytes, after: bytes) -> None:
-        """Carry what was seen of *path* over to *after*, which the model wrote into it."""
+        """Carry the seen lines of *path* over to *after*, the content written by the model."""
         earlier = self._sights.get(path)
         if earlier is None or earlier.digest != _digest(before):
             return
@@ -73,11 +73,11 @@ class SeenFiles:
             self._note(path, _Sight(_digest(after), len(new), _joined(moved)))
 
     def once_whole(self, path: Path) -> bool:
-        """Whether all of *path* was seen, perhaps with another content."""
+        """Return whether all of *path* was ever seen, possibly with another content."""
         return path in self._whole
 
     def knows(self, path: Path, raw: bytes) -> bool:
-        """Whether all of *raw*, the content of *path*, was seen."""
+        """Return whether all of *raw*, the content of *path*, was seen."""
         sight = self._sights.get(path)
         return sight is not None and sight.is_whole and sight.digest == _digest(raw)
 

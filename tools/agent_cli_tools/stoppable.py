@@ -1,7 +1,7 @@
-"""Work in a thread that changes something at its end, or never, when it is stopped before.
+"""Run work in a thread whose single change either happens completely or, if stopped, never.
 
-A thread cannot be interrupted. So it asks before its one change, and from then on the call waits
-for it and says what it did.
+A thread cannot be interrupted. So it claims permission before its change; from then on the call
+waits for it and reports the result.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from agent_cli.contracts.tooling import ToolResult
 
 
 class Claim:
-    """Leave to change something: taken by the work, or withdrawn before, never both."""
+    """Permission to make the change: either taken by the work or withdrawn before, never both."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -23,10 +23,10 @@ class Claim:
         self._is_withdrawn = False
 
     def take(self) -> None:
-        """Go past the point from which the change is made.
+        """Take the permission, right before the change.
 
         Raises:
-            ToolError: The call was stopped; nothing may be changed any more.
+            ToolError: The call was stopped, so nothing may be changed.
         """
         with self._lock:
             if self._is_withdrawn:
@@ -41,13 +41,13 @@ class Claim:
 
 
 async def in_thread(work: Callable[[Claim], ToolResult]) -> ToolResult:
-    """Return what *work* returns; it takes its claim before it changes anything.
+    """Run *work* in a thread and return its result; it takes its claim before any change.
 
-    When the call is cancelled, *work* changes nothing any more, or has begun to: then the call
-    waits for it and says that.
+    If the call is cancelled, either *work* changes nothing any more, or it has begun to: then the
+    call waits for it and reports that.
 
     Raises:
-        ToolError: It was too late to stop; the text says so, with what *work* returned.
+        ToolError: It was too late to stop; the message includes the result of *work*.
     """
     claim = Claim()
     run = partial(contextvars.copy_context().run, partial(work, claim))
@@ -63,6 +63,6 @@ async def in_thread(work: Callable[[Claim], ToolResult]) -> ToolResult:
 
 
 def _forget(thread: asyncio.Future[ToolResult]) -> None:
-    """Take the error of a thread that was stopped, or asyncio reports it as lost."""
+    """Retrieve the error of a stopped thread, which asyncio would otherwise report."""
     if not thread.cancelled():
         thread.exception()

@@ -1,6 +1,6 @@
-"""Text files to the byte: what was not changed can be written back exactly as it was.
+"""Read and write text files so that unchanged parts stay identical to the byte.
 
-Knows bytes and encodings; nothing about the workspace.
+It handles bytes and encodings, not the workspace.
 """
 
 import errno
@@ -23,14 +23,14 @@ _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 def looks_binary(start: bytes) -> bool:
-    """Whether a file that starts with *start* is not text; UTF-16 counts, tools would break it."""
+    """Return whether a file that starts with *start* is binary; UTF-16 counts as binary."""
     return b"\0" in start[:_SNIFFED_BYTES]
 
 
 def decode(raw: bytes) -> tuple[str, Encoding]:
     """Return *raw* as text, and the encoding that turns it back into the same bytes.
 
-    What is not UTF-8 is taken as Latin-1: perhaps the wrong letters, but every byte survives.
+    Text that is not UTF-8 is decoded as Latin-1: possibly wrong letters, but no lost bytes.
     """
     encoding: Encoding = "utf-8-sig" if raw.startswith(_BOM) else "utf-8"
     try:
@@ -56,10 +56,10 @@ def encode(text: str, encoding: Encoding) -> bytes:
 
 
 def read_to_change(path: Path, shown: str) -> bytes:
-    """Return the content of the file *path*, called *shown*, which is to be changed.
+    """Return the content of the file *path*, shown as *shown*, to be edited.
 
     Raises:
-        ToolError: It may not be, is too large for that, or is no file.
+        ToolError: It may not be edited, is too large, or is not a file.
     """
     if path.is_dir():
         raise ToolError(f"{shown} is a directory. Give the path of a file in it.")
@@ -73,7 +73,7 @@ def read_bytes(path: Path, *, bytes_max: int) -> bytes:
     """Return the content of the regular file *path*.
 
     Raises:
-        ToolError: It is no regular file, is larger than *bytes_max* or may not be read.
+        ToolError: It is not a regular file, is larger than *bytes_max* or cannot be read.
     """
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
@@ -89,9 +89,9 @@ def open_regular(path: Path) -> BinaryIO:
     """Open the real path *path* for reading.
 
     Raises:
-        ToolError: It is no regular file, or may not be read.
+        ToolError: It is not a regular file, or cannot be read.
     """
-    # Without O_NONBLOCK a named pipe would hold us until somebody writes to it.
+    # Without O_NONBLOCK, opening a named pipe would block until there is a writer.
     try:
         file = os.fdopen(open_file(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
     except OSError as error:
@@ -103,7 +103,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def failure(error: OSError, path: Path) -> ToolError:
-    """Return *error*, met while reading or writing *path*, as a sentence for the model."""
+    """Return *error*, from reading or writing *path*, as a ToolError for the model."""
     if error.errno in _FULL:
         return ToolError(
             f"The disk is full, so {path.name} was not written and is as it was before."

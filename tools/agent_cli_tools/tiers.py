@@ -1,6 +1,6 @@
-"""Ways in which lines that models quote differ from the lines that are there.
+"""Kinds of misquotation, as tiers of increasingly loose comparison.
 
-Each tier forgives one habit and knows how to write the new lines as the file would have them.
+Each tier tolerates one habit and can rewrite the new lines as the file would have them.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from typing import TypeAlias
 
 Repair: TypeAlias = Callable[[str], str | None]
-"""Turns a line of `new` into one for the file; None when that can not be done."""
+"""Converts a line of `new` into one for the file; None if impossible."""
 
 _TYPOGRAPHIC = str.maketrans(
     {
@@ -23,10 +23,10 @@ _TYPOGRAPHIC = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """A way to compare lines, and what the lines of `new` need when it was the one that matched.
+    """A comparison of lines, and the repair of new lines if it matched.
 
-    `repair(file lines, old lines)` returns what to do to each new line, or None when the lines
-    do not correspond after all; what it returns gives None for a line it can not repair.
+    `repair(file lines, old lines)` returns the function to apply to each new line, or None if the
+    lines do not correspond; that function returns None for a line it cannot repair.
     """
 
     name: str
@@ -53,7 +53,7 @@ def _repair_indent(there: Sequence[str], old: Sequence[str]) -> Repair | None:
 
 
 def _surplus(longer: str, shorter: str) -> str | None:
-    """Return the indentation *longer* has before that of *shorter*."""
+    """Return the indentation of *longer* in excess of that of *shorter*."""
     indent = longer[: len(longer) - len(longer.lstrip())]
     less = shorter[: len(shorter) - len(shorter.lstrip())]
     return indent.removesuffix(less) if indent.endswith(less) else None
@@ -85,7 +85,7 @@ TIERS = (
 
 
 def windows(lines: Sequence[str], old_lines: Sequence[str], tier: Tier) -> list[tuple[int, Repair]]:
-    """Return where in *lines* the *old_lines* stand by the measure of *tier*."""
+    """Return the positions of *old_lines* in *lines* by the comparison of *tier*."""
     keys = [tier.key(line) for line in lines]
     wanted = [tier.key(line) for line in old_lines]
     count = len(wanted)
@@ -104,7 +104,7 @@ def repaired(
     new_lines: Sequence[str],
     repair: Repair,
 ) -> list[str] | None:
-    """Return the new lines as the file writes them: those that do not change stay as they are."""
+    """Return the new lines as the file writes them; unchanged lines stay as they are."""
     result: list[str] = []
     opcodes = SequenceMatcher(None, old_lines, new_lines).get_opcodes()
     for kind, old, old_end, new, new_end in opcodes:

@@ -1,6 +1,6 @@
-"""The directories the tools may touch, what was seen there, and where output spills to.
+"""The directories the tools may use, the files seen there, and the folder for full outputs.
 
-The one thing the tools share. It knows paths, not contents: nothing here decodes or edits a file.
+The only object the tools share. It handles paths, not contents: it neither decodes nor edits files.
 """
 
 import contextlib
@@ -27,26 +27,26 @@ from agent_cli_tools.stoppable import Claim
 from agent_cli_tools.textio import failure
 from agent_cli_tools.workspace_ports import Keeper, LeftRunning
 
-# Invisible characters that reorder the text around them, so that a path reads as another one.
+# Invisible characters that reorder text, so that a path looks like another one.
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _CLOSE_NAMES_MAX = 3
 
 
 class Workspace:
-    """A root, further directories, and every path in them real: no symlink leads out.
+    """A root and further directories; paths are resolved so that no symlink leads out.
 
     Args:
-        root: Where relative paths start and commands run.
-        extra_dirs: More directories the tools may read and write.
-        own_dirs: What belongs to this program, and is never written even where it lies inside.
-        keeper: Told of every file that is written, and of commands.
-        spill_dir: Where full outputs go, readable by the user only; None makes a private
-            temporary directory that goes when the program ends.
-        jobs: Its background commands, with their limits.
-        jobs_end_with_run: Whoever works here ends with its one run, and its jobs with it.
+        root: The base of relative paths and working directory of commands.
+        extra_dirs: Further directories the tools may read and write.
+        own_dirs: Directories of this program, never written even if inside the root.
+        keeper: Notified of every write to a file, and of commands.
+        spill_dir: The folder for full outputs, private to the user; None makes a temporary
+            directory that is removed when the program ends.
+        jobs: The background commands, with their limits.
+        jobs_end_with_run: Whether the agent here has only one run, with which its jobs end.
 
     Attributes:
-        command_variables: Returns what a command that starts now gets beside its environment.
+        command_variables: Returns additional environment variables for a command.
     """
 
     def __init__(
@@ -76,26 +76,26 @@ class Workspace:
         self._on_close: list[Callable[[], None]] = []
 
     def resolve(self, given: str, *, to_write: bool = False) -> Path:
-        """Return the real path that *given*, as the model wrote it, stands for.
+        """Resolve the path *given*, as the model wrote it, to a real path.
 
-        A leading "@" (as people mention files) is dropped, "~" is the home directory, and what is
-        relative starts at the root. The file need not exist. What spilled can only be read.
+        A leading "@" (as in mentions of files) is dropped, "~" is the home directory, and relative
+        paths start at the root. The file need not exist. Full outputs can only be read.
 
         Raises:
-            ToolError: The path is empty, lies outside, names a secret, holds characters that hide
-                what it is, or is to be written and makes programs act.
+            ToolError: The path is empty, outside, a secret, contains misleading characters, or is
+                to be written and would make programs act.
         """
         _refuse_hidden_characters(given)
         if given.startswith("@") and not os.path.lexists(self.root / given):
             given = given[1:]
         if not given:
             raise ToolError("The path is empty. Give one below the workspace, or `.` for its root.")
-        # Not Path.resolve: the name as given counts too, before symlinks are followed.
-        # Nor Path.expanduser: it knows no file whose name starts with "~".
+        # Not Path.resolve: the path before following symlinks is checked as well. Nor
+        # Path.expanduser: it fails for a file whose name starts with "~".
         named = Path(os.path.abspath(self.root / os.path.expanduser(given)))  # noqa: PTH100, PTH111
         try:
             real = Path(os.path.realpath(named))
-        except OSError as error:  # A symlink became something else between two looks at it.
+        except OSError as error:  # A symlink changed between two checks.
             raise failure(error, named) from error
         if is_secret(named) or is_secret(real) or holds_token(real):
             raise _holds_secrets(given)
@@ -111,13 +111,13 @@ class Workspace:
             if is_linked_secret(real.stat(), self.root, Path.home()):
                 raise _holds_secrets(given)
         except (FileNotFoundError, NotADirectoryError):
-            pass  # Whether it must exist, the tool knows.
+            pass  # The tool decides whether it must exist.
         except OSError as error:
             raise failure(error, real) from error
         return real
 
     def refusal(self, given: str, *, to_write: bool) -> str:
-        """Return what a tool given the path *given* will say instead of touching it, or ""."""
+        """Return the error with which a tool would refuse the path *given*, or ""."""
         try:
             self.resolve(given, to_write=to_write)
         except ToolError as error:
@@ -125,9 +125,9 @@ class Workspace:
         return ""
 
     def outside(self, given: str, *, to_write: bool) -> str:
-        """Return the real path of *given* if nothing but lying outside speaks against it, or "".
+        """Return the real path of *given* if its only obstacle is lying outside, else "".
 
-        What `open_path` opened lies outside all the same.
+        Paths opened with `open_path` count as outside, too.
         """
         try:
             real = self.resolve(given, to_write=to_write)
@@ -142,13 +142,13 @@ class Workspace:
         return "" if self._contains(real, to_write=to_write) else str(real)
 
     def open_path(self, path: str) -> None:
-        """Let the tools touch the real *path*, though it lies outside."""
+        """Let the tools use the real *path*, although it is outside."""
         self._opened.add(Path(path))
 
     def for_another_agent(self) -> "Workspace":
-        """Return this place for an agent that has seen nothing of it yet, and ends with its run.
+        """Return this workspace for a subagent, which has seen no files yet and ends with its run.
 
-        It closes with this one, which has to outlive it.
+        It is closed with this one, which must outlive it.
         """
         if self._spill_dir is None:
             self._own_spill_dir = OwnFolder()
@@ -159,30 +159,30 @@ class Workspace:
         return other
 
     def open_dir(self, folder: Path) -> None:
-        """Let the tools use one more directory, as those of the workspace."""
+        """Let the tools use a further directory like the workspace."""
         real = Path(os.path.realpath(folder.expanduser()))
         if real not in self._dirs:
             self._dirs = (*self._dirs, real)
 
     @property
     def dirs(self) -> tuple[str, ...]:
-        """The root and the other directories the tools may use."""
+        """The root and the further directories."""
         return tuple(map(str, self._dirs))
 
     def read_by(self, given: str) -> tuple[str, ...]:
-        """Return the real path a tool given *given* will read; none if it will refuse to."""
+        """Return the real path that a tool would read for *given*; none if it would refuse."""
         return self._touched_by(given, to_write=False)
 
     def written_by(self, given: str) -> tuple[str, ...]:
-        """Return the real path a tool given *given* will write; none if it will refuse to."""
+        """Return the real path that a tool would write for *given*; none if it would refuse."""
         return self._touched_by(given, to_write=True)
 
     def shown(self, path: Path) -> str:
-        """Return *path* as the model should write it: relative to the root where possible."""
+        """Return *path* as the model should write it: relative to the root if possible."""
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
     def missing(self, path: Path) -> ToolError:
-        """Return the error for a *path* that does not exist, with names close to it."""
+        """Return the error for a missing *path*, with similar names."""
         try:
             siblings = [entry.name for entry in os.scandir(path.parent)]
         except OSError:
@@ -193,13 +193,13 @@ class Workspace:
         return ToolError(f"{self.shown(path)} does not exist. {hint}")
 
     def write(self, path: Path, data: bytes, *, before: bytes | None, claim: Claim) -> None:
-        """Make *data* the content of the real path *path*; see `write_atomic`."""
+        """Write *data* to the real path *path*; see `write_atomic`."""
         with self._keeper.writing(path, before, data) if self._keeper else nullcontext():
             if not self.open_files.write(path, data, before, claim):
                 write_atomic(path, data, before=before, claim=claim.take)
 
     def running(self, command: str) -> AbstractContextManager[None]:
-        """Return what has to stand around a command that runs here."""
+        """Return the context manager to run a command in."""
         return self._keeper.running(command) if self._keeper else nullcontext()
 
     def open_spill(self) -> tuple[Path, BinaryIO]:
@@ -212,25 +212,25 @@ class Workspace:
         number = 1 + max(numbers, default=0)
         while True:
             path = self._spill_dir / f"{number:03}.log"
-            # Another call, or another program with the same session, may have been faster.
+            # Another call, or another process with the same session, may have been faster.
             with contextlib.suppress(FileExistsError):
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
                 return path, os.fdopen(os.open(path, flags, 0o600), "wb", buffering=0)
             number += 1
 
     def keep(self, running: LeftRunning) -> None:
-        """Hold *running* until it ends or the workspace closes."""
+        """Keep *running* until it ends or the workspace is closed."""
         for other in [one for one in self._running if one.has_ended()]:
             other.close()
             self._running.remove(other)
         self._running.append(running)
 
     def on_close(self, callback: Callable[[], None]) -> None:
-        """Call *callback* when the workspace closes, after what was left running has ended."""
+        """Call *callback* when the workspace is closed, after all processes have ended."""
         self._on_close.append(callback)
 
     def close(self) -> None:
-        """End everything that calls left running; to be called in the event loop they ran in."""
+        """End all processes that calls left running; call it in their event loop."""
         while self._running:
             self._running.pop().close()
         self.launcher.close()
@@ -273,7 +273,7 @@ class Workspace:
 
 
 class _Outside(ToolError):
-    """A path lies outside the workspace; nothing else speaks against it."""
+    """A path is outside the workspace, which is its only obstacle."""
 
     def __init__(self, said: str, path: Path) -> None:
         super().__init__(said)

@@ -1,4 +1,4 @@
-"""What a workspace needs of others: who keeps files' contents, and what calls leave running."""
+"""The ports of a workspace: a recorder of file changes, and processes left running."""
 
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -6,26 +6,26 @@ from typing import Protocol
 
 
 class LeftRunning(Protocol):
-    """What goes on after the call that started it, at the latest until the workspace closes."""
+    """Port to a process that may outlive its call, but not the workspace."""
 
     def has_ended(self) -> bool:
-        """Whether it ended by itself."""
+        """Whether it has ended by itself."""
         ...
 
     def close(self) -> None:
-        """End it, if it has not ended, and free what it held."""
+        """End it if it still runs, and free its resources."""
         ...
 
 
 class Keeper(Protocol):
-    """Who wants to know what happens to files, before it happens."""
+    """Port to a recorder that is notified before files change."""
 
     def writing(
         self, path: Path, before: bytes | None, after: bytes
     ) -> AbstractContextManager[None]:
-        """Return what stands around the writing of a file; *before* is None where there is none."""
+        """Return the context manager for writing a file; *before* is None if it is new."""
         ...
 
     def running(self, command: str) -> AbstractContextManager[None]:
-        """Return what stands around a command."""
+        """Return the context manager for running a command."""
         ...

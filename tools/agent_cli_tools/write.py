@@ -1,4 +1,4 @@
-"""write: make a file, or replace all of one that the model has read."""
+"""write: create a file, or replace one that the model has read."""
 
 from functools import partial
 from pathlib import Path
@@ -74,10 +74,10 @@ def _counted(count: int, unit: str) -> str:
 
 
 def _old_content(workspace: Workspace, path: Path) -> bytes | None:
-    """Return what *path* holds, None when it does not exist.
+    """Return the content of *path*, or None if it does not exist.
 
     Raises:
-        ToolError: The model does not know it, so it can not mean to replace it.
+        ToolError: The model has not seen it, so it cannot mean to replace it.
     """
     shown = workspace.shown(path)
     if not path.exists():
@@ -93,7 +93,7 @@ def _old_content(workspace: Workspace, path: Path) -> bytes | None:
 
 
 def _with_old_endings(content: str, before: str) -> tuple[str, str]:
-    """Return *content* with CRLF where the old file had nothing else, and a note saying so."""
+    """Return *content* with CRLF if the old file had only CRLF, and a note about that."""
     crlf = before.count("\r\n")
     if crlf == 0 or crlf != before.count("\n") or "\r\n" in content or "\n" not in content:
         return content, ""

@@ -1,1 +1,1 @@
-"""Where the edits of a model belong in a text, and what they change there."""
+"""Locate the edits of a model in a text, and compute the changes."""

@@ -1,4 +1,4 @@
-"""Which lines of two texts correspond, in time that repeated lines cannot blow up."""
+"""Align the lines of two texts, in bounded time even with many repeated lines."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -68,7 +68,7 @@ def _last(block: Block, count: int) -> Block:
 
 
 def common_start(a: Sequence[object], b: Sequence[object]) -> int:
-    """Return how many items the two have in common at the start."""
+    """Return the number of common items at the start."""
     count = 0
     for one, other in zip(a, b, strict=False):
         if one != other:
@@ -78,7 +78,7 @@ def common_start(a: Sequence[object], b: Sequence[object]) -> int:
 
 
 def are_alike(one: str, other: str) -> bool:
-    """Whether two lines are probably versions of each other."""
+    """Return whether two lines are probably versions of each other."""
     if common_start(one, other) >= _ALIKE_START_MIN:
         return True
     matcher = SequenceMatcher(None, one, other)
@@ -94,13 +94,13 @@ def _middle(a: Sequence[str], b: Sequence[str]) -> list[Block]:
         return _side_by_side(a, b)
     counts, other = Counter(a), Counter(b)
     if sum(count * other[item] for item, count in counts.items()) > _EQUAL_PAIRS_MAX:
-        # SequenceMatcher visits every pair of equal items, perhaps many times.
+        # SequenceMatcher visits every pair of equal items, possibly many times.
         return _side_by_side(a, b)
     return [Block(*code) for code in SequenceMatcher(None, a, b).get_opcodes()]
 
 
 def _is_in_place(a: Sequence[str], b: Sequence[str]) -> bool:
-    """Whether some lines were replaced by as many others, none of which moved."""
+    """Return whether lines were replaced by the same number of others, without moves."""
     if len(a) != len(b):
         return False
     changed = [(one, other) for one, other in zip(a, b, strict=True) if one != other]
@@ -108,7 +108,7 @@ def _is_in_place(a: Sequence[str], b: Sequence[str]) -> bool:
 
 
 def _side_by_side(a: Sequence[str], b: Sequence[str]) -> list[Block]:
-    """Pair the items by position, as suits a change that was made on many lines at once."""
+    """Pair the items by position, as for the same change on many lines."""
     blocks: list[Block] = []
     both = min(len(a), len(b))
     start = 0

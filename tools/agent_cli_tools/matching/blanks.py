@@ -1,4 +1,4 @@
-"""Blanks at the ends of lines, and blank lines, as the file has them."""
+"""Restore trailing blanks and blank lines as the file has them."""
 
 from collections.abc import Sequence
 
@@ -6,9 +6,9 @@ from agent_cli_tools.matching.lines import Line, Unclear
 
 
 class Blanks:
-    """What the quoted lines *old* have at their ends that the lines *there* have not, or lack.
+    """The difference in trailing blanks between the quoted lines *old* and the file's *there*.
 
-    The lines of *new* are taken to have the same in addition.
+    The lines of *new* are assumed to have the same difference.
     """
 
     def __init__(
@@ -24,16 +24,16 @@ class Blanks:
         self._surplus = _surplus(pairs)
         self._is_mixed = _some_end_in(self._surplus, new)
         self._blank_lack = any(len(quoted) < len(there) for there, quoted in blank)
-        # Without a blank line in old, they are taken to have what the others have.
+        # Without a blank line in old, blank lines are assumed to differ like the others.
         self._blank_surplus = _surplus(blank) if blank else self._surplus
         self._is_told = bool(blank) or is_certain
         self.were_repaired = any(there != quoted for there, quoted in [*pairs, *blank])
 
     def trail(self, line: Line) -> str:
-        """Return the end of a new line that is not blank.
+        """Return the trailing blanks of a new non-blank line.
 
         Raises:
-            Unclear: Perhaps its blanks are those of the line, as other new lines have none.
+            Unclear: Its blanks may be its own, because other new lines have none.
         """
         trail = _without(line.trail, self._surplus)
         if self._is_mixed and trail != line.trail:
@@ -44,7 +44,7 @@ class Blanks:
         """Return a new blank line.
 
         Raises:
-            Unclear: It is open whether the file would have these blanks in it.
+            Unclear: It is unknown whether the file would have these blanks.
         """
         if self._blank_lack:
             raise Unclear("blank lines there hold blanks that old has not")
@@ -54,7 +54,7 @@ class Blanks:
 
 
 def _surplus(pairs: Sequence[tuple[str, str]]) -> set[str | None]:
-    """Return what was quoted in addition; None where that is not the same for all."""
+    """Return the additional blanks of the quotation; None if the lines differ in them."""
     surplus: set[str | None] = {
         quoted.removeprefix(there) if quoted.startswith(there) else None for there, quoted in pairs
     }
@@ -64,7 +64,7 @@ def _surplus(pairs: Sequence[tuple[str, str]]) -> set[str | None]:
 
 
 def _some_end_in(surplus: set[str | None], new: Sequence[Line]) -> bool:
-    """Whether some lines end in what all quoted ones have in addition, and others do not."""
+    """Return whether some lines, but not all, end in the additional blanks."""
     trails = [line.trail for line in new if not line.is_blank]
     return any(extra and len({trail.endswith(extra) for trail in trails}) > 1 for extra in surplus)
 
@@ -76,5 +76,5 @@ def _without(trail: str, surplus: set[str | None]) -> str:
 
 
 def lacking(there: Sequence[Line], old: Sequence[Line]) -> list[bool]:
-    """Return for each line whether it ends in blanks that were not quoted."""
+    """Return for each line whether its trailing blanks are missing in the quotation."""
     return [not a.is_blank and len(a.trail) > len(b.trail) for a, b in zip(there, old, strict=True)]

@@ -1,7 +1,7 @@
 """Typographic characters and their plain forms, composed and decomposed letters.
 
-Where the quotation and the file differ in them, unchanged stretches of text stay as the file has
-them, and new stretches are written so only where that is not a guess.
+Where quotation and file differ in them, unchanged text keeps the file's characters, and new text
+gets them only where that is certain.
 """
 
 import unicodedata
@@ -16,7 +16,7 @@ _COMPARED_CHARS_MAX = 20_000
 _SPELLINGS = {"-": ("-", "--", "---")}
 
 Places: TypeAlias = list[str]
-"""For each character of a quoted text: what stands for it in the file."""
+"""For each character of a quoted text, the file's text for it."""
 
 
 def rewritten(
@@ -25,13 +25,13 @@ def rewritten(
     """Return *new* with the characters of the file.
 
     Args:
-        there: Lines of the file without indentation and blanks at their ends.
-        old: The same lines as they were quoted; they differ from these in characters only.
-        new: Lines to write instead.
-        file_text: The whole file, to see which characters it uses.
+        there: Lines of the file without indentation and trailing blanks.
+        old: The same lines as quoted; they differ in characters only.
+        new: The replacement lines.
+        file_text: The whole file, which shows the characters it uses.
 
     Raises:
-        Unclear: The lines differ in something else, or it is open how to write a new one.
+        Unclear: The lines differ in other ways, or it is unknown how to write a new one.
     """
     if list(there) == list(old):
         return list(new)
@@ -49,7 +49,7 @@ def rewritten(
 
 
 def _places(quoted: str, there: str) -> Places:
-    """Return what each character of *quoted* is in *there*."""
+    """Return the text of *there* for each character of *quoted*."""
     places: Places = []
     position = 0
     index = 0
@@ -58,7 +58,7 @@ def _places(quoted: str, there: str) -> Places:
         length, found = _same(quoted[index:], rest)
         if not length:
             raise Unclear("the lines there differ in more than their typography", fits=False)
-        # A plain spelling of several characters is one character of the file.
+        # Several plain characters may represent one character of the file.
         places += [found, *[""] * (length - 1)]
         index, position = index + length, position + len(found)
     if position != len(there):
@@ -67,7 +67,7 @@ def _places(quoted: str, there: str) -> Places:
 
 
 def _same(quoted: str, there: str) -> tuple[int, str]:
-    """Return how many characters at the start of *quoted* are which text in *there*."""
+    """Return the number of leading characters of *quoted*, and their text in *there*."""
     if not quoted or not there:
         return 0, ""
     if quoted[0] == there[0]:
@@ -87,7 +87,7 @@ def _same(quoted: str, there: str) -> tuple[int, str]:
 
 
 def _spellings(plain: str) -> Sequence[str]:
-    """Return the ways to write *plain*, the longest first."""
+    """Return the spellings of *plain*, the longest first."""
     return sorted(_SPELLINGS.get(plain, (plain,)), key=len, reverse=True)
 
 
@@ -110,7 +110,7 @@ def _carried(old: str, places: Places, new: str, file_text: str) -> str:
 
 
 def _inserted(character: str, known: dict[str, set[str]], file_text: str) -> str:
-    """Return *character* of a new stretch as the file writes it."""
+    """Return *character* of new text as the file writes it."""
     places = known.get(character, {character})
     if character in PLAIN:
         if len(places) == 1 and places != {character}:
@@ -126,6 +126,6 @@ def _inserted(character: str, known: dict[str, set[str]], file_text: str) -> str
 
 
 def _are_one_kind(typographic: str, other: str) -> bool:
-    """Whether both are typographic quotes, or dashes, or spaces, or dots."""
+    """Return whether both are typographic quotes, or dashes, or spaces, or dots."""
     plain = {PLAIN[typographic], PLAIN.get(other)}
     return len(plain) == 1 or plain == {"'", '"'}

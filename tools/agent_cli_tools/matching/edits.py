@@ -1,6 +1,6 @@
-"""Several edits of one text, all of them or none.
+"""Apply several edits to one text, all of them or none.
 
-Knows nothing of files.
+It does not access files.
 """
 
 from collections.abc import Sequence
@@ -15,24 +15,24 @@ __all__ = ["Edit", "Edited", "NoMatch", "apply_edits"]
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """The new text, and what each edit needed to fit; nothing for one that was exact."""
+    """The new text, and the repairs each edit needed; none for an exact edit."""
 
     text: str
     repairs: tuple[tuple[str, ...], ...]
 
 
 def apply_edits(text: str, edits: Sequence[Edit]) -> Edited:
-    """Return *text* with all *edits* made, in order; each sees what the earlier ones wrote.
+    """Return *text* with all *edits* applied in order; each sees the results of earlier ones.
 
     Raises:
-        NoMatch: One of them has no place of its own; then none is made.
+        NoMatch: One of them has no unique place; then none is applied.
     """
     source = Source(text)
     try:
         return _one_by_one(source, edits)
     except NoMatch:
-        # Written with the file of before in mind: an earlier edit may have added a copy of what
-        # a later one looks for.
+        # Edits refer to the original file: an earlier edit may have added a copy of the text that a
+        # later one looks for.
         if len(edits) > 1:
             try:
                 return _at_once(source, edits)

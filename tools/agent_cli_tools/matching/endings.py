@@ -1,6 +1,6 @@
-"""Line endings: searching as if every line ended in LF, replacing so that each line keeps its own.
+"""Line endings: search with LF only, and replace so that each line keeps its own ending.
 
-Only CRLF and LF are endings; a lone CR is a character like any other.
+Only CRLF and LF are endings; a lone CR is an ordinary character.
 """
 
 from bisect import bisect_left
@@ -16,11 +16,11 @@ def flatten(text: str) -> str:
 
 
 class FlatText:
-    """A text seen with LF only, which knows where each character stands in the original."""
+    """A text with LF only, which maps offsets to the original."""
 
     def __init__(self, original: str) -> None:
         self.original = original
-        # One character is found many times faster than two.
+        # Searching for one character is many times faster than for two.
         self.has_crlf = "\r" in original and "\r\n" in original
 
     @cached_property
@@ -30,11 +30,11 @@ class FlatText:
 
     @cached_property
     def is_crlf(self) -> bool:
-        """Whether every line ends in CRLF."""
+        """Return whether every line ends in CRLF."""
         return self.has_crlf and len(self.original) - len(self.text) == self.text.count("\n")
 
     def replaced(self, original: str, start: int, end: int, lines: str) -> "FlatText":
-        """Return *original*, a text of CRLF, where *lines* of CRLF replace `text[start:end]`."""
+        """Return *original*, with CRLF, where *lines*, with CRLF, replace `text[start:end]`."""
         following = FlatText(original)
         following.text = "".join([self.text[:start], flatten(lines), self.text[end:]])
         following.is_crlf = following.has_crlf
@@ -42,30 +42,30 @@ class FlatText:
 
     @cached_property
     def _ends(self) -> list[int]:
-        """Where in the flat text the LF of each CRLF stands.
+        """Return the offsets in the flat text of the LF of each CRLF.
 
-        What follows is one further right in the original for each of them.
+        Each of them shifts the following text in the original by one.
         """
         lengths = (len(part) for part in self.original.split("\r\n"))
         return [end + i for i, end in enumerate(accumulate(lengths))][:-1]
 
     def original_offset(self, offset: int) -> int:
-        """Return where the character at *offset* of the flat text stands in the original."""
+        """Return the original offset of the character at *offset* of the flat text."""
         if self.is_crlf:
             return offset + self.text.count("\n", 0, offset)
         return offset + bisect_left(self._ends, offset)
 
     def flat_offset(self, offset: int) -> int:
-        """Return where the character at *offset* of the original stands in the flat text."""
+        """Return the flat offset of the character at *offset* of the original."""
         first = bisect_left(range(len(self._ends)), offset, key=lambda i: self._ends[i] + i)
         return offset - first
 
 
 def with_endings_of(text: str, start: int, end: int, new: str) -> str:
-    """Return *new* with the line endings that suit `text[start:end]`, in a text that has CRLF.
+    """Return *new* with suitable line endings for `text[start:end]`, in a text that has CRLF.
 
-    A line that was there keeps its ending, changed or not; an added one takes the ending of the
-    line before it.
+    An existing line keeps its ending, changed or not; an added line gets the ending of the line
+    before it.
     """
     old_lines, endings = _split(text[start:end])
     new_lines = flatten(new).split("\n")
@@ -87,13 +87,13 @@ def _split(text: str) -> tuple[list[str], list[str]]:
         lines.append(part.removesuffix("\r"))
         endings.append("\r\n" if part.endswith("\r") else "\n")
     if text.endswith("\r"):
-        # Half of a CRLF, or a character of its own: either way it is text here.
+        # Half of a CRLF, or a lone CR: both are text here.
         lines[-1] += "\r"
     return lines, endings[:-1]
 
 
 def _paired(old_lines: list[str], new_lines: list[str]) -> dict[int, int]:
-    """Return new line number → the old line it is, or stands in for."""
+    """Return new line number → the old line it keeps or replaces."""
     pairs: dict[int, int] = {}
     for _, old, old_end, new, new_end in align(old_lines, new_lines):
         pairs |= dict(zip(range(new, new_end), range(old, old_end), strict=False))

@@ -1,7 +1,7 @@
-"""Lines as they were quoted, beside those of the file: in which frame of indentation each stands.
+"""Compare quoted lines with those of the file to find the indentation frame of new lines.
 
-`new` is written either in the frame of `old`, so that it was shifted with it, or in that of the
-file. Which one it is, the lines themselves and those around them tell.
+`new` is indented either like the quotation `old`, so that it must be shifted as well, or like the
+file. The lines themselves and their context tell which.
 """
 
 import re
@@ -21,7 +21,7 @@ _COMMENT = re.compile(r"\s+(?:#|//).*")
 _CLOSED = re.compile(r"[\w>})\]'\";]\Z")
 
 BLOCK_STARTS = (":", "{", "[")
-"""Ends of lines after which a block is indented; after a parenthesis, every style has its own."""
+"""Line ends after which a block is indented; after a parenthesis, styles differ."""
 
 Pairs: TypeAlias = Sequence[tuple[str, str]]
 """Indentations: (in the file, quoted)."""
@@ -29,23 +29,23 @@ Pairs: TypeAlias = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """Lines of the file, how they were quoted, and what they are to become."""
+    """Lines of the file, their quotation, and their replacement."""
 
     there: Sequence[Line]
     old: Sequence[Line]
     new: Sequence[Line]
     before: Line | None = None
-    """The line of the file before these, and after them, that is not blank."""
+    """The nearest non-blank lines of the file before and after these."""
     after: Line | None = None
 
     @property
     def indents(self) -> Pairs:
-        """The indentations of all lines that are not blank."""
+        """The indentations of all non-blank lines."""
         pairs = zip(self.there, self.old, strict=True)
         return [(line.indent, quoted.indent) for line, quoted in pairs if not line.is_blank]
 
     def raw_lines(self) -> Iterator[Line]:
-        """Yield the indented lines of *new* that start within backticks."""
+        """Yield the indented lines of *new* that start inside backticks."""
         is_open = False
         for line in self.new:
             if is_open and line.indent:
@@ -53,14 +53,14 @@ class Quoted:
             is_open ^= line.body.count("`") % 2 == 1
 
     def is_one_frame(self, apply: Callable[[str], str | None], unit: str | None) -> bool:
-        """Whether *new* is indented as *old* was quoted, not as the file is.
+        """Return whether *new* is indented like the quotation *old*, not like the file.
 
-        Judged by steps of indentation, by the first line, which seldom changes its depth, by
-        lines that both have, by the lines before and after, and by lines that are alike.
+        Criteria are the steps of indentation, the first line, which seldom changes its depth,
+        common lines, the lines before and after, and similar lines.
 
         Args:
-            apply: Turns a quoted indentation into that of the file.
-            unit: One step of indentation in this file.
+            apply: Converts a quoted indentation into that of the file.
+            unit: The indentation step of this file.
         """
         texts, quoted, there = map(_texts, (self.new, self.old, self.there))
         indents = [indent for line in texts if (indent := apply(line.indent)) is not None]
@@ -89,9 +89,9 @@ class Quoted:
         return is_alike and not is_shallower and 2 * common.as_quoted >= common.count
 
     def _can_stand(self, texts: Sequence[Line], unit: str | None) -> bool:
-        """Whether *texts* can stand between the lines before and after, as far as these tell.
+        """Return whether *texts* fits between the lines before and after.
 
-        They do not where deeper lines follow others than those that open something.
+        It does not if a deeper line follows one that does not open a block.
         """
         there = _texts(self.there)
         if not (_are_blocks(there) and _are_blocks(texts)):
@@ -105,7 +105,7 @@ class Quoted:
         return all(_can_follow(*new, unit) or not _can_follow(*old, unit) for old, new in sides)
 
     def steps(self) -> "Steps":
-        """Return how much deeper the lines are that follow an opening one in what was quoted."""
+        """Return the additional depths of quoted lines that follow an opening one."""
         blocks: set[int] = set()
         in_parentheses: set[int] = set()
         others: set[int] = set()
@@ -124,14 +124,14 @@ class Quoted:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Steps of indentation, in characters: of blocks, and of what stands in parentheses."""
+    """Indentation steps in characters: of blocks, and inside parentheses."""
 
     blocks: frozenset[int]
     in_parentheses: frozenset[int]
     others: frozenset[int]
 
     def can_be(self, unit: Fraction | None, units: Sequence[Fraction]) -> bool:
-        """Whether blocks can have been indented by *unit*, which is one of *units*."""
+        """Return whether blocks can be indented by *unit*, one of *units*."""
         if unit is None:
             return True
         if unit.denominator > 1 or any(step != unit for step in self.blocks):
@@ -145,9 +145,9 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class _Common:
-    """How many lines new shares with old, by the indentation that they have in new.
+    """The number of lines new shares with old, by their indentation in new.
 
-    Lines that are indented equally in the file and in old do not count.
+    Lines with the same indentation in the file and in old do not count.
     """
 
     count: int
@@ -156,15 +156,15 @@ class _Common:
 
     @property
     def verdict(self) -> bool | None:
-        """Whether all are indented as quoted, None if they are at odds."""
+        """Return whether all are indented as quoted; None if they disagree."""
         if self.count not in {self.as_in_file, self.as_quoted} or not self.count:
             return None
         return self.count == self.as_quoted
 
 
 def _common(new: Sequence[Line], there: Sequence[Line], quoted: Sequence[Line]) -> _Common:
-    """Count the lines that tell: those with words, unless there are none."""
-    # With the text as it was quoted: the file may have other characters.
+    """Count the significant lines: those with words, unless there are none."""
+    # Compare the quoted text, because the file may have other characters.
     in_file = _places([Line(a.indent, b.body, b.trail) for a, b in zip(there, quoted, strict=True)])
     in_old = _places(quoted)
     lines = [line for line in new if in_file.get(line.body) != in_old.get(line.body)]
@@ -183,7 +183,7 @@ def _unit(lines: Sequence[Line]) -> str | None:
 
 
 def _unit_steps(lines: Sequence[Line], unit: str | None) -> int:
-    """Return how many lines are one *unit* deeper than the line before, lists aside."""
+    """Return how many lines are one *unit* deeper than the line before, except in lists."""
     return sum(
         b.indent == a.indent + unit and not b.body.startswith(_LIST_MARKS)
         for a, b in pairwise(lines)
@@ -192,7 +192,7 @@ def _unit_steps(lines: Sequence[Line], unit: str | None) -> int:
 
 
 def _are_blocks(lines: Sequence[Line]) -> bool:
-    """Whether deeper lines follow only those that open something, as in most languages."""
+    """Return whether deeper lines follow only lines that open a block, as in most languages."""
     return not any(
         len(b.indent) > len(a.indent) and _CLOSED.search(_code(a)) for a, b in pairwise(lines)
     )
@@ -203,7 +203,7 @@ def _texts(lines: Sequence[Line]) -> list[Line]:
 
 
 def _can_follow(line: Line | None, following: Line | None, unit: str | None) -> bool:
-    """Whether *following* can stand after *line*; without a line, at an end of the file."""
+    """Return whether *following* can follow *line*; without a line, at an end of the file."""
     if following is None:
         return True
     if line is None:
@@ -216,12 +216,12 @@ def _can_follow(line: Line | None, following: Line | None, unit: str | None) -> 
 
 
 def _code(line: Line) -> str:
-    """Return the text of *line* without a comment at its end."""
+    """Return the text of *line* without a trailing comment."""
     return _COMMENT.sub("", line.body)
 
 
 def _are_alike(old: Sequence[Line], new: Sequence[Line]) -> bool:
-    """Whether some of these lines, indented equally, are versions of each other."""
+    """Return whether some of these lines with equal indentation are versions of each other."""
     return any(
         one.indent == other.indent and are_alike(one.body, other.body)
         for one in old[:_COMPARED_LINES_MAX]

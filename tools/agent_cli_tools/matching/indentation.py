@@ -1,7 +1,7 @@
-"""How quoted lines that are indented differently were shifted, and back.
+"""Find the shift between quoted and actual indentation, and apply it to new lines.
 
-Several shifts may explain the same lines. The new lines are shifted only if all of these shifts
-give the same result.
+Several shifts may explain the same lines. The new lines are shifted only if all of them give the
+same result.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from agent_cli_tools.matching.frames import Pairs, Quoted
 from agent_cli_tools.matching.lines import Line, Unclear
 
 UNIT_LINES_MAX = 5_000
-"""Lines that tell how a file is indented."""
+"""Lines that show how a file is indented."""
 
 _TAB_WIDTHS = range(1, 9)
 _SCALES = (2, 4)
@@ -25,35 +25,35 @@ _SAME = Fraction(1)
 _TABBED = "spaces written as tabs"
 
 _Seen: TypeAlias = Mapping[str, Set[str]]
-"""A quoted indentation → those that the file has for it."""
+"""A quoted indentation → the file's indentations for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """A way to turn a quoted indentation into that of the file; None where it has no answer."""
+    """A function from quoted indentation to that of the file; None where it is undefined."""
 
     name: str
     apply: Callable[[str], str | None]
     scale: Fraction | None = None
-    """How many times as deep the blocks of the file are; None for another kind of blanks."""
+    """The ratio of the file's depth to the quoted one; None for another kind of blanks."""
 
     def quoted_unit(self, unit: str | None) -> Fraction | None:
-        """Return by how much a block was indented in what was quoted, if *unit* is the file's."""
+        """Return the indentation step of the quotation if *unit* is the file's."""
         return None if self.scale is None or unit is None else len(unit) / self.scale
 
 
 def shifted(
     quotation: Quoted, changed: Sequence[Line], unit: Callable[[], str | None]
 ) -> tuple[list[str], str]:
-    """Return the indentations of *changed* lines as the file would have them, and what was done.
+    """Return the indentations of *changed* lines in the file, and the repairs made.
 
     Args:
-        quotation: The lines of the file, and what was quoted.
-        changed: Those of the new lines that are not in the file, none of them blank.
-        unit: Returns one step of indentation in this file, if it has one.
+        quotation: The lines of the file and their quotation.
+        changed: The new non-blank lines that are not in the file.
+        unit: Returns the indentation step of this file, if known.
 
     Raises:
-        Unclear: No shift explains what was quoted, or several do and give different results.
+        Unclear: No shift explains the quotation, or several do and give different results.
     """
     wanted = [line.indent for line in changed]
     pairs = quotation.indents
@@ -90,7 +90,7 @@ def shifted(
 
 
 def unit_of(lines: Sequence[str]) -> str | None:
-    """Return the step by which *lines* are usually indented, None if they do not tell."""
+    """Return the usual indentation step of *lines*; None if unknown."""
     texts = [line for line in lines[:UNIT_LINES_MAX] if line.strip()]
     indents = [line[: len(line) - len(line.lstrip())] for line in texts]
     steps = Counter(
@@ -158,7 +158,7 @@ def _scaled(pairs: Pairs) -> list[Shift]:
     shifts: list[Shift] = []
     for scale in _SCALES:
         if all(there // scale == quoted for there, quoted in lengths):
-            # Half of an odd number lost something, so only what was seen can be restored.
+            # Halving an odd number loses information, so only known indentations can be restored.
             is_exact = all(there == quoted * scale for there, quoted in lengths)
             shifts.append(_widened(scale, _seen(pairs), is_exact=is_exact))
         if all(there * scale == quoted for there, quoted in lengths):
@@ -194,7 +194,7 @@ def _spaced(indent: str, width: int) -> str:
 
 
 def _tabbed(indent: str, width: int, seen: _Seen) -> str | None:
-    """Return *indent* in tabs, or as the file has it where it goes on in spaces."""
+    """Return *indent* in tabs, or in the file's mix of tabs and spaces."""
     if indent.strip(" "):
         return None
     tabs = "\t" * (len(indent) // width) + " " * (len(indent) % width)

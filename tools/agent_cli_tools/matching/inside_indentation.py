@@ -1,4 +1,4 @@
-"""A text quoted from inside the indentation of a line: which indentation the lines after it get."""
+"""Handle a text quoted from inside a line's indentation: indent the lines after the first."""
 
 from agent_cli_tools.matching.frames import BLOCK_STARTS, Quoted
 from agent_cli_tools.matching.lines import Line, Unclear, split_line
@@ -11,20 +11,20 @@ _WHOLE = "; start old and new with all of it"
 
 
 def inside_indentation(head: str, old: str, new: str, file: FileContext, *, ends_line: bool) -> str:
-    """Return what replaces *head* and *old*.
+    """Return the replacement of *head* and *old*.
 
-    Either *new* as it is follows *head*, as for a part of a line, or all its lines were quoted
-    without *head*, and get it back.
+    Either *head* precedes *new* unchanged, as for a part of a line, or all lines were quoted
+    without *head*, which is added to each.
 
     Args:
         head: Blanks before *old* in its line.
-        old: Starts with text of that line.
-        new: The text instead.
-        file: What the lines around tell.
-        ends_line: Whether *old* reaches to the end of a line.
+        old: The quotation, which starts within that line.
+        new: The replacement text.
+        file: The context in the file.
+        ends_line: Whether *old* extends to the end of a line.
 
     Raises:
-        Unclear: Both are possible, and differ.
+        Unclear: Both are possible, with different results.
     """
     old_lines = [split_line(line) for line in old.split("\n")]
     new_lines = [split_line(line) for line in new.split("\n")]
@@ -34,7 +34,7 @@ def inside_indentation(head: str, old: str, new: str, file: FileContext, *, ends
     if not ends_line:
         return head + new
     if sum(not line.is_blank for line in old_lines) > 1:
-        # The other lines were found with all of their indentation, so only the first lacks it.
+        # The other lines matched with their whole indentation, so only the first lacks it.
         starts_blank = new_lines[0].is_blank and len(new_lines) > 1
         if starts_blank or (texts and texts[0].indent != old_lines[0].indent):
             raise Unclear(_WHY + _WHOLE)
@@ -52,7 +52,7 @@ def inside_indentation(head: str, old: str, new: str, file: FileContext, *, ends
 
 
 def _is_quoted_without(head: str, old: str, new: list[Line]) -> bool:
-    """Whether all lines of *new* can only be meant without *head*."""
+    """Return whether all lines of *new* must have been quoted without *head*."""
     if new[0].is_blank:
         return bool(new[0].body) or any(not line.is_blank for line in new)
     rest = [line for line in new[1:] if not line.is_blank]
@@ -63,7 +63,7 @@ def _is_quoted_without(head: str, old: str, new: list[Line]) -> bool:
 
 
 def _goes_on(head: str, quoted: Line, old: str, new: list[Line]) -> bool:
-    """Whether *new* is a line quoted without *head*, and further ones with all of theirs."""
+    """Return whether only the first line of *new* was quoted without *head*."""
     rest = [line for line in new[1:] if not line.is_blank]
     whole = head + quoted.indent
     return (

@@ -1,4 +1,4 @@
-"""A line in three parts, and the loose form in which a quoted line is looked for."""
+"""Split a line into three parts, and normalise it for loose search."""
 
 import re
 import unicodedata
@@ -11,7 +11,7 @@ PLAIN = {
     **dict.fromkeys("\u00a0\u2002\u2003\u2009\u202f", " "),
     "…": "...",
 }
-"""Typographic characters, and the plain text they stand for."""
+"""Typographic characters and their plain equivalents."""
 
 _BLANKS = " \t\r\v\f"
 _PLAIN_TABLE = str.maketrans(PLAIN)
@@ -19,10 +19,10 @@ _DASHES = re.compile("--+")
 
 
 class Unclear(Exception):
-    """The lines do not say what to write; the text says why, as part of a sentence.
+    """It is not certain what to write; the message says why, as part of a sentence.
 
     Attributes:
-        fits: Whether the quoted lines can be the ones there all the same.
+        fits: Whether the quotation may still be of these lines.
     """
 
     def __init__(self, why: str, *, fits: bool = True) -> None:
@@ -32,7 +32,7 @@ class Unclear(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line as `indent + body + trail`; a blank one is all trail."""
+    """A line as `indent + body + trail`; a blank line is all trail."""
 
     indent: str
     body: str
@@ -40,7 +40,7 @@ class Line:
 
     @property
     def is_blank(self) -> bool:
-        """Whether there is nothing but blanks."""
+        """Whether the line is blank."""
         return not self.body
 
     def __str__(self) -> str:
@@ -48,7 +48,7 @@ class Line:
 
 
 def split_line(text: str) -> Line:
-    """Return *text*, which has no line ending, in its parts."""
+    """Split *text*, which has no line ending, into its parts."""
     body = text.strip(_BLANKS)
     if not body:
         return Line("", "", text)
@@ -57,8 +57,8 @@ def split_line(text: str) -> Line:
 
 
 def loose(line: str) -> str:
-    """Return what *line* has in common with every way of misquoting it."""
-    if line.strip() == "…":  # for lines that were left out
+    """Return a normal form of *line* that is equal for all its misquotations."""
+    if line.strip() == "…":  # for marks of omitted lines
         return "…"
     if not line.isascii():
         line = unicodedata.normalize("NFC", line).translate(_PLAIN_TABLE)
@@ -67,7 +67,7 @@ def loose(line: str) -> str:
 
 
 class LooseLines(dict[str, str]):
-    """`loose` of every line asked for, computed once: most lines stay from edit to edit."""
+    """A cache of `loose`: most lines stay the same from edit to edit."""
 
     def __missing__(self, line: str) -> str:
         self[line] = key = loose(line)

@@ -1,4 +1,4 @@
-"""What to tell a model whose edit has no place, so that its next try fits."""
+"""Error messages for edits without a unique place, to help the model's next try."""
 
 import re
 from collections import Counter
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 LISTED_MAX = 8
-"""Places an ambiguous edit is told about."""
+"""Maximum number of places named for an ambiguous edit."""
 
 JOINS = (
     "old ends with a line end and new does not, which would join two lines."
@@ -24,7 +24,7 @@ _WORD = re.compile(r"\w+")
 
 
 def ambiguous(numbers: Sequence[int]) -> str:
-    """Return the error for a text found at the lines *numbers*."""
+    """Return the error for a text found at all lines *numbers*."""
     return (
         f"old occurs {_places(numbers)}."
         " Add lines around it so that it occurs once, or set all to true."
@@ -32,7 +32,7 @@ def ambiguous(numbers: Sequence[int]) -> str:
 
 
 def repaired_everywhere(numbers: Sequence[int]) -> str:
-    """Return the error for a text that is to be replaced everywhere, but is nowhere exact."""
+    """Return the error for a text to be replaced everywhere that has no exact match."""
     return (
         f"old does not match exactly, but nearly {_places(numbers)}."
         " With all, copy old as it stands there."
@@ -49,7 +49,7 @@ def _places(numbers: Sequence[int]) -> str:
 
 
 def unclear(lines: Sequence[str], first: int, count: int, why: str) -> str:
-    """Return the error for *count* lines that are meant, but not certainly enough to change."""
+    """Return the error for *count* lines that match, but not with enough certainty."""
     return (
         f"old was not replaced at line {first + 1}: {why}."
         f" Copy old from what is there, and indent new to fit:\n{_excerpt(lines, first, count)}"
@@ -57,7 +57,7 @@ def unclear(lines: Sequence[str], first: int, count: int, why: str) -> str:
 
 
 def not_found(lines: Sequence[str], old: str) -> str:
-    """Return the error with the lines that come closest, for the model to copy."""
+    """Return the error with the most similar lines, for the model to copy."""
     quoted = [line.strip() for line in old.removesuffix("\n").split("\n")]
     if not any(quoted):
         return "old was not found: it holds only blanks. Give the lines around them too."
@@ -72,7 +72,7 @@ def not_found(lines: Sequence[str], old: str) -> str:
 
 
 def _nearest(lines: Sequence[str], quoted: Sequence[str]) -> tuple[int, int] | None:
-    """Return the line that is most alike, and the first of the place it belongs to."""
+    """Return the most similar line, and the first line of its place."""
     first = _voted(lines, quoted)
     if first is not None:
         numbers = [first + i for i, line in enumerate(quoted) if line]
@@ -88,7 +88,7 @@ def _nearest(lines: Sequence[str], quoted: Sequence[str]) -> tuple[int, int] | N
 
 
 def _voted(lines: Sequence[str], quoted: Sequence[str]) -> int | None:
-    """Return where *quoted* starts by most of the lines that are there unchanged."""
+    """Return the start of *quoted* by majority vote of its exactly matching lines."""
     places: dict[str, list[int]] = {line: [] for line in quoted if len(line) > 1}
     for number, line in enumerate(lines):
         if line in places and len(places[line]) < _VOTES_MAX:
@@ -97,7 +97,7 @@ def _voted(lines: Sequence[str], quoted: Sequence[str]) -> int | None:
     for index, line in enumerate(quoted[:_VOTES_MAX]):
         found = places.get(line, ())
         for number in found:
-            # What is everywhere says little.
+            # Frequent lines are not significant.
             votes[number - index] += 1 + len(line) // len(found)
     return votes.most_common(1)[0][0] if votes else None
 

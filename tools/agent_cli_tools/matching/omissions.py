@@ -1,4 +1,4 @@
-"""Lines of the file that were left out where a text was quoted."""
+"""Detect lines of the file that were omitted in a quotation."""
 
 from collections.abc import Sequence
 
@@ -6,9 +6,9 @@ from agent_cli_tools.matching.alignment import align
 
 
 def can_lack(lines: Sequence[str], old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether *old* can have been meant to go on with *lines*, which *new* replaces with it.
+    """Return whether *old* may be meant to include the following *lines*, to be replaced too.
 
-    It cannot if *new* ends as *old* does: then *lines* would go unseen.
+    Not if *new* ends like *old*: then *lines* would be removed unseen.
     """
     if not lines:
         return False

@@ -1,7 +1,7 @@
-"""Where an edit belongs in a text: exactly, or as models misquote it, but never by guessing.
+"""Locate an edit in a text: exactly, or by known kinds of misquotation, but never by guessing.
 
-An edit that is not exact must stand for whole lines with exactly one place, and for that place it
-must be certain what to write.
+An inexact edit must quote whole lines with exactly one place, for which it is certain what to
+write.
 """
 
 import re
@@ -34,7 +34,7 @@ _LINE_END_KEPT = "the line end that new lacks"
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replace *old*, which must occur once, by *new*; `all` replaces every occurrence."""
+    """Replace *old*, which must occur once, with *new*; `all` replaces every occurrence."""
 
     old: str
     new: str
@@ -43,25 +43,25 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class EditPlaces:
-    """Where an edit applies, in order, and what it needed for that; nothing when it was exact."""
+    """The places of an edit in order, and the repairs it needed; none if it was exact."""
 
     spans: tuple[Span, ...]
     repairs: tuple[str, ...] = ()
 
 
 class NoMatch(ToolError):
-    """An edit has no place, or more than one; the text says what is there instead."""
+    """An edit has no place, or more than one; the message shows what the file has instead."""
 
 
 class _NotThere(Exception):
-    """The text for a model when nothing else is found."""
+    """The message for the model if no place is found."""
 
 
 def locate(source: Source, edit: Edit) -> EditPlaces:
-    """Return where *edit* applies in *source*.
+    """Return the places of *edit* in *source*.
 
     Raises:
-        NoMatch: Nowhere, in several places without `all`, or it is open what to write there.
+        NoMatch: There is no place, or several without `all`, or it is unclear what to write.
     """
     if not edit.old:
         if source.original:
@@ -71,7 +71,7 @@ def locate(source: Source, edit: Edit) -> EditPlaces:
         found = _with_crlf(source, edit)
         if found:
             return found
-    # A file of one line says nothing of its endings, so those of new stay.
+    # A file of one line shows no ending, so those of new stay.
     new = flatten(edit.new) if "\n" in source.original else edit.new
     readings: list[EditPlaces] = []
     why = ""
@@ -81,7 +81,7 @@ def locate(source: Source, edit: Edit) -> EditPlaces:
         except _NotThere as error:
             why = why or str(error)
         except NoMatch:
-            # With less around it, a text may have more places; an exact one would count.
+            # Without its surroundings a text may match in more places; an exact match would win.
             if not readings or quotation.old in source.text:
                 raise
         else:
@@ -106,7 +106,7 @@ def _read(source: Source, quotation: Quotation, *, everywhere: bool) -> EditPlac
 
 
 def _only_reading(source: Source, readings: list[EditPlaces]) -> EditPlaces:
-    """Return the reading that needed least, unless another one changes something else."""
+    """Return the reading with the fewest repairs, unless another has a different result."""
     fewest = min(readings, key=lambda found: len(found.repairs))
     others = [found for found in readings if found.repairs[:1] != fewest.repairs[:1]]
     changes = _changes(source, fewest)
@@ -117,7 +117,7 @@ def _only_reading(source: Source, readings: list[EditPlaces]) -> EditPlaces:
 
 
 def _changes(source: Source, found: EditPlaces) -> list[tuple[int, str, str]]:
-    """Return what changes, without what stays at both ends of each span."""
+    """Return the changes, without unchanged text at both ends of each span."""
     changes: list[tuple[int, str, str]] = []
     for span in found.spans:
         before = source.original[span.start : span.end]
@@ -130,17 +130,17 @@ def _changes(source: Source, found: EditPlaces) -> list[tuple[int, str, str]]:
 
 
 def _with_crlf(source: Source, edit: Edit) -> EditPlaces | None:
-    """Return the places of a text that was quoted with its CRLF endings."""
+    """Return the places of a text quoted with its CRLF endings."""
     starts = _places(source.original, edit)
     flat = Edit(flatten(edit.old), flatten(edit.new), edit.all)
     if flat.old == flat.new:
-        # Only the endings are to change.
+        # Only the endings change.
         return EditPlaces(tuple(Span(at, at + len(edit.old), edit.new) for at in starts))
     return _exact_at(source, flat, [source.flat.flat_offset(at) for at in starts])
 
 
 def _exact(source: Source, edit: Edit) -> EditPlaces | None:
-    # The model sees no line endings, so places that differ only there are equally good.
+    # The model does not see line endings, so places that differ only in them are equivalent.
     return _exact_at(source, edit, _places(source.text, edit))
 
 
@@ -148,7 +148,7 @@ def _exact_at(source: Source, edit: Edit, starts: list[int]) -> EditPlaces | Non
     spans, repairs = [], set()
     for at, line_start, text_start in _in_lines(source.text, starts):
         if line_start < at < text_start and edit.old[0] in " \t":
-            # With a part of the indentation, it is whole lines that were quoted, if anything.
+            # A quotation with part of the indentation is of whole lines.
             return None
         span, repair = _exact_span(source, edit, at, line_start, text_start)
         spans.append(source.span(*span))
@@ -157,7 +157,7 @@ def _exact_at(source: Source, edit: Edit, starts: list[int]) -> EditPlaces | Non
 
 
 def _in_lines(text: str, starts: list[int]) -> Iterator[tuple[int, int, int]]:
-    """Yield each place with the start of its line, and where the text of that line starts."""
+    """Yield each place with the start of its line, and the start of that line's text."""
     line_start = searched = 0
     text_start = _text_start(text, 0)
     for at in starts:
@@ -178,7 +178,7 @@ def _text_start(text: str, line_start: int) -> int:
 def _exact_span(
     source: Source, edit: Edit, at: int, line_start: int, text_start: int
 ) -> tuple[tuple[int, int, str], str]:
-    """Return the flat span that an exact *edit* at *at* changes, and what was repaired in it."""
+    """Return the flat span that an exact *edit* at *at* changes, and the repairs in it."""
     text, new, end, repair = source.text, edit.new, at + len(edit.old), ""
     starts_line = at <= text_start
     if edit.old.endswith("\n") and new and not new.endswith("\n") and edit.old.strip():
@@ -202,7 +202,7 @@ def _exact_span(
 
 
 def _places(text: str, edit: Edit) -> list[int]:
-    """Return where `old` starts: all places that do not overlap, or the only one."""
+    """Return the start offsets of `old`: all non-overlapping ones, or the only one."""
     starts: list[int] = []
     position = text.find(edit.old)
     while position >= 0 and (edit.all or len(starts) <= LISTED_MAX):
@@ -214,7 +214,7 @@ def _places(text: str, edit: Edit) -> list[int]:
 
 
 def _by_lines(source: Source, edit: Edit) -> EditPlaces | None:
-    """Find whole lines that are the same but for how they were quoted."""
+    """Find whole lines that match except for misquotation."""
     old, new, repairs = edit.old, edit.new, tuple[str, ...]()
     deletes = old.endswith("\n") and not new
     if old.endswith("\n"):
@@ -236,7 +236,7 @@ def _by_lines(source: Source, edit: Edit) -> EditPlaces | None:
 def _only_place(
     source: Source, old: list[str], new: list[str], *, everywhere: bool
 ) -> tuple[int, Repaired] | None:
-    """Return the first line of the only place that fits, and the lines to write there."""
+    """Return the first line of the only matching place, and the lines to write."""
     fitting: list[tuple[int, Repaired | Unclear]] = []
     others: list[tuple[int, Unclear]] = []
     candidates = source.find_loosely(old, _CANDIDATES_MAX)
@@ -262,5 +262,5 @@ def _only_place(
 
 
 def _is_exact(there: str, quoted: str) -> bool:
-    """Whether a line was quoted exactly, blanks in a blank one aside."""
+    """Return whether a line was quoted exactly, except for blanks in a blank line."""
     return there == quoted or not quoted.strip()

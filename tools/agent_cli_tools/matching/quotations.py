@@ -1,6 +1,6 @@
-"""What models copy along with a text, or do to it as a whole: taken off both old and new.
+"""Undo what models add to a quotation or do to it as a whole, in both old and new.
 
-Each way is certain only because what is left has exactly one place in the file.
+Each reading is accepted only if the rest has exactly one place in the file.
 """
 
 import html
@@ -20,11 +20,11 @@ _ODD_BACKSLASHES = re.compile(r"(?<!\\)(?:\\\\)*\\(?!\\)")
 
 @dataclass(frozen=True, slots=True)
 class Quotation:
-    """What to look for and what to write, without line endings of the file's own kind.
+    """A text to find and its replacement, with LF endings.
 
     Attributes:
-        without: What was taken off or undone; empty for the text as it was given.
-        in_lines: Whether it only stands for whole lines, not for a part of one.
+        without: The additions removed or undone; empty for the text as given.
+        in_lines: Whether it can only be whole lines, not a part of one.
     """
 
     old: str
@@ -37,7 +37,7 @@ _Way: TypeAlias = Callable[[Quotation], Iterator[Quotation]]
 
 
 def quotations(old: str, new: str) -> Iterator[Quotation]:
-    """Yield what *old* and *new* may stand for, the least changed first."""
+    """Yield the possible readings of *old* and *new*, the least changed first."""
     plain = Quotation(old, new)
     seen = {(old, new)}
     ends = [plain]
@@ -57,7 +57,7 @@ def quotations(old: str, new: str) -> Iterator[Quotation]:
 def _fenced(given: Quotation) -> Iterator[Quotation]:
     old, new = _FENCE.fullmatch(given.old), _FENCE.fullmatch(given.new)
     if old and new:
-        # Whole lines stand between fences, and where nothing does, not even a blank one.
+        # Fences enclose whole lines; empty fences enclose none, not even a blank one.
         texts = (f"{match[2]}\n" if match[2] else "" for match in (old, new))
         yield _without(given, "a code fence", *texts, in_lines=True)
 
@@ -68,7 +68,7 @@ def _numbered(given: Quotation) -> Iterator[Quotation]:
         return
     new = _Numbers.of(given.new)
     if new is None or new.mark != old.mark:
-        # Some of the lines numbered, or in another way: too odd to tell numbers from text.
+        # If only some lines are numbered, or in different ways, numbers cannot be told from text.
         if any(
             match[3] == old.mark for match in map(_NUMBER.match, given.new.split("\n")) if match
         ):
@@ -84,7 +84,7 @@ def _numbered(given: Quotation) -> Iterator[Quotation]:
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """A text all of whose lines start with a number and the same mark."""
+    """A text whose lines all start with a number and the same mark."""
 
     numbers: tuple[int, ...]
     mark: str
@@ -111,7 +111,7 @@ class _Numbers:
 
     @property
     def is_spaced(self) -> bool:
-        """Whether a blank stands between every mark and its line."""
+        """Whether there is a blank between every mark and its line."""
         return self.mark != "\t" and all(line[:1] in {" ", ""} for line in self.lines)
 
     @property
@@ -128,7 +128,7 @@ def _escaped_html(given: Quotation) -> Iterator[Quotation]:
     if old == given.old:
         return
     new = html.unescape(given.new)
-    # What holds both escaped and bare characters was perhaps not escaped as a whole.
+    # A text with both escaped and bare characters may not be escaped as a whole.
     if new == given.new or not re.search("[<>]", _ENTITY.sub("", given.new)):
         yield _without(given, "HTML escapes", old, new)
 
@@ -141,7 +141,7 @@ def _doubled_backslashes(given: Quotation) -> Iterator[Quotation]:
 
 
 def _escaped(given: Quotation) -> Iterator[Quotation]:
-    """Undo the escapes of a JSON string, with which a text was written twice."""
+    """Undo the JSON escapes of a text that was escaped twice."""
     if "\\" not in given.old:
         return
     try:
@@ -153,9 +153,9 @@ def _escaped(given: Quotation) -> Iterator[Quotation]:
 
 
 def _surrounded(given: Quotation) -> Iterator[Quotation]:
-    """Take off a blank line around both; more would hide that a line is missing.
+    """Remove one blank line around both; removing more would hide a missing line.
 
-    Where blank lines at an end differ in number, it is open which of them are those around it.
+    If the numbers of blank lines at an end differ, it is unclear which ones surround the text.
     """
     texts = (given.old, given.new)
     if not all(len(text) > 1 and text[0] == text[-1] == "\n" for text in texts):
@@ -170,7 +170,7 @@ def _surrounded(given: Quotation) -> Iterator[Quotation]:
 
 
 def _line_ends_around(text: str) -> tuple[int, int]:
-    """Return with how many line ends *text* starts, and with how many it ends."""
+    """Return the numbers of newlines at the start and at the end of *text*."""
     return len(text) - len(text.lstrip("\n")), len(text) - len(text.rstrip("\n"))
 
 

@@ -1,4 +1,4 @@
-"""Lines that were misquoted: what differs, and the new lines as the file would have them."""
+"""Repair the new lines of a misquoted edit to match the file."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,19 +13,19 @@ from agent_cli_tools.matching.lines import Line, Unclear, split_line
 
 @dataclass(frozen=True, slots=True)
 class FileContext:
-    """What the rest of the file tells about it."""
+    """Facts about the rest of the file."""
 
     text: str
     unit: Callable[[], str | None]
     has_blanks_alone: Callable[[], bool]
-    """Whether some blank lines hold blanks."""
+    """Whether some blank lines have blanks."""
     neighbours: tuple[Line | None, Line | None]
-    """The line before and the line after, neither of them blank."""
+    """The nearest non-blank lines before and after."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """Lines to write, and what was allowed for; nothing for lines quoted exactly."""
+    """Lines to write, and the repairs made; none for exactly quoted lines."""
 
     lines: tuple[str, ...]
     repairs: tuple[str, ...]
@@ -34,12 +34,12 @@ class Repaired:
 def repaired(
     there: Sequence[str], old: Sequence[str], new: Sequence[str], file: FileContext
 ) -> Repaired:
-    """Return the lines that replace *there* when *new* is to replace *old*.
+    """Return the replacement of the file's lines *there* for an edit of *old* into *new*.
 
-    Lines that do not change stay as the file has them.
+    Unchanged lines stay as the file has them.
 
     Raises:
-        Unclear: *old* is not *there* after all, or it is open what to write.
+        Unclear: *old* is not *there*, or it is unclear what to write.
     """
     if list(there) == list(old):
         return Repaired(tuple(new), ())
@@ -64,7 +64,7 @@ def repaired(
 def _written(
     quotation: Quoted, changed: Sequence[Line], file: FileContext
 ) -> tuple[list[str], tuple[str, ...]]:
-    """Return the *changed* lines as the file would have them, and what was repaired."""
+    """Return the *changed* lines as the file would have them, and the repairs made."""
     there, old = quotation.there, quotation.old
     texts = [line for line in changed if not line.is_blank]
     indents, shift = shifted(quotation, texts, file.unit)

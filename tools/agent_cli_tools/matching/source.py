@@ -1,4 +1,4 @@
-"""The text of a file in the forms in which edits are looked for, each made when first needed."""
+"""The text of a file in the forms needed to search edits, each computed on first use."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ class Span:
 
 
 class Habits:
-    """How a file is written, computed once from its text before the first edit."""
+    """The formatting habits of a file, computed once from its text before the first edit."""
 
     def __init__(self, text: str) -> None:
         self.loose_lines = LooseLines()
@@ -39,7 +39,7 @@ class Habits:
 
     @cached_property
     def has_blanks_alone(self) -> bool:
-        """Whether some line holds blanks and nothing else."""
+        """Whether some line consists of blanks only."""
         return _BLANKS_ALONE.search(flatten(self._text)) is not None
 
 
@@ -52,7 +52,7 @@ class Source:
 
     @cached_property
     def flat(self) -> FlatText:
-        """The text with LF only, and where its characters stand in the original."""
+        """The text with LF only, with the offsets in the original."""
         return FlatText(self.original)
 
     @property
@@ -62,7 +62,7 @@ class Source:
 
     @cached_property
     def lines(self) -> list[str]:
-        """The lines without endings; what follows the last ending is one more."""
+        """The lines without endings; the text after the last ending is a line as well."""
         return self.text.split("\n")
 
     @property
@@ -71,7 +71,7 @@ class Source:
         return self._habits.unit
 
     def replaced(self, spans: Sequence[Span]) -> "Source":
-        """Return the source with *spans*, which are in order and apart, replaced."""
+        """Return the source with *spans*, sorted and disjoint, replaced."""
         pieces, position = [], 0
         for span in spans:
             pieces += [self.original[position : span.start], span.new]
@@ -82,7 +82,7 @@ class Source:
         return following
 
     def _hand_on_lines(self, span: Span, following: "Source") -> None:
-        """Give *following* the lines, so that a large text is not split for every edit."""
+        """Pass the lines on to *following*, so that a large text is not split for every edit."""
         text = self.original
         start, end = text.rfind("\n", 0, span.start) + 1, text.find("\n", span.end)
         piece = text[start : span.start] + span.new + text[span.end : end + 1 if end >= 0 else None]
@@ -98,7 +98,7 @@ class Source:
             following.flat = self.flat.replaced(following.original, start - first, flat_end, piece)
 
     def span(self, start: int, end: int, new: str) -> Span:
-        """Return the span of the original text for one of the flat text, endings included."""
+        """Return the span of the original text for a span of the flat text, endings included."""
         if not self.flat.has_crlf:
             return Span(start, end, new)
         return self.with_endings(
@@ -106,32 +106,32 @@ class Source:
         )
 
     def with_endings(self, start: int, end: int, new: str) -> Span:
-        """Return the span that writes *new* with the line endings that suit this place."""
+        """Return the span that writes *new* with the line endings of this place."""
         return Span(start, end, with_endings_of(self.original, start, end, new))
 
     def line_start(self, number: int) -> int:
-        """Return where in the text line *number*, counted from 0, starts."""
+        """Return the offset of line *number*, counted from 0."""
         return number + sum(map(len, self.lines[:number]))
 
     def find_loosely(self, old_lines: list[str], places_max: int) -> list[int]:
-        """Return the first lines of places that are loosely *old_lines*, *places_max* at most."""
+        """Return the first lines of loose matches of *old_lines*, at most *places_max*."""
         loose = self._habits.loose_lines
         wanted = "\n".join(["", *(loose[line] for line in old_lines), ""])
         places: list[int] = []
         position = self._loose_text.find(wanted)
         while position >= 0 and len(places) < places_max:
             first = self._loose_text.count("\n", 0, position)
-            # After the last line end there is no further line.
+            # There is no line after the last newline.
             if self.lines[-1] or first + len(old_lines) < len(self.lines):
                 places.append(first)
             position = self._loose_text.find(wanted, position + 1)
         return places
 
     def find_nearly(self, old_lines: list[str], other_than: int) -> int | None:
-        """Return where all *old_lines* stand exactly and in order, with a few lines between them.
+        """Return the place where all *old_lines* occur exactly in order, with few lines between.
 
         Args:
-            other_than: The first line of a place that does not count.
+            other_than: The first line of a place to ignore.
         """
         texts = [line for line in old_lines if line.strip()]
         for first in _indices(self.lines, texts[0]):
@@ -142,10 +142,10 @@ class Source:
         return None
 
     def may_lack_line(self, first: int, old: Sequence[str], new: Sequence[str]) -> bool:
-        """Whether lines beside *old*, which stands from line *first* on, can have been left out.
+        """Return whether lines next to *old*, found at line *first*, may have been omitted.
 
-        Asked of lines that were quoted with a blank line before and after them: where the file
-        has one of the two, the other may be a blank line of the file, too, a few lines on.
+        For lines quoted with a blank line before and after: if the file has one of the two, the
+        other may be a blank line of the file a few lines further.
         """
         after = first + len(old)
         before = self.lines[max(0, first - 1 - _LACKING_MAX) : first][::-1]
@@ -155,7 +155,7 @@ class Source:
         )
 
     def around(self, first: int, count: int) -> FileContext:
-        """Return what the file tells about *count* lines from *first* on."""
+        """Return the context of *count* lines from *first* on."""
         before = next(
             (self.lines[i] for i in range(first - 1, -1, -1) if self.lines[i].strip()), None
         )
@@ -183,7 +183,7 @@ class Source:
 
 
 def _indices(lines: Sequence[str], wanted: str) -> Iterator[int]:
-    """Yield where *wanted* is among *lines*, many times faster than a loop over them."""
+    """Yield the indexes of *wanted* in *lines*, many times faster than a loop."""
     first = -1
     with suppress(ValueError):
         while True:
@@ -196,6 +196,6 @@ def _starts_blank(lines: Sequence[str]) -> bool:
 
 
 def _to_blank(lines: Sequence[str]) -> Sequence[str]:
-    """Return the lines before the first blank one, none without one."""
+    """Return the lines before the first blank one; none if there is no blank line."""
     blank = next((i for i, line in enumerate(lines) if not line.strip()), 0)
     return lines[:blank]

@@ -1,11 +1,11 @@
-"""What the agent did to files: kept while it happens, to be shown and to be taken back.
+"""Record the agent's changes to files, to show and undo them.
 
-    Snapshots      what hears of every change: before a tool writes a file, around a command
-    Journal        the record of it on disk: changes by run, and what files held before
-    take_back      the last run undone, unless somebody changed its files since
-    differences    what files held when the session began, against what they hold now
+    Snapshots      is notified of every change: before a tool writes a file, around a command
+    Journal        the record on disk: changes by run, and earlier contents of files
+    take_back      undo the last run, unless others changed its files since
+    differences    contents at the beginning of the session against current ones
 
-Nothing here knows git: what a person staged, committed or ignores makes no difference.
+Independent of git: staged, committed or ignored files make no difference.
 """
 
 from agent_cli_tools.snapshots.snapshots import Snapshots

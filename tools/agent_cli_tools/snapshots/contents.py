@@ -1,4 +1,4 @@
-"""What files held: each content once, named after its digest; and what a file holds now."""
+"""Store the earlier contents of files, each once by its digest; read current contents."""
 
 import errno
 import hashlib
@@ -19,17 +19,17 @@ _GONE: Final = (errno.ENOENT, errno.ENOTDIR)
 
 
 class ContentStore:
-    """A folder of contents, created when the first one comes."""
+    """A folder of contents, created with the first one."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._bytes: int | None = None
 
     def keep(self, data: bytes) -> bool:
-        """Keep *data*; False when there is no more room for it.
+        """Store *data*; return False if the size limit is reached.
 
         Raises:
-            OSError: The disk refuses.
+            OSError: It cannot be written.
         """
         name = digest(data)
         if self.has(name):
@@ -39,7 +39,7 @@ class ContentStore:
             self._bytes = sum(each.stat().st_size for each in self._folder.iterdir())
         if self._bytes + len(data) > TOTAL_BYTES_MAX:
             return False
-        # Under another name first: a crash in between must not leave half a content.
+        # Write to another name first, so that a crash does not leave a partial content.
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -47,17 +47,17 @@ class ContentStore:
                 file.write(data)
             draft.replace(path)
         except OSError:
-            draft.unlink(missing_ok=True)  # on a full disk half a content is in everybody's way
+            draft.unlink(missing_ok=True)  # on a full disk, do not leave a partial file behind
             raise
         self._bytes += len(data)
         return True
 
     def has(self, name: str) -> bool:
-        """Whether there is a content of that digest."""
+        """Return whether there is a content with that digest."""
         return (self._folder / name).exists()
 
     def get(self, name: str) -> bytes | None:
-        """Return the content of that digest; None when it was not kept, or is damaged."""
+        """Return the content with that digest; None if it was not stored, or is damaged."""
         try:
             data = (self._folder / name).read_bytes()
         except OSError:
@@ -66,28 +66,28 @@ class ContentStore:
 
 
 def digest(data: bytes) -> str:
-    """Return the name of a content."""
+    """Return the digest of a content, its name in the store."""
     return hashlib.sha256(data).hexdigest()
 
 
 def content_of(path: Path, bytes_max: int = -1) -> bytes | None:
-    """Return what the real path *path* holds now; None when there is nothing.
+    """Return the current content of the real path *path*; None if it does not exist.
 
     Args:
-        path: Where to look.
-        bytes_max: What is behind that many bytes is left out; -1 for no limit.
+        path: The file.
+        bytes_max: Maximum number of bytes to read; -1 for no limit.
 
     Raises:
-        OSError: It cannot be read, or is something else than a file now.
+        OSError: It cannot be read, or is no longer a regular file.
     """
     with _opened(path) as file:
         return file.read(bytes_max) if file else None
 
 
 def digest_of(path: Path) -> str | None:
-    """Return the digest of what *path* holds now, None for nothing; never raises OSError."""
+    """Return the digest of the current content of *path*, or None; never raises OSError."""
     try:
-        # Not as a whole: a command may have made gigabytes of it.
+        # Read in parts: a command may have made the file gigabytes long.
         with _opened(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest() if file else None
     except OSError:
@@ -110,13 +110,13 @@ def _opened(path: Path) -> Generator[BufferedReader | None]:
 
 
 class Digests:
-    """Digests of what files hold now; a file that looks as it did is not read again."""
+    """A cache of digests of current contents; files with unchanged metadata are not read again."""
 
     def __init__(self) -> None:
         self._known: dict[Path, tuple[object, str | None]] = {}
 
     def of(self, path: Path) -> str | None:
-        """Return the digest of what *path* holds now, as `digest_of`."""
+        """Return the digest of the current content of *path*, as `digest_of`."""
         try:
             state = path.lstat()
         except OSError:

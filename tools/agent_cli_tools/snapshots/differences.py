@@ -1,4 +1,4 @@
-"""What files held before the agent changed them, against what they hold now."""
+"""Compare files before the agent's changes with their current contents."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -13,7 +13,7 @@ _COMPARED_BYTES_MAX: Final = 2_000_000
 
 
 def differences(changes: Iterable[Change], contents: ContentStore) -> Iterator[Difference]:
-    """Yield the files that *changes* and whoever came later left different, by first change."""
+    """Yield the files that differ since *changes*, including later changes by others."""
     for span in spans(changes):
         now = digest_of(span.path)
         if now != span.before:

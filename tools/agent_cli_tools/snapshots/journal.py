@@ -1,10 +1,10 @@
-"""The record of changes to files: one JSON object a line, and what files held before beside it.
+"""The record of changes to files: one JSON object per line, with earlier contents next to it.
 
     {"run": id, "change": {"path": ..., "before": digest, "after": digest, "mode": 420}}
     {"run": id, "ran": "npm install"}
     {"run": id, "taken_back": true}      {"run": id, "told": true}
 
-Only its owner can read it. A line that a crash cut off is passed over.
+Only its owner can read it. A line cut off by a crash is skipped.
 """
 
 import contextlib
@@ -28,9 +28,9 @@ _KEPT_S: Final = 30 * 86_400
 
 @dataclass(slots=True)
 class RunChanges:
-    """What one run did, in order; `commands` ran too, and nobody knows what they changed.
+    """The changes of one run, in order, and its `commands`, whose changes are unknown.
 
-    `told` says whether the model knows that its changes were `taken_back`.
+    `told` is True once the model knows that its changes were `taken_back`.
     """
 
     id: str
@@ -51,31 +51,31 @@ class _Line(BaseModel):
 
 
 class Journal:
-    """The changes of one session. The disk gets what it refused as soon as it takes it again.
+    """The changes of one session. Lines that could not be written are written as soon as possible.
 
-    Every method that adds something raises OSError or ValueError then.
+    Methods that add a line raise OSError or ValueError if it cannot be written.
 
     Attributes:
-        contents: What files held.
-        paths: Every file that was ever changed, in the order of its first change.
+        contents: The earlier contents of files.
+        paths: Every changed file, in the order of first changes.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Read nothing yet; nothing is created before there is something to record."""
+        """Read nothing yet; no file is created before the first record."""
         self.contents = ContentStore(folder / "before")
         self._path = folder / _FILE
         self._is_read = False
-        # A line stays here until the disk has it: one that was lost would make /undo restore a part
-        # of a run and call it the whole.
+        # A line stays here until it is on disk: if one were lost, /undo would restore only a part
+        # of a run and report it as complete.
         self._unsaved: list[_Line] = []
         self._runs: dict[str, RunChanges] = {}
         self.paths: dict[Path, None] = {}
 
     def read(self) -> None:
-        """Read what is on the disk, once.
+        """Read the file, once.
 
         Raises:
-            OSError: There is something, and it cannot be read.
+            OSError: The file exists but cannot be read.
         """
         if self._is_read:
             return
@@ -86,10 +86,10 @@ class Journal:
             self._apply(line)
 
     def save(self) -> None:
-        """Write the lines that the disk did not take earlier.
+        """Write the lines that could not be written earlier.
 
         Raises:
-            OSError: It does not take them now.
+            OSError: They still cannot be written.
         """
         if not self._unsaved:
             return
@@ -100,7 +100,7 @@ class Journal:
             while self._unsaved:
                 text = self._unsaved[0].model_dump_json(exclude_defaults=True).encode()
                 left = memoryview(b"\n" * _is_cut_off(descriptor) + text + b"\n")
-                while left:  # a disk that fills up takes a part first
+                while left:  # a disk that fills up writes a part first
                     left = left[os.write(descriptor, left) :]
                 del self._unsaved[0]
         finally:
@@ -108,11 +108,11 @@ class Journal:
 
     @property
     def runs(self) -> Sequence[RunChanges]:
-        """The runs that did something, oldest first."""
+        """The recorded runs, oldest first."""
         return [*self._runs.values()]
 
     def run(self, id: str) -> RunChanges:
-        """Return what a run did so far."""
+        """Return the changes of a run so far."""
         return self._runs.get(id) or RunChanges(id)
 
     def add(self, run_id: str, change: Change) -> None:
@@ -120,7 +120,7 @@ class Journal:
         self._record(_Line(run=run_id, change=change))
 
     def add_command(self, run_id: str, command: str) -> None:
-        """Record that something ran of which nobody knows what it changed."""
+        """Record a command whose changes are unknown."""
         self._record(_Line(run=run_id, ran=command))
 
     def mark_taken_back(self, run_id: str) -> None:
@@ -128,7 +128,7 @@ class Journal:
         self._record(_Line(run=run_id, taken_back=True))
 
     def mark_told(self, run_id: str) -> None:
-        """Record that the model knows they are."""
+        """Record that the model knows of the undo."""
         self._record(_Line(run=run_id, told=True))
 
     def _apply(self, line: _Line) -> None:
@@ -158,7 +158,7 @@ def copy_journal(folder: Path, to: Path) -> None:
 
 
 def _copy_file(source: str, target: str) -> None:
-    # A content never changes, so both may have the same file; lines are added to a journal.
+    # Contents never change, so both may share the files; the journal itself grows.
     if Path(source).name == _FILE:
         shutil.copy2(source, target)
     else:
@@ -166,14 +166,14 @@ def _copy_file(source: str, target: str) -> None:
 
 
 def forget_old(folder: Path, *, but: str) -> None:
-    """Remove the journals in *folder* that were not written to for a month, except the one *but*.
+    """Remove journals in *folder* not written to for a month, except *but*.
 
     Raises:
         OSError: The folder cannot be read.
     """
     limit_s = time.time() - _KEPT_S
     for journal in [*folder.glob(f"*/{_FILE}")]:
-        with contextlib.suppress(FileNotFoundError):  # another program is removing it too
+        with contextlib.suppress(FileNotFoundError):  # another process is removing it as well
             if journal.parent.name != but and journal.stat().st_mtime < limit_s:
                 shutil.rmtree(journal.parent, ignore_errors=True)
 
@@ -187,10 +187,10 @@ def _lines(path: Path) -> Iterator[_Line]:
         try:
             yield _Line.model_validate_json(line)
         except ValidationError:
-            continue  # a crash cut it off; what it was about is lost
+            continue  # cut off by a crash; its record is lost
 
 
 def _is_cut_off(descriptor: int) -> bool:
-    """Whether the last line has no end, because we were killed while writing it."""
+    """Return whether the last line is incomplete because of a kill during the write."""
     size = os.fstat(descriptor).st_size
     return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"

@@ -1,4 +1,4 @@
-"""Hears of every change to a file, keeps what it held before, and can take a run's changes back."""
+"""Record every change to a file with its earlier content, and undo the changes of a run."""
 
 import stat
 import threading
@@ -34,17 +34,17 @@ _TOLD_FILES_MAX: Final = 50
 
 
 class _Seen(NamedTuple):
-    """What a file held at one moment, and its permission bits; None where there was none."""
+    """A file's content at one moment, and its permission bits; None if there was no file."""
 
     digest: str | None
     mode: int | None
 
 
 class Snapshots:
-    """The changes of the session at hand. Subscribe it to the agent; tools tell it the rest.
+    """The changes of the current session. Subscribe it to the agent; tools notify it of changes.
 
-    Nothing that fails in here stops a tool: the change is then one that cannot be taken back, and
-    whoever asks for that is told.
+    A failure in here never stops a tool: the change then cannot be undone, and an undo reports
+    that.
     """
 
     def __init__(
@@ -54,17 +54,17 @@ class Snapshots:
         only_reads: Callable[[str], bool],
         is_foreign: Callable[[str], bool] = lambda _tool: False,
     ) -> None:
-        """Keep nothing yet.
+        """Record nothing yet.
 
         Args:
-            folder: Where the journals of all sessions are.
-            only_reads: Whether a shell command certainly changes nothing.
-            is_foreign: Whether a tool of this name may change things without telling us.
+            folder: The folder with the journals of all sessions.
+            only_reads: Returns whether a shell command certainly changes nothing.
+            is_foreign: Returns whether a tool of this name may change files without notice.
         """
         self._folder = folder
         self._only_reads = only_reads
         self._is_foreign = is_foreign
-        # Tools write in threads, several at once.
+        # Tools write concurrently in threads.
         self._lock = threading.RLock()
         self._session_id: str | None = None
         self._own_folder: OwnFolder | None = None
@@ -72,11 +72,11 @@ class Snapshots:
         self._has_forgotten = False
         self._run_id = ""
         self._digests = Digests()
-        # For each command that runs, what the files known here held when it began.
+        # For each running command, the digests of known files at its start.
         self._watches: list[dict[Path, _Seen]] = []
 
     def __call__(self, event: Event) -> None:
-        """Follow which session and which run this is."""
+        """Track the current session and run."""
         match event:
             case SessionOpened(session_id=id) if id != self._session_id:
                 self.save()
@@ -85,7 +85,7 @@ class Snapshots:
                 self.save()
             case PromptStarted(prompt=prompt):
                 self._run_id = prompt.id
-            # One that waited for an approval goes on, perhaps after a restart.
+            # A run that waited for approval continues, possibly after a restart.
             case PromptOutput(prompt_id=id) | PromptStateChanged(prompt_id=id):
                 self._run_id = id
             case ToolExecutionEnd(tool_name=name, is_error=False) if self._is_foreign(name):
@@ -96,9 +96,9 @@ class Snapshots:
 
     @contextmanager
     def writing(self, path: Path, before: bytes | None, after: bytes) -> Generator[None]:
-        """Note that *path* becomes *after*, unless the body, which writes it, raises.
+        """Record that *path* becomes *after*, unless the body, which writes it, raises.
 
-        What it holds is kept first. The path is real, and tools write one path in turn.
+        Its old content is stored first. The path is real, and writes to one path are serialised.
         """
         seen = _Seen(None if before is None else digest(before), _mode_of(path))
         made = tuple(folder for folder in reversed(path.parents) if not folder.exists())
@@ -114,7 +114,7 @@ class Snapshots:
 
     @contextmanager
     def running(self, command: str) -> Generator[None]:
-        """Note that *command* runs while the body does, and what it does to files known here."""
+        """Record that *command* runs during the body, and its changes to known files."""
         if self._only_reads(command):
             yield
             return
@@ -134,22 +134,22 @@ class Snapshots:
                 self._watches = [each for each in self._watches if each is not watch]
 
     def save(self) -> None:
-        """Write what the disk refused earlier, as far as it takes it now."""
+        """Write lines that could not be written earlier, as far as possible."""
         with self._lock, _noted("changes not saved", self._run_id):
             if self._journal:
                 self._journal.save()
 
     def take_back(self) -> TakenBack:
-        """Undo the last run that changed files; blocks. The model is told at the next call.
+        """Undo the last run that changed files; blocks. The model reads of it with its next call.
 
         Raises:
-            AgentCliError: Nothing was done, or not everything; the sentence says why.
+            AgentCliError: Nothing, or not everything, was undone; the message says why.
         """
         with self._lock:
             return take_back(self._read())
 
     def changed_runs(self) -> Sequence[str]:
-        """Return the prompts whose changes can be taken back, the oldest first; blocks.
+        """Return the prompts whose changes can be undone, oldest first; blocks.
 
         Raises:
             AgentCliError: The record of changes cannot be read.
@@ -159,7 +159,7 @@ class Snapshots:
             return [run.id for run in runs if run.changes and not run.taken_back]
 
     def differences(self, *, last_run: bool = False) -> Sequence[Difference]:
-        """Return what the session, or its last run, left different; blocks.
+        """Return the files changed by the session, or by its last run; blocks.
 
         Raises:
             AgentCliError: The record of changes cannot be read.
@@ -172,7 +172,7 @@ class Snapshots:
             return [*differences(changes, journal.contents)]
 
     def commands(self, *, last_run: bool = False) -> Sequence[str]:
-        """Return what ran in the session, or in its last run, and may have changed other files.
+        """Return the commands of the session, or of its last run, that may have changed files.
 
         Raises:
             AgentCliError: The record of changes cannot be read.
@@ -184,13 +184,13 @@ class Snapshots:
             ]
 
     def copy(self, from_session: str, to_session: str) -> None:
-        """Let a copy of a session take back what the original changed; blocks."""
+        """Copy the journal for a copy of the session, so that it can undo changes too; blocks."""
         self.save()
         with _noted("changes not copied", from_session), self._lock:
             copy_journal(self._folder / from_session, self._folder / to_session)
 
     def tell_model(self, turn: Turn) -> None:
-        """Say once, before a model call, which of its changes were taken back."""
+        """Tell the model once, before a model call, which of its changes were undone."""
         if self._journal is None and self._session_id is None:
             return
         with self._lock, _noted("model not told", self._run_id):
@@ -205,12 +205,12 @@ class Snapshots:
         self._open().add(self._run_id, change)
 
     def _catch_up(self, path: Path, before: _Seen, now: _Seen) -> None:
-        """Note what a running command did to *path* meanwhile."""
+        """Record the changes of running commands to *path*."""
         if before.digest != now.digest:
             self._add(Change(path, before.digest, now.digest, before.mode))
 
     def _keep(self, path: Path) -> _Seen:
-        """Return what *path* holds now, which is kept."""
+        """Store the current content of *path* and return it."""
         seen, contents = self._seen(path), self._open().contents
         with _noted("content not kept", path):
             if seen.digest and not contents.has(seen.digest):
@@ -223,11 +223,11 @@ class Snapshots:
         return _Seen(self._digests.of(path), _mode_of(path))
 
     def _has_changed(self, path: Path) -> bool:
-        """Whether this run changed *path* before."""
+        """Return whether this run has changed *path* before."""
         return any(change.path == path for change in self._open().run(self._run_id).changes)
 
     def _forget_old(self) -> None:
-        """Remove what other sessions kept long ago, once in the life of a program."""
+        """Remove old journals of other sessions, once per process."""
         if self._session_id and not self._has_forgotten:
             self._has_forgotten = True
             forget_old(self._folder, but=self._session_id)
@@ -252,14 +252,14 @@ class Snapshots:
     def _place(self) -> Path:
         if self._session_id:
             return self._folder / self._session_id
-        # A conversation that is not kept: what files held goes with the program.
+        # Without a session, earlier contents are lost when the program ends.
         self._own_folder = self._own_folder or OwnFolder()
         return self._own_folder.path
 
 
 @contextmanager
 def _noted(failure: str, about: object) -> Generator[None]:
-    """Log what cannot be kept; a tool must not fail for that."""
+    """Log errors of recording, because a tool must not fail for them."""
     try:
         yield
     except (OSError, ValueError) as error:
@@ -274,7 +274,7 @@ def _mode_of(path: Path) -> int | None:
 
 
 def _told(run: RunChanges) -> str:
-    """Return what the model reads about a run that was taken back."""
+    """Return the note for the model about a run that was undone."""
     found = spans(run.changes)
     restored = [str(span.path) for span in found if span.before is not None]
     deleted = [str(span.path) for span in found if span.before is None]

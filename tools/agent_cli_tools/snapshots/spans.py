@@ -1,4 +1,4 @@
-"""Changes of files, and several of one file as one: what it held first, what is left in it."""
+"""Changes of files, and the combination of several changes of one file."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What happened to one file. `before` and `after` are digests; None is no file.
+    """A change of one file. `before` and `after` are digests; None is no file.
 
     Attributes:
-        mode: Its permission bits before, None when there was no file.
+        mode: Its permission bits before; None if there was no file.
         made: Directories that were made for it, the outermost first.
     """
 
@@ -23,12 +23,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ChangeSpan:
-    """From the first change of a file to the last; digests, None is no file.
+    """All changes of a file, from the first to the last; digests, None is no file.
 
     Attributes:
         mode: Its permission bits at first.
         made: Directories that were made for it, the outermost first.
-        unbroken: Each change began where the one before had ended: nobody else was between them.
+        unbroken: Whether each change began with the previous result, without changes by others.
     """
 
     path: Path

@@ -1,4 +1,4 @@
-"""A run's changes undone: all of them, or none when somebody changed one of the files since."""
+"""Undo a run's changes: all of them, or none if others changed one of the files since."""
 
 import contextlib
 import os
@@ -26,8 +26,8 @@ def take_back(journal: Journal) -> TakenBack:
     """Undo the last run that changed files and is not undone yet.
 
     Raises:
-        AgentCliError: There is none; a file changed since, and nothing was done; or the disk
-            refused in the middle, and doing it again goes on where it stopped.
+        AgentCliError: There is none; a file changed since, and nothing was done; or a write failed
+            midway, and a second attempt continues there.
     """
     standing = [run for run in journal.runs if run.changes and not run.taken_back]
     if not standing:
@@ -44,9 +44,9 @@ def take_back(journal: Journal) -> TakenBack:
     for span in todo:
         _restore(span, contents)
     for folder in reversed([folder for span in found for folder in span.made]):
-        with contextlib.suppress(OSError):  # gone already, or something else lies in it now
+        with contextlib.suppress(OSError):  # gone already, or not empty any more
             folder.rmdir()
-    with contextlib.suppress(OSError, ValueError):  # known until the program ends at least
+    with contextlib.suppress(OSError, ValueError):  # remembered at least until the program ends
         journal.mark_taken_back(run.id)
     return TakenBack(
         run.id,
@@ -57,7 +57,7 @@ def take_back(journal: Journal) -> TakenBack:
 
 
 def _ran(runs: Sequence[RunChanges]) -> str:
-    """Return what to say of commands, whose changes nobody recorded."""
+    """Return the note about commands, whose changes are not recorded."""
     commands = [command for run in runs for command in run.commands]
     if not commands:
         return ""
@@ -83,7 +83,7 @@ def _refuse_conflicts(todo: Sequence[ChangeSpan], now: Mapping[Path, str | None]
 
 
 def _contents(todo: Sequence[ChangeSpan], kept: ContentStore) -> dict[str, bytes]:
-    """Return what the files held, by digest, before the first one is touched."""
+    """Read the stored contents by digest, before any file is touched."""
     contents: dict[str, bytes] = {}
     for span in todo:
         if span.before is None:
@@ -99,10 +99,10 @@ def _contents(todo: Sequence[ChangeSpan], kept: ContentStore) -> dict[str, bytes
 
 
 def _restore(span: ChangeSpan, contents: dict[str, bytes]) -> None:
-    """Give one file back what it held.
+    """Restore the earlier content of one file.
 
     Raises:
-        AgentCliError: It is as it was when this began.
+        AgentCliError: It failed; the file is unchanged.
     """
     try:
         if span.before is None:
