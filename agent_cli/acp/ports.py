@@ -1,6 +1,7 @@
 """What sessions over this protocol need of the program."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -42,6 +43,10 @@ class Application(InteractiveApplication, Protocol):
 
     def use_documents(self, documents: Documents) -> None:
         """Read and write files of the workspace through an editor."""
+        ...
+
+    def part_of_trace(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
+        """Make runs that the body starts part of the trace that W3C *headers* name, if any."""
         ...
 
     async def written_out(self, prompt: str) -> tuple[str, Model | None]:

@@ -183,9 +183,17 @@ PromptBlock: TypeAlias = Annotated[
 
 
 class PromptParams(SessionParams):
-    """What the user said."""
+    """What the user said, and the trace it is part of."""
 
     prompt: tuple[PromptBlock, ...]
+    meta: dict[str, Any] | None = Field(default=None, alias="_meta")  # Any: the client's own
+
+    @property
+    def trace(self) -> dict[str, str]:
+        """The W3C trace context in `_meta`, by the names of its headers."""
+        given = self.meta or {}
+        names = ("traceparent", "tracestate")
+        return {name: given[name] for name in names if isinstance(given.get(name), str)}
 
 
 def checked(model: type[ModelT], params: dict[str, Json]) -> ModelT:

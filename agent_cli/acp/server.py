@@ -166,7 +166,9 @@ class AcpServer:
 
     async def _prompt(self, params: Params) -> Answer:
         given = checked(PromptParams, params)
-        return Answer(await self._session(given.session_id).prompt(given.prompt))
+        session = self._session(given.session_id)
+        with session.app.part_of_trace(given.trace):
+            return Answer(await session.prompt(given.prompt))
 
     async def _set_mode(self, params: Params) -> Answer:
         given = checked(ModeParams, params)

@@ -1,7 +1,7 @@
 """The program behind a front end: one agent (workbench.py), the logs, and answers to queries."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractContextManager, AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 
@@ -129,6 +129,10 @@ class App:
     def use_documents(self, documents: Documents) -> None:
         """Read and write files of the workspace through an editor from now on."""
         self._bench.workspace.open_files.documents = documents
+
+    def part_of_trace(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
+        """Make runs that the body starts part of the trace that W3C *headers* name, if any."""
+        return self._bench.telemetry.part_of_trace(headers)
 
     def find_model(self, name: str) -> Model:
         """Return the model *name*, an alias or an id; warn of an unknown id."""

@@ -1,6 +1,6 @@
 """Lifecycle hooks: read their definitions, run them and list them. Free of cost without any."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -40,6 +40,7 @@ class HookHost(NamedTuple):
     agent: Callable[[], Agent]
     sessions: Callable[[], Sessions]
     publish: EventSink
+    command_variables: Callable[[], Mapping[str, str]]
 
 
 class SessionHooks:
@@ -77,7 +78,9 @@ class SessionHooks:
 
         startup = self._startup
         hooks, self._problems = defined_hooks(startup)
-        around = HookEnvironment(startup.workspace, environment_of_hooks(startup))
+        around = HookEnvironment(
+            startup.workspace, environment_of_hooks(startup), self._host.command_variables
+        )
         self._runs = HookRuns(hooks, around, objection=self._objection)
         self._payloads = Payloads(
             startup.workspace,

@@ -1,6 +1,7 @@
 """OpenTelemetry of one session, if the user turned it on. Off, nothing of it is imported."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.app.startup import StartupContext
@@ -50,15 +51,16 @@ class SessionTelemetry:
         from agent_cli.telemetry.agent_telemetry import AgentTelemetry  # noqa: PLC0415 - as above
         from agent_cli.telemetry.content import Content  # noqa: PLC0415
         from agent_cli.telemetry.otlp import OtlpExport  # noqa: PLC0415
-        from agent_cli.telemetry.trace_context import context_in  # noqa: PLC0415
+        from agent_cli.telemetry.trace_context import context_of  # noqa: PLC0415
 
+        process = {name.lower(): text for name, text in variables.items()}
         mask = Redactor.of(startup.environment)
         self._export = OtlpExport(where)
         self._telemetry = AgentTelemetry(
             self._export.tracer_provider,
             self._export.meter_provider,
             content=Content(mask.value) if settings.content else None,
-            parent=context_in(variables),
+            parent=context_of(process),
             price=cost_microdollars,
             server=startup.environment.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL,
         )
@@ -75,6 +77,14 @@ class SessionTelemetry:
         """Record the runs of *agent* and of those that work for it."""
         if self._telemetry:
             self._telemetry.follow(agent)
+
+    def part_of_trace(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
+        """Make runs that the body starts part of the trace that W3C *headers* name, if any."""
+        if self._telemetry is None:
+            return nullcontext()
+        from agent_cli.telemetry.trace_context import part_of_trace  # noqa: PLC0415 - as above
+
+        return part_of_trace(headers)
 
     def command_variables(self) -> Mapping[str, str]:
         """Return the variables that make a command part of the trace of the call that runs it."""

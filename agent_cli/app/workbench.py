@@ -91,8 +91,7 @@ class Workbench:
         self._builtin_tools = (*builtin, *self._agents.tools())
         reach = None if one_shot else self.workspace  # with a user present, who may grant more
         self.permissions = parts.permissions(startup, self.sandbox, reach)
-        host = HookHost(lambda: self.agent, lambda: self.sessions, self.announce)
-        self.hooks = SessionHooks(startup, self.permissions, host, one_shot=one_shot)
+        self.hooks = self._new_hooks(one_shot=one_shot)
         self._compaction = parts.compaction(startup, self.ledger.stream, self.hooks)
         opens = [self.workspace.open_dir, self.sandbox.open_dir, self.servers.tell_roots]
         opens.append(self.permissions.open_dir)  # last: it allows what the others can reach by then
@@ -155,6 +154,15 @@ class Workbench:
             publish=self.announce,
         )
         return Servers(self._startup, host, publish=self.announce, one_shot=one_shot)
+
+    def _new_hooks(self, *, one_shot: bool) -> SessionHooks:
+        host = HookHost(
+            lambda: self.agent,
+            lambda: self.sessions,
+            self.announce,
+            self.telemetry.command_variables,
+        )
+        return SessionHooks(self._startup, self.permissions, host, one_shot=one_shot)
 
     async def __aenter__(self) -> "Workbench":
         async with AsyncExitStack() as stack:

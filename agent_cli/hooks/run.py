@@ -11,7 +11,7 @@ import re
 import shlex
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -46,10 +46,11 @@ class HookOutcome:
 
 @dataclass(frozen=True, slots=True)
 class HookEnvironment:
-    """Where hooks run, and with which environment."""
+    """Where hooks run, and with which environment; `variables` returns those of the moment."""
 
     workspace: Path
     environment: Mapping[str, str]
+    variables: Callable[[], Mapping[str, str]] = dict
 
 
 async def run_hook(hook: Hook, payload: Mapping[str, Json], around: HookEnvironment) -> HookOutcome:
@@ -85,7 +86,8 @@ def problem_of(hook: Hook, around: HookEnvironment) -> str:
 
 
 async def _start(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
-    environment = {**around.environment, _PROJECT_DIR: str(around.workspace)}
+    variables = {**around.variables(), _PROJECT_DIR: str(around.workspace)}
+    environment = {**around.environment, **variables}
     command = _command(hook, around)
     try:
         ran = await ask_program(command, sent, environment=environment, workspace=around.workspace)

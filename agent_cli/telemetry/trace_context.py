@@ -1,20 +1,31 @@
-"""W3C trace context in variables: the trace a process is part of, and the one it hands on."""
+"""W3C trace context: the trace that a run is part of, and the one it hands on."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 
-from opentelemetry.context import Context
+from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 _W3C = TraceContextTextMapPropagator()
 
 
-def context_in(variables: Mapping[str, str]) -> Context | None:
-    """Return the trace that TRACEPARENT and TRACESTATE name, or None."""
-    names = ("traceparent", "tracestate")
-    carrier = {name: variables[name.upper()] for name in names if name.upper() in variables}
-    context = _W3C.extract(carrier, Context())
+def context_of(headers: Mapping[str, str]) -> Context | None:
+    """Return the trace that *headers* name, `traceparent` and `tracestate`, or None."""
+    context = _W3C.extract(headers, Context())
     return context if is_traced(context) else None
+
+
+@contextmanager
+def part_of_trace(headers: Mapping[str, str]) -> Generator[None]:
+    """Make what the body starts part of the trace that *headers* name, if they name one."""
+    context = context_of(headers)
+    token = attach(context) if context else None
+    try:
+        yield
+    finally:
+        if token:
+            detach(token)
 
 
 def is_traced(context: Context | None = None) -> bool:
