@@ -1,7 +1,9 @@
 """End a batch of tool calls: report their results, and answer the calls that never started."""
 
+from collections.abc import Sequence
+
 from agent_cli.contracts.events import MessageEnd, MessageStart, TurnEnd, TurnStart
-from agent_cli.contracts.messages import ToolResultMessage
+from agent_cli.contracts.messages import Incoming, ToolResultMessage
 from agent_cli.core.tool_call import ToolCallRun, not_run
 from agent_cli.core.turn import Turn
 
@@ -15,16 +17,24 @@ def report_results(turn: Turn) -> list[ToolResultMessage]:
     return results
 
 
-def give_up_open_calls(turn: Turn) -> None:
-    """Answer, in a turn of their own, the calls that the run did not reach before it ended.
+def give_up(turn: Turn, unread: Sequence[Incoming] = ()) -> None:
+    """Record prompts and answer calls that the run ended before, in a turn of their own.
 
-    A run that resumes after a person's decision may end before it runs the call: stopped at its
+    A run that is to carry out a person's decision may end before it comes to that: stopped at its
     first event, or at a limit.
+
+    Args:
+        unread: Prompts that no turn took in: the run was stopped at its first event.
     """
     conversation = turn.conversation
-    if conversation.waiting or not conversation.open_calls():
+    calls = () if conversation.waiting else conversation.open_calls()
+    if not (unread or calls):
         return
     turn.emit(TurnStart())
-    for call in conversation.open_calls():
+    for message in unread:
+        said = conversation.add_user(message, model=turn.config.model)
+        turn.emit(MessageStart(said))
+        turn.emit(MessageEnd(said))
+    for call in calls:
         ToolCallRun(turn, call).finish(not_run(call))
-    turn.emit(TurnEnd(None, tuple(report_results(turn))))
+    turn.emit(TurnEnd(None, tuple(report_results(turn)) if calls else ()))

@@ -11,9 +11,9 @@ from typing import NoReturn
 
 from agent_cli.contracts import events
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import AgentCliError, ContextOverflow, LimitReached
+from agent_cli.contracts.errors import Aborted, AgentCliError, ContextOverflow, LimitReached
 from agent_cli.contracts.messages import LIMIT, CustomMessage, Incoming, is_cut_off
-from agent_cli.core.batch_end import give_up_open_calls
+from agent_cli.core.batch_end import give_up
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.executor import Executor
 from agent_cli.core.hook_values import queued, settled
@@ -49,12 +49,13 @@ class Run:
             async with self._cancel.scope():
                 stop_reason = await self._turns(prompts)
         except AgentCliError as ending:
-            give_up_open_calls(self._new_turn(self._config()))
+            is_unread = isinstance(ending, Aborted) and not self._tally.messages
+            give_up(self._new_turn(self._config()), prompts if is_unread else ())
             if isinstance(ending, LimitReached):
                 self._tell(self._conversation.note(CustomMessage(LIMIT, {"text": str(ending)})))
             return self._end(ending.stop_reason, str(ending) or None)
         except BaseException as bug:
-            give_up_open_calls(self._new_turn(self._config()))
+            give_up(self._new_turn(self._config()))
             stopped = isinstance(bug, CancelledError)
             self._end("aborted" if stopped else "error", None if stopped else repr(bug))
             raise

@@ -380,6 +380,36 @@ async def test_a_stream_that_fails_before_its_first_event_leaves_no_open_message
     assert outline(events) == ["agent_start", "turn_start", *said("go"), "turn_end", "agent_end"]
 
 
+async def test_a_prompt_stopped_at_the_first_event_is_recorded_and_not_asked() -> None:
+    """S0-64: said is said; the next prompt goes to the model with it."""
+    agent, model, events = scripted_agent(says("ok"))
+    stop = agent.subscribe(lambda event: agent.abort() if event.type == "agent_start" else None)
+
+    result = await agent.prompt("go")
+    stop()
+
+    check_run(events)
+    assert outline(events) == ["agent_start", "turn_start", *said("go"), "turn_end", "agent_end"]
+    assert (result.stop_reason, users(result.messages), model.requests) == ("aborted", ["go"], [])
+    await agent.prompt("again")
+    assert model.sent() == [{"role": "user", "content": [text_block("go"), text_block("again")]}]
+
+
+async def test_what_was_queued_is_delivered_once_where_its_run_is_stopped_at_its_start() -> None:
+    """S0-43: it is recorded with the run that took it, and does not wait a second time."""
+    agent, _, _ = scripted_agent(says("ok"), says("ok"))
+    await agent.prompt("go")
+    agent.follow_up(UserMessage.of("and then"))
+    stop = agent.subscribe(lambda event: agent.abort() if event.type == "agent_start" else None)
+
+    await agent.continue_()
+    stop()
+
+    assert not agent.has_queued_messages()
+    await agent.prompt("again")
+    assert users(agent.state.messages) == ["go", "and then", "again"]
+
+
 async def test_a_stream_may_begin_with_any_event() -> None:
     """S0-41: message_start comes with the first event of the provider, whichever that is."""
     reply = calls(tool_use("look"))
