@@ -1,6 +1,7 @@
 """A person's decisions about the calls that wait."""
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
@@ -11,7 +12,17 @@ from agent_cli.contracts.timeline import Error, text_block
 from agent_cli.contracts.tooling import Approval, ToolContext
 from agent_cli.core.agent import Agent
 from agent_cli.core.declining import STOPPED, apply_decisions, decline_and_stop, unwanted_because
-from tests.fakes import ScriptedModel, calls, returns, says, scripted_agent, tool, tool_use
+from agent_cli.core.loop_config import LoopConfig
+from tests.fakes import (
+    ScriptedModel,
+    calls,
+    returns,
+    says,
+    scripted_agent,
+    texts,
+    tool,
+    tool_use,
+)
 
 
 async def test_declined_calls_are_answered_and_the_model_is_not_asked_again() -> None:
@@ -25,6 +36,31 @@ async def test_declined_calls_are_answered_and_the_model_is_not_asked_again() ->
     assert len(model.requests) == 1
     said = Error((text_block(STOPPED),))
     assert agent.conversation.call("t1").result == said
+    told = len(events)
+    await agent.prompt("something else")
+    assert not any(isinstance(event, Notice) for event in events[told:])
+
+
+@pytest.mark.parametrize("approval", ["defer", "batch"])
+async def test_a_call_that_waited_behind_a_declined_one_is_said_not_to_have_run(
+    approval: Literal["defer", "batch"],
+) -> None:
+    """S0-51: nobody asked about it, so it has no answer of its own; the record is not repaired."""
+    asking = replace(tool("danger", returns("boom")), require_approval=Approval(required=True))
+    agent, _, events = scripted_agent(
+        calls(tool_use("danger", {}, "t1"), tool_use("look", {}, "t2")),
+        says("ok"),
+        tools=[asking, tool("look", returns("seen"))],
+        options=LoopConfig(approval=approval),
+    )
+    await agent.prompt("go")
+
+    await decline_and_stop(agent, [call.tool_call_id for call in agent.conversation.questions()])
+
+    assert texts(agent.state.messages) == {
+        "t1": STOPPED,
+        "t2": "Not run: the run was stopped before its turn.",
+    }
     told = len(events)
     await agent.prompt("something else")
     assert not any(isinstance(event, Notice) for event in events[told:])
