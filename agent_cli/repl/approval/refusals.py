@@ -1,13 +1,20 @@
 """The words shown to the user for a failed call, in place of the model's sentence."""
 
+import re
 from typing import Final
 
-from agent_cli.contracts.tooling import CALL_AGAIN
 from agent_cli.core.declining import CHANGE_PLAN, CLOSED, SAYING, STOPPED, UNDECIDED, UNWANTED
 from agent_cli.terminal.narration import one_line, seconds
 
 # The executor's results for calls that were running when the run was stopped or steered.
 _STOPPED_WHILE_RUNNING: Final = ("Stopped with the whole run.", "Stopped: the user sent")
+# The words that open a sentence telling the model what to do next; the user needs none of it.
+_ADVICE: Final = re.compile(
+    r"(?<=[.!?])\s+(?:Add|Ask|Call|Change|Check|Choose|Copy|Correct|Delete|Do|End|Find|Free|Give|Go"
+    r"|If it is|Let|Look|Make|Read|Start|Tell|Try|Use|Wait|With all|Write)\b.*",
+    re.DOTALL,
+)
+_NEVER_BEGAN: Final = re.compile(r"(Skipped|Not run): (?:the user (?=sent))?")
 # A time shown as "0.0 s" is not worth mentioning: the call hardly ran, or never began.
 _SHOWN_S_MIN: Final = 0.05
 
@@ -32,5 +39,9 @@ def failure(answer: str, elapsed_s: float) -> tuple[str, str]:
             return outcome, f"you said: {one_line(answer.removeprefix(begin))}"
     if answer.startswith(_STOPPED_WHILE_RUNNING):
         return f"stopped after {seconds(elapsed_s)}", "may be half done"
+    reason = one_line(_ADVICE.sub("", answer))
+    if begun := _NEVER_BEGAN.match(reason):
+        is_skipped, words = begun[1] == "Skipped", reason[begun.end() :].rstrip(".")
+        return ("skipped", f"you {words}") if is_skipped else ("not run", words)
     after = f" after {seconds(elapsed_s)}" if elapsed_s >= _SHOWN_S_MIN else ""
-    return f"failed{after}", one_line(answer.removesuffix(CALL_AGAIN))
+    return f"failed{after}", reason

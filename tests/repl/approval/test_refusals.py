@@ -1,5 +1,10 @@
 """What a person reads about a call that did not run, or failed."""
 
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from agent_cli.core.declining import (
@@ -11,6 +16,8 @@ from agent_cli.core.declining import (
     unwanted_because,
 )
 from agent_cli.repl.approval.refusals import failure
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(
@@ -27,6 +34,29 @@ from agent_cli.repl.approval.refusals import failure
             "Stopped with the whole run. Its effect may be partial.",
             ("stopped after 2.0 s", "may be half done"),
         ),
+        (
+            "Skipped: the user sent a message first. Read it before going on.",
+            ("skipped", "you sent a message first"),
+        ),
+        (
+            "Not run: the run was stopped before its turn.",
+            ("not run", "the run was stopped before its turn"),
+        ),
+        (
+            "Not run: the reply ended with max_tokens before this call was complete. Call again"
+            " with less in it.",
+            ("not run", "the reply ended with max_tokens before this call was complete"),
+        ),
+        (
+            "The rule bash(rm *) denies this call. Do not try it in another form: continue without"
+            " it, or ask the user to change the rule.",
+            ("failed after 2.0 s", "The rule bash(rm *) denies this call."),
+        ),
+        (
+            "The sandbox could not be made: full. Is the disk full? Tell the user.",
+            ("failed after 2.0 s", "The sandbox could not be made: full. Is the disk full?"),
+        ),
+        ("Read a.py. It is there.", ("failed after 2.0 s", "Read a.py. It is there.")),
         ("there is\nno a.py", ("failed after 2.0 s", "there is no a.py")),
     ],
 )
@@ -35,6 +65,38 @@ def test_the_sentence_for_the_model_is_not_what_the_person_reads_of_their_own_no
 ) -> None:
     """The screen says what was decided; orders to the model are not for the one who gave them."""
     assert failure(answer, 2.0) == shown
+
+
+def test_no_advice_of_our_tools_to_the_model_is_shown() -> None:
+    """A sentence behind the first one is a fact, or it is left out."""
+    facts = ("The ", "It ", "Is ", "They ", "Plan mode stays on", "This ")
+    shown = [failure(said, 0)[1] for said in _said_to_the_model()]
+    behind = [each for words in shown for each in re.split(r"(?<=[.!?])\s+(?=[A-Z])", words)[1:]]
+
+    assert len(shown) > 60
+    assert [each for each in behind if not each.startswith(facts)] == []
+
+
+def _said_to_the_model() -> Iterator[str]:
+    """Yield the sentences of all errors that tools raise, with a word for what is filled in."""
+    sources = (path for folder in ("agent_cli", "tools") for path in (ROOT / folder).rglob("*.py"))
+    for text in (path.read_text(encoding="utf-8") for path in sources):
+        for node in ast.walk(ast.parse(text)) if "ToolError(" in text else ():
+            match node:
+                case ast.Call(func=ast.Name(id="ToolError"), args=[said, *_]):
+                    yield _text(said)
+                case _:
+                    pass
+
+
+def _text(node: ast.expr) -> str:
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(map(_text, parts))
+        case _:
+            return "it"
 
 
 def test_a_call_that_took_no_time_is_not_said_to_have_failed_after_some() -> None:
