@@ -2,14 +2,12 @@
 
 import asyncio
 import socket
-import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager, suppress
 
-import httpx2
 import pytest
 
 from agent_cli.contracts.errors import ContextOverflow, ModelError
@@ -28,7 +26,6 @@ from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.connection import Connection, base_url
 from agent_cli.providers.failures import SPEND_LIMITS
 from agent_cli.providers.retry_policy import RetryPolicy
-from agent_cli.providers.transport import broken_reply, connection_failure
 from tests.messages_api import (
     Answer,
     FakeMessagesApi,
@@ -290,53 +287,6 @@ async def test_a_failure_of_tls_is_named() -> None:
 
     assert str(asked.error).startswith("no TLS connection to https://127.0.0.1:")
     assert "()" not in str(asked.error)
-
-
-@pytest.mark.parametrize(
-    ("name", "said"), [("WRONG_VERSION_NUMBER", "wrong version number"), ("", "eof in a record")]
-)
-def test_a_connection_without_tls_says_what_was_wrong_with_it(name: str, said: str) -> None:
-    """OpenSSL has a name for some faults and only a sentence for others."""
-    fault = ssl.SSLError(1, "EOF in a record")
-    fault.reason = name
-    outer = httpx2.ConnectError("")
-    outer.__cause__ = fault
-
-    failed = connection_failure(outer, "https://x")
-
-    assert failed.reason.startswith("no TLS connection to https://x (")
-    assert said in failed.reason
-    assert str(failed) == f"{failed.reason}; check the network and ask again"
-
-
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [(httpx2.ReadError("reset by peer"), "reset by peer"), (httpx2.ReadError(""), "ReadError")],
-)
-def test_a_reply_that_breaks_says_how(error: httpx2.ReadError, said: str) -> None:
-    """An error without words is named."""
-    failed = broken_reply(error, Connection(), "req_1")
-
-    assert failed.reason == f"the connection broke in the reply ({said})"
-    assert failed.error.request_id == "req_1"
-
-
-def test_a_certificate_nobody_trusts_is_not_asked_again() -> None:
-    """Waiting does not help; the sentence says where to look."""
-    distrust = ssl.SSLCertVerificationError(1, "certificate verify failed")
-    distrust.verify_message = "self-signed certificate"
-    outer = httpx2.ConnectError("")
-    outer.__cause__ = distrust
-
-    failed = connection_failure(outer, "https://proxy")
-
-    assert str(failed).startswith(
-        "the certificate of https://proxy is not trusted (self-signed certificate); check"
-    )
-    assert not failed.retryable
-    assert str(connection_failure(httpx2.ConnectError(""), "https://x").reason).endswith(
-        "(ConnectError)"
-    )
 
 
 @pytest.mark.parametrize(

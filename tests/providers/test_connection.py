@@ -1,0 +1,101 @@
+"""Where the API is, and which of several credentials gets in."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.providers.connection import (
+    Connection,
+    base_url,
+    checked_key,
+    custom_headers,
+    known_credential,
+    without_password,
+)
+from agent_cli.providers.failures import CallFailed
+
+KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+
+
+@pytest.mark.parametrize(
+    ("given", "address"),
+    [
+        ("https://x", "https://x"),
+        ("https://x/v1", "https://x"),
+        ("https://x//v1//", "https://x"),
+        ("https://x/api/", "https://x/api"),
+    ],
+)
+def test_the_address_is_that_of_the_server_however_it_is_written(given: str, address: str) -> None:
+    """C15: other clients want it with `/v1`, and it is copied from there."""
+    assert base_url(Connection(base_url=given)) == address
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("https://me:CANARY@host/v1", "https://***@host/v1"),
+        ("https://CANARY@host", "https://***@host"),
+        ("https://host/~me@home", "https://host/~me@home"),
+    ],
+)
+def test_a_password_is_masked_and_a_path_is_not(address: str, shown: str) -> None:
+    """Threat 9: an address is shown in messages and logs."""
+    assert without_password(address) == shown
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "credential"),
+    [
+        ({"api_key": "key", "auth_token": "token"}, ("env key", "env token"), "key"),
+        ({"auth_token": "token"}, ("env key", "env token"), "token"),
+        ({}, ("env key", "env token"), "env key"),
+        ({}, ("", "env token"), "env token"),
+        ({}, ("", ""), None),
+        ({"api_key": "", "auth_token": ""}, ("", ""), None),
+        ({"compat": True}, ("", "env token"), "none"),
+        ({"compat": True}, ("env key", ""), "env key"),
+        ({"replay": Path("tape")}, ("", "env token"), "none"),
+    ],
+)
+def test_the_credential_is_the_first_there_is(
+    options: dict[str, Any],
+    environment: tuple[str, str],
+    credential: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """C15: in the SDK's order; a local server and a recording need none."""
+    for name, value in zip(KEYS, environment, strict=True):
+        monkeypatch.setenv(name, value)
+
+    assert known_credential(Connection(**options)) == credential
+
+
+def test_a_key_that_a_header_can_hold_is_left_as_it_is() -> None:
+    """One that it cannot hold is refused without being shown."""
+    assert checked_key("sk-1 2") == "sk-1 2"
+    for key in ("CANARY\n", "CANARY\u043a"):
+        with pytest.raises(CallFailed, match="holds a line break or a character") as refused:
+            checked_key(key)
+        assert not refused.value.retryable
+        assert "CANARY" not in str(refused.value)
+
+
+def test_headers_of_the_environment_are_one_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """C15: as the SDK reads them; a line that is none is passed over."""
+    monkeypatch.delenv("ANTHROPIC_CUSTOM_HEADERS", raising=False)
+    assert custom_headers() == {}
+
+    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Team:  tools \nno header\nX-At: 10:30")
+
+    assert custom_headers() == {"X-Team": "tools", "X-At": "10:30"}
+
+
+def test_a_connection_that_is_printed_shows_no_credential() -> None:
+    """Threat 9: it stands in tracebacks; what nobody set does nothing."""
+    connection = Connection(api_key="CANARY", auth_token="CANARY")
+
+    assert "CANARY" not in repr(connection)
+    connection.on_sent()
+    assert connection.redact("as it is") == "as it is"

@@ -1,0 +1,202 @@
+"""The HTTP under both clients: its limits, its sockets, and its failures as sentences."""
+
+import asyncio
+import errno
+import os
+import socket
+import ssl
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import httpx2
+import pytest
+
+from agent_cli.contracts.errors import ModelError
+from agent_cli.providers.connection import Connection
+from agent_cli.providers.transport import broken_reply, connection_failure, http_client
+from tests.providers.asking import asker
+
+
+def behind(outer: Exception, *reasons: Exception) -> Exception:
+    """Return *outer*, raised because of the first of *reasons*, that because of the second …"""
+    for error, cause in zip((outer, *reasons), reasons, strict=False):
+        error.__cause__ = cause
+    return outer
+
+
+def system(number: int) -> OSError:
+    """Return what asyncio says of a failed connection, with words of its own."""
+    return OSError(number, "Connect call failed ('127.0.0.1', 1)")
+
+
+def tls(name: str, said: str) -> ssl.SSLError:
+    """Return a fault of OpenSSL; it has a name for some and only a sentence for others."""
+    fault = ssl.SSLError(1, said)
+    fault.reason = name
+    return fault
+
+
+def of_the_system(number: int) -> str:
+    return os.strerror(number).lower()
+
+
+REFUSED, NO_ROUTE, RESET = errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ECONNRESET
+AGAIN = "; check the network and ask again"
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence", "may_have_cost"),
+    [
+        (httpx2.ConnectTimeout(""), f"no answer from https://x in time{AGAIN}", False),
+        (httpx2.ReadTimeout(""), f"no answer from https://x in time{AGAIN}", True),
+        (httpx2.ConnectError(""), f"cannot reach https://x (ConnectError){AGAIN}", False),
+        (httpx2.ReadError("gone"), f"cannot reach https://x (gone){AGAIN}", True),
+        (
+            behind(httpx2.ConnectError("failed"), system(REFUSED)),
+            f"cannot reach https://x ({of_the_system(REFUSED)}){AGAIN}",
+            False,
+        ),
+        (
+            behind(httpx2.ConnectError(""), socket.gaierror(-2, "Name is NOT known")),
+            f"cannot reach https://x (name is not known){AGAIN}",
+            False,
+        ),
+        (
+            behind(httpx2.ConnectError(""), OSError("All attempts failed")),
+            f"cannot reach https://x (All attempts failed){AGAIN}",
+            False,
+        ),
+        (
+            ExceptionGroup("two", [behind(httpx2.ConnectError(""), system(REFUSED))]),
+            f"cannot reach https://x ({of_the_system(REFUSED)}){AGAIN}",
+            False,
+        ),
+        (
+            behind(httpx2.ConnectError(""), ExceptionGroup("two", [system(NO_ROUTE)])),
+            f"cannot reach https://x ({of_the_system(NO_ROUTE)}){AGAIN}",
+            False,
+        ),
+        (
+            behind(httpx2.ConnectError("failed"), system(RESET), tls("WRONG_VERSION", "[SSL] no")),
+            f"no TLS connection to https://x (wrong version){AGAIN}",
+            False,
+        ),
+        (
+            behind(httpx2.ReadError(""), tls("", "EOF in a record")),
+            f"no TLS connection to https://x (eof in a record){AGAIN}",
+            True,
+        ),
+    ],
+)
+def test_a_call_without_a_reply_says_why_and_is_tried_again(
+    error: Exception, sentence: str, *, may_have_cost: bool
+) -> None:
+    """S1-46, C15: in the words that say most, and whether the server can have the request."""
+    failed = connection_failure(error, "https://x")
+
+    assert str(failed) == sentence
+    assert (failed.retryable, failed.kind) == (True, "connection")
+    assert failed.error.may_have_cost is may_have_cost
+
+
+def test_errors_that_name_each_other_as_their_cause_have_an_end() -> None:
+    """Libraries raise an error again from one that it caused."""
+    one, other = httpx2.ConnectError(""), ValueError("twisted")
+    one.__cause__, other.__context__ = other, one
+
+    assert connection_failure(one, "https://x").reason == "cannot reach https://x (twisted)"
+
+
+def test_a_certificate_nobody_trusts_is_not_asked_again() -> None:
+    """Waiting does not help; the sentence says where to look."""
+    distrust = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    distrust.verify_message = "self-signed certificate"
+
+    failed = connection_failure(behind(httpx2.ConnectError(""), distrust), "https://proxy")
+
+    assert str(failed) == (
+        "the certificate of https://proxy is not trusted (self-signed certificate); check"
+        " SSL_CERT_FILE, a proxy that inspects TLS, and the clock"
+    )
+    assert not failed.retryable
+
+
+def test_an_error_with_a_sentence_of_its_own_keeps_it() -> None:
+    """A recording that is used up is no fault of the network."""
+    error = ModelError("the recording holds no more")
+
+    failed = connection_failure(error, "https://x")
+
+    assert (failed.error, failed.retryable) == (error, False)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (httpx2.ReadTimeout("late"), "the reply stopped: nothing for 7.5 s"),
+        (httpx2.RemoteProtocolError("peer closed"), "the connection broke in the reply"),
+        (httpx2.ReadError("reset"), "the connection broke in the reply (reset)"),
+        (httpx2.ReadError(""), "the connection broke in the reply (ReadError)"),
+    ],
+)
+def test_a_reply_that_breaks_says_how(error: httpx2.RequestError, reason: str) -> None:
+    """C15: an error without words is named; the request's id goes with it."""
+    failed = broken_reply(error, Connection(read_timeout_s=7.5), "req_1")
+
+    assert (failed.reason, failed.retryable) == (reason, True)
+    assert (failed.error.request_id, failed.error.may_have_cost) == ("req_1", True)
+
+
+async def test_only_the_silence_of_a_reply_is_the_users_to_limit() -> None:
+    """C15: a server that is not there is noticed in seconds, a slow model is waited for."""
+    async with http_client(Connection(read_timeout_s=700)) as client:
+        limits = client.timeout
+
+    assert limits.read == 700
+    assert limits.connect is not None
+    assert limits.connect <= 10
+    assert limits.write == limits.pool == 60
+
+
+@asynccontextmanager
+async def server(heard: list[bytes]) -> AsyncGenerator[str]:
+    """Answer anything with nothing, note its first line, and yield the address."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.readline())
+        writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as listening:
+        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+
+
+async def test_a_connection_that_a_router_forgot_is_noticed_within_six_minutes() -> None:
+    """C15: not at the next prompt; where the system has no such option it is left out."""
+    async with (
+        server([]) as address,
+        http_client(Connection()) as client,
+        client.stream("GET", address) as response,
+    ):
+        option = response.extensions["network_stream"].get_extra_info("socket").getsockopt
+        is_kept = option(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        tcp = socket.IPPROTO_TCP
+        idle, interval = option(tcp, socket.TCP_KEEPIDLE), option(tcp, socket.TCP_KEEPINTVL)
+        silence_s = idle + interval * option(tcp, socket.TCP_KEEPCNT)
+
+    assert is_kept
+    assert 60 <= silence_s <= 360
+
+
+@pytest.mark.parametrize("name", ["http_proxy", "ALL_PROXY"])
+async def test_a_proxy_of_the_environment_is_used(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C15: a transport of our own would go round it."""
+    heard: list[bytes] = []
+    async with server(heard) as address:
+        monkeypatch.setenv(name, address)
+        async with asker(base_url="http://model.invalid", api_key="k") as it:
+            await it.ask()
+
+    assert heard == [b"POST http://model.invalid/v1/messages HTTP/1.1\r\n"]
