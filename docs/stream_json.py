@@ -127,6 +127,7 @@ def _result() -> dict[str, Json]:
     }
     required = list[Json](properties)
     properties["output"] = {}  # Any JSON: the answer that --json-schema asks for.
+    properties["held_usd"] = {"type": "number"}
     return {
         "type": "object",
         "description": "The last line, whatever happened; --output-format json prints it alone.",

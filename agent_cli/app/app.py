@@ -103,6 +103,11 @@ class App:
         return self.sessions.path
 
     @property
+    def held_microdollars(self) -> int:
+        """What model calls of this prompt may have cost whose replies broke off."""
+        return self._bench.ledger.account.lost
+
+    @property
     def workspace(self) -> Path:
         """The directory the tools work in."""
         return self._startup.workspace

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agent_cli.app.option_table import (
+    BATCH,
     COMMANDS,
     EXCLUSIVE,
     ONE_RUN,
@@ -35,7 +36,9 @@ class Arguments(NamedTuple):
         prompts_from: The file from which a session reads its prompts, one per line; "-" is stdin.
         print_prompt: Text of `-p`; "-" reads it from stdin.
         prompt_file: The file that holds the text of `-p`.
-        time_limit_s, tokens_max, output_dir, json_schema: Options of one run of `-p`.
+        time_limit_s, tokens_max, output_dir, json_schema: Options of one run of `-p`; in a batch
+            they hold for each run, and the output directory for all of them.
+        jobs, budget_usd: Options of a batch: parallel runs, and the limit of cost of all tasks.
         resume: Id of a session, `CHOOSE_SESSION`, or None.
         worktree: Name of the worktree to work in, `NEW_WORKTREE`, or None.
         overrides: Options that are settings, in the order they were given.
@@ -53,6 +56,8 @@ class Arguments(NamedTuple):
     tokens_max: int | None = None
     output_dir: Path | None = None
     json_schema: Path | None = None
+    jobs: int | None = None
+    budget_usd: float | None = None
     settings_file: Path | None = None
     continue_session: bool = False
     resume: str | None = None
@@ -184,10 +189,13 @@ def _checked(arguments: Arguments, operands: list[str]) -> Arguments:
         raise UsageError("--output-format needs -p PROMPT")
     if arguments.worktree is not None and arguments.command not in ("repl", "print"):
         raise UsageError("--worktree is for a session: use it with the REPL or -p")
-    if arguments.command != "print":
-        for option, name in ONE_RUN:
-            if getattr(arguments, name) is not None:
-                raise UsageError(f"{option} needs -p PROMPT or --prompt-file FILE")
+    for options, commands, need in (
+        (ONE_RUN, ("print", "batch"), "-p PROMPT or --prompt-file FILE"),
+        (BATCH, ("batch",), "the command batch TASKS.jsonl"),
+    ):
+        for option, name in options:
+            if getattr(arguments, name) is not None and arguments.command not in commands:
+                raise UsageError(f"{option} needs {need}")
     return arguments
 
 

@@ -18,6 +18,8 @@ NEW_WORKTREE = ""  # of `--worktree` without a name
 FILES: Final = "@files"
 SESSIONS: Final = "@sessions"
 MODELS: Final = "@models"
+_JOBS_MAX: Final = 1_000
+_BUDGET_MAX_USD: Final = 1_000_000
 
 
 class Takes(Enum):
@@ -53,6 +55,22 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _jobs(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= _JOBS_MAX):
+        raise UsageError(f"--jobs must be a whole number from 1 to {_JOBS_MAX}, not {text!r}")
+    return int(text)
+
+
+def _dollars(text: str) -> float:
+    try:
+        dollars = float(text)
+    except ValueError:
+        dollars = math.nan
+    if not 0 < dollars <= _BUDGET_MAX_USD:
+        raise UsageError(f"--budget must be dollars above 0, not {text!r}")
+    return dollars
+
+
 def _tokens(text: str) -> int:
     # Not int() alone: it takes "1_000", signs and digits of other scripts.
     if not (text.isascii() and text.isdigit() and len(text) <= 15 and int(text)):
@@ -68,6 +86,8 @@ OPTIONS = {
     "--max-tokens-total": OptionEntry(Takes.VALUE, "tokens_max", convert=_tokens),
     "--output-dir": OptionEntry(Takes.VALUE, "output_dir", convert=Path, values=FILES),
     "--json-schema": OptionEntry(Takes.VALUE, "json_schema", convert=Path, values=FILES),
+    "--jobs": OptionEntry(Takes.VALUE, "jobs", convert=_jobs),
+    "--budget": OptionEntry(Takes.VALUE, "budget_usd", convert=_dollars),
     "--output-format": OptionEntry(Takes.VALUE, "output_format", values="text json stream-json"),
     "--settings": OptionEntry(Takes.VALUE, "settings_file", convert=Path, values=FILES),
     "--continue": OptionEntry(Takes.NOTHING, "continue_session"),
@@ -123,6 +143,8 @@ ONE_RUN = (
     ("--output-dir", "output_dir"),
     ("--json-schema", "json_schema"),
 )
+# Options of a batch, and the fields they fill.
+BATCH = (("--jobs", "jobs"), ("--budget", "budget_usd"))
 
 
 class CommandEntry(NamedTuple):
@@ -160,6 +182,7 @@ COMMANDS = {
     "sessions approve": CommandEntry("ID [CALL]", 1, 2, completes=(SESSIONS,)),
     "sessions reject": CommandEntry("ID [CALL] [REASON]", 1, 3, completes=(SESSIONS,)),
     "permissions explain": CommandEntry("TOOL INPUT [--json]", 2, 2, switches=("json",)),
+    "batch": CommandEntry("TASKS.jsonl", 1, 1, completes=(FILES,)),
     "acp": CommandEntry(""),
     "completion": CommandEntry("bash|zsh|fish", 1, 1, completes=("bash zsh fish",)),
     "hooks": CommandEntry(

@@ -45,7 +45,7 @@ def _run_repl(place: SessionPlace) -> int:
     if chooses:
         arguments = arguments._replace(resume=None)
     try:
-        startup = _ready(arguments, may_ask=may_ask, copy_of=place.copy_of)
+        startup = ready(arguments, may_ask=may_ask, copy_of=place.copy_of)
     except NoCredentials as error:
         if not may_ask:
             raise
@@ -82,7 +82,7 @@ def _run_once(place: SessionPlace, *, piped: bool) -> int:
     options = run_options(arguments)
     with failure_kept(options.output_dir):
         prompt = arguments.prompt or "-" if piped else prompt_of(arguments)
-        startup = _ready(arguments, may_ask=False, copy_of=place.copy_of)
+        startup = ready(arguments, may_ask=False, copy_of=place.copy_of)
     running = headless.run(
         prompt,
         _builder(startup, one_shot=True),
@@ -100,7 +100,7 @@ def decide(arguments: Arguments) -> int:
 
     session_id, *rest = arguments.operands
     opening = arguments._replace(resume=session_id, continue_session=False, fork=None)
-    startup = _ready(opening, may_ask=False)
+    startup = ready(opening, may_ask=False)
     require_workspace(session_id, startup.workspace)
     decision = CallDecision("approve" if arguments.command.endswith("approve") else "reject", *rest)
     running = headless.run(decision, _builder(startup, one_shot=True), color=may_color(os.environ))
@@ -127,7 +127,7 @@ def _in_place(arguments: Arguments) -> AbstractContextManager[SessionPlace]:
     return inside_worktree(arguments)
 
 
-def _ready(arguments: Arguments, *, may_ask: bool, copy_of: Path | None = None) -> StartupContext:
+def ready(arguments: Arguments, *, may_ask: bool, copy_of: Path | None = None) -> StartupContext:
     """Read the settings, and make sure that there are credentials."""
     from agent_cli.settings import check_credentials  # noqa: PLC0415
 

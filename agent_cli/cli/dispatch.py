@@ -71,6 +71,12 @@ def _sessions(arguments: Arguments) -> int:
     return sessions.COMMANDS[arguments.command](arguments)
 
 
+def _batch(arguments: Arguments) -> int:
+    from agent_cli.cli.batch import run_batch  # noqa: PLC0415
+
+    return run_batch(arguments)
+
+
 def _hooks(arguments: Arguments) -> int:
     from agent_cli.cli.hooks import run  # noqa: PLC0415
 
@@ -106,6 +112,7 @@ COMMANDS: dict[str, Callable[[Arguments], int]] = {
     "replay": _sessions,
     "permissions explain": _explain,
     "acp": serve_editor,
+    "batch": _batch,
     "completion": complete,
     "hooks": _hooks,
     "mcp": mcp,

@@ -22,6 +22,11 @@ class Application(AttachingApplication, Protocol):
         ...
 
     @property
+    def held_microdollars(self) -> int:
+        """What calls of this run may have cost whose replies broke off; 0 without a limit."""
+        ...
+
+    @property
     def file_changes(self) -> FileChangesPort:
         """The changes the agent made to files."""
         ...

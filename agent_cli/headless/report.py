@@ -31,6 +31,7 @@ class RunReport:
     session_id: str | None = None
     exit_code: int = 1
     output: tuple[Json] | None = None
+    held_microdollars: int = 0
 
     def to_json(self) -> dict[str, Json]:
         """Return the `app.result` object."""
@@ -47,4 +48,5 @@ class RunReport:
             "session_id": self.session_id,
             "exit_code": self.exit_code,
             **({"output": self.output[0]} if self.output else {}),
+            **({"held_usd": held / 1_000_000} if (held := self.held_microdollars) else {}),
         }

@@ -244,6 +244,7 @@ class _HeadlessRun:
 
     async def _write_changes(self, app: Application) -> None:
         """Write the changes; called however the run ends, even if interrupted or failed."""
+        self._outcome.held_microdollars = app.held_microdollars
         directory = self._options.output_dir
         if directory is None:
             return

@@ -175,6 +175,9 @@ SESSIONS = "list, show, export, verify, approve, reject"
         ("--output-format json", "--output-format needs -p PROMPT"),
         ("--output-dir x doctor", "--output-dir needs -p PROMPT or --prompt-file FILE"),
         ("--time-limit 3", "--time-limit needs -p PROMPT or --prompt-file FILE"),
+        ("-p x --jobs 2", "--jobs needs the command batch TASKS.jsonl"),
+        ("batch t --jobs 0", "--jobs must be a whole number from 1 to 1000, not '0'"),
+        ("batch t --budget nan", "--budget must be dollars above 0, not 'nan'"),
         (
             "-p x --time-limit 0",
             "--time-limit must be a number of seconds above 0, not '0'",

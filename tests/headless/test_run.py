@@ -229,6 +229,7 @@ class Program:
 
     session_id = None
     session_path = None
+    held_microdollars = 0
     workspace = Path()
     file_changes = NoChanges()
 

@@ -250,6 +250,7 @@ class Application:
     """What the composition root returns, as far as the front ends know it."""
 
     session_id = "s-1"
+    held_microdollars = 0
     models: Mapping[str, str] = {"normal": "model-1", "high": "model-2"}
     prompts: Sequence[PromptCommand] = (
         Prompt("review"),

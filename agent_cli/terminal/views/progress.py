@@ -12,6 +12,7 @@ from rich.progress import (
     ProgressColumn,
     SpinnerColumn,
     TextColumn,
+    TimeElapsedColumn,
 )
 
 from agent_cli.terminal.sanitize import clean
@@ -40,6 +41,30 @@ def counting(label: str, *, total: int, stream: TextIO) -> Generator[Callable[[i
     with _progress(stream, *columns) as progress:
         task = progress.add_task(clean(label), total=total)
         yield lambda done: progress.update(task, completed=done)
+
+
+@contextmanager
+def labelled(
+    label: str, *, done: int, total: int, stream: TextIO
+) -> Generator[Callable[[int, str, str], None] | None]:
+    """Show a bar on *stream* while the body runs; yield None where *stream* is no terminal.
+
+    The function yielded takes the number of done items, the new label, and a line to print above
+    the bar ("" prints none).
+    """
+    if not stream.isatty():
+        yield None
+        return
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()
+    with _progress(stream, *columns) as progress:
+        task = progress.add_task(clean(label), total=total, completed=done)
+
+        def show(done: int, label: str, line: str) -> None:
+            if line:
+                progress.console.print(clean(line))
+            progress.update(task, completed=done, description=clean(label))
+
+        yield show
 
 
 @contextmanager

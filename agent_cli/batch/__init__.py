@@ -1,0 +1,1 @@
+"""Run many prompts over many folders or git refs; each task gets one result."""

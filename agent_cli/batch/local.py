@@ -1,0 +1,95 @@
+"""Run tasks as child processes on this machine, which end when this process does."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, Self
+
+from agent_cli.batch.ports import STDERR, TaskRun
+from agent_cli.contracts.errors import AgentCliError
+from agent_cli.system.launching import KeeperLink, Launcher, Order
+from agent_cli.system.programs import users_path
+
+GRACE_S: Final = 10.0
+_END_LIMIT_S: Final = 5.0
+_MESSAGE_BYTES: Final = 65_536
+# A file instead of a pipe: it outlives a batch that is killed.
+_SHELL: Final = 'exec "$@" > /dev/null 2> "$0"'
+
+
+def command_of(work: TaskRun) -> list[str]:
+    """Return the command line of *work*."""
+    program = [sys.executable, "-P", "-m", "agent_cli"]
+    shell = ["/bin/sh", "-c", _SHELL, str(work.output_dir / STDERR)]
+    return [*shell, *program, *work.options, "--output-dir", str(work.output_dir)]
+
+
+class LocalEngine:
+    """Each run is the child of a keeper (see `launcher`) that ends it, and all it started."""
+
+    def __init__(self) -> None:
+        """Start nothing yet."""
+        self._launcher = Launcher()
+        self._running: dict[KeeperLink, int] = {}
+        self._is_stopping = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_failure: object) -> None:
+        for link in self._running:
+            link.socket.close()
+        await asyncio.to_thread(self._launcher.close)
+
+    async def run(self, work: TaskRun) -> None:
+        """Run *work* and wait for its end; see `ports.Engine`."""
+        environment = {**os.environ, "PATH": users_path()}
+        order = Order(arguments=command_of(work), cwd=str(work.cwd), environment=environment)
+        try:
+            link, output = self._launcher.launch(order)
+        except (OSError, ValueError) as error:
+            raise AgentCliError(f"no process can be started: {error}") from error
+        os.close(output)
+        link.socket.setblocking(False)
+        self._running[link] = 0
+        try:
+            await _until(link, lambda: bool(link.messages))
+            if failed := link.found("failed"):
+                (work.output_dir / STDERR).write_text(f"{failed['failed']}\n")
+            elif started := link.found("pid"):
+                self._running[link] = started["pid"]
+                if self._is_stopping:
+                    self._send(link, signal.SIGTERM)
+                await _until(link, lambda: link.found("status") is not None)
+        finally:
+            del self._running[link]
+            await asyncio.to_thread(link.end, _END_LIMIT_S)
+
+    def stop(self) -> None:
+        """Send SIGTERM to all runs, and end those that still run `GRACE_S` later."""
+        self._is_stopping = True
+        for link in self._running:
+            self._send(link, signal.SIGTERM)
+        asyncio.get_running_loop().call_later(GRACE_S, self._kill)
+
+    def _kill(self) -> None:
+        for link in self._running:
+            self._send(link, signal.SIGKILL)
+
+    def _send(self, link: KeeperLink, number: signal.Signals) -> None:
+        # As long as the keeper lives, the number of its child is nobody else's.
+        if (pid := self._running[link]) and not link.is_closed:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+
+async def _until(link: KeeperLink, condition: Callable[[], bool]) -> None:
+    """Wait until *condition* holds, or the keeper is gone."""
+    while not condition() and not link.is_closed:
+        try:
+            link.take(await asyncio.get_running_loop().sock_recv(link.socket, _MESSAGE_BYTES))
+        except ConnectionError:
+            link.take(b"")

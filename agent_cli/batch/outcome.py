@@ -1,0 +1,125 @@
+"""Build the result of a task from the files of its last run."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from agent_cli.batch.budget import MICRODOLLARS
+from agent_cli.batch.folder import Attempt, BatchFolder
+from agent_cli.batch.ports import STDERR
+from agent_cli.batch.tasks import Task
+from agent_cli.contracts.timeline import Json
+from agent_cli.system.git import GitError
+from agent_cli.system.worktrees import (
+    Worktree,
+    add_worktree,
+    changes_in,
+    commit_of,
+    remove_worktree,
+)
+
+_STATUS: Final = {0: "done", 3: "approval", 4: "limit"}
+_STDERR_BYTES: Final = 4_096
+_ERROR_CHARS: Final = 500
+_PATCH: Final = "changes.patch"
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """The patch of a worktree, if any, and the worktree, if it is kept."""
+
+    worktree: Path | None = None
+    patch: Path | None = None
+    note: str = ""
+
+
+def is_final(outcome: dict[str, Any] | None) -> bool:
+    """Return whether a run has finished; one that was lost or interrupted is repeated."""
+    return outcome is not None and outcome.get("stop_reason") != "aborted"
+
+
+def cost_of(attempt: Attempt, outcome: dict[str, Any] | None) -> int:
+    """Return the cost of a run in micro-dollars: its whole reservation where it is unknown."""
+    if outcome is None or outcome.get("cost_usd") is None:
+        return attempt.reserved
+    dollars = float(outcome["cost_usd"]) + float(outcome.get("held_usd", 0))
+    return round(dollars * MICRODOLLARS)
+
+
+def make_worktree(folder: BatchFolder, attempt: Attempt) -> Path:
+    """Check out the commit of a run, and return its folder. Blocking.
+
+    Raises:
+        GitError: It cannot be made.
+    """
+    repository, path = Path(attempt.repository), folder.worktree_of(attempt)
+    return add_worktree(repository, path, attempt.commit).path
+
+
+def drop_worktree(folder: BatchFolder, attempt: Attempt) -> None:
+    """Remove the worktree of a run that is to be repeated. Blocking."""
+    path = folder.worktree_of(attempt)
+    if path.exists():
+        remove_worktree(Worktree(path, Path(attempt.repository), attempt.commit))
+
+
+def result_of(
+    task: Task, folder: BatchFolder, attempt: Attempt, outcome: dict[str, Any] | None, error: str
+) -> dict[str, Json]:
+    """Return the line for RESULTS.jsonl, and remove a worktree without changes. Blocking.
+
+    Args:
+        task: The task.
+        folder: The folder of the batch.
+        attempt: Its last run.
+        outcome: Its result.json; None for a run that was lost.
+        error: Why the run was lost; "" takes the last line of its stderr.
+    """
+    files = folder.files_of(attempt)
+    changes = _changes(folder, attempt)
+    known = {name: value for name, value in (outcome or {}).items() if name != "type"}
+    code = known.get("exit_code")
+    status = "lost" if outcome is None else _STATUS.get(code if code is not None else 1, "failed")
+    told = error or (_last_line(files / STDERR) if status != "done" else "")
+    return {
+        "id": task.id,
+        "status": status,
+        **known,
+        **({"error": told} if told else {}),
+        "attempts": attempt.number,
+        "cwd": str(task.cwd),
+        **({"ref": task.checkout.ref, "commit": attempt.commit} if task.checkout else {}),
+        **({"worktree": str(changes.worktree)} if changes.worktree else {}),
+        **({"patch": str(changes.patch)} if changes.patch else {}),
+        **({"worktree_error": changes.note} if changes.note else {}),
+        "output_dir": str(files),
+    }
+
+
+def _changes(folder: BatchFolder, attempt: Attempt) -> _Changes:
+    path = folder.worktree_of(attempt)
+    if not attempt.commit or not path.exists():
+        return _Changes()
+    worktree = Worktree(path, Path(attempt.repository), attempt.commit)
+    try:
+        patch = changes_in(worktree)
+        if not patch and commit_of(path, "HEAD") == worktree.base:
+            remove_worktree(worktree)
+            return _Changes()
+        file = folder.files_of(attempt) / _PATCH
+        file.write_bytes(patch)
+    except (GitError, OSError) as error:
+        # Keep it: it may hold the only copy of the work.
+        return _Changes(path, note=str(error))
+    return _Changes(path, file)
+
+
+def _last_line(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _STDERR_BYTES))
+            lines = file.read().decode(errors="replace").split("\n")
+    except OSError:
+        return ""
+    said = [line.strip() for line in lines if line.strip()]
+    return said[-1][:_ERROR_CHARS] if said else ""

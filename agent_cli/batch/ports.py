@@ -1,0 +1,36 @@
+"""The port to an engine, which runs the tasks of a batch."""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+RESULT: Final = "result.json"
+"""The file in an output directory that a run writes last."""
+STDERR: Final = "stderr.log"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRun:
+    """One run of `agent-cli -p`: options, working folder, and folder for its files."""
+
+    options: Sequence[str]
+    cwd: Path
+    output_dir: Path
+
+
+class Engine(AbstractAsyncContextManager["Engine"], Protocol):
+    """Runs work in child processes, which end with the engine."""
+
+    async def run(self, work: TaskRun) -> None:
+        """Return once the run has ended in any way; the output directory holds its result, if any.
+
+        Raises:
+            AgentCliError: Nothing can be run here.
+        """
+        ...
+
+    def stop(self) -> None:
+        """Ask all runs to end, and kill those that have not ended soon after."""
+        ...

@@ -1,0 +1,203 @@
+"""Run the tasks of a batch, some at a time, until each has its result or the budget is used up."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent_cli.batch.budget import MICRODOLLARS, Budget
+from agent_cli.batch.folder import Attempt, BatchFolder
+from agent_cli.batch.outcome import (
+    cost_of,
+    drop_worktree,
+    is_final,
+    make_worktree,
+    result_of,
+)
+from agent_cli.batch.ports import Engine, TaskRun
+from agent_cli.batch.tasks import Task
+from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.timeline import Json
+from agent_cli.system import stop_signals
+from agent_cli.system.git import GitError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchOptions:
+    """Options of all tasks.
+
+    Attributes:
+        options: Command-line options of each run.
+        jobs: The number of parallel runs.
+        cap: Cost limit in micro-dollars of a task that sets none itself; 0 is no limit.
+        attempts_max: The number of lost runs after which a task is given up.
+        shares_folders: Whether several runs may work in one folder, as they change nothing.
+    """
+
+    options: tuple[str, ...] = ()
+    jobs: int = 1
+    cap: int = 0
+    attempts_max: int = 3
+    shares_folders: bool = False
+
+
+@dataclass(slots=True)
+class BatchState:
+    """The progress of a batch.
+
+    Attributes:
+        pending: Tasks without a result that are not running.
+        stopped: The signal that stopped it.
+    """
+
+    pending: list[Task]
+    running: dict[str, Task] = field(default_factory=dict[str, Task])
+    stopped: signal.Signals | None = None
+
+
+class Batch:
+    """Each task gets exactly one result, even if its runs or the batch are killed and restarted."""
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        folder: BatchFolder,
+        engine: Engine,
+        budget: Budget,
+        options: BatchOptions,
+        on_result: Callable[[dict[str, Json]], None],
+    ) -> None:
+        """Start nothing yet; *on_result* is called with each new line of RESULTS.jsonl."""
+        self.state = BatchState([task for task in tasks if task.id not in folder.results])
+        self._folder = folder
+        self._engine = engine
+        self._budget = budget
+        self._options = options
+        self._on_result = on_result
+        self._lost: dict[str, int] = {}
+        self._failure: AgentCliError | None = None
+        self._changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Run until no task is running and none can start; see `state`.
+
+        Raises:
+            AgentCliError: The folder cannot be written, or no run can be started.
+        """
+        state = self.state
+        with stop_signals.taken(self._stop):
+            await self._recover()
+            async with self._engine, asyncio.TaskGroup() as group:
+                while True:
+                    self._changed.clear()
+                    while started := self._next():
+                        group.create_task(self._attempt(*started))
+                    if not state.running:
+                        break
+                    await self._changed.wait()
+        if self._failure:
+            raise self._failure
+
+    async def _recover(self) -> None:
+        """Book the cost of earlier runs, and add results that a killed batch did not write down."""
+        tasks = {task.id: task for task in self.state.pending}
+        for attempt in self._folder.attempts:
+            outcome = self._folder.outcome_of(attempt)
+            self._budget.spent += cost_of(attempt, outcome)
+            if (task := tasks.get(attempt.id)) is None:
+                continue
+            if is_final(outcome):
+                await self._finish(task, attempt, outcome)
+                self.state.pending.remove(tasks.pop(attempt.id))
+            else:
+                await asyncio.to_thread(drop_worktree, self._folder, attempt)
+
+    def _next(self) -> tuple[Task, int] | None:
+        """Take the next task that may start, and reserve its share of the budget."""
+        state = self.state
+        if self._is_ending or len(state.running) >= self._options.jobs:
+            return None
+        for at, task in enumerate(state.pending):
+            if not self._is_free(task):
+                continue
+            cap = round((task.max_cost_usd or 0) * MICRODOLLARS) or self._options.cap
+            reserved = self._budget.reserve(cap, tasks=len(state.pending))
+            if reserved is not None:
+                state.running[task.id] = state.pending.pop(at)
+                return task, reserved
+        return None
+
+    def _is_free(self, task: Task) -> bool:
+        """Return whether no run works in the folder of *task*, above it or below it."""
+        if task.checkout or self._options.shares_folders:
+            return True
+        busy = (other.cwd for other in self.state.running.values() if other.checkout is None)
+        return not any(
+            task.cwd.is_relative_to(folder) or folder.is_relative_to(task.cwd) for folder in busy
+        )
+
+    async def _attempt(self, task: Task, reserved: int) -> None:
+        """Run *task* once; the task of a lost run returns to the end of the queue."""
+        try:
+            await self._run(task, reserved)
+        except AgentCliError as error:
+            self._failure = error
+            self._engine.stop()
+        finally:
+            self.state.running.pop(task.id, None)
+            self._changed.set()
+
+    async def _run(self, task: Task, reserved: int) -> None:
+        number = sum(each.id == task.id for each in self._folder.attempts) + 1
+        attempt = Attempt(task.id, number, task.fingerprint, reserved)
+        if task.checkout:
+            place = str(task.checkout.repository), task.checkout.commit
+            attempt = Attempt(task.id, number, task.fingerprint, reserved, *place)
+        prompt = self._folder.begin(attempt, task.prompt)
+        error = ""
+        try:
+            cwd = await self._place(task, attempt)
+            await self._engine.run(self._work(task, cwd, prompt, reserved))
+        except GitError as fault:
+            error = str(fault)
+        outcome = self._folder.outcome_of(attempt)
+        self._budget.settle(reserved, cost_of(attempt, outcome))
+        lost = self._lost[task.id] = self._lost.get(task.id, 0) + 1
+        is_given_up = lost >= self._options.attempts_max and not self._is_ending
+        if is_final(outcome) or is_given_up:
+            await self._finish(task, attempt, outcome if is_final(outcome) else None, error)
+        else:
+            await asyncio.to_thread(drop_worktree, self._folder, attempt)
+            self.state.pending.append(task)
+
+    async def _place(self, task: Task, attempt: Attempt) -> Path:
+        if task.checkout is None:
+            return task.cwd
+        top = await asyncio.to_thread(make_worktree, self._folder, attempt)
+        return top / task.cwd.relative_to(task.checkout.repository.resolve())
+
+    def _work(self, task: Task, cwd: Path, prompt: Path, reserved: int) -> TaskRun:
+        limit = (f"--max-cost={reserved / MICRODOLLARS:.6f}",) if reserved else ()
+        options = (*self._options.options, *task.options, *limit, f"--prompt-file={prompt}")
+        return TaskRun(options, cwd, prompt.parent)
+
+    async def _finish(
+        self,
+        task: Task,
+        attempt: Attempt,
+        outcome: dict[str, Json] | None,
+        error: str = "",
+    ) -> None:
+        result = await asyncio.to_thread(result_of, task, self._folder, attempt, outcome, error)
+        self._folder.add_result(result)
+        self._on_result(result)
+
+    @property
+    def _is_ending(self) -> bool:
+        return bool(self.state.stopped or self._failure)
+
+    def _stop(self, number: signal.Signals) -> None:
+        self.state.stopped = self.state.stopped or number
+        self._engine.stop()
+        self._changed.set()

@@ -1,0 +1,205 @@
+"""Read the file of tasks, one JSON object per line, and check all of it."""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from agent_cli.contracts.errors import UsageError
+from agent_cli.system.git import GitError
+from agent_cli.system.worktrees import commit_of, repository_of
+
+# Names a folder, also on file systems that ignore case.
+_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+_FAULTS_MAX: Final = 10
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Whole = Annotated[int, Field(ge=1, le=10**15)]
+
+
+class TaskLine(BaseModel):
+    """The fields of a line; docs/batch.md explains them."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    id: str
+    prompt: str | None = None
+    prompt_file: str | None = None
+    cwd: str = "."
+    ref: str | None = None
+    model: str | None = None
+    effort: str | None = None
+    max_rounds: _Whole | None = None
+    max_tokens_total: _Whole | None = None
+    max_cost: _Positive | None = None
+    time_limit: _Positive | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A commit to work on, in a worktree of its own."""
+
+    ref: str
+    commit: str
+    repository: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A prompt and the folder to work in.
+
+    Attributes:
+        id: Unique, and good for the name of a folder.
+        prompt: Its text.
+        cwd: The folder, absolute; inside the repository where there is a checkout.
+        checkout: The commit to check out in a worktree; None works in the folder itself.
+        options: Command-line options of this task.
+        max_cost_usd: Its own cost limit, if any.
+        fingerprint: A hash of all fields.
+    """
+
+    id: str
+    prompt: str
+    cwd: Path
+    checkout: Checkout | None
+    options: tuple[str, ...]
+    max_cost_usd: float | None
+    fingerprint: str
+
+
+def read_tasks(path: Path) -> list[Task]:
+    """Return the tasks in *path*; folders are relative to the folder it is in. Blocking.
+
+    Raises:
+        UsageError: The file is faulty; one sentence for each of the first ten faults.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8 text") from error
+    reader = _Reader(path.absolute().parent)
+    faults: list[str] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                reader.read(line)
+            except UsageError as fault:
+                faults.append(f"{path} line {number}: {fault}")
+    if len(faults) > _FAULTS_MAX:
+        faults[_FAULTS_MAX:] = [f"and {len(faults) - _FAULTS_MAX} lines more are wrong"]
+    if faults:
+        raise UsageError("\n".join(faults))
+    if not reader.tasks:
+        raise UsageError(f'{path} holds no task: write one a line, {{"id": "a", "prompt": "..."}}')
+    return reader.tasks
+
+
+class _Reader:
+    """Reads lines, and resolves each ref of a repository once."""
+
+    def __init__(self, base: Path) -> None:
+        self.tasks: list[Task] = []
+        self._base = base
+        self._ids: set[str] = set()
+        self._checkouts: dict[tuple[Path, str], Checkout] = {}
+
+    def read(self, line: str) -> None:
+        given = _parsed(line)
+        if not _ID.fullmatch(given.id):
+            raise UsageError(
+                f"id {given.id!r}: use up to 100 letters, digits and ._- (no leading . or -)"
+            )
+        if given.id.casefold() in self._ids:
+            raise UsageError(f"id {given.id!r} stands twice: give each task its own")
+        self._ids.add(given.id.casefold())
+        prompt = self._prompt(given)
+        cwd = self._base / Path(given.cwd).expanduser()
+        if not cwd.is_dir():
+            raise UsageError(f"cwd {cwd} is not a folder")
+        checkout = None if given.ref is None else self._checkout(cwd.resolve(), given.ref)
+        fields = given.model_dump(exclude={"prompt", "prompt_file", "cwd"})
+        written = json.dumps([fields, prompt, str(cwd.resolve())], sort_keys=True)
+        self.tasks.append(
+            Task(
+                given.id,
+                prompt,
+                cwd.resolve(),
+                checkout,
+                tuple(_options(given)),
+                given.max_cost,
+                hashlib.sha256(written.encode()).hexdigest()[:16],
+            )
+        )
+
+    def _prompt(self, given: TaskLine) -> str:
+        if (given.prompt is None) == (given.prompt_file is None):
+            raise UsageError("give it either prompt or prompt_file")
+        text = given.prompt
+        if text is None:
+            path = self._base / Path(str(given.prompt_file)).expanduser()
+            try:
+                text = path.read_text(encoding="utf-8")
+            except OSError as error:
+                raise UsageError(f"prompt_file {path} cannot be read: {error.strerror}") from error
+            except UnicodeDecodeError as error:
+                raise UsageError(f"prompt_file {path} is not UTF-8 text") from error
+        if not text.strip():
+            raise UsageError("its prompt is empty")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise UsageError("its prompt holds half of a character (a lone surrogate)") from error
+        return text
+
+    def _checkout(self, cwd: Path, ref: str) -> Checkout:
+        if (cwd, ref) not in self._checkouts:
+            try:
+                repository = repository_of(cwd)
+            except GitError as error:
+                raise UsageError(f"ref needs a git repository, and {cwd}: {error}") from error
+            try:
+                commit = commit_of(cwd, ref)
+            except (GitError, ValueError) as error:
+                raise UsageError(f"ref {ref!r} is no commit in {repository}") from error
+            self._checkouts[cwd, ref] = Checkout(ref, commit, repository)
+        return self._checkouts[cwd, ref]
+
+
+def _parsed(line: str) -> TaskLine:
+    try:
+        given = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"not JSON: {error}") from error
+    if not isinstance(given, dict):
+        raise UsageError('write an object, {"id": "a", "prompt": "..."}')
+    try:
+        return TaskLine.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            known = ", ".join(TaskLine.model_fields)
+            raise UsageError(f"there is no field {where!r}; there are {known}") from error
+        told = first["msg"][0].lower() + first["msg"][1:]
+        raise UsageError(f"{where}: {told}") from error
+
+
+_OPTIONS: Final[dict[str, Callable[[TaskLine], object]]] = {
+    "--model": lambda given: given.model,
+    "--effort": lambda given: given.effort,
+    "--max-rounds": lambda given: given.max_rounds,
+    "--max-tokens-total": lambda given: given.max_tokens_total,
+    "--time-limit": lambda given: given.time_limit,
+}
+
+
+def _options(given: TaskLine) -> Iterator[str]:
+    for name, value in _OPTIONS.items():
+        if (found := value(given)) is not None:
+            yield f"{name}={found}"

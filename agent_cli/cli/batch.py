@@ -1,0 +1,172 @@
+"""`agent-cli batch TASKS.jsonl`: collect the options, run the tasks, print the progress."""
+
+import sys
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from agent_cli.app.arguments import Arguments
+from agent_cli.app.option_table import OPTIONS
+from agent_cli.app.startup import StartupContext
+from agent_cli.batch.budget import MICRODOLLARS, Budget
+from agent_cli.batch.folder import RESULTS, BatchFolder
+from agent_cli.batch.local import LocalEngine
+from agent_cli.batch.run import Batch, BatchOptions
+from agent_cli.batch.tasks import read_tasks
+from agent_cli.cli.conversations import ready
+from agent_cli.cli.one_run import run_options
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.timeline import Json
+from agent_cli.settings.sources import Override
+from agent_cli.system.event_loop import run_loop
+from agent_cli.system.paths import shown
+from agent_cli.system.stop_signals import exit_code_of
+from agent_cli.terminal.sanitize import reveal
+from agent_cli.terminal.views.progress import labelled
+
+# The fields of `Arguments` that are handed on to each run.
+_HANDED_ON: Final = (
+    *("settings_file", "system_prompt", "append_system_prompt", "add_dirs", "trust", "verbose"),
+    *("time_limit_s", "tokens_max", "json_schema"),
+)
+_NOT_HERE: Final = (
+    *(("--continue", "continue_session"), ("--resume", "resume"), ("--fork", "fork")),
+    *(("--record", "record"), ("--replay", "replay")),
+)
+_FAILED, _LIMIT = 1, 4
+
+
+def run_batch(arguments: Arguments) -> int:
+    """Run the tasks that have no result yet, and return the exit code.
+
+    Raises:
+        AgentCliError: Something is wrong with the tasks, the options or the folder.
+    """
+    for option, name in _NOT_HERE:
+        if getattr(arguments, name) not in (None, False):
+            raise UsageError(f"{option} cannot be used with batch: each task is a new session")
+    file = Path(arguments.operands[0])
+    # Checked here, or each task would end with the same error.
+    run_options(arguments._replace(output_dir=None))
+    startup = ready(arguments, may_ask=False)
+    tasks = read_tasks(file)
+    settings = startup.loaded.settings
+    options = BatchOptions(
+        options=tuple(worker_options(arguments)),
+        jobs=arguments.jobs or 1,
+        cap=round(settings.max_cost_usd * MICRODOLLARS),
+        shares_folders=settings.permissions.mode == "plan",
+    )
+    _tell_notices(startup)
+    with BatchFolder(arguments.output_dir or file.with_suffix(".batch")) as folder:
+        folder.check(tasks)
+        budget = Budget(round((arguments.budget_usd or 0) * MICRODOLLARS))
+        tally = _Tally(len(tasks), budget)
+        for task in tasks:
+            if result := folder.results.get(task.id):
+                tally.count(result)
+        with _telling(tally) as tell:
+            batch = Batch(tasks, folder, LocalEngine(), budget, options, tell)
+            run_loop(batch.run())
+        return _end(batch, tally, folder)
+
+
+def worker_options(arguments: Arguments) -> Iterator[str]:
+    """Yield the options of each run; paths are absolute, for it works in another folder."""
+    for name, option in OPTIONS.items():
+        if option.field not in _HANDED_ON:
+            continue
+        value = getattr(arguments, option.field)
+        if value is True:
+            yield name
+        elif value:
+            for each in value if isinstance(value, tuple) else (value,):
+                yield f"{name}={each.absolute() if isinstance(each, Path) else each}"
+    for override in arguments.overrides:
+        yield from _as_option(override)
+
+
+def _as_option(override: Override) -> Iterator[str]:
+    if isinstance(override.value, bool):
+        yield override.flag
+    elif isinstance(override.value, str):
+        yield f"{override.flag}={override.value}"
+    else:
+        for each in override.value:
+            here = override.key == "mcp.config"
+            yield f"{override.flag}={Path(each).expanduser().absolute() if here else each}"
+
+
+def _tell_notices(startup: StartupContext) -> None:
+    for notice in startup.notices:
+        print(f"agent-cli: {notice}", file=sys.stderr)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """The figures in the progress bar and in the last line."""
+
+    total: int
+    budget: Budget
+    ended: int = 0
+    failed: int = 0
+
+    def count(self, result: dict[str, Json]) -> None:
+        self.ended += 1
+        self.failed += result.get("status") != "done"
+
+    def __str__(self) -> str:
+        failed = f", {self.failed} not done" if self.failed else ""
+        limit = f" of ${self.budget.limit / MICRODOLLARS:.2f}" if self.budget.limit else ""
+        spent = f"${self.budget.spent / MICRODOLLARS:.2f}{limit}"
+        return f"{self.ended} of {self.total} tasks{failed}, {spent}"
+
+
+@contextmanager
+def _telling(tally: _Tally) -> Generator[Callable[[dict[str, Json]], None]]:
+    """Yield a function that shows a result: in a bar on a terminal, else as a line."""
+    with labelled(str(tally), done=tally.ended, total=tally.total, stream=sys.stdout) as bar:
+
+        def tell(result: dict[str, Json]) -> None:
+            tally.count(result)
+            line = _line(result)
+            if bar is None:
+                print(line, flush=True)
+            else:
+                bar(tally.ended, str(tally), line if result.get("status") != "done" else "")
+
+        yield tell
+
+
+def _line(result: dict[str, Json]) -> str:
+    cost = result.get("cost_usd")
+    spent = f", ${cost:.4f}" if isinstance(cost, int | float) and cost else ""
+    error = result.get("error")
+    reason = result.get("stop_reason")
+    why = f" ({reason})" if result["status"] == "limit" else ""
+    told = f": {error}" if error else ""
+    return reveal(f"{result['id']}: {result['status']}{why}{spent}{told}")
+
+
+def _end(batch: Batch, tally: _Tally, folder: BatchFolder) -> int:
+    """Print a summary, and how to continue if tasks are left; return the exit code."""
+    pending = len(batch.state.pending)
+    left = f"{pending} task{'' if pending == 1 else 's'}"
+    print(f"{tally}; results: {shown(folder.path / RESULTS)}")
+    number = batch.state.stopped
+    if number:
+        print(
+            f"agent-cli: stopped with {left} left: the same command goes on",
+            file=sys.stderr,
+        )
+        return exit_code_of(number)
+    if pending:
+        print(
+            f"agent-cli: too little of --budget is left for {left}: the same command with a higher"
+            " one goes on",
+            file=sys.stderr,
+        )
+        return _LIMIT
+    return _FAILED if tally.failed else 0

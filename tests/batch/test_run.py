@@ -1,0 +1,273 @@
+"""Which runs start when, and that each task gets one result whatever happens to them."""
+
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agent_cli.batch.budget import MICRODOLLARS, Budget
+from agent_cli.batch.folder import Attempt, BatchFolder
+from agent_cli.batch.ports import TaskRun
+from agent_cli.batch.run import Batch, BatchOptions
+from agent_cli.batch.tasks import Task
+from agent_cli.contracts.errors import AgentCliError, UsageError
+from tests.batch.engines import DONE, ScriptedEngine
+
+Leave = Callable[[str, TaskRun], dict[str, Any] | None]
+MANY = BatchOptions(jobs=8)
+
+
+def tasks_in(*folders: Path, **more: Any) -> list[Task]:
+    return [
+        Task(f"t{number}", "go", folder, None, (), more.get("max_cost_usd"), "as it was")
+        for number, folder in enumerate(folders)
+    ]
+
+
+async def run(
+    path: Path,
+    tasks: list[Task],
+    leave: Leave,
+    *,
+    options: BatchOptions = MANY,
+    budget: Budget | None = None,
+) -> tuple[Batch, ScriptedEngine]:
+    engine = ScriptedEngine(leave)
+    with BatchFolder(path) as folder:
+        batch = Batch(tasks, folder, engine, budget or Budget(0), options, lambda _result: None)
+        await batch.run()
+    return batch, engine
+
+
+def results(path: Path) -> dict[str, dict[str, Any]]:
+    lines = [json.loads(line) for line in (path / "RESULTS.jsonl").read_text().splitlines()]
+    found = {line["id"]: line for line in lines}
+    assert len(found) == len(lines)
+    return found
+
+
+async def test_runs_go_on_side_by_side_but_never_in_one_folder(tmp_path: Path) -> None:
+    """Two agents in one tree, or in one below the other, would undo each other's work."""
+    a, b = tmp_path / "a", tmp_path / "b"
+    tasks = tasks_in(a, a, a / "sub", b, tmp_path / "c", tmp_path)
+
+    _, engine = await run(tmp_path / "out", tasks, lambda _id, _work: DONE)
+
+    assert len(results(tmp_path / "out")) == 6
+    assert engine.most == 3
+    for one, other in engine.overlaps:
+        assert not one.is_relative_to(other)
+        assert not other.is_relative_to(one)
+
+
+async def test_runs_that_change_nothing_share_a_folder(tmp_path: Path) -> None:
+    options = BatchOptions(jobs=3, shares_folders=True)
+
+    _, engine = await run(
+        tmp_path / "out", tasks_in(*[tmp_path] * 5), lambda _id, _work: DONE, options=options
+    )
+
+    assert engine.most == 3
+
+
+async def test_a_run_that_is_lost_is_done_again_up_to_a_limit(tmp_path: Path) -> None:
+    """A signal from outside loses it, too; the task that never ends has a result all the same."""
+    aborted = {**DONE, "stop_reason": "aborted", "exit_code": 143}
+    left: dict[str, list[dict[str, Any] | None]] = {
+        "t0": [None, aborted, DONE],
+        "t1": [None, None, None],
+        "t2": [DONE],
+    }
+
+    await run(
+        tmp_path / "out",
+        tasks_in(*(tmp_path / name for name in "abc")),
+        lambda id, _work: left[id].pop(0),
+    )
+
+    found = results(tmp_path / "out")
+    assert {id: (each["status"], each["attempts"]) for id, each in found.items()} == {
+        "t0": ("done", 3),
+        "t1": ("lost", 3),
+        "t2": ("done", 1),
+    }
+
+
+async def test_the_last_line_of_stderr_is_the_error(tmp_path: Path) -> None:
+    def leave(_id: str, work: TaskRun) -> dict[str, Any]:
+        (work.output_dir / "stderr.log").write_text("read a.txt\nagent-cli: no such model\n\n")
+        return {**DONE, "exit_code": 1, "stop_reason": "error"}
+
+    await run(tmp_path / "out", tasks_in(tmp_path), leave)
+
+    result = results(tmp_path / "out")["t0"]
+    assert (result["status"], result["error"]) == ("failed", "agent-cli: no such model")
+
+
+def cost_limit(work: TaskRun) -> int:
+    (option,) = (each for each in work.options if each.startswith("--max-cost="))
+    return round(float(option.partition("=")[2]) * MICRODOLLARS)
+
+
+@given(
+    costs=st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=12),
+    cap=st.sampled_from([0, 50_000, 300_000]),
+    limit=st.integers(10_000, 2_000_000),
+    jobs=st.integers(1, 5),
+)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_the_budget_holds_over_runs_that_are_lost_and_batches_that_are_resumed(
+    tmp_path_factory: pytest.TempPathFactory,
+    costs: list[tuple[float, bool]],
+    cap: int,
+    limit: int,
+    jobs: int,
+) -> None:
+    """Runs spend up to their own limit; one that is lost may have spent all of it."""
+    path = tmp_path_factory.mktemp("batch")
+    plan = {f"t{number}": [*cost] for number, cost in enumerate(costs)}
+    spent = 0
+
+    def leave(id: str, work: TaskRun) -> dict[str, Any] | None:
+        nonlocal spent
+        share, is_lost = plan[id]
+        plan[id][1] = False
+        cost = cost_limit(work) if is_lost else int(cost_limit(work) * share)
+        spent += cost
+        return None if is_lost else {**DONE, "cost_usd": cost / MICRODOLLARS}
+
+    tasks = tasks_in(*(path / str(number) for number in range(len(costs))))
+    options = BatchOptions(jobs=jobs, cap=cap)
+    await run(path / "out", tasks, leave, options=options, budget=Budget(limit))
+    batch, _ = await run(path / "out", tasks, leave, options=options, budget=Budget(limit))
+
+    assert spent <= limit
+    done = {*results(path / "out")} if (path / "out" / "RESULTS.jsonl").exists() else set()
+    assert done | {task.id for task in batch.state.pending} == {task.id for task in tasks}
+    assert done.isdisjoint({task.id for task in batch.state.pending})
+
+
+async def test_a_task_waits_for_the_money_that_running_ones_may_not_need(tmp_path: Path) -> None:
+    tasks = tasks_in(*(tmp_path / str(number) for number in range(3)))
+    options = BatchOptions(jobs=3, cap=1_000_000)
+
+    batch, engine = await run(
+        tmp_path / "out",
+        tasks,
+        lambda _id, _work: DONE,
+        options=options,
+        budget=Budget(1_030_000),
+    )
+
+    assert (engine.most, batch.state.pending) == (1, [])
+    assert {cost_limit(work) for work in engine.started} == {1_000_000}
+
+
+async def test_a_signal_stops_it_and_the_same_batch_goes_on(tmp_path: Path) -> None:
+    """What was interrupted is done again; what is done is not."""
+    tasks = tasks_in(*(tmp_path / str(number) for number in range(4)))
+
+    def interrupted(id: str, _work: TaskRun) -> dict[str, Any]:
+        if id == "t1":
+            os.kill(os.getpid(), signal.SIGINT)
+            return {**DONE, "stop_reason": "aborted", "exit_code": 130}
+        return DONE
+
+    first, engine = await run(tmp_path / "out", tasks, interrupted, options=BatchOptions(jobs=1))
+    second, again = await run(tmp_path / "out", tasks, lambda _id, _work: DONE)
+
+    assert (first.state.stopped, engine.stopped.is_set()) == (signal.SIGINT, True)
+    assert len(engine.started) == 2
+    assert second.state.pending == []
+    assert Counter(work.output_dir.parent.name for work in again.started) == {
+        "t1": 1,
+        "t2": 1,
+        "t3": 1,
+    }
+    assert len(results(tmp_path / "out")) == 4
+
+
+@pytest.mark.parametrize("rest", [b"", b'{"id": "t0", "sta', b'{"id": "t0", "status": "done"}'])
+async def test_a_result_that_was_not_written_down_is_taken_up(tmp_path: Path, rest: bytes) -> None:
+    """Killed before its line was whole: the run is not paid for twice."""
+    out = tmp_path / "out"
+    await run(out, tasks_in(tmp_path), lambda _id, _work: DONE)
+    (out / "RESULTS.jsonl").write_bytes(rest)
+
+    _, engine = await run(out, tasks_in(tmp_path), lambda _id, _work: None)
+
+    assert engine.started == []
+    assert results(out)["t0"]["text"] == "Done."
+
+
+async def test_what_an_earlier_batch_lost_is_charged(tmp_path: Path) -> None:
+    """Killed with its run, nobody knows what that has cost: all it might have."""
+    out = tmp_path / "out"
+    with BatchFolder(out) as folder:
+        folder.begin(Attempt("t0", 1, "as it was", reserved=400_000), "go")
+    budget = Budget(500_000)
+    options = BatchOptions(cap=400_000)
+
+    batch, engine = await run(
+        out, tasks_in(tmp_path), lambda _id, _work: DONE, options=options, budget=budget
+    )
+
+    assert (budget.spent, engine.started, len(batch.state.pending)) == (400_000, [], 1)
+
+
+async def test_a_folder_that_cannot_be_written_ends_the_batch_with_one_sentence(
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "out"
+
+    def leave(_id: str, _work: TaskRun) -> dict[str, Any]:
+        (out / "RESULTS.jsonl").unlink(missing_ok=True)
+        (out / "RESULTS.jsonl").mkdir()
+        return DONE
+
+    with pytest.raises(AgentCliError, match=r"RESULTS.jsonl cannot be written: Is a directory"):
+        await run(out, tasks_in(tmp_path), leave)
+
+
+def test_one_batch_works_in_a_folder_at_a_time(tmp_path: Path) -> None:
+    with (
+        BatchFolder(tmp_path / "out"),
+        pytest.raises(UsageError, match="another batch works in"),
+    ):
+        BatchFolder(tmp_path / "out")
+    with BatchFolder(tmp_path / "out"):
+        pass
+
+
+async def test_a_task_that_was_changed_is_refused(tmp_path: Path) -> None:
+    """Its result would be that of another prompt."""
+    out = tmp_path / "out"
+    await run(out, tasks_in(tmp_path), lambda _id, _work: DONE)
+    other = Task("t0", "other", tmp_path, None, (), None, "another")
+
+    with BatchFolder(out) as folder, pytest.raises(UsageError, match="task 't0' was changed"):
+        folder.check([other])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("RESULTS.jsonl", "nonsense\n", "RESULTS.jsonl line 1 is none of ours"),
+        ("attempts.jsonl", '{"id": "a", "later": 1}\n', "attempts.jsonl is of another version"),
+    ],
+)
+def test_a_folder_with_other_things_in_it_is_refused(
+    tmp_path: Path, name: str, content: str, sentence: str
+) -> None:
+    (tmp_path / name).write_text(content)
+
+    for _ in range(2):
+        with pytest.raises(UsageError, match=sentence):
+            BatchFolder(tmp_path)

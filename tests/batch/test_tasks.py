@@ -1,0 +1,121 @@
+"""The file of tasks: whatever is wrong with it is told before anything starts."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agent_cli.batch.tasks import read_tasks
+from agent_cli.contracts.errors import UsageError
+
+GOOD = {"id": "a", "prompt": "go"}
+
+
+def write(path: Path, *lines: object) -> Path:
+    texts = (line if isinstance(line, str) else json.dumps(line) for line in lines)
+    path.write_text("\n".join(texts), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "repository"
+    (folder / "sub").mkdir(parents=True)
+    identity = ("-c", "user.name=Test", "-c", "user.email=test@example.org")
+    for words in (
+        ("init", "--quiet", "--initial-branch=main"),
+        ("commit", "--quiet", "--allow-empty", "-m", "first"),
+    ):
+        subprocess.run(["git", *identity, *words], cwd=folder, check=True, timeout=60)
+    return folder
+
+
+def test_folders_and_files_are_relative_to_the_file_of_tasks(
+    tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch means the same wherever it is started; blank lines are no tasks."""
+    (tmp_path / "task.md").write_text("Fix it.\n")
+    file = write(
+        tmp_path / "tasks.jsonl",
+        {"id": "a", "prompt": "go", "model": "high", "time_limit": 90.5, "max_cost": 0.5},
+        "",
+        {"id": "b", "prompt_file": "task.md", "cwd": "repository/sub", "ref": "main"},
+    )
+    monkeypatch.chdir("/")
+
+    first, second = read_tasks(file)
+
+    assert (first.cwd, first.prompt, first.checkout) == (tmp_path.resolve(), "go", None)
+    assert first.options == ("--model=high", "--time-limit=90.5")
+    assert first.max_cost_usd == 0.5
+    assert (second.cwd, second.prompt) == ((repository / "sub").resolve(), "Fix it.\n")
+    assert second.checkout is not None
+    assert second.checkout.repository == repository.resolve()
+    assert len(second.checkout.commit) == 40
+    assert first.fingerprint != second.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("{", "not JSON: "),
+        ("[" * 100_000, "not JSON: "),
+        ("[1]", "write an object"),
+        ({"prompt": "go"}, "id: field required"),
+        ({"id": 1, "prompt": "go"}, "id: input should be a valid string"),
+        (GOOD, "id 'a' stands twice"),
+        ({"id": "A", "prompt": "go"}, "id 'A' stands twice"),
+        ({"id": "../x", "prompt": "go"}, "id '../x': use up to 100 letters"),
+        ({"id": "..", "prompt": "go"}, "id '..': use"),
+        ({"id": "b"}, "give it either prompt or prompt_file"),
+        ({**GOOD, "id": "b", "prompt_file": "x"}, "give it either prompt or prompt_file"),
+        ({"id": "b", "prompt_file": "nowhere"}, "cannot be read: No such file"),
+        ({"id": "b", "prompt": " "}, "its prompt is empty"),
+        ({"id": "b", "prompt": "\ud800"}, "its prompt holds half of a character"),
+        ({**GOOD, "id": "b", "cwd": "nowhere"}, "nowhere is not a folder"),
+        ({**GOOD, "id": "b", "ref": "main"}, "ref needs a git repository"),
+        ({**GOOD, "id": "b", "cwd": "repository", "ref": "nope"}, "ref 'nope' is no commit in"),
+        ({**GOOD, "id": "b", "cwd": "repository", "ref": "a\0b"}, "is no commit in"),
+        ({**GOOD, "id": "b", "max_cost": 0}, "max_cost: input should be greater than 0"),
+        ({**GOOD, "id": "b", "max_rounds": 1.5}, "max_rounds: input should be a valid integer"),
+        ({**GOOD, "id": "b", "modle": "x"}, "there is no field 'modle'; there are id, prompt"),
+    ],
+)
+def test_each_fault_is_one_sentence_with_its_line(
+    tmp_path: Path, repository: Path, line: object, sentence: str
+) -> None:
+    file = write(tmp_path / "tasks.jsonl", GOOD, line)
+
+    with pytest.raises(UsageError) as refused:
+        read_tasks(file)
+
+    told = str(refused.value)
+    assert told.startswith(f"{file} line 2: ")
+    assert sentence in told
+    assert "\n" not in told
+
+
+def test_the_first_ten_faults_are_told_at_once(tmp_path: Path) -> None:
+    file = write(tmp_path / "tasks.jsonl", *["{"] * 13)
+
+    with pytest.raises(UsageError) as refused:
+        read_tasks(file)
+
+    lines = str(refused.value).splitlines()
+    assert (len(lines), lines[-1]) == (11, "and 3 lines more are wrong")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [(None, "cannot be read: No such file"), (b"\xff", "is not UTF-8"), (b"\n", "holds no task")],
+)
+def test_a_file_that_cannot_be_used_is_one_sentence(
+    tmp_path: Path, content: bytes | None, sentence: str
+) -> None:
+    file = tmp_path / "tasks.jsonl"
+    if content is not None:
+        file.write_bytes(content)
+
+    with pytest.raises(UsageError, match=sentence):
+        read_tasks(file)

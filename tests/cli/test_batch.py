@@ -1,0 +1,32 @@
+"""`agent-cli batch`: the options of its runs."""
+
+from pathlib import Path
+
+from agent_cli.app.arguments import parse_arguments
+from agent_cli.cli.batch import worker_options
+
+
+def test_options_are_handed_on_with_absolute_paths() -> None:
+    """A run works in another folder; the same words mean the same there."""
+    here = Path.cwd()
+    words = (
+        "batch t.jsonl --jobs 3 --budget 2 --output-dir o --settings s.toml --add-dir a --add-dir b"
+        " --trust --time-limit 1.5 --json-schema j --model high --allow x --allow=-y"
+        " --mcp-config m --no-mcp"
+    )
+
+    handed_on = list(worker_options(parse_arguments(words.split())))
+
+    assert handed_on == [
+        "--time-limit=1.5",
+        f"--json-schema={here}/j",
+        f"--settings={here}/s.toml",
+        f"--add-dir={here}/a",
+        f"--add-dir={here}/b",
+        "--trust",
+        "--model=high",
+        "--allow=x",
+        "--allow=-y",
+        f"--mcp-config={here}/m",
+        "--no-mcp",
+    ]

@@ -1,0 +1,210 @@
+"""`agent-cli batch`: many runs, of which some are killed, and one result for each."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.program import agent_cli, finished, processes_with, started, until
+from tests.messages_api import FakeMessagesApi, Gate, ReceivedRequest, reply, serve_in_thread
+from tests.messages_api import tool_use as use
+from tests.messages_api.script import Answer
+
+YOLO = ("--permission-mode", "yolo")
+
+
+def write_tasks(*tasks: dict[str, Any]) -> None:
+    Path("tasks.jsonl").write_text("\n".join(map(json.dumps, tasks)))
+
+
+def results() -> dict[str, dict[str, Any]]:
+    """Return the results by id; each stands there once."""
+    lines = Path("tasks.batch/RESULTS.jsonl").read_text().splitlines()
+    found = {each["id"]: each for each in map(json.loads, lines)}
+    assert len(found) == len(lines)
+    return found
+
+
+def workers() -> list[int]:
+    """Return the process ids of the runs."""
+    here = str(Path("tasks.batch/tasks").absolute())
+    found = [line.split(":")[0] for line in processes_with(f"--output-dir {here}")]
+    return sorted(map(int, found))
+
+
+@pytest.fixture
+def repository() -> Path:
+    folder = Path("repository").absolute()
+    (folder / "sub").mkdir(parents=True)
+    (folder / "sub" / "a.txt").write_text("one\n")
+    identity = ("-c", "user.name=Test", "-c", "user.email=test@example.org")
+    for words in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "-m", "first")):
+        subprocess.run(["git", *identity, *words], cwd=folder, check=True, timeout=60)
+    return folder
+
+
+def writing(request: ReceivedRequest) -> Answer:
+    """Answer as a model that writes a file, and then says so."""
+    if request.body["messages"][-1]["content"][-1]["type"] == "tool_result":
+        return reply("Written.")
+    return reply(use("write", {"path": "new.txt", "content": "new\n"}))
+
+
+def test_what_cannot_be_done_is_told_before_anything_starts() -> None:
+    write_tasks({"id": "a", "prompt": "go"}, {"id": "a", "prompt": "go", "cwd": "nowhere"})
+
+    with serve_in_thread() as api:
+        run = agent_cli("batch", "tasks.jsonl", api=api)
+        continued = agent_cli("-c", "batch", "tasks.jsonl", api=api)
+
+    assert (run.code, run.stdout, api.requests) == (2, "", [])
+    assert run.stderr.endswith("tasks.jsonl line 2: id 'a' stands twice: give each task its own\n")
+    assert (continued.code, continued.stdout) == (2, "")
+    assert "--continue cannot be used with batch" in continued.stderr
+    assert not Path("tasks.batch").exists()
+
+
+def test_a_run_that_is_killed_is_done_again_on_a_clean_worktree(repository: Path) -> None:
+    """Its changes are a patch and a worktree that is kept; the folder stays as it was."""
+    write_tasks({"id": "a", "prompt": "go", "cwd": "repository/sub", "ref": "HEAD"})
+    gate = Gate()
+    script = [reply(use("write", {"path": "lost.txt", "content": "x"})), reply("x", gate=gate)]
+
+    def answer(request: ReceivedRequest) -> Answer:
+        return script.pop(0) if script else writing(request)
+
+    with (
+        serve_in_thread(answer=answer) as api,
+        started(
+            "batch", "tasks.jsonl", *YOLO, "--budget", "2", "--max-cost", "1", api=api
+        ) as process,
+    ):
+        assert gate.reached.wait(60)
+        os.kill(workers()[-1], signal.SIGKILL)
+        run = finished(process)
+
+    (result,) = results().values()
+    assert (run.code, run.stderr) == (0, "")
+    assert run.stdout.startswith(f"a: done, ${result['cost_usd']:.4f}\n1 of 1 tasks, $")
+    assert (result["status"], result["attempts"], result["text"]) == ("done", 2, "Written.")
+    tree = Path(result["worktree"])
+    assert (tree / "sub" / "new.txt").read_text() == "new\n"
+    assert [*tree.rglob("lost.txt"), *repository.rglob("new.txt")] == []
+    patch = Path(result["patch"])
+    subprocess.run(["git", "apply", str(patch)], cwd=repository, check=True, timeout=60)
+    assert (repository / "sub" / "new.txt").read_text() == "new\n"
+    assert sorted(path.name for path in tree.parent.iterdir()) == ["a.2"]
+    assert workers() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_batch_that_is_stopped_goes_on_where_it_was(number: signal.Signals) -> None:
+    """Its runs end with it, and none that is done is done again."""
+    write_tasks(*({"id": id, "prompt": f"go {id}", "cwd": id} for id in "abc"))
+    for id in "abc":
+        Path(id).mkdir()
+    gate = Gate()
+
+    def answer(request: ReceivedRequest) -> Answer:
+        is_held = "go b" in json.dumps(request.body["messages"])
+        return reply("Done.", gate=gate) if is_held else reply("Done.")
+
+    with serve_in_thread(answer=answer) as api:
+        with started("batch", "tasks.jsonl", api=api) as process:
+            assert gate.reached.wait(60)
+            process.send_signal(number)
+            run = finished(process)
+        until(lambda: workers() == [], "its runs end", limit_s=60)
+        assert {*results()} == {"a"}
+        gate.open()
+        again = agent_cli("batch", "tasks.jsonl", "--jobs", "2", api=api)
+
+    assert (again.code, again.stderr, len(again.stdout.splitlines())) == (0, "", 3)
+    assert {id: each["attempts"] for id, each in results().items()} == {"a": 1, "b": 2, "c": 1}
+    if number == signal.SIGINT:
+        assert run.code == 130
+        assert run.stderr == ("agent-cli: stopped with 2 tasks left: the same command goes on\n")
+
+
+TASKS, KILLS = 200, 20
+
+
+@pytest.mark.slow
+def test_two_hundred_tasks_have_one_result_each_while_runs_and_batches_are_killed() -> None:
+    """Twenty runs and two batches get SIGKILL at random; the budget holds all the same."""
+    chance = random.Random(18)
+    for number in range(TASKS):
+        Path(f"t{number}").mkdir()
+    write_tasks(*({"id": f"t{n}", "prompt": f"go t{n}", "cwd": f"t{n}"} for n in range(TASKS)))
+    budget_usd = 40.0
+    command = ("batch", "tasks.jsonl", "--jobs", "3", "--max-cost", "1")
+
+    with serve_in_thread(answer=lambda _request: reply("Done.")) as api:
+        for ends_at in (60, 130, TASKS):
+            with (
+                started(*command, "--budget", str(budget_usd), api=api) as process,
+                _killing(chance, KILLS // 3 + 1) as killed,
+            ):
+                process._limit.cancel()  # it may take longer than other programs of tests
+                if ends_at < TASKS:
+                    until(lambda: _ended() >= ends_at, "results", limit_s=1_500)  # noqa: B023
+                    process.send_signal(signal.SIGKILL)
+                run = finished(process)
+            assert killed
+
+    found = results()
+    attempts = _lines("attempts.jsonl")
+    assert (run.code, len(found)) == (0, TASKS)
+    assert {each["status"] for each in found.values()} == {"done"}
+    assert len(attempts) >= TASKS + KILLS
+    assert sum(each["attempts"] for each in found.values()) == len(attempts)
+    # What was lost counts as if all of its limit had been spent.
+    lost = len(attempts) - TASKS
+    assert lost * 1.0 + sum(each["cost_usd"] for each in found.values()) <= budget_usd
+    assert _asked(api) >= TASKS
+
+
+def _ended() -> int:
+    with suppress(FileNotFoundError):
+        return len(_lines("RESULTS.jsonl"))
+    return 0
+
+
+def _lines(name: str) -> list[Any]:
+    whole, _, _ = Path("tasks.batch", name).read_text().rpartition("\n")
+    return [json.loads(line) for line in whole.splitlines()]
+
+
+def _asked(api: FakeMessagesApi) -> int:
+    return len(api.requests)
+
+
+@contextmanager
+def _killing(chance: random.Random, number: int) -> Generator[list[int]]:
+    """Kill *number* runs at random while the body runs."""
+    killed: list[int] = []
+    done = threading.Event()
+
+    def kill() -> None:
+        while len(killed) < number and not done.wait(chance.uniform(0.5, 3)):
+            if running := [pid for pid in workers() if pid not in killed]:
+                with suppress(ProcessLookupError):
+                    os.kill(victim := chance.choice(running), signal.SIGKILL)
+                    killed.append(victim)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        done.set()
+        thread.join()
