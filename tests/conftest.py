@@ -18,7 +18,10 @@ from agent_cli.system.stop_signals import STOP_SIGNALS
 from tests.forked import server_pids
 
 # Change what the program or its libraries do, so that a test would differ from desk to desk.
-SETTINGS_PREFIXES = ("ANTHROPIC_", "AGENT_CLI_", "CLAUDE_", "XDG_", "GIT_", "OTEL_", "PIP_")
+SETTINGS_PREFIXES = (
+    *("ANTHROPIC_", "AGENT_CLI_", "CLAUDE_", "XDG_", "GIT_", "OTEL_", "PIP_"),
+    *("AWS_", "BOTO_"),
+)
 SETTINGS_NAMES = (
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
     *("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLORTERM", "CI"),

@@ -22,6 +22,8 @@ ROOT = Path(__file__).parents[1]
 DEMO_PROJECT = ROOT / "agent_cli" / "cli" / "demo" / "project"
 OWNERS = {
     "anthropic": ("providers/",),
+    "boto3": ("providers/clouds/",),
+    "botocore": ("providers/clouds/",),
     "httpx2": ("providers/", "mcp_client/", "hooks/run/"),
     "tenacity": ("providers/",),
     "anyio": ("mcp_client/stdio/",),  # the streams of the SDK
@@ -59,6 +61,7 @@ CATCHERS_OF_EVERYTHING = {
     "core/preflight/": "a broken permission check becomes a question to the user",
     "core/tool_call/": "a tool's bug becomes an answer the model reads",
     "mcp_client/tools/": "a definition that breaks a check costs its tool, not the server",
+    "providers/clouds/account/": "a thread hands its error to whoever waits for it",
     "plugins/contributor/": "a plugin's bug costs its own part and one warning",
     "plugins/discovery/": "importing a stranger's package can raise anything",
     "plugins/states/": "a plugin that cannot migrate its state gets a fresh one",

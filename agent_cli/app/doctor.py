@@ -13,6 +13,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 from agent_cli.app import logs, parts
+from agent_cli.app.access import check_access, why_chosen
 from agent_cli.app.checks import Check, CheckReport
 from agent_cli.app.mcp_config import configured_servers, inherited_environment
 from agent_cli.app.plugins import command_files, plugins
@@ -33,7 +34,7 @@ from agent_cli.providers.models import (
     prices_as_of,
 )
 from agent_cli.providers.retry_policy import RetryPolicy
-from agent_cli.settings import OPTIONAL_SECRETS, check_credentials
+from agent_cli.settings import OPTIONAL_SECRETS
 from agent_cli.system import paths
 from agent_cli.system.programs import find_program
 from agent_cli.system.redaction import Redactor
@@ -41,7 +42,6 @@ from agent_cli.trust.store import acting_files
 
 _ENDPOINT_LIMIT_S = 20.0
 _TRIED_BYTES = 64 * 1024
-_ON_THE_WAY = "HTTPS_PROXY and ANTHROPIC_BASE_URL"
 _WAYS_OUT = {
     401: "; check ANTHROPIC_API_KEY",
     403: "; check what ANTHROPIC_API_KEY may do",
@@ -59,7 +59,8 @@ async def examine(startup: StartupContext) -> int:
         model = model_by_id(startup.loaded.settings.model_id())
         with working("checking the endpoint and MCP servers", sys.stderr):
             local = _local(startup, model)
-            checks = [*local, await _endpoint(startup, model), *await _servers(startup)]
+            asked = [*await _cloud_credentials(startup), await _endpoint(startup, model)]
+            checks = [*local, *asked, *await _servers(startup)]
     finally:
         sinks.close()
     report = CheckReport(checks)
@@ -76,6 +77,7 @@ async def diagnosis(
     return CheckReport(
         [
             *local,
+            *await _cloud_credentials(startup),
             await _endpoint(startup, model),
             *_problems(configured),
             *map(_of_server, states),
@@ -197,10 +199,29 @@ def _hooks(startup: StartupContext) -> Iterator[Check]:
 
 def _credentials(startup: StartupContext) -> Check:
     try:
-        check_credentials(startup.environment)
+        check_access(startup)
+        platform = parts.connection(startup).platform
     except AgentCliError as error:
         return Check("key", False, str(error))
+    if platform.name != "anthropic":
+        return Check("platform", True, f"{platform.title}, by {why_chosen(startup)}")
     return Check("key", True, "found")
+
+
+async def _cloud_credentials(startup: StartupContext) -> list[Check]:
+    """Return whose credentials a cloud gets, where one is chosen; signs in and asks no model."""
+    if not _credentials(startup).ok:
+        return []
+    connection = parts.connection(startup)
+    if connection.platform.name == "anthropic":
+        return []
+    from agent_cli.providers.sign_in import credentials_of  # noqa: PLC0415 - rare
+
+    try:
+        source = await credentials_of(connection)
+    except ModelError as error:
+        return [Check("credentials", False, str(error))]
+    return [Check("credentials", True, f"found: {source}")]
 
 
 async def _endpoint(startup: StartupContext, model: Model) -> Check:
@@ -208,7 +229,10 @@ async def _endpoint(startup: StartupContext, model: Model) -> Check:
     if not _credentials(startup).ok:
         return Check("endpoint", None, "not asked: there is no key")
     connection = parts.connection(startup)
+    is_cloud = connection.platform.name != "anthropic"
     where = without_password(connection.base_url or "the default address")
+    where = connection.platform.title if is_cloud else where
+    on_the_way = f"HTTPS_PROXY and {connection.platform.remedies.address}"
     provider = AnthropicMessages(connection, RetryPolicy(max=0))
     request = ModelRequest(
         model=model,
@@ -223,11 +247,13 @@ async def _endpoint(startup: StartupContext, model: Model) -> Check:
                     pass
     except ModelError as error:
         if error.status is None:
-            return Check("endpoint", False, f"{error}; check {_ON_THE_WAY}, too")
-        return Check("endpoint", False, f"{where}: {error}{_WAYS_OUT.get(error.status, '')}")
+            return Check("endpoint", False, f"{error}; check {on_the_way}, too")
+        # A cloud's errors name their own remedy.
+        way_out = "" if is_cloud else _WAYS_OUT.get(error.status, "")
+        return Check("endpoint", False, f"{where}: {error}{way_out}")
     except TimeoutError:
         said = f"{where} did not answer in {_ENDPOINT_LIMIT_S:g} s"
-        text = f"{said}; check the network, {_ON_THE_WAY}"
+        text = f"{said}; check the network, {on_the_way}"
         return Check("endpoint", False, text)
     finally:
         await provider.aclose()

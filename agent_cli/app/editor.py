@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from agent_cli.acp.ports import Opening
 from agent_cli.acp.schema import McpServer, StdioServer
+from agent_cli.app.access import check_access
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.startup import start
 from agent_cli.contracts.errors import SessionNotFound, UsageError
-from agent_cli.settings import check_credentials
 from agent_cli.settings.sources import Override
 from agent_cli.system import paths
 from agent_cli.system.programs import shield_path
@@ -68,7 +68,7 @@ class EditorProgram:
 
     def check_credentials(self) -> None:
         """Raise NoCredentials unless the environment or the user's files hold a key."""
-        check_credentials(start(self._arguments, may_ask=False).environment)
+        check_access(start(self._arguments, may_ask=False))
 
     def sessions(self) -> "Sequence[SessionInfo]":
         """Return the saved sessions, the last used first."""
@@ -112,7 +112,7 @@ class EditorProgram:
         )
         startup = start(arguments, may_ask=False, workspace=workspace)
         if not arguments.replay:
-            check_credentials(startup.environment)
+            check_access(startup)
         mcp = startup.loaded.settings.mcp
         servers = tuple(_server(given, mcp) for given in opening.servers)
         startup = startup._replace(servers=servers)

@@ -28,7 +28,7 @@ FILES = 3
 # They log whole requests, or tracebacks for malformed server output: for the file only.
 _NOISY = (
     *("anthropic", "httpx2", "mcp", "client", "uvicorn"),
-    *("sse_starlette", "opentelemetry", "urllib3"),
+    *("sse_starlette", "opentelemetry", "boto3", "botocore", "urllib3"),
 )
 _LEVELS = {
     "debug": logging.DEBUG,
@@ -168,7 +168,7 @@ def _set_levels(lowest: int) -> None:
     logging.getLogger().setLevel(lowest)
     for name in _NOISY:
         log = logging.getLogger(name)
-        # At debug level these libraries log prompts and tool results in full.
+        # At debug level these libraries log prompts in full, and AWS tokens as they sign.
         log.setLevel(max(lowest, logging.INFO))
         log.propagate = False
 

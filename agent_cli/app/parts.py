@@ -20,8 +20,10 @@ from agent_cli.policies.shell.place import Place
 from agent_cli.policies.summarizer import Summarizer
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.models import model_by_id
+from agent_cli.providers.platforms import PLATFORMS
 from agent_cli.providers.retry_policy import RetryPolicy
 from agent_cli.sandbox import PathRules, Policy, Sandbox, never
+from agent_cli.settings.platform import chosen_platform
 from agent_cli.system import paths
 from agent_cli.system.programs import users_path
 from agent_cli.system.redaction import Redactor
@@ -44,6 +46,8 @@ def connection(startup: StartupContext, on_sent: Callable[[], None] | None = Non
         read_timeout_s=settings.provider.read_timeout_s,
         stall_timeout_s=settings.provider.stall_timeout_s,
         compat=settings.provider.compat,
+        platform=PLATFORMS[chosen_platform(settings, environment)],
+        variables=environment.without_project(),  # its keys are for what is built there
         record=arguments.record,
         replay=arguments.replay,
         redact=Redactor.of(environment).text,

@@ -86,17 +86,23 @@ def start(
 
 def _plain_http(environment: Environment) -> tuple[str, ...]:
     """Return a warning if key and conversation would leave this machine unencrypted."""
-    url = environment.get("ANTHROPIC_BASE_URL", "")
-    if not url.lower().startswith("http://"):
+    addresses = {
+        name: url
+        for name, url in environment.items()
+        # Each cloud has a variable of its own: ANTHROPIC_VERTEX_BASE_URL, ...
+        if name.startswith("ANTHROPIC_") and name.endswith("_BASE_URL")
+        if url.lower().startswith("http://")
+    }
+    if not addresses:
         return ()
     from urllib.parse import urlsplit  # noqa: PLC0415 - rare
 
-    address = urlsplit(url)
-    if address.hostname in ("localhost", "127.0.0.1", "::1"):
-        return ()
-    return (
-        f"ANTHROPIC_BASE_URL: http://{address.hostname} is not encrypted: the key and the"
-        " conversation can be read on the way; use https",
+    hosts = {name: urlsplit(url).hostname for name, url in addresses.items()}
+    return tuple(
+        f"{name}: http://{host} is not encrypted: the key and the conversation can be read on"
+        " the way; use https"
+        for name, host in hosts.items()
+        if host not in ("localhost", "127.0.0.1", "::1")
     )
 
 

@@ -129,11 +129,11 @@ def _in_place(arguments: Arguments) -> AbstractContextManager[SessionPlace]:
 
 def ready(arguments: Arguments, *, may_ask: bool, copy_of: Path | None = None) -> StartupContext:
     """Read the settings, and make sure that there are credentials."""
-    from agent_cli.settings import check_credentials  # noqa: PLC0415
+    from agent_cli.app.access import check_access  # noqa: PLC0415
 
     startup = start(arguments, may_ask=may_ask, copy_of=copy_of)
     if not arguments.replay:
-        check_credentials(startup.environment)
+        check_access(startup)
     return startup
 
 

@@ -26,6 +26,7 @@ from agent_cli.providers.failures import (
     refused,
 )
 from agent_cli.providers.gulps import Gulps
+from agent_cli.providers.platforms import ANTHROPIC
 from agent_cli.providers.progress import ProgressLimit
 from agent_cli.providers.reply_builder import BrokenReply, ReplyBuilder
 from agent_cli.providers.retries import with_retries
@@ -122,7 +123,8 @@ class AnthropicMessages:
         self, client: "Client", request: ModelRequest
     ) -> AsyncGenerator[StreamEvent, None]:
         """Make the call; repeat it without each optional field that a compatible server rejects."""
-        sent = parameters(request, compat=self._connection.compat)
+        where = self._connection
+        sent = parameters(request, compat=where.compat, platform=where.platform)
         while True:
             for name in self._unwanted:
                 sent.pop(name, None)
@@ -154,6 +156,7 @@ async def _call(
         CallFailed: There was no complete reply.
     """
     limit = ProgressLimit(connection.stall_timeout_s, client.base_url)
+    address = connection.platform.remedies.address
     async with AsyncExitStack() as stack:
         try:
             async with limit.waiting():
@@ -162,7 +165,7 @@ async def _call(
         finally:
             connection.on_sent()  # the SDK does not document when
         if opened.content_type.startswith(NO_STREAMS):
-            raise not_the_api(client.base_url, opened.content_type)
+            raise not_the_api(client.base_url, opened.content_type, address)
         builder = ReplyBuilder(request.model.id, opened.request_id)
         try:
             async with aclosing(_payloads(opened, limit)) as payloads:
@@ -174,7 +177,7 @@ async def _call(
         except BrokenReply as error:
             raise broken_off(f"the reply was garbled: {error}", opened.request_id) from error
         if not (builder.begun or builder.ended):
-            raise not_the_api(client.base_url, "no events")
+            raise not_the_api(client.base_url, "no events", address)
         if not builder.complete:
             raise broken_off("the reply ended before it was complete", opened.request_id)
         await opened.finish()
@@ -257,6 +260,11 @@ def _load(connection: Connection, loaded: "Future[Client]") -> None:
 
 
 def _client(connection: Connection) -> "Client":
+    if connection.platform is not ANTHROPIC and connection.replay is None:
+        load("agent_cli.providers.clouds.client")
+        from agent_cli.providers.clouds.client import CloudClient  # noqa: PLC0415 - as below
+
+        return CloudClient(connection)
     credential = known_credential(connection)
     if credential is not None:
         load("agent_cli.providers.wire_client")

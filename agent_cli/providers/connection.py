@@ -2,13 +2,14 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.options import READ_TIMEOUT_S, STALL_TIMEOUT_S
 from agent_cli.providers.failures import CallFailed
+from agent_cli.providers.platforms import ANTHROPIC, Platform
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 
@@ -25,6 +26,9 @@ class Connection:
         read_timeout_s: Longest silence in a reply; the server's pings count as signs of life.
         stall_timeout_s: Longest time without a piece of the reply, pings or not.
         compat: The server is not Anthropic's: send only the core of the API.
+        platform: Whose cloud serves the model; on another than Anthropic's, `base_url`, `api_key`
+            and `auth_token` are not used, and `variables` say how to get in.
+        variables: The environment, for the platform's names.
         record: Write the replies' bytes here.
         replay: Play a recording instead of asking a server.
         redact: Removes secrets from server text before it is shown or recorded.
@@ -39,6 +43,8 @@ class Connection:
     read_timeout_s: float = READ_TIMEOUT_S
     stall_timeout_s: float = STALL_TIMEOUT_S
     compat: bool = False
+    platform: Platform = ANTHROPIC
+    variables: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     record: Path | None = None
     replay: Path | None = None
     replay_pace: float = 0.0

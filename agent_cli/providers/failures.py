@@ -1,11 +1,13 @@
 """Failures of a call, as sentences for people and facts for retries."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from textwrap import shorten
 
 from agent_cli.contracts.errors import ContextOverflow, ModelError
 from agent_cli.contracts.options import FailureKind
+from agent_cli.providers.platforms import ANTHROPIC, Remedies
 
 RETRIED_STATUSES = frozenset({408, 409, 429})
 RETRIED_IN_STREAM = frozenset(
@@ -16,6 +18,13 @@ OWN_SPEND_LIMIT = "You have reached your specified API usage limits"
 NO_CREDIT = "credit balance is too low"
 TOO_LONG = "prompt is too long"
 MAX_SAID_CHARS = 300
+_ADDRESS = ANTHROPIC.remedies.address
+# In the words of AWS, Google and Azure: a sign-in that has run out, a model that is not there.
+_EXPIRED = re.compile(r"expired|security token|invalid_grant", re.IGNORECASE)
+_NO_MODEL = re.compile(
+    r"model identifier|model id|publisher model|deploymentnotfound|deployment .*not exist",
+    re.IGNORECASE,
+)
 
 
 class CallFailed(Exception):
@@ -57,6 +66,7 @@ class Refusal:
     request_id: str | None = None
     model_id: str = ""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    remedies: Remedies = ANTHROPIC.remedies
 
 
 def refused(refusal: Refusal, *, asked_delay_s: float | None = None) -> CallFailed:
@@ -90,11 +100,14 @@ def broken_off(what: str, request_id: str | None = None, *, is_sent: bool = True
     return CallFailed(error, reason=what, retryable=True, kind="connection")
 
 
-def not_the_api(base_url: str, found: str) -> CallFailed:
-    """Return the failure for a 200 that is not a stream of the Messages API."""
+def not_the_api(base_url: str, found: str, variable: str = _ADDRESS) -> CallFailed:
+    """Return the failure for a 200 that is not a stream of the Messages API.
+
+    The advice names *variable*, which holds the address.
+    """
     sentence = (
         f"{base_url} answered with {found} instead of a stream of the Messages API; "
-        "the base URL is probably wrong, check ANTHROPIC_BASE_URL"
+        f"the base URL is probably wrong, check {variable}"
     )
     return CallFailed(ModelError(sentence, status=200), retryable=False)
 
@@ -138,6 +151,23 @@ def _reason_and_advice(refusal: Refusal) -> tuple[str, str]:
         return f"spending limit reached ({said})", "raise it in the API's console"
     if NO_CREDIT in refusal.message:
         return f"no credit left ({said})", "check the billing settings"
+    return _of_cloud(refusal, said) or _of_status(refusal, said)
+
+
+def _of_cloud(refusal: Refusal, said: str) -> tuple[str, str] | None:
+    """Return what a cloud tells by its words: the statuses differ from service to service."""
+    remedies = refusal.remedies
+    if remedies is ANTHROPIC.remedies or not 400 <= refusal.status < 500:
+        return None
+    if _EXPIRED.search(refusal.message):
+        return f"{remedies.rejected} ({said})", remedies.sign_in
+    if _NO_MODEL.search(refusal.message):
+        return f"unknown model {refusal.model_id!r} ({said})", remedies.unknown_model
+    return None
+
+
+def _of_status(refusal: Refusal, said: str) -> tuple[str, str]:
+    remedies = refusal.remedies
     match refusal.status:
         case 200 if refusal.kind == "overloaded_error":
             return "API overloaded during the reply", "try again later"
@@ -147,20 +177,17 @@ def _reason_and_advice(refusal: Refusal) -> tuple[str, str]:
             target = shorten(refusal.headers.get("location", "another address"), MAX_SAID_CHARS)
             return (
                 f"the server redirects to {target}",
-                "set ANTHROPIC_BASE_URL to it if you trust it",
+                f"set {remedies.address} to it if you trust it",
             )
         case 401:
-            return f"API key rejected ({said})", "check ANTHROPIC_API_KEY"
+            return f"{remedies.rejected} ({said})", remedies.sign_in
         case 402:
             return f"no credit left ({said})", "check the billing settings"
         case 403:
-            return (
-                f"the API key has no permission for this ({said})",
-                "check its workspace and limits",
-            )
+            return f"{remedies.forbidden} ({said})", remedies.permission
         case 404:
             what = f"unknown model {refusal.model_id!r} or wrong URL ({said})"
-            return what, "check the model id and ANTHROPIC_BASE_URL"
+            return what, remedies.unknown_model
         case 429:
             return f"rate limit reached ({said})", "wait a little and ask again"
         case 529:

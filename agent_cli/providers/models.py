@@ -1,6 +1,5 @@
 """Facts and prices of models, from models.toml; reads no settings and asks no server."""
 
-import re
 import tomllib
 from dataclasses import replace
 from decimal import Decimal
@@ -14,9 +13,9 @@ from pydantic import BaseModel, ConfigDict
 from agent_cli.contracts.errors import ProviderNotFound
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Usage
+from agent_cli.providers.platforms import plain_model_id
 
 _PROVIDER: Final = "anthropic"
-DATED_ID = re.compile(r"-20\d{6}$")
 
 
 class _Strict(BaseModel):
@@ -155,7 +154,7 @@ def cost_microdollars(model_id: str, usage: Usage) -> int | None:
 
 def _facts(model_id: str) -> ModelFacts | None:
     known = model_table().models
-    return known.get(model_id) or known.get(DATED_ID.sub("", model_id))
+    return known.get(model_id) or known.get(plain_model_id(model_id))
 
 
 def _tier(tiers: tuple[PriceTier, ...], prompt_tokens: int) -> PriceTier:

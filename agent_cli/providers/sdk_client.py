@@ -1,16 +1,18 @@
 """The Messages API through the SDK, for credentials that only it can find.
 
-The SDK handles profiles and workload identity. Importing it takes over a second, so only
-`anthropic_messages` does, in a thread, when `connection.known_credential` finds nothing.
+The SDK handles profiles and workload identity, and its client classes those of other clouds
+(`clouds/`). Importing it takes over a second, so only `anthropic_messages` does, in a thread, when
+`connection.known_credential` finds nothing.
 """
 
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal, TypeAlias, TypedDict
 
 import anthropic
 import httpx2
+from anthropic.lib.bedrock import AsyncAnthropicBedrockMantle
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.connection import Connection, base_url, checked_key, without_password
@@ -23,6 +25,18 @@ from agent_cli.providers.transport import (
     http_client,
 )
 from agent_cli.version import __version__
+
+Sdk: TypeAlias = anthropic.AsyncAnthropic | AsyncAnthropicBedrockMantle
+
+
+class SdkOptions(TypedDict):
+    """Arguments that all clients of the SDK take."""
+
+    timeout: httpx2.Timeout
+    max_retries: int
+    default_headers: dict[str, str]
+    http_client: httpx2.AsyncClient
+    open_telemetry: Literal[False]
 
 
 class SdkClient:
@@ -44,29 +58,35 @@ class SdkClient:
         """Send a request; see `transport.Client`."""
         sdk = self._sdk.with_options(api_key=api_key) if api_key else self._sdk
         _check_credentials(sdk)
-        create = sdk.beta.messages.with_streaming_response.create
-        request_id: str | None = None
-        try:
-            # Not the SDK's own stream: it skips events without an `event:` line and builds objects
-            # with fields that the server never sent.
-            async with create(**parameters, stream=True) as response:
-                request_id = response.request_id
-                content_type = response.headers.get("content-type", "")
-                yield OpenReply(
-                    response.iter_bytes(), content_type, request_id, self._connection.redact
-                )
-        except anthropic.APIStatusError as error:
-            raise _status_failure(
-                error, str(parameters["model"]), self._connection.redact
-            ) from error
-        except anthropic.APIConnectionError as error:
-            raise connection_failure(error.__cause__ or error, self.base_url) from error
-        except httpx2.RequestError as error:
-            raise broken_reply(error, self._connection, request_id) from error
+        async with open_reply(sdk, parameters, self._connection, self.base_url) as opened:
+            yield opened
 
     async def aclose(self) -> None:
         """Close the idle connections."""
         await self._sdk.close()
+
+
+@asynccontextmanager
+async def open_reply(
+    sdk: Sdk, parameters: dict[str, Any], connection: Connection, base_url: str
+) -> AsyncGenerator[OpenReply]:
+    """Send a request with *sdk*; see `transport.Client`."""
+    create = sdk.beta.messages.with_streaming_response.create
+    request_id: str | None = None
+    try:
+        # Not the SDK's own stream: it skips events without an `event:` line and builds objects
+        # with fields that the server never sent.
+        async with create(**parameters, stream=True) as response:
+            request_id = _request_id(response.headers)
+            content_type = response.headers.get("content-type", "")
+            yield OpenReply(response.iter_bytes(), content_type, request_id, connection.redact)
+    except anthropic.APIStatusError as error:
+        raise _status_failure(error, str(parameters["model"]), connection) from error
+    except anthropic.APIConnectionError as error:
+        variable = connection.platform.remedies.address
+        raise connection_failure(error.__cause__ or error, base_url, variable) from error
+    except httpx2.RequestError as error:
+        raise broken_reply(error, connection, request_id) from error
 
 
 def _check_credentials(sdk: anthropic.AsyncAnthropic) -> None:
@@ -88,11 +108,7 @@ def _sdk_client(connection: Connection) -> anthropic.AsyncAnthropic:
             api_key=connection.api_key or None,
             auth_token=(connection.auth_token or None) if not connection.api_key else None,
             base_url=base_url(connection),
-            timeout=http.timeout,
-            max_retries=0,
-            default_headers={"User-Agent": f"agent-cli/{__version__}"},
-            http_client=http,
-            open_telemetry=False,
+            **sdk_options(http),
         )
     except (anthropic.AnthropicError, httpx2.InvalidURL, ValueError) as error:
         raise ModelError(
@@ -100,16 +116,46 @@ def _sdk_client(connection: Connection) -> anthropic.AsyncAnthropic:
         ) from error
 
 
+def sdk_options(http: httpx2.AsyncClient) -> SdkOptions:
+    """Return what every client of the SDK gets: our connections, no retries, no tracing."""
+    return {
+        "timeout": http.timeout,
+        "max_retries": 0,
+        "default_headers": {"User-Agent": f"agent-cli/{__version__}"},
+        "http_client": http,
+        "open_telemetry": False,
+    }
+
+
 def _status_failure(
-    error: anthropic.APIStatusError, model_id: str, redact: Callable[[str], str]
+    error: anthropic.APIStatusError, model_id: str, connection: Connection
 ) -> CallFailed:
+    headers = error.response.headers
     refusal = Refusal(
         status=error.status_code,
-        message=redact(error.api_message or error.message),
+        message=connection.redact(error.api_message or _message_in(error.body) or error.message),
         kind=error.type,
         code=error.error_code,
-        request_id=error.request_id,
+        request_id=_request_id(headers),
         model_id=model_id,
-        headers=error.response.headers,
+        headers=headers,
+        remedies=connection.platform.remedies,
     )
-    return refused(refusal, asked_delay_s=server_delay_s(error.response.headers, now_s=time.time()))
+    return refused(refusal, asked_delay_s=server_delay_s(headers, now_s=time.time()))
+
+
+def _message_in(body: object) -> str | None:
+    """Return the sentence of an error that has not the API's form: AWS's, or Google's in a list."""
+    match body:
+        case [{"error": {"message": str() as message}}, *_]:
+            return message
+        case {"message": str() as message} | {"Message": str() as message}:
+            return message
+        case _:
+            return None
+
+
+def _request_id(headers: httpx2.Headers) -> str | None:
+    """Return the id that the server, or the cloud before it, gave the request."""
+    found: str | None = headers.get("request-id") or headers.get("x-amzn-requestid")
+    return found

@@ -15,6 +15,7 @@ import httpx2
 from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.connection import Connection
 from agent_cli.providers.failures import CallFailed, broken_off
+from agent_cli.providers.platforms import ANTHROPIC
 
 CONNECT_TIMEOUT_S = 5.0
 WRITE_TIMEOUT_S = 60.0
@@ -42,7 +43,10 @@ class OpenReply:
 
 
 class Client(Protocol):
-    """A client of one server. `WireClient` needs a key; `SdkClient` finds credentials."""
+    """A client of one server.
+
+    `WireClient` needs a key; `SdkClient` finds credentials, `CloudClient` those of another cloud.
+    """
 
     @property
     def base_url(self) -> str:
@@ -115,8 +119,13 @@ def _transport(connection: Connection) -> httpx2.AsyncBaseTransport | None:
     return httpx2.AsyncHTTPTransport(socket_options=options)
 
 
-def connection_failure(error: BaseException | None, base_url: str) -> CallFailed:
-    """Return the failure for *error*, raised before there was a reply."""
+def connection_failure(
+    error: BaseException | None, base_url: str, variable: str = ANTHROPIC.remedies.address
+) -> CallFailed:
+    """Return the failure for *error*, raised before there was a reply.
+
+    The advice names *variable*, which holds the address.
+    """
     while isinstance(error, BaseExceptionGroup):  # parallel connection attempts: report one of them
         error = error.exceptions[0]
     if isinstance(error, ModelError):
@@ -127,7 +136,7 @@ def connection_failure(error: BaseException | None, base_url: str) -> CallFailed
             if isinstance(error, OverflowError)
             else "does not begin with http:// or https://"
         )
-        sentence = f"the base URL {base_url!r} {fault}; check ANTHROPIC_BASE_URL"
+        sentence = f"the base URL {base_url!r} {fault}; check {variable}"
         return CallFailed(ModelError(sentence), retryable=False)
     is_sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
     if isinstance(error, httpx2.TimeoutException):

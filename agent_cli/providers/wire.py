@@ -9,33 +9,39 @@ from collections.abc import Sequence
 from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.core.api_messages import to_api
+from agent_cli.providers.platforms import ANTHROPIC, Platform
 from agent_cli.providers.thinking import BINDING_BETA, thinking_parameters
 
 HOUR: Json = {"type": "ephemeral", "ttl": "1h"}
 FIVE_MINUTES: Json = {"type": "ephemeral"}
 
 
-def parameters(request: ModelRequest, *, compat: bool) -> dict[str, Json]:
+def parameters(
+    request: ModelRequest, *, compat: bool, platform: Platform = ANTHROPIC
+) -> dict[str, Json]:
     """Return the arguments of `client.beta.messages.create` for *request*, except `stream`.
 
     Args:
         compat: For servers with only the core of the API: no betas, no cache markers, no metadata,
             and thinking only if a level is requested.
+        platform: The platform that serves the model; decides its id, and which features are sent.
 
     Raises:
         ModelError: The model does not support the request.
     """
     messages = to_api(request.messages)
+    automatic = platform.features.automatic_caching
     thinking = thinking_parameters(request, compat=compat)
     sent: dict[str, Json] = {
-        "model": request.model.id,
+        "model": platform.model_id(request.model.id),
         "max_tokens": min(request.max_tokens, request.model.max_output_tokens),
-        "messages": [*messages] if compat else [*_with_marker(messages)],
+        "messages": [*messages] if compat else [*_with_markers(messages, automatic=automatic)],
         **_fixed_part(request, marked=not compat),
         **thinking,
     }
-    if not compat:
+    if automatic and not compat:
         sent["cache_control"] = FIVE_MINUTES
+    if not compat:
         if _binds(thinking):
             sent["betas"] = [BINDING_BETA]
         if request.session_id is not None:
@@ -65,23 +71,29 @@ def _fixed_part(request: ModelRequest, *, marked: bool) -> dict[str, Json]:
     return fixed
 
 
-def _with_marker(messages: Sequence[Block]) -> list[Block]:
-    """Add a cache marker where the previous request ended.
+def _with_markers(messages: Sequence[Block], *, automatic: bool) -> list[Block]:
+    """Add a cache marker where the previous request ended; without *automatic*, at the end too.
 
-    The automatic marker finds cached content only within 20 blocks; a reply with its results can be
-    longer, and then the whole history would be paid for again.
+    A marker finds cached content only within 20 blocks; a reply with its results can be longer, and
+    then the whole history would be paid for again.
     """
+    marked = list(messages)
+    if not automatic and messages[-1]["role"] == "user":
+        marked[-1] = _marked(messages[-1])
     replies = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
-    if not replies or replies[-1] == 0:
-        return list(messages)
-    previous = replies[-1] - 1
-    content = messages[previous]["content"]
+    if replies and replies[-1] > 0:
+        previous = replies[-1] - 1
+        marked[previous] = _marked(messages[previous])
+    return marked
+
+
+def _marked(message: Block) -> Block:
+    content = message["content"]
     assert isinstance(content, list)
     last = content[-1]
     assert isinstance(last, dict)
     marked: Json = {**last, "cache_control": FIVE_MINUTES}
-    end: Block = {**messages[previous], "content": [*content[:-1], marked]}
-    return [*messages[:previous], end, *messages[previous + 1 :]]
+    return {**message, "content": [*content[:-1], marked]}
 
 
 def _binds(thinking: dict[str, Json]) -> bool:

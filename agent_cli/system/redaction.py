@@ -16,6 +16,10 @@ _SECRET_CHARS_MIN = 8
 
 _SHAPES = (
     r"sk-ant-[\w-]{6,}",
+    r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}",
+    r"\b(?:ABSK|bedrock-api-key-)[\w+/=-]{16,}",
+    r"\bya29\.[\w-]{10,}",
+    r"(?<=Signature=)[0-9a-f]{64}",
     r"(?<=bearer )[\w.~+/=-]{6,}",
     r"(?<=://)[^\s/@]+(?=@)",
     r"(?<=[?&])((?:[\w-]*(?:key|token|secret|password|signature))=)[^\s&#\"']+",

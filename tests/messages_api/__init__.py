@@ -15,6 +15,8 @@ For a child process or a pty, in a plain test (the server has a thread and a loo
 
 Or `python -m tests.messages_api script.json`, which prints the base URL as its first line.
 
+`door=` stands a cloud before it: see tests/messages_api/clouds.py.
+
 The script is a sequence of answers, consumed in order; an entry may be a function of the request,
 and `FakeMessagesApi(answer=function)` asks the function for every one. Answers are
 
@@ -34,6 +36,7 @@ the prompt cache (bytes / 4) unless the reply gives its own.
 """
 
 from tests.messages_api.gate import Gate
+from tests.messages_api.received import ReceivedRequest
 from tests.messages_api.script import (
     FAULTS,
     Answer,
@@ -47,7 +50,7 @@ from tests.messages_api.script import (
     thinking,
     tool_use,
 )
-from tests.messages_api.server import FakeMessagesApi, ReceivedRequest
+from tests.messages_api.server import FakeMessagesApi
 from tests.messages_api.threaded import serve_in_thread
 
 __all__ = [

@@ -7,13 +7,14 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Self
+from dataclasses import replace
+from typing import Self, TypeAlias
 
 from tests.messages_api.gate import Gate
 from tests.messages_api.prompt_cache import PromptCache
+from tests.messages_api.received import ReceivedRequest
 from tests.messages_api.refusals import Refusal
 from tests.messages_api.rules import check
 from tests.messages_api.script import (
@@ -28,20 +29,9 @@ from tests.messages_api.script import (
 from tests.messages_api.signed_thinking import SignedThinking
 from tests.messages_api.wire_format import steps_of
 
+Door: TypeAlias = Callable[[ReceivedRequest], ReceivedRequest | Refusal]
+"""What a cloud puts before the API: refuses a request, or returns what the API gets."""
 NO_LINGER = struct.pack("ii", 1, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class ReceivedRequest:
-    """A request as it arrived; `disconnected` is set when the client left before the end."""
-
-    method: str
-    path: str
-    headers: Mapping[str, str]
-    raw: bytes
-    body: Payload
-    at_s: float
-    disconnected: threading.Event = field(default_factory=threading.Event)
 
 
 class FakeMessagesApi:
@@ -54,6 +44,7 @@ class FakeMessagesApi:
         key: str | None = None,
         context_window: int | None = None,
         cache_minimum_tokens: int = 0,
+        door: Door | None = None,
     ) -> None:
         self.script: list[Answer | MakeAnswer] = list(script)
         self.requests: list[ReceivedRequest] = []
@@ -65,6 +56,7 @@ class FakeMessagesApi:
         self._answer = answer
         self._key = key
         self._context_window = context_window
+        self._door = door
         self._cache = PromptCache(cache_minimum_tokens)
         self._thinking = SignedThinking()
         self._next = itertools.count(1)
@@ -111,8 +103,13 @@ class FakeMessagesApi:
         with self._arrived:
             self.requests.append(request)
             self._arrived.notify_all()
-        refusal = check(request.method, request.path, request.headers, request.raw, self._key)
-        refusal = refusal or self._check_against_memory(request)
+        passed = self._door(request) if self._door else request
+        if isinstance(passed, Refusal):
+            refusal: Refusal | None = passed
+        else:
+            request = passed
+            refusal = check(request.method, request.path, request.headers, request.raw, self._key)
+            refusal = refusal or self._check_against_memory(request)
         if refusal is not None:
             self.refusals.append(refusal)
             return error(

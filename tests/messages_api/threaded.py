@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from tests.messages_api.script import Answer, MakeAnswer
-from tests.messages_api.server import FakeMessagesApi
+from tests.messages_api.server import Door, FakeMessagesApi
 
 START_LIMIT_S = 20
 
@@ -17,9 +17,10 @@ def serve_in_thread(
     answer: MakeAnswer | None = None,
     key: str | None = None,
     context_window: int | None = None,
+    door: Door | None = None,
 ) -> Generator[FakeMessagesApi]:
     """Run a FakeMessagesApi on a loop of its own for the length of the block."""
-    api = FakeMessagesApi(*script, answer=answer, key=key, context_window=context_window)
+    api = FakeMessagesApi(*script, answer=answer, key=key, context_window=context_window, door=door)
     started = threading.Event()
     stop: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 

@@ -15,7 +15,7 @@ from agent_cli.providers.transport import Client
 from agent_cli.providers.wire import parameters
 from agent_cli.providers.wire_client import WireClient
 from tests.messages_api import FakeMessagesApi, raw, reply
-from tests.messages_api.server import ReceivedRequest
+from tests.messages_api.received import ReceivedRequest
 from tests.providers.asking import asker, request
 
 # They describe the SDK and its host, and serve its statistics.

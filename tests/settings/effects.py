@@ -84,6 +84,19 @@ def printed(
     return run, [request.body for request in api.requests]
 
 
+def address_on_bedrock() -> object:
+    """See what is asked for where both Anthropic's API and Bedrock could be."""
+    with serve_in_thread(OK, OK) as api:
+        agent_cli(
+            *("-p", "go"),
+            api=api,
+            ANTHROPIC_BEDROCK_MANTLE_BASE_URL=f"{api.base_url}/anthropic",
+            AWS_BEARER_TOKEN_BEDROCK="k",
+            AWS_REGION="eu-west-3",
+        )
+    return api.requests[0].path
+
+
 def talked(
     *script: Answer, lines: str, arguments: Sequence[str] = YOLO
 ) -> tuple[Finished, list[Payload]]:
@@ -530,6 +543,12 @@ ROWS = (
         body("model"),
         "claude-opus-5-5",
         base='model = "normal"\n',
+    ),
+    Row(
+        "provider.platform",
+        'provider.platform = "bedrock"',
+        address_on_bedrock,
+        "/anthropic/v1/messages",
     ),
     Row(
         "provider.read_timeout_s",

@@ -1,0 +1,143 @@
+"""Amazon Bedrock: AWS credentials as botocore finds them, signed by the SDK.
+
+Values of this program's own `.env` files come before botocore's sources; it reads the process's
+environment, `~/.aws`, SSO, programs and the machine's role by itself.
+"""
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import httpx2
+from anthropic.lib.bedrock import AsyncAnthropicBedrockMantle
+
+from agent_cli.contracts.errors import ModelError
+from agent_cli.providers.clouds.account import CloudCredentials
+from agent_cli.providers.platforms import Platform
+from agent_cli.providers.sdk_client import Sdk, sdk_options
+
+if TYPE_CHECKING:
+    from botocore.session import Session
+
+
+class AwsAccount:
+    """An AWS account: a key of the platform's, the AWS keys, or a profile."""
+
+    def __init__(self, platform: Platform, variables: Mapping[str, str]) -> None:
+        self._platform = platform
+        self._variables = variables
+        self._lock = threading.Lock()
+        self._session: Session | None = None
+
+    def credentials(self) -> CloudCredentials:
+        """Find credentials; see `CloudAccount`."""
+        for name in self._platform.keys:
+            if key := self._variables.get(name):
+                return CloudCredentials(key=key, source=name)
+        access_key = self._variables.get("AWS_ACCESS_KEY_ID")
+        secret_key = self._variables.get("AWS_SECRET_ACCESS_KEY")
+        if access_key and secret_key:
+            return CloudCredentials(
+                access_key=access_key,
+                secret_key=secret_key,
+                session_token=self._variables.get("AWS_SESSION_TOKEN") or None,
+                source="AWS_ACCESS_KEY_ID",
+            )
+        with self._lock:
+            return self._of_chain()
+
+    def client(self, credentials: CloudCredentials, http: httpx2.AsyncClient) -> Sdk:
+        """Make the SDK's client; see `CloudAccount`."""
+        address = self._variables.get(self._platform.remedies.address) or None
+        region = self._region()
+        if not region:
+            raise ModelError(
+                f"{self._platform.title}: no AWS region is set; export AWS_REGION=us-east-1, or"
+                " another one that has the model"
+            )
+        return AsyncAnthropicBedrockMantle(
+            api_key=credentials.key,
+            aws_access_key=credentials.access_key,
+            aws_secret_key=credentials.secret_key,
+            aws_session_token=credentials.session_token,
+            aws_region=region,
+            base_url=address,
+            **sdk_options(http),
+        )
+
+    def _region(self) -> str | None:
+        named = self._variables.get("AWS_REGION") or self._variables.get("AWS_DEFAULT_REGION")
+        if named:
+            return named
+        try:
+            region: str | None = self._opened().get_config_variable("region")
+        except (ImportError, ModelError):  # a key needs neither the library nor a profile
+            return None
+        return region
+
+    def _opened(self) -> "Session":
+        import botocore.session  # noqa: PLC0415 - the extra, and a key needs none
+        from botocore.exceptions import BotoCoreError  # noqa: PLC0415
+
+        if self._session is None:
+            profile = self._variables.get("AWS_PROFILE") or None
+            session = botocore.session.Session(profile=profile)
+            try:
+                session.get_scoped_config()  # a profile that is not there is noticed here
+            except BotoCoreError as error:
+                raise self._failure(error) from error
+            self._session = session
+        return self._session
+
+    def _of_chain(self) -> CloudCredentials:
+        import botocore.exceptions  # noqa: PLC0415 - the extra
+
+        session = self._opened()
+        try:
+            found = session.get_credentials()
+            frozen = found.get_frozen_credentials() if found else None
+        except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError) as error:
+            raise self._failure(error) from error
+        if frozen is None:
+            # The session keeps that it found none, and the user may sign in meanwhile.
+            self._session = None
+            keys = "".join(f", {name}" for name in self._platform.keys)
+            raise ModelError(
+                f"{self._platform.title}: no AWS credentials were found; sign in with"
+                f" `aws sso login` or `aws configure`, or set AWS_PROFILE, AWS_ACCESS_KEY_ID and"
+                f" AWS_SECRET_ACCESS_KEY{keys}"
+            )
+        return CloudCredentials(
+            access_key=frozen.access_key,
+            secret_key=frozen.secret_key,
+            session_token=frozen.token,
+            source=str(found.method),
+        )
+
+    def _failure(self, error: Exception) -> ModelError:
+        """Return *error* of botocore's as a sentence with the way out."""
+        from botocore.exceptions import (  # noqa: PLC0415 - the extra
+            LoginError,
+            NoAuthTokenError,
+            ProfileNotFound,
+            SSOError,
+            TokenRetrievalError,
+        )
+
+        self._session = None
+        title, said = self._platform.title, str(error).rstrip(".")
+        profile = self._variables.get("AWS_PROFILE")
+        with_profile = f" --profile {profile}" if profile else ""
+        if isinstance(error, ProfileNotFound):
+            return ModelError(
+                f"{title}: AWS has no profile {profile!r}; check AWS_PROFILE and ~/.aws/config"
+            )
+        if isinstance(error, LoginError | SSOError | NoAuthTokenError | TokenRetrievalError):
+            command = "login" if isinstance(error, LoginError) else "sso login"
+            return ModelError(
+                f"{title}: the AWS sign-in is missing or has expired; run:"
+                f" aws {command}{with_profile}"
+            )
+        return ModelError(
+            f"{title}: AWS gave no credentials ({said}); {self._platform.remedies.sign_in}"
+        )

@@ -1,0 +1,49 @@
+"""The Messages API of a cloud, through the SDK's client for it."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from agent_cli.providers.clouds.account import CloudAccount, CloudCredentials, signed_in
+from agent_cli.providers.connection import Connection, without_password
+from agent_cli.providers.sdk_client import open_reply
+from agent_cli.providers.transport import OpenReply, http_client
+
+
+class CloudClient:
+    """One SDK client, made anew when the credentials change."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._account = account_of(connection)
+        self._http = http_client(connection)
+        self._credentials = CloudCredentials()
+        self._sdk = self._account.client(self._credentials, self._http)
+        self.base_url = without_password(str(self._sdk.base_url).rstrip("/"))
+
+    @asynccontextmanager
+    async def post(
+        self, parameters: dict[str, Any], *, api_key: str | None
+    ) -> AsyncGenerator[OpenReply]:
+        """Send a request; see `transport.Client`."""
+        if api_key:
+            credentials = CloudCredentials(key=api_key)
+        else:
+            credentials = await signed_in(self._account, self._connection.platform)
+        if credentials != self._credentials:
+            # Not the SDK's `copy`: that of AsyncAnthropicAWS takes ANTHROPIC_API_KEY along.
+            self._sdk = self._account.client(credentials, self._http)
+            self._credentials = credentials
+        async with open_reply(self._sdk, parameters, self._connection, self.base_url) as opened:
+            yield opened
+
+    async def aclose(self) -> None:
+        """Close the connections that are kept for the next request."""
+        await self._http.aclose()
+
+
+def account_of(connection: Connection) -> CloudAccount:
+    """Return the account that *connection* uses."""
+    from agent_cli.providers.clouds.aws import AwsAccount  # noqa: PLC0415 - only the chosen one
+
+    return AwsAccount(connection.platform, connection.variables)

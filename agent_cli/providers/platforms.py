@@ -1,0 +1,142 @@
+"""The platforms that serve Claude, as a table: what each lacks, how it names models, what helps.
+
+Data only: no SDK, no request. `clouds/` has the clients of the platforms that are not Anthropic's.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+
+from agent_cli.contracts.errors import NoCredentials
+from agent_cli.contracts.options import PlatformName
+
+DATED_ID = re.compile(r"-(20\d{6})$")
+# A region's or AWS's prefix, Bedrock's version, Google's date.
+_CLOUD_PARTS = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?::\d+)?$|@[\w-]+$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """What a platform knows of the Messages API beyond its core.
+
+    Attributes:
+        automatic_caching: `cache_control` of a whole request. Where it is not known, the last block
+            of the last message is marked, which does the same.
+    """
+
+    automatic_caching: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedies:
+    """The words for a refusal: what happened, and what to do about it on this platform.
+
+    Attributes:
+        rejected: Who we are was not accepted; `sign_in` is the way out.
+        forbidden: It was, and does not suffice; `permission` is the way out.
+        unknown_model: The way out where the model is not known.
+        address: The variable that holds the server's address.
+    """
+
+    rejected: str = "API key rejected"
+    sign_in: str = "check ANTHROPIC_API_KEY"
+    forbidden: str = "the API key has no permission for this"
+    permission: str = "check its workspace and limits"
+    unknown_model: str = "check the model id and ANTHROPIC_BASE_URL"
+    address: str = "ANTHROPIC_BASE_URL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """Variables of which one must be set, and the sentence for when none is."""
+
+    names: tuple[str, ...]
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Platform:
+    """One row of the table.
+
+    Attributes:
+        keys: Variables of which one alone signs in, without `package`.
+        package: Its libraries' name on the package index; `module` is what is imported.
+        extra: The extra of this program that brings it.
+        needs: What must be set before anything can be asked.
+        model_id: The platform's id of a model that is named as Anthropic does.
+    """
+
+    name: PlatformName
+    title: str
+    features: Features = Features()
+    remedies: Remedies = Remedies()
+    keys: tuple[str, ...] = ()
+    package: str = ""
+    module: str = ""
+    extra: str = ""
+    needs: tuple[Need, ...] = ()
+    model_id: Callable[[str], str] = field(default=str)
+
+
+def _bedrock_id(model_id: str) -> str:
+    return f"anthropic.{model_id}" if model_id.startswith("claude-") else model_id
+
+
+ANTHROPIC = Platform(name="anthropic", title="Anthropic's API")
+BEDROCK = Platform(
+    name="bedrock",
+    title="Amazon Bedrock",
+    features=Features(automatic_caching=False),
+    remedies=Remedies(
+        rejected="the AWS credentials were rejected",
+        sign_in="sign in again with `aws sso login`, or renew the AWS keys or"
+        " AWS_BEARER_TOKEN_BEDROCK",
+        forbidden="AWS refused access",
+        permission="request access to the model in the Bedrock console, and check the IAM policy",
+        unknown_model="check that the model id is one of Bedrock's (anthropic.claude-...) and that"
+        " AWS_REGION has the model",
+        address="ANTHROPIC_BEDROCK_MANTLE_BASE_URL",
+    ),
+    keys=("AWS_BEARER_TOKEN_BEDROCK",),
+    package="boto3",
+    module="boto3",
+    extra="bedrock",
+    model_id=_bedrock_id,
+)
+PLATFORMS: Mapping[PlatformName, Platform] = {each.name: each for each in (ANTHROPIC, BEDROCK)}
+
+
+def check_access(platform: Platform, variables: Mapping[str, str]) -> None:
+    """Make sure, without a request, that nothing is missing which *platform* always needs.
+
+    Raises:
+        NoCredentials: Something is; says what to set or install.
+    """
+    for need in platform.needs:
+        if not any(variables.get(name) for name in need.names):
+            raise NoCredentials(f"{platform.title}: {need.sentence}")
+    has_key = any(variables.get(name) for name in platform.keys)
+    if platform.module and not has_key and not _is_installed(platform.module):
+        raise NoCredentials(missing_package(platform))
+
+
+def missing_package(platform: Platform) -> str:
+    """Return the sentence for a platform whose library is not installed."""
+    instead = f"; or set {' or '.join(platform.keys)}" if platform.keys else ""
+    return (
+        f"{platform.title} needs the package {platform.package}: pip install"
+        f" '{platform.package}', or install agent-cli with its extra [{platform.extra}]{instead}"
+    )
+
+
+def plain_model_id(model_id: str) -> str:
+    """Return Anthropic's id of a model that is named as a cloud does, or with its date."""
+    return DATED_ID.sub("", _CLOUD_PARTS.sub("", model_id))
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # not even the package around it
+        return False

@@ -1,0 +1,27 @@
+"""Signing in to a cloud without asking a model, for `agent-cli doctor`."""
+
+import asyncio
+
+from agent_cli.providers.connection import Connection
+from agent_cli.providers.failures import CallFailed
+
+
+async def credentials_of(connection: Connection) -> str:
+    """Return where the credentials for the cloud of *connection* come from.
+
+    Raises:
+        ModelError: There are none; says how to sign in.
+    """
+    await asyncio.to_thread(_load)
+    from agent_cli.providers.clouds.account import signed_in  # noqa: PLC0415 - loaded just now
+    from agent_cli.providers.clouds.client import account_of  # noqa: PLC0415
+
+    try:
+        return (await signed_in(account_of(connection), connection.platform)).source
+    except CallFailed as failed:
+        raise failed.error from failed
+
+
+def _load() -> None:
+    """Import the SDK, which costs over a second."""
+    import agent_cli.providers.clouds.client  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport]

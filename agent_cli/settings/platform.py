@@ -1,0 +1,39 @@
+"""Which platform serves the model: the setting, else the variables that Claude Code reads."""
+
+from collections.abc import Mapping
+
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.options import PlatformName
+from agent_cli.settings.environment import Environment
+from agent_cli.settings.schema import Settings
+
+SWITCHES: Mapping[str, PlatformName] = {
+    "CLAUDE_CODE_USE_BEDROCK": "bedrock",
+    "CLAUDE_CODE_USE_MANTLE": "bedrock",
+}
+_OFF = frozenset({"", "0", "false", "no", "off"})
+
+
+def chosen_platform(settings: Settings, environment: Environment) -> PlatformName:
+    """Return the platform in force; a project's files can choose none.
+
+    Raises:
+        SettingsError: The variables name two different ones.
+    """
+    wanted = settings.provider.platform
+    if wanted != "auto":
+        return wanted
+    on = switches_on(environment)
+    if not on:
+        return "anthropic"
+    if len({SWITCHES[name] for name in on}) > 1:
+        raise SettingsError(
+            f"{' and '.join(on)} are set, and each names another platform; unset all but one, or"
+            " set provider.platform"
+        )
+    return SWITCHES[on[0]]
+
+
+def switches_on(environment: Environment) -> list[str]:
+    """Return the variables that choose a platform."""
+    return [name for name in SWITCHES if environment.get(name, "").strip().lower() not in _OFF]
