@@ -3,14 +3,18 @@
 import gzip
 import json
 import os
-import time
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
+import httpx2
 import pytest
 
 from agent_cli.contracts.errors import ModelError
+from agent_cli.providers import recording
 from agent_cli.providers.anthropic_messages import AnthropicMessages
 from agent_cli.providers.connection import Connection
+from agent_cli.providers.recording import RecordTransport, ReplayTransport
 from tests.messages_api import FakeMessagesApi, broken, error, raw, reply, thinking, tool_use
 from tests.providers.asking import Asked, asker, request
 
@@ -156,20 +160,141 @@ async def _refusal(path: Path) -> str:
     return str(refused.value)
 
 
-async def test_a_recording_can_be_played_at_its_own_pace(tmp_path: Path) -> None:
+START = {"type": "response", "status": 200, "headers": {"content-type": "text/event-stream"}}
+
+
+def chunk(at_s: float, text: str) -> dict[str, object]:
+    return {"type": "chunk", "at_s": at_s, "text": text}
+
+
+def tape_of(path: Path, *lines: Mapping[str, object]) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n\n" for line in lines))
+    return path
+
+
+async def answer_of(transport: httpx2.AsyncBaseTransport) -> list[bytes]:
+    """Return the pieces of one response's body."""
+    response = await transport.handle_async_request(httpx2.Request("POST", "http://x"))
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    return [piece async for piece in response.stream]
+
+
+async def test_a_recording_is_played_with_its_pauses_times_the_pace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The demo plays with pauses; a pace of 0 has none."""
+    lines: list[Mapping[str, object]] = [
+        START,
+        chunk(0.5, "a"),
+        chunk(0.75, "é"),
+        chunk(0.7, "c"),
+        {"type": "end"},
+    ]
+    tape = tape_of(tmp_path / "tape.jsonl", *lines)
+    waits_s: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits_s.append(seconds)
+
+    monkeypatch.setattr(recording, "asyncio", SimpleNamespace(sleep=sleep))
+
+    played = [await answer_of(ReplayTransport(tape, pace=pace)) for pace in (2.0, 0.0)]
+
+    assert played == [[b"a", "é".encode(), b"c"]] * 2
+    assert waits_s == [1.0, 0.5, 0.0, 0.0, 0.0, 0.0]
+
+
+async def test_a_recording_that_breaks_off_is_played_to_there(tmp_path: Path) -> None:
+    """A recorded break is one again; where the program was killed there is only no more."""
+    killed = ReplayTransport(
+        tape_of(tmp_path / "killed.jsonl", START, chunk(0, "a"), START, chunk(0, "b"))
+    )
+    cut = {"type": "broken", "error": "RemoteProtocolError"}
+    broke = ReplayTransport(tape_of(tmp_path / "broke.jsonl", START, chunk(0, "a"), cut))
+
+    assert [await answer_of(killed), await answer_of(killed)] == [[b"a"], [b"b"]]
+    with pytest.raises(httpx2.ReadError, match="recorded: RemoteProtocolError"):
+        await answer_of(broke)
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ({**START, "url": "http://x"}, "Extra inputs are not permitted"),
+        ({"type": "chunk", "text": "a"}, "Field required"),
+        ({"type": "request"}, "does not match any of the expected tags"),
+    ],
+)
+def test_a_line_that_no_recording_holds_is_refused(
+    line: dict[str, object], fault: str, tmp_path: Path
+) -> None:
+    """One of another version is not played in part."""
+    tape = tape_of(tmp_path / "tape.jsonl", START, line)
+
+    with pytest.raises(ModelError, match=rf"tape\.jsonl is not a recording .*: .*{fault}"):
+        ReplayTransport(tape)
+
+
+class Served(httpx2.AsyncBaseTransport, httpx2.AsyncByteStream):
+    """A server that answers with *pieces*; one that is an error is raised."""
+
+    def __init__(self, *pieces: bytes | Exception) -> None:
+        self._pieces = pieces
+        self.closed = 0
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        headers = {"Set-Cookie": "CANARY", "Retry-After": "3", "Content-Type": "text/plain"}
+        return httpx2.Response(429, headers=headers, stream=self, request=request)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            if isinstance(piece, Exception):
+                raise piece
+            yield piece
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+async def test_what_passes_is_written_as_it_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes, times and headers that are acted on; nothing that is secret, or was there before."""
+    clock = iter([10.0, 10.25, 10.333333])
+    monkeypatch.setattr(recording, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     tape = tmp_path / "tape.jsonl"
-    async with FakeMessagesApi(reply("one")) as api, asker(api, record=tape) as it:
-        await it.ask()
-    lines = [json.loads(line) for line in tape.read_text().splitlines()]
-    chunks = [line for line in lines if line["type"] == "chunk"]
-    for number, line in enumerate(chunks):
-        line["at_s"] = number * 0.02
-    tape.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    tape.write_text("an older recording")
+    served = Served("é sk-CANARY".encode(), b"\xff")
+    transport = RecordTransport(served, tape, lambda text: text.replace("sk-CANARY", "***"))
 
-    async with asker(replay=tape, replay_pace=1.0) as it:
-        begun_s = time.monotonic()
-        played = await it.ask()
+    response = await transport.handle_async_request(httpx2.Request("POST", "http://x"))
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    passed = [piece async for piece in response.stream]
+    await response.stream.aclose()
+    await transport.aclose()
 
-    assert played.text == "one"
-    assert time.monotonic() - begun_s >= 0.02 * (len(chunks) - 1)
+    assert passed == ["é sk-CANARY".encode(), b"\xff"]
+    assert served.closed == 2
+    assert [json.loads(line) for line in tape.read_text(encoding="utf-8").splitlines()] == [
+        {
+            "type": "response",
+            "status": 429,
+            "headers": {"retry-after": "3", "content-type": "text/plain"},
+        },
+        {"type": "chunk", "at_s": 0.25, "text": "é ***"},
+        {"type": "chunk", "at_s": 0.3333, "base64": "/w=="},
+        {"type": "end"},
+    ]
+
+
+async def test_a_connection_that_breaks_is_recorded_and_raised(tmp_path: Path) -> None:
+    """It is played as a break, and is no end."""
+    tape = tmp_path / "tape.jsonl"
+    transport = RecordTransport(Served(b"a", httpx2.ReadTimeout("late")), tape)
+
+    with pytest.raises(httpx2.ReadTimeout):
+        await answer_of(transport)
+
+    assert tape.read_text().splitlines()[-1] == '{"type": "broken", "error": "ReadTimeout"}'
+    with pytest.raises(httpx2.ReadError, match="recorded: ReadTimeout"):
+        await answer_of(ReplayTransport(tape))

@@ -1,5 +1,7 @@
 """The small client sends what the SDK would, so that an SDK that changes the wire is noticed."""
 
+import json
+import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -20,13 +22,16 @@ from tests.providers.asking import asker, request
 
 # They describe the SDK and its host, and serve its statistics.
 STATISTICS = "x-stainless-"
+CODE = "enforced_spend_limit_reached"
 TOOL = ToolSpec("read", "Read a file.", {"type": "object", "properties": {"path": {}}})
 
 
-async def sent_by(client: Client, sent: dict[str, Any], api: FakeMessagesApi) -> ReceivedRequest:
+async def sent_by(
+    client: Client, sent: dict[str, Any], api: FakeMessagesApi, api_key: str | None = None
+) -> ReceivedRequest:
     """Return the request that *client* makes of *sent*, whatever the server thinks of it."""
     with suppress(CallFailed):
-        async with client.post(sent, api_key=None) as opened:
+        async with client.post(sent, api_key=api_key) as opened:
             await opened.finish()
     await client.aclose()
     return api.requests[-1]
@@ -65,6 +70,7 @@ async def test_both_clients_send_the_same_request(
         **({"thinking_level": level} if level else {}),
     )
     sent = parameters(wanted, compat=bool(options.get("compat")))
+    sent["betas"] = ["one-2026-01-01", "two-2026-01-01"]
     async with FakeMessagesApi(reply("a"), reply("b")) as api:
         connection = Connection(base_url=f"{api.base_url}/v1/", **options)
         credential = options.get("api_key") or options["auth_token"]
@@ -75,6 +81,106 @@ async def test_both_clients_send_the_same_request(
     assert ours.raw == theirs.raw
     assert (ours.method, ours.path) == (theirs.method, theirs.path)
     assert that_matter(ours.headers) == that_matter(theirs.headers)
+
+
+async def test_a_key_for_one_request_is_sent_by_both_clients() -> None:
+    """S0-25: the next request is made with the connection's own again."""
+    sent = parameters(request(), compat=False)
+    async with FakeMessagesApi(*[reply("a")] * 4) as api:
+        connection = Connection(base_url=api.base_url, api_key="own")
+        for new in (lambda: WireClient(connection, "own"), lambda: SdkClient(connection)):
+            for key in ("another", None):
+                await sent_by(new(), sent, api, key)
+
+    keys = [each.headers["authorization"] for each in api.requests]
+    assert keys == ["Bearer another", "Bearer own"] * 2
+
+
+SPENT = {"type": "rate_limit_error", "message": "no more", "details": {"error_code": CODE}}
+REFUSALS: list[tuple[int, str, dict[str, str]]] = [
+    (400, json.dumps({"error": {"type": "invalid_request_error", "message": "CANARY"}}), {}),
+    (429, json.dumps({"type": "error", "error": SPENT}), {"request-id": "req_1"}),
+    (
+        529,
+        json.dumps({"error": {"type": "overloaded_error", "message": "x"}}),
+        {"retry-after": "7"},
+    ),
+    (503, "down: CANARY", {"retry-after-ms": "1500", "x-should-retry": "false"}),
+    (502, "<html>", {}),
+]
+
+
+@pytest.mark.parametrize(("status", "body", "headers"), REFUSALS)
+async def test_both_clients_tell_a_refusal_with_the_same_facts(
+    status: int, body: str, headers: dict[str, str]
+) -> None:
+    """S1-46, C15: what is shown, what is logged, and what the retries need; no secret in it."""
+    sent, told = parameters(request(), compat=False), []
+    answer = raw(status, body.encode(), content_type="application/json", headers=headers)
+    async with FakeMessagesApi(answer, answer) as api:
+        connection = Connection(
+            base_url=api.base_url, api_key="k", redact=lambda text: text.replace("CANARY", "***")
+        )
+        for client in (WireClient(connection, "k"), SdkClient(connection)):
+            with pytest.raises(CallFailed) as refused:
+                async with client.post(sent, api_key=None):
+                    pass
+            await client.aclose()
+            told.append(facts_of(refused.value))
+
+    ours, theirs = told
+    assert ours == theirs
+    assert "CANARY" not in str(ours)
+    assert ours["request_id"] == headers.get("request-id")
+
+
+def facts_of(failed: CallFailed) -> dict[str, object]:
+    error = failed.error
+    return {
+        "said": str(error),
+        "status": error.status,
+        "type": error.kind,
+        "request_id": error.request_id,
+        "retryable": failed.retryable,
+        "kind": failed.kind,
+        "asked_delay_s": failed.asked_delay_s,
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"", "status 400"),
+        (b"[1]", "[1]"),
+        (b'{"error": "no"}', '{"error": "no"}'),
+        (b'{"error": {"type": 5, "details": "x", "message": ""}}', "{"),
+        (b'{"error": {"message": "odd", "details": {"error_code": 7}}}', "odd"),
+    ],
+)
+async def test_a_refusal_in_another_form_is_told_with_what_there_is(body: bytes, said: str) -> None:
+    """C15: servers that are not Anthropic's have forms of their own."""
+    async with FakeMessagesApi(raw(400, body)) as api, asker(api) as it:
+        asked = await it.ask()
+
+    assert str(asked.error).startswith(f"the API refused the request (400: {said}")
+    assert asked.error is not None
+    assert asked.error.kind is None
+
+
+@pytest.mark.parametrize("is_small", [True, False])
+async def test_a_request_that_never_left_cannot_have_cost(*, is_small: bool) -> None:
+    """S1-46: both clients say where they asked, without the SDK's own words."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        connection = Connection(base_url=f"http://127.0.0.1:{taken.getsockname()[1]}", api_key="k")
+    client: Client = WireClient(connection, "k") if is_small else SdkClient(connection)
+
+    with pytest.raises(CallFailed) as failed:
+        async with client.post(parameters(request(), compat=False), api_key=None):
+            pass
+    await client.aclose()
+
+    assert failed.value.reason == f"cannot reach {connection.base_url} (connection refused)"
+    assert failed.value.error.may_have_cost is False
 
 
 @pytest.mark.parametrize("environment", ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"])
