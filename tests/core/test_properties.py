@@ -10,15 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import ModelError, ToolError
+from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.events import Event
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.provider import Reply, ReplyStart, Retrying, TextDelta
+from agent_cli.contracts.provider import Reply
 from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolContext, ToolResult, Verdict
 from agent_cli.core.agent import Agent
 from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.message_queue import QueueMode
 from agent_cli.core.run_result import RunResult
 from tests.fakes import (
     LIMIT_S,
@@ -36,10 +37,10 @@ from tests.fakes import (
     returns,
     says,
     scripted_agent,
-    stream_of,
     tool,
     tool_use,
 )
+from tests.random_runs import broken_streams, loop_options, misbehave, queue_modes
 
 QUICK = settings(deadline=None, derandomize=True, max_examples=120)
 
@@ -59,21 +60,14 @@ async def behave(
     tool_call_id: str, params: dict[str, str], cancel: CancelToken, on_update: ToolContext
 ) -> ToolResult | str:
     """Do what the call's input says."""
+    await misbehave(params["do"])
     match params["do"]:
-        case "raise":
-            raise ValueError("broken")
-        case "tool error":
-            raise ToolError("try something else")
-        case "hang":
-            await asyncio.Event().wait()
         case "wrong type":
             return 42  # type: ignore[return-value]  # a plugin without types
         case "update":
             for part in ("one", "two"):
                 on_update(part)
                 await asyncio.sleep(0)
-        case "cancel itself":
-            raise asyncio.CancelledError
         case _:
             pass
     return "done"
@@ -121,20 +115,6 @@ def replies(draw: st.DrawFn) -> Reply:
     return Reply("msg", MODEL.id, tuple(content), reason)
 
 
-broken: st.SearchStrategy[Step] = st.sampled_from(
-    [
-        ModelError("the server is gone", status=500),
-        [ReplyStart("m"), TextDelta(0, "half"), ModelError("cut off")],
-        [ReplyStart("m"), TextDelta(0, "half")],
-        [
-            ReplyStart("m"),
-            TextDelta(0, "half"),
-            Retrying(1, 5, 0.0, "overloaded", restarted=True),
-            *stream_of(says("whole")),
-        ],
-        [Retrying(1, 5, 0.0, "overloaded"), *stream_of(says("at last"))],
-    ]
-)
 Action = Literal["steer", "follow up", "abort"]
 
 
@@ -145,30 +125,20 @@ class Plan:
     script: list[Step]
     actions: dict[int, Action]
     options: LoopConfig
-    modes: tuple[Literal["one_at_a_time", "all"], Literal["one_at_a_time", "all"]]
+    modes: tuple[QueueMode, QueueMode]
     verdicts: list[Verdict]
     approvals: list[bool]
     events: list[Event] = field(default_factory=list[Event])
 
 
-modes: st.SearchStrategy[Literal["one_at_a_time", "all"]] = st.sampled_from(
-    ["one_at_a_time", "all"]
-)
 plans = st.builds(
     Plan,
-    script=st.lists(st.one_of(replies(), replies(), broken), min_size=1, max_size=4),
+    script=st.lists(st.one_of(replies(), replies(), broken_streams), min_size=1, max_size=4),
     actions=st.dictionaries(
         st.integers(0, 60), st.sampled_from(["steer", "follow up", "abort"]), max_size=4
     ),
-    options=st.builds(
-        LoopConfig,
-        tool_execution=st.sampled_from(["parallel", "sequential"]),
-        concurrency=st.integers(1, 3),
-        steering=st.sampled_from(["skip_unstarted", "cancel_running", "after_batch"]),
-        approval=st.sampled_from(["defer", "batch"]),
-        max_rounds=st.sampled_from([0, 1, 3]),
-    ),
-    modes=st.tuples(modes, modes),
+    options=loop_options(0, 1, 3),
+    modes=queue_modes,
     verdicts=st.lists(st.sampled_from([Allow(), Allow(), Deny("no"), Ask("sure?")]), max_size=6),
     approvals=st.lists(st.booleans(), max_size=8),
 )

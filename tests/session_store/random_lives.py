@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias, get_args
 
 from hypothesis import strategies as st
 
-from agent_cli.contracts.errors import AgentCliError, ModelError, NothingToContinue, ToolError
+from agent_cli.contracts.errors import AgentCliError, ModelError, NothingToContinue
 from agent_cli.contracts.events import (
     AgentStart,
     Event,
@@ -28,10 +28,7 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import (
     ModelRequest,
     Reply,
-    ReplyStart,
-    Retrying,
     StreamEvent,
-    TextDelta,
 )
 from agent_cli.contracts.timeline import (
     Block,
@@ -60,6 +57,7 @@ from tests.fakes import (
     LIMIT_S,
     MODEL,
     Gate,
+    Step,
     check_run,
     pieces,
     request_faults,
@@ -68,6 +66,7 @@ from tests.fakes import (
     tool,
     users,
 )
+from tests.random_runs import broken_streams, loop_options, misbehave, queue_modes
 from tests.session_store.recordings import WORKSPACE, faults
 
 Deed = Literal["steer", "follow up", "abort", "kill", "plan"]
@@ -85,7 +84,6 @@ Act = Literal[
     "plan",
 ]
 Deeds: TypeAlias = Mapping[tuple[str, int], Deed]
-Step: TypeAlias = Reply | Exception | Sequence[StreamEvent | Exception]
 
 
 @dataclass
@@ -125,19 +123,6 @@ def _replies(draw: st.DrawFn) -> Reply:
     return Reply("msg", MODEL.id, tuple(content), stop, Usage(len(text), 10))
 
 
-_broken: st.SearchStrategy[Step] = st.sampled_from(
-    [
-        ModelError("the server is gone", status=500),
-        [ReplyStart("m"), TextDelta(0, "half"), ModelError("cut off")],
-        [ReplyStart("m"), TextDelta(0, "half")],
-        [Retrying(1, 5, 0.0, "overloaded"), *stream_of(says("at last"))],
-        [
-            *(ReplyStart("m"), TextDelta(0, "half")),
-            Retrying(1, 5, 0.0, "overloaded", restarted=True),
-            *stream_of(says("whole")),
-        ],
-    ]
-)
 _ACTS: Sequence[Act] = (*get_args(Act), "say", "say", "say", "say", "decide", "decide", "decide")
 _MOMENTS = (
     *("agent_start", "turn_start", "message_start", "message_update", "message_end", "turn_end"),
@@ -152,7 +137,6 @@ _deeds: st.SearchStrategy[Deeds] = st.dictionaries(
     st.sampled_from(_DEEDS),
     max_size=6,
 )
-_modes: st.SearchStrategy[QueueMode] = st.sampled_from(["one_at_a_time", "all"])
 lives = st.builds(
     Life,
     turns=st.lists(
@@ -167,19 +151,10 @@ lives = st.builds(
         max_size=14,
     ),
     script=st.lists(
-        st.one_of(_replies(), _replies(), _replies(), _broken), min_size=4, max_size=20
+        st.one_of(_replies(), _replies(), _replies(), broken_streams), min_size=4, max_size=20
     ),
-    options=st.builds(
-        LoopConfig,
-        tool_execution=st.sampled_from(["parallel", "parallel", "sequential"]),
-        concurrency=st.integers(1, 3),
-        steering=st.sampled_from(["skip_unstarted", "cancel_running", "after_batch"]),
-        approval=st.sampled_from(["defer", "batch"]),
-        max_rounds=st.sampled_from([0, 2, 5]),
-        tool_timeout_s=st.just(0.01),
-        tool_stop_timeout_s=st.just(0.01),
-    ),
-    modes=st.tuples(_modes, _modes),
+    options=loop_options(0, 2, 5, limit_s=0.01),
+    modes=queue_modes,
 )
 
 
@@ -455,20 +430,7 @@ class Played:
         assert isinstance(number, int)
         if self._file is None:  # after a kill there is no process that could do anything
             self._ran[number] += 1
-        match params["do"]:
-            case "raise":
-                raise ValueError("broken")
-            case "tool error":
-                raise ToolError("try something else")
-            case "hang":
-                await asyncio.Event().wait()
-            case "swallow":
-                try:
-                    await asyncio.Event().wait()
-                except asyncio.CancelledError:
-                    await asyncio.sleep(0)
-            case _:
-                pass
+        await misbehave(str(params["do"]))
         context("half")
         await asyncio.sleep(0)
         return "done " * (200 if params["do"] == "much" else 1)
