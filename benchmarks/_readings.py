@@ -1,7 +1,7 @@
 """The files that a misquoted edit can mean: one for each way in which it may have been misquoted.
 
 Independent of the matching that is measured: every shift of indentation is tried on old, and
-new is taken to be shifted with it or to stand as it is. Of Python, only what parses counts.
+new is taken to be shifted with it or to stand as it is.
 """
 
 import ast
@@ -19,12 +19,15 @@ _SCALES = (2, 4)
 _LACKING_MAX = 3
 
 
-def readings(name: str, text: str, old: str, new: str) -> set[str]:
+def readings(text: str, old: str, new: str) -> set[str]:
     """Return the files that *old* and *new* can mean where *old* has one place in *text*."""
-    files = {*_shifted(text, old, new), *_surrounded(text, old, new)} - {text}
-    if name.endswith((".py", ".pyi")) and _parses(text):
-        return set(filter(_parses, files))
-    return files
+    return {*_shifted(text, old, new), *_surrounded(text, old, new)} - {text}
+
+
+def by_grammar(name: str, text: str, files: set[str]) -> set[str]:
+    """Return those of *files* that are sound; all, where the language is not Python."""
+    is_python = name.endswith((".py", ".pyi")) and _parses(text)
+    return set(filter(_parses, files)) if is_python else files
 
 
 def _shifted(text: str, old: str, new: str) -> Iterator[str]:

@@ -4,8 +4,10 @@
 
 Bar: none wrong; at least 99 % right where exactly one reading exists. A refusal counts as open
 where other lines of the file differ from the quoted ones in indentation and blanks only, or where
-two readings of the edit give different files (`benchmarks._readings`). Rows without a share have
-more than one reading for nearly every edit. Without arguments, what lies in
+two readings of the edit give different files (`benchmarks._readings`). "one parses" are those of
+the open ones of which a parser would keep one reading only: the edit tool knows no language. The
+second share counts them as refused. Rows without a share have more than one reading for nearly
+every edit. Without arguments, what lies in
 shared/data/edits.jsonl.gz beside the repository is taken. Then speed: 50 edits of a file of 1 MB,
 with LF and with CRLF, a refusal, and `all`.
 """
@@ -28,7 +30,7 @@ from agent_cli_tools.diffs import diff
 from agent_cli_tools.matching.edits import Edit, NoMatch, apply_edits
 from agent_cli_tools.textio import decode, looks_binary
 from benchmarks._distortions import DISTORTIONS, Distortion
-from benchmarks._readings import readings
+from benchmarks._readings import by_grammar, readings
 
 RECORDINGS = Path("shared", "data", "edits.jsonl.gz")
 FILE_BYTES_MAX = 200_000
@@ -122,7 +124,7 @@ def _blob(repository: Path, blob: str) -> bytes:
 
 
 def outcome(case: Case, distortion: Distortion) -> tuple[str, str]:
-    """Return right, refused, open (refused, with several readings), wrong or "", and why."""
+    """Return right, refused, wrong or "", and why; open and one parses: refused, see above."""
     given = distortion.apply(case.edit.old, case.edit.new)
     exact = (case.edit.old, case.edit.new)
     same = given == exact if distortion.is_of_new else given and given[0] == exact[0]
@@ -135,8 +137,10 @@ def outcome(case: Case, distortion: Distortion) -> tuple[str, str]:
         result = apply_edits(case.text, [edit]).text
     except NoMatch as error:
         has_bar = not (distortion.is_guess or distortion.has_readings)
-        has_two = has_bar and len(readings(case.name, case.text, *given)) > 1
-        return ("open" if has_two or is_open(case) else "refused"), str(error)
+        files = readings(case.text, *given) if has_bar else set[str]()
+        if is_open(case) or len(by_grammar(case.name, case.text, files)) > 1:
+            return "open", str(error)
+        return ("one parses" if len(files) > 1 else "refused"), str(error)
     if result == case.text != case.expected:
         return "refused", "nothing to change"
     if result == case.expected:
@@ -164,7 +168,10 @@ def is_open(case: Case) -> bool:
 
 def quality(cases: list[Case], only: str | None, *, verbose: bool) -> None:
     print(f"{len(cases):,} edits")
-    print(f"{'':34} {'right':>6} {'refused':>7} {'open':>5} {'wrong':>5}  right of one reading")
+    print(
+        f"{'':34} {'right':>6} {'refused':>7} {'open':>5} {'one parses':>10} {'wrong':>5}  right of"
+        " one reading, and with those of which one parses"
+    )
     for distortion in DISTORTIONS:
         if only and only not in distortion.name:
             continue
@@ -178,10 +185,12 @@ def quality(cases: list[Case], only: str | None, *, verbose: bool) -> None:
                 print(f"  {result}: {case.name}\n    {why}", file=sys.stderr)
         has_bar = not distortion.is_guess and not distortion.has_readings
         told = counts["right"] + counts["refused"] + counts["wrong"]
-        share = f"{counts['right'] / told:7.2%}" if told and has_bar else ""
+        shares = [counts["right"] / max(each, 1) for each in (told, told + counts["one parses"])]
+        share = " ".join(f"{each:7.2%}" for each in shares)
         print(
             f"{distortion.name:34} {counts['right']:6} {counts['refused']:7}"
-            f" {counts['open']:5} {counts['wrong']:5}  {share}",
+            f" {counts['open']:5} {counts['one parses']:10} {counts['wrong']:5}"
+            f"  {share if told and has_bar else ''}",
             flush=True,
         )
 
