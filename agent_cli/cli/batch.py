@@ -154,7 +154,7 @@ def _end(batch: Batch, tally: _Tally, folder: BatchFolder) -> int:
     """Print a summary, and how to continue if tasks are left; return the exit code."""
     pending = len(batch.state.pending)
     left = f"{pending} task{'' if pending == 1 else 's'}"
-    print(f"{tally}; results: {shown(folder.path / RESULTS)}")
+    print(f"{tally}; results: {shown((folder.path / RESULTS).resolve())}")
     number = batch.state.stopped
     if number:
         print(

@@ -137,6 +137,9 @@ def _close(session: _Session, inside: Path, here: Path) -> None:
     git = f"git -C {shlex.quote(str(tree.repository))}"
     delete = f" && {git} branch -D {branch}" if branch else ""
     print(f"worktree kept: {tree.path} ({_told(work)})", file=sys.stderr)
+    if work.files:
+        place = f"git -C {shlex.quote(str(tree.path))}"
+        print(f"  commit:    {place} add --all && {place} commit", file=sys.stderr)
     print(f"  merge it:  {git} merge {branch or commit_of(tree.path, 'HEAD')}", file=sys.stderr)
     print(
         f"  remove it: {git} worktree remove --force {shlex.quote(str(tree.path))}{delete}",

@@ -79,6 +79,7 @@ def test_a_name_again_goes_on_in_the_same_worktree(repository: Path) -> None:
 
     assert again.stdout == "As I said.\n"
     assert "0 commits, 1 file not committed" in again.stderr
+    assert "add --all && " in again.stderr
     assert len(api.requests[-1].body["messages"]) > 3
     assert Path("out", "result.json").exists()
 
