@@ -1,9 +1,11 @@
 """The program behind a front end: one agent (workbench.py), the logs, and answers to queries."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack
+from contextlib import AbstractContextManager, AsyncExitStack, suppress
 from pathlib import Path
 from types import TracebackType
+from typing import Final
 
 from agent_cli.app import logs, parts
 from agent_cli.app.checks import CheckReport
@@ -14,6 +16,8 @@ from agent_cli.app.status_line import status_line
 from agent_cli.app.workbench import Workbench
 from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, ServerDialogs
 from agent_cli.contracts.documents import Documents
+from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.offered_models import OfferedModel
 from agent_cli.contracts.prompt_commands import PromptCommand
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.todos import Todo
@@ -24,6 +28,9 @@ from agent_cli.prompt_files.command_files import written_out
 from agent_cli.providers.models import doubt_about
 from agent_cli.system import paths
 from agent_cli.system.redaction import Redactor, secrets_in
+
+# Somebody who typed /model waits for the list.
+_OFFERED_WITHIN_S: Final = 3.0
 
 
 class App:
@@ -61,6 +68,7 @@ class App:
         self.context_tokens = bench.context.tokens
         self.compact = bench.context.compact
         self.uncompact = bench.context.uncompact
+        self._offered: Sequence[OfferedModel] = ()
         self._command_files = command_files(startup)
         self.status_command = status_line(startup)
 
@@ -145,6 +153,17 @@ class App:
         if doubt := doubt_about(model.id):
             self._bench.announce.warn(doubt)
         return model
+
+    async def offered_models(self) -> Sequence[OfferedModel]:
+        """Return the models the server offers; none where it does not say so soon."""
+        if not self._offered:
+            from agent_cli.providers.model_list import offered_models  # noqa: PLC0415 - rare
+
+            connection = parts.connection(self._startup)
+            with suppress(AgentCliError, TimeoutError):
+                async with asyncio.timeout(_OFFERED_WITHIN_S):
+                    self._offered = await offered_models(connection)
+        return self._offered
 
     def todos(self) -> Sequence[Todo]:
         """Return the to-do items of the model."""

@@ -16,6 +16,7 @@ from agent_cli.app import logs, parts
 from agent_cli.app.access import check_access, why_chosen
 from agent_cli.app.checks import Check, CheckReport
 from agent_cli.app.mcp_config import configured_servers, inherited_environment
+from agent_cli.app.model_checks import check_models
 from agent_cli.app.plugins import command_files, plugins
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import AgentCliError, ModelError
@@ -59,7 +60,11 @@ async def examine(startup: StartupContext) -> int:
         model = model_by_id(startup.loaded.settings.model_id())
         with working("checking the endpoint and MCP servers", sys.stderr):
             local = _local(startup, model)
-            asked = [*await _cloud_credentials(startup), await _endpoint(startup, model)]
+            asked = [
+                *await _cloud_credentials(startup),
+                await _endpoint(startup, model),
+                *await check_models(startup, model),
+            ]
             checks = [*local, *asked, *await _servers(startup)]
     finally:
         sinks.close()
@@ -79,6 +84,7 @@ async def diagnosis(
             *local,
             *await _cloud_credentials(startup),
             await _endpoint(startup, model),
+            *await check_models(startup, model),
             *_problems(configured),
             *map(_of_server, states),
         ]

@@ -168,6 +168,7 @@ COMMANDS = {
     "config example": CommandEntry(""),
     "config show": CommandEntry("[--origin] [--json]", switches=("origin", "json")),
     "trust": CommandEntry("[DIR] [--revoke]", most=1, switches=("revoke",), completes=(FILES,)),
+    "models": CommandEntry("[--json]", switches=("json",)),
     "sessions list": CommandEntry("[--json]", switches=("json",)),
     "sessions search": CommandEntry("WORD... [--json]", 1, 10_000, switches=("json",)),
     "sessions show": CommandEntry(

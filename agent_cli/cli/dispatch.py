@@ -65,6 +65,12 @@ def _trust(arguments: Arguments) -> int:
     return 0
 
 
+def _models(arguments: Arguments) -> int:
+    from agent_cli.cli.models import list_models  # noqa: PLC0415
+
+    return list_models(arguments)
+
+
 def _sessions(arguments: Arguments) -> int:
     from agent_cli.cli import sessions  # noqa: PLC0415
 
@@ -105,6 +111,7 @@ COMMANDS: dict[str, Callable[[Arguments], int]] = {
     "config show": _config_show,
     "config example": _config_example,
     "trust": _trust,
+    "models": _models,
     **dict.fromkeys(
         (f"sessions {verb}" for verb in ("list", "search", "show", "export", "verify")), _sessions
     ),

@@ -61,6 +61,20 @@ class SdkClient:
         async with open_reply(sdk, parameters, self._connection, self.base_url) as opened:
             yield opened
 
+    async def list_models(self) -> list[dict[str, object]]:
+        """Return the models the server offers, as it tells of them.
+
+        Raises:
+            CallFailed: It does not.
+        """
+        _check_credentials(self._sdk)
+        try:
+            return [each.to_dict() async for each in self._sdk.models.list(limit=1000)]
+        except anthropic.APIStatusError as error:
+            raise _status_failure(error, "", self._connection) from error
+        except anthropic.APIConnectionError as error:
+            raise connection_failure(error.__cause__ or error, self.base_url) from error
+
     async def aclose(self) -> None:
         """Close the idle connections."""
         await self._sdk.close()

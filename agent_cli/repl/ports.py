@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from agent_cli.contracts.jobs import JobInfo
+from agent_cli.contracts.offered_models import OfferedModel
 from agent_cli.core.application import InteractiveApplication
 from agent_cli.repl.file_changes import FileChanges
 from agent_cli.repl.mcp.ports import ServersPort
@@ -111,6 +112,10 @@ class Application(InteractiveApplication, Protocol):
 
     def badges(self) -> Sequence[str]:
         """Return words for the status line: the permission mode first, sandbox, MCP servers."""
+        ...
+
+    async def offered_models(self) -> Sequence[OfferedModel]:
+        """Return the models the server offers; none where it does not say so soon."""
         ...
 
     @property

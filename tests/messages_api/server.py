@@ -25,6 +25,7 @@ from tests.messages_api.script import (
     RawAnswer,
     Reply,
     error,
+    raw,
 )
 from tests.messages_api.signed_thinking import SignedThinking
 from tests.messages_api.wire_format import steps_of
@@ -48,6 +49,8 @@ class FakeMessagesApi:
     ) -> None:
         self.script: list[Answer | MakeAnswer] = list(script)
         self.requests: list[ReceivedRequest] = []
+        self.models: list[Payload] = []
+        self.model_list = ""
         self.refusals: list[Refusal] = []
         self.dropped_thinking: list[Payload] = []
         self.broken_answers: list[Exception] = []
@@ -100,6 +103,8 @@ class FakeMessagesApi:
             return error(500, "api_error", sentence, headers={"x-should-retry": "false"})
 
     def _answer_to(self, request: ReceivedRequest) -> RawAnswer:
+        if request.method == "GET" and request.path.partition("?")[0] == "/v1/models":
+            return self._model_list(request)
         with self._arrived:
             self.requests.append(request)
             self._arrived.notify_all()
@@ -120,6 +125,19 @@ class FakeMessagesApi:
             )
         answer = self._take(request)
         return self._speak(request, answer) if isinstance(answer, Reply) else answer
+
+    def _model_list(self, request: ReceivedRequest) -> RawAnswer:
+        """Return the models, two a page, or `model_list`; this is no request of the script."""
+        if not request.headers.get("authorization", "").startswith("Bearer "):
+            return error(401, "authentication_error", "Authorization header is required")
+        ids = [model["id"] for model in self.models]
+        _, found, after = request.path.partition("after_id=")
+        first = ids.index(after) + 1 if found else 0
+        shown = self.models[first : first + 2]
+        page: Payload = {"data": shown, "has_more": first + 2 < len(ids)}
+        page["last_id"] = shown[-1]["id"] if shown else None
+        body = (self.model_list or json.dumps(page)).encode()
+        return raw(200, body, content_type="application/json")
 
     def _check_against_memory(self, request: ReceivedRequest) -> Refusal | None:
         if self._context_window is not None:

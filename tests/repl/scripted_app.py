@@ -29,6 +29,7 @@ from agent_cli.contracts.events import Compacted, Notice, ToolCall
 from agent_cli.contracts.file_changes import Difference, TakenBack
 from agent_cli.contracts.jobs import JobInfo
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
+from agent_cli.contracts.offered_models import OfferedModel
 from agent_cli.contracts.permissions import ApprovalFacts, Mode, Rule
 from agent_cli.contracts.prompt_commands import PromptCommand, WrittenPrompt
 from agent_cli.contracts.provider import (
@@ -332,6 +333,9 @@ class Application:
 
     def note_attached(self, path: Path, content: bytes) -> None:
         pass
+
+    async def offered_models(self) -> Sequence[OfferedModel]:
+        return [OfferedModel("model-3", "Model 3", "deprecated", "2027-01-31")]
 
     def context_tokens(self) -> int:
         return sum(self.context_parts().values())

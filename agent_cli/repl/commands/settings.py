@@ -10,6 +10,7 @@ from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.repl.commands.spec import Command, Context, Said, pick
 from agent_cli.repl.commands.views import show
 from agent_cli.terminal.narration import one_line
+from agent_cli.terminal.sanitize import clean
 
 _MODES: Final[dict[Mode, str]] = {
     "ask": "asks before every change",
@@ -30,11 +31,25 @@ def _model(context: Context, name: str) -> Awaitable[None] | None:
     current = context.app.agent.state.model
     lines = [f"model: {current.id if current else 'none'}"]
     if _may_choose(context, name):
-        return _choose(context, _model, named, f"{lines[0]}; which one?")
+        return _choose_model(context, named, f"{lines[0]}; which one?")
     if not name:
         lines += [f"  {row}" for row in named.values()]
     context.writer.aside("\n".join(lines))
     return None
+
+
+async def _choose_model(context: Context, named: dict[str, str], question: str) -> None:
+    """Let somebody choose an alias, or another model that the server offers."""
+    aliases = context.app.models
+    states = {each.id: each.state for each in await context.app.offered_models()}
+    rows = {alias: _with_state(row, states.get(aliases[alias])) for alias, row in named.items()}
+    others = {id: _with_state(id, state) for id, state in states.items()}
+    rows |= {id: row for id, row in others.items() if id not in aliases.values()}
+    await _choose(context, _model, rows, question)
+
+
+def _with_state(row: str, state: str | None) -> str:
+    return one_line(f"{row} · {clean(state)}" if state else clean(row))
 
 
 def _with(context: Context, argument: str) -> None:

@@ -1,0 +1,37 @@
+"""What a server says of the models it offers."""
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Final
+
+_SOON: Final = timedelta(days=60)
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedModel:
+    """A model in the list of a server; what that does not say is "" or None.
+
+    `lifecycle` is "active", "deprecated" or "retired", `retires_on` a day as YYYY-MM-DD.
+    """
+
+    id: str
+    name: str
+    lifecycle: str = ""
+    retires_on: str = ""
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+
+    @property
+    def state(self) -> str:
+        """Return how long it will be there, in a few words; "" where nothing is said."""
+        if self.retires_on:
+            return f"{'retired' if self.lifecycle == 'retired' else 'retires'} {self.retires_on}"
+        return "" if self.lifecycle == "active" else self.lifecycle
+
+    def ends_soon(self, today: date) -> bool:
+        """Return whether it is gone, or will be within sixty days of *today*."""
+        try:
+            gone = date.fromisoformat(self.retires_on)
+        except ValueError:
+            return self.lifecycle == "retired"
+        return self.lifecycle == "retired" or gone - today <= _SOON

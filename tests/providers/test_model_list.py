@@ -1,0 +1,135 @@
+"""The server's list of models: read page by page, shown, chosen from and checked."""
+
+import json
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from agent_cli.app.arguments import Arguments
+from agent_cli.app.model_checks import check_models
+from agent_cli.app.startup import start
+from agent_cli.contracts.errors import ModelError
+from agent_cli.providers.connection import Connection
+from agent_cli.providers.model_list import offered_models
+from agent_cli.providers.models import model_by_id
+from agent_cli.providers.sdk_client import SdkClient
+from tests.e2e.program import AGENT_CLI, agent_cli, environment
+from tests.messages_api import FakeMessagesApi, serve_in_thread
+from tests.messages_api.script import Payload
+from tests.repl.terminal import Terminal
+
+DATED = f"{'claude-haiku-5-5'}-20261001"
+SOON = (date.today() + timedelta(days=20)).isoformat()
+
+
+def model(id: str, **more: object) -> Payload:
+    return {"type": "model", "id": id, "display_name": id.title(), **more}
+
+
+def offers(api: FakeMessagesApi) -> None:
+    """Let *api* offer three models, on two pages."""
+    api.models = [
+        model("claude-opus-5-5", lifecycle="active", max_input_tokens=1_000_000, max_tokens=64_000),
+        model("claude-sonnet-5-5", lifecycle="deprecated", retires_at=f"{SOON}T00:00:00Z"),
+        model(DATED, lifecycle="active"),
+    ]
+
+
+def test_models_are_listed_with_aliases_and_when_they_retire() -> None:
+    """A line each on a pipe, everything as JSON; the key is needed."""
+    with serve_in_thread() as api:
+        offers(api)
+        shown = agent_cli("models", api=api)
+        as_json = json.loads(agent_cli("models", "--json", api=api).stdout)
+        without = agent_cli("models", api=api, ANTHROPIC_API_KEY=None)
+
+    lines = [line.split() for line in shown.stdout.splitlines()]
+    assert [each["id"] for each in as_json] == [each["id"] for each in api.models]
+    assert as_json[1]["aliases"] == ["normal"]
+    assert as_json[1]["retires_on"] == SOON
+    assert any(line[0] == "claude-opus-5-5" and "1,000,000" in line for line in lines)
+    assert any(line[0] == "claude-sonnet-5-5" and line[-2:] == ["retires", SOON] for line in lines)
+    assert without.code == 2
+
+
+async def test_doctor_warns_of_a_model_that_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those in use; one with a date in its id is the one without."""
+    with serve_in_thread() as api:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.base_url)
+        startup = start(Arguments(), may_ask=False)
+        none = await check_models(startup, model_by_id("claude-opus-5-5"))
+        offers(api)
+        (fault,) = await check_models(startup, model_by_id("claude-opus-5-5"))
+        api.models[1]["retires_at"] = None
+        (fine,) = await check_models(startup, model_by_id("claude-opus-5-5"))
+        (unknown,) = await check_models(startup, model_by_id("gpt-oss"))
+
+    assert [(check.ok, check.text) for check in none] == [(None, "the server lists none")]
+    assert (fault.ok, fault.text) == (
+        False,
+        f"claude-sonnet-5-5 retires {SOON}: name another in models.normal; agent-cli models lists"
+        " them",
+    )
+    assert (fine.ok, fine.text) == (True, "3 offered, those in use among them")
+    assert (unknown.ok, unknown.text) == (None, "gpt-oss is not in the list of the server (model)")
+
+
+@pytest.mark.parametrize("answer", ["<html>", '{"data": 1}', '{"models": []}'])
+async def test_what_is_no_list_is_told_so(answer: str) -> None:
+    """Servers of other makers answer all kinds of things."""
+    with serve_in_thread() as api:
+        api.model_list = answer
+        with pytest.raises(ModelError, match="something that is no list of models"):
+            await offered_models(Connection(base_url=api.base_url, api_key="k"))
+
+
+async def test_the_sdk_lists_the_same() -> None:
+    """Where only it finds the credentials."""
+    with serve_in_thread() as api:
+        offers(api)
+        connection = Connection(base_url=api.base_url, api_key="k")
+        client = SdkClient(connection)
+        listed = [each["id"] for each in await client.list_models()]
+        await client.aclose()
+
+        assert listed == [each.id for each in await offered_models(connection)]
+
+
+async def test_a_recording_is_neither_asked_nor_written_to(tmp_path: Path) -> None:
+    """It holds replies of the model."""
+    with serve_in_thread() as api:
+        offers(api)
+        connection = Connection(base_url=api.base_url, api_key="k", record=tmp_path / "said")
+        assert len(await offered_models(connection)) == 3
+        with pytest.raises(ModelError, match="a recording lists no models"):
+            await offered_models(replace(connection, replay=tmp_path / "said", record=None))
+
+    assert not (tmp_path / "said").exists()
+
+
+async def test_a_server_without_a_list_or_out_of_reach_is_told_so() -> None:
+    """404 from a server that has only messages; nobody listens on port 9."""
+    with serve_in_thread() as api, pytest.raises(ModelError, match="status 404"):
+        await offered_models(Connection(base_url=f"{api.base_url}/elsewhere", api_key="k"))
+    with pytest.raises(ModelError, match="cannot reach"):
+        await offered_models(Connection(base_url="http://127.0.0.1:9", api_key="k"))
+
+
+def test_slash_model_offers_what_the_server_offers(tmp_path: Path) -> None:
+    """Behind the aliases, with what is said of their end."""
+    with (
+        serve_in_thread() as api,
+        Terminal(AGENT_CLI, "--no-mcp", **environment(api, {})) as terminal,
+    ):
+        offers(api)
+        terminal.until_prompt()
+        terminal.send("/model\r")
+        terminal.until(DATED)
+        assert f"normal = claude-sonnet-5-5 · retires {SOON}" in terminal.text
+        terminal.send("20261001")
+        terminal.until("1 of ")
+        terminal.send("\r")
+        terminal.until(f"model: {DATED}")
