@@ -1,0 +1,234 @@
+"""The GitHub Action: its description, and its script with the real program and local servers."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from tests.e2e.program import KEY, environment
+from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
+
+ACTION = Path(__file__).parents[2] / "integrations" / "github-action"
+TOKEN = "ghs-canary-77aa"
+# After GitHub's "Metadata syntax" for composite actions.
+TEXT = {"type": "string", "minLength": 1}
+TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
+SCHEMA = {
+    "type": "object",
+    "required": ["name", "description", "runs"],
+    "additionalProperties": False,
+    "properties": {
+        "name": TEXT,
+        "author": TEXT,
+        "description": {**TEXT, "maxLength": 125},
+        "branding": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {"icon": TEXT, "color": TEXT},
+        },
+        "inputs": {
+            "type": "object",
+            "propertyNames": {"pattern": "^[a-z_][a-z0-9_-]*$"},
+            "additionalProperties": {
+                "type": "object",
+                "required": ["description"],
+                "additionalProperties": False,
+                "properties": {
+                    "description": TEXT,
+                    "required": {"type": "boolean"},
+                    "default": {"type": "string"},
+                    "deprecationMessage": TEXT,
+                },
+            },
+        },
+        "outputs": {
+            "type": "object",
+            "additionalProperties": {
+                "type": "object",
+                "required": ["description", "value"],
+                "additionalProperties": False,
+                "properties": {"description": TEXT, "value": TEXT},
+            },
+        },
+        "runs": {
+            "type": "object",
+            "required": ["using", "steps"],
+            "additionalProperties": False,
+            "properties": {
+                "using": {"const": "composite"},
+                "steps": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "additionalProperties": False,
+                        "properties": {
+                            **dict.fromkeys(("name", "id", "if", "uses", "run", "shell"), TEXT),
+                            "env": TEXTS,
+                            "with": TEXTS,
+                        },
+                        "oneOf": [{"required": ["run", "shell"]}, {"required": ["uses"]}],
+                    },
+                },
+            },
+        },
+    },
+}
+
+
+def action() -> Any:  # Any: YAML
+    return yaml.safe_load((ACTION / "action.yml").read_text())
+
+
+def test_the_description_is_one_that_github_reads() -> None:
+    """Inputs reach commands as variables only: one in a command would run what an issue says."""
+    described = action()
+
+    jsonschema.validate(described, SCHEMA)
+    steps = described["runs"]["steps"]
+    assert all("${{" not in step.get("run", "") for step in steps)
+    used = json.dumps(steps)
+    assert [name for name in described["inputs"] if f"inputs.{name}" not in used] == []
+    readme = (ACTION / "README.md").read_text()
+    assert [name for name in described["inputs"] if f"`{name}`" not in readme] == []
+
+
+@contextmanager
+def github(status: int = 201) -> Generator[tuple[str, list[tuple[str, str, Any]]]]:
+    """Serve what the script needs of GitHub's API; yield its address and what it was sent."""
+    posted: list[tuple[str, str, Any]] = []
+
+    class Api(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            posted.append((self.path, self.headers["authorization"], body))
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Api)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", posted
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def run(api: FakeMessagesApi | None, **variables: str) -> tuple[int, str, str]:
+    """Run the step as the runner does; return its code, its log and its outputs."""
+    ask = action()["runs"]["steps"][-1]
+    defaults = {name: str(each.get("default", "")) for name, each in action()["inputs"].items()}
+    step = {
+        name: defaults[text.removeprefix("${{ inputs.").removesuffix(" }}")]
+        for name, text in ask["env"].items()
+    }
+    output = Path("output.txt")
+    output.write_text("")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    given = {
+        **environment(api, {}),
+        **step,
+        "ANTHROPIC_API_KEY": KEY,
+        "ACTION_TOKEN": TOKEN,
+        "GITHUB_ACTION_PATH": str(ACTION),
+        "GITHUB_OUTPUT": str(output),
+        "GITHUB_STEP_SUMMARY": str(Path("summary.md").absolute()),
+        "GITHUB_REPOSITORY": "someone/project",
+        "PATH": path,
+        **variables,
+    }
+    ran = subprocess.run(
+        ["bash", "-e", "-c", ask["run"]],
+        env=given,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return ran.returncode, ran.stdout + ran.stderr, output.read_text()
+
+
+def test_the_answer_is_handed_on_and_posted() -> None:
+    """A prompt that no shell may see, and no secret anywhere it does not belong."""
+    prompt = "Look; $(touch pwned) `touch pwned` \"'\n::set-output name=x::y"
+    env = tool_use("bash", {"command": "env; cat /proc/$PPID/cmdline"})
+    with serve_in_thread(reply(env), reply("It is\nthe queue.")) as api, github() as (url, posted):
+        code, log, outputs = run(
+            api,
+            ACTION_PROMPT=prompt,
+            ACTION_ARGS="--no-mcp\n--permission-mode\nyolo",
+            ACTION_COMMENT_ON="7",
+            GITHUB_API_URL=url,
+        )
+        sent = [json.dumps(request.body) for request in api.requests]
+
+    assert (code, posted) == (
+        0,
+        [
+            (
+                "/repos/someone/project/issues/7/comments",
+                f"Bearer {TOKEN}",
+                {"body": "It is\nthe queue."},
+            )
+        ],
+    )
+    assert json.dumps(prompt)[1:-1] in sent[0]
+    assert not Path("pwned").exists()
+    assert "text<<end-" in outputs
+    assert "It is\nthe queue.\nend-" in outputs
+    assert "exit-code<<" in outputs
+    assert Path("summary.md").read_text() == "It is\nthe queue.\n"
+    assert [secret for secret in (KEY, TOKEN) if secret in log + outputs + sent[-1]] == []
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({"ACTION_PROMPT": " "}, "prompt is empty"),
+        ({"ACTION_PROMPT": "x", "ACTION_COMMENT_ON": "1/../2"}, "must be a number"),
+        (
+            {
+                "ACTION_PROMPT": "x",
+                "ACTION_TRUST": "true",
+                "GITHUB_EVENT_NAME": "pull_request_target",
+            },
+            "trust: true is refused on pull_request_target",
+        ),
+    ],
+)
+def test_what_would_be_unsafe_or_senseless_is_refused(variables: dict[str, str], told: str) -> None:
+    """Before anything is asked."""
+    code, log, outputs = run(None, **variables)
+
+    assert (code, outputs) == (2, "")
+    assert told in log
+
+
+def test_an_approval_nobody_gives_and_a_comment_that_fails_fail_the_step() -> None:
+    """Code 3 as in a shell; a comment says which permission is missing."""
+    write = tool_use("write", {"path": "a", "content": "b"})
+    with (
+        serve_in_thread(reply(write), reply("No."), reply("Fine.")) as api,
+        github(status=403) as (url, _),
+    ):
+        waits, _, outputs = run(api, ACTION_PROMPT="go", ACTION_PERMISSION_MODE="ask")
+        failed, log, _ = run(api, ACTION_PROMPT="go", ACTION_COMMENT_ON="7", GITHUB_API_URL=url)
+
+    assert waits == 3
+    assert "exit-code<<" in outputs
+    assert failed == 1
+    assert "issues: write" in log
