@@ -115,7 +115,7 @@ pictures: .venv/installed-test
 
 docs: .venv/installed-docs
 	@echo '==> mkdocs build'
-	@$(BIN)/mkdocs build --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 # A virtual environment of its own, without the pins and the old versions they hold.
 constraints: .venv/bin/python

@@ -36,7 +36,7 @@ def session(*options: str) -> Generator[Terminal]:
             contextlib.chdir(workspace),
             Terminal(AGENT_CLI, *_TESTS_MAY_RUN, *options, **variables) as terminal,
         ):
-            terminal.until("logs:")
+            terminal.until("? or /help")
             terminal.until_prompt()
             terminal.send(f"{demo.PROMPT}\r")
             yield terminal
