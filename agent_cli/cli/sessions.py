@@ -21,6 +21,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.branching import places
 from agent_cli.core.run_result import RunResult
 from agent_cli.session_store import SessionStore, export, search, transcript, verify
+from agent_cli.session_store.export import Format
 from agent_cli.session_store.history import History
 from agent_cli.session_store.listing import COLUMNS, as_json, last_used, row
 from agent_cli.system import paths
@@ -138,20 +139,28 @@ def _is_recording(path: Path) -> bool:
 
 def export_session(arguments: Arguments) -> int:
     """Print a session as Markdown, HTML, JSON or ATIF, without secrets."""
+    from agent_cli.terminal.views.progress import working  # noqa: PLC0415 - rich
+
     id, *formats = arguments.operands
-    store = _store()
-    history = store.read(id)
-    of_agents = store.of_agents(store.find(id).stem)
-    agents = [of_agents.read(path.stem) for path in reversed(of_agents.files())]
     redact = Redactor.of(start(arguments, may_ask=False).environment).text
     match formats or ["md"]:
         case ["md" | "html" | "json" | "atif" as to]:
-            print(export(history, to, redact=redact, agents=agents), end="")
+            with working(f"exporting {id}", sys.stderr):
+                text = _exported(id, to, redact)
         case _:
             raise UsageError(
                 f"sessions cannot be exported as {formats[0]!r}: md, html, json or atif"
             )
+    print(text, end="")
     return 0
+
+
+def _exported(id: str, to: Format, redact: Callable[[str], str]) -> str:
+    store = _store()
+    history = store.read(id)
+    of_agents = store.of_agents(store.find(id).stem)
+    agents = [of_agents.read(path.stem) for path in reversed(of_agents.files())]
+    return export(history, to, redact=redact, agents=agents)
 
 
 def verify_sessions(arguments: Arguments) -> int:

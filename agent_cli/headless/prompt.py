@@ -1,7 +1,9 @@
 """The prompt of a run, from the command line and from piped input."""
 
 import select
+import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final, NamedTuple, TextIO
 
 from agent_cli.contracts.errors import UsageError
@@ -36,3 +38,12 @@ def read_prompt(prompt: str, stdin: TextIO, warn: Callable[[str], None]) -> Give
     if not text:
         raise UsageError("there is no prompt: give one after -p, or pipe one in")
     return Given(text, piped.strip())
+
+
+def preparing(text: str) -> AbstractContextManager[None]:
+    """Return a spinner on stderr for the time in which attached images are made smaller."""
+    if "@" not in text or not sys.stderr.isatty():
+        return nullcontext()
+    from agent_cli.terminal.views.progress import working  # noqa: PLC0415 - rich, often not needed
+
+    return working("preparing attachments", sys.stderr)

@@ -30,7 +30,7 @@ from agent_cli.core.run_result import RunResult
 from agent_cli.headless.limits import LimitWatch
 from agent_cli.headless.options import RunOptions
 from agent_cli.headless.ports import Application
-from agent_cli.headless.prompt import Given, read_prompt
+from agent_cli.headless.prompt import Given, preparing, read_prompt
 from agent_cli.headless.report import EXIT_CODES, RunReport
 from agent_cli.headless.stream_json import to_json, to_line
 from agent_cli.headless.structured import AnswerCheck, InvalidAnswer
@@ -137,17 +137,17 @@ class _HeadlessRun:
 
     async def _message(self, app: Application, given: Given) -> tuple[UserMessage, Model | None]:
         text, model = await app.written_out(given.text)
-        message = await with_attachments(
-            text,
-            Path.cwd(),
-            data=given.piped,
-            refusal=app.why_kept_back,
-            note=app.note_attached,
-            tell=lambda text: self._tell(Notice("info", text)),
-        )
+        with preparing(text):
+            message = await with_attachments(
+                text,
+                Path.cwd(),
+                data=given.piped,
+                refusal=app.why_kept_back,
+                note=app.note_attached,
+                tell=lambda text: self._tell(Notice("info", text)),
+            )
         schema = self._options.schema
-        # In front: the typed text is the last text block.
-        instruction = (text_block(schema.instruction),) if schema else ()
+        instruction = (text_block(schema.instruction),) if schema else ()  # typed text is last
         return replace(message, content=(*instruction, *message.content)), model
 
     @asynccontextmanager

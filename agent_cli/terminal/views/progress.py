@@ -1,8 +1,9 @@
-"""A bar or a spinner for work that takes more than a second; on a pipe, nothing."""
+"""A bar or a spinner for work that takes more than a second; nothing before that or on a pipe."""
 
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TextIO, TypeVar
+from typing import Final, TextIO, TypeVar
 
 from rich.console import Console
 from rich.progress import (
@@ -19,6 +20,9 @@ from agent_cli.terminal.sanitize import clean
 
 T = TypeVar("T")
 
+SHOWN_AFTER_S: Final = 1.0
+"""Shorter work shows nothing: a bar would only flicker."""
+
 
 def tracked(items: Iterable[T], label: str, *, total: int, stream: TextIO) -> Iterator[T]:
     """Yield *items* while a bar on *stream* counts them; the bar is gone at the end."""
@@ -30,15 +34,15 @@ def tracked(items: Iterable[T], label: str, *, total: int, stream: TextIO) -> It
 
 @contextmanager
 def counting(label: str, *, total: int, stream: TextIO) -> Generator[Callable[[int], None]]:
-    """Show a bar on *stream* while the body runs; what is yielded takes the number of done items.
+    """Show a bar on *stream* while the body runs; yield a function that takes the done count.
 
-    The bar is gone at the end. Without items, or where *stream* is no terminal, there is none.
+    The bar is gone at the end. There is none without items, or if *stream* is not a terminal.
     """
     if not stream.isatty() or not total:
         yield lambda _done: None
         return
     columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()
-    with _progress(stream, *columns) as progress:
+    with _shown_late(_progress(stream, *columns)) as progress:
         task = progress.add_task(clean(label), total=total)
         yield lambda done: progress.update(task, completed=done)
 
@@ -56,7 +60,7 @@ def labelled(
         yield None
         return
     columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()
-    with _progress(stream, *columns) as progress:
+    with _shown_late(_progress(stream, *columns)) as progress:
         task = progress.add_task(clean(label), total=total, completed=done)
 
         def show(done: int, label: str, line: str) -> None:
@@ -73,15 +77,29 @@ def working(label: str, stream: TextIO) -> Generator[None]:
     if not stream.isatty():
         yield
         return
-    with _progress(
-        stream, SpinnerColumn(), TextColumn("{task.description}", markup=False)
-    ) as progress:
+    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False)
+    with _shown_late(_progress(stream, *columns)) as progress:
         progress.add_task(clean(label), total=None)
         yield
 
 
+@contextmanager
+def _shown_late(progress: Progress) -> Generator[Progress]:
+    """Show *progress* once the body has run for `SHOWN_AFTER_S`, until it ends."""
+    timer = threading.Timer(SHOWN_AFTER_S, progress.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield progress
+    finally:
+        timer.cancel()
+        timer.join()
+        if progress.live.is_started:
+            progress.stop()
+
+
 def _progress(stream: TextIO, *columns: ProgressColumn) -> Progress:
-    """Return what draws *columns* on *stream*; `sys.stdout` and `sys.stderr` stay what they are."""
+    """Return a display of *columns* on *stream*, without redirecting stdout and stderr."""
     console = Console(file=stream, markup=False, emoji=False, highlight=False)
     return Progress(
         *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False

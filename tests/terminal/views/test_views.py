@@ -2,12 +2,14 @@
 
 import os
 import pty
+import threading
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from agent_cli.terminal.views import progress
 from agent_cli.terminal.views.bars import Bars
 from agent_cli.terminal.views.console import View, show, text_of
 from agent_cli.terminal.views.facts import Fact, Facts
@@ -18,6 +20,7 @@ from agent_cli.terminal.views.syntax import SourceText
 from agent_cli.terminal.views.table import Column, RemarkedTable, Table
 from agent_cli.terminal.views.tree import Tree
 
+LIMIT_S = 60
 HOSTILE = "[bold]a[/bold] \x1b[31mred\x1b]0;title\x07"
 PEOPLE = Table([Column("name", whole=True), Column("age", right=True)], [("Ann", "7"), ("Bo", "")])
 
@@ -148,13 +151,15 @@ def test_work_on_a_pipe_shows_no_progress(tmp_path: Path) -> None:
     assert target.read_text() == ""
 
 
-def test_a_bar_counts_what_is_done() -> None:
+def test_a_bar_counts_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing to do is no bar."""
+    monkeypatch.setattr(progress, "SHOWN_AFTER_S", 0)
     screen, idle = TerminalText(), TerminalText()
 
     with counting("connecting", total=2, stream=screen) as show:
         show(1)
         show(2)
+        assert screen.is_written.wait(LIMIT_S)
     with counting("connecting", total=0, stream=idle) as show:
         show(0)
 
@@ -166,15 +171,37 @@ def test_a_bar_counts_what_is_done() -> None:
 class TerminalText(StringIO):
     """Text that passes for a terminal: how much a read of a real one returns is not settled."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_written = threading.Event()
+
     def isatty(self) -> bool:
         return True
 
+    def write(self, text: str) -> int:
+        count = super().write(text)
+        self.is_written.set()
+        return count
 
-def test_a_spinner_is_gone_when_its_work_is_done(tmp_path: Path) -> None:
+
+def test_work_of_less_than_a_second_shows_nothing() -> None:
+    """A bar that is gone at once would only flicker."""
+    screen = TerminalText()
+
+    with working("checking", screen), counting("connecting", total=2, stream=screen) as show:
+        show(2)
+
+    assert screen.getvalue() == ""
+
+
+def test_a_spinner_is_gone_when_its_work_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A pipe gets nothing of it; labels may hold names that strangers chose."""
+    monkeypatch.setattr(progress, "SHOWN_AFTER_S", 0)
     screen = TerminalText()
     with working(HOSTILE, screen):
-        pass
+        assert screen.is_written.wait(LIMIT_S)
     target = tmp_path / "err"
     with target.open("w") as stream, working("checking", stream):
         pass
