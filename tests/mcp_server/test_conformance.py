@@ -1,0 +1,16 @@
+"""The public conformance suite's server mode; conformance.py says what it needs."""
+
+import shutil
+
+import pytest
+
+from tests.mcp_client.conformance import VERSIONS
+from tests.mcp_server.conformance import run_suite
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("npm"), reason="the suite needs Node.js; npm is not installed")
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_server_checks_end_as_the_baseline_says(version: str) -> None:
+    """Every check is green but those of features that are not offered, each with the reason."""
+    assert await run_suite(version, []) == []
