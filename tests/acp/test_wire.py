@@ -208,8 +208,8 @@ def cpu_time_to_answer() -> float:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_the_exchange_that_the_protocols_documentation_shows_works() -> None:
-    """The messages of agentclientprotocol.com, word for word where they name no path."""
+def test_an_editors_first_exchange_works_as_the_protocols_documentation_describes() -> None:
+    """Raw lines in the documented shapes, from the handshake to the answer; not a recording."""
     client = {
         "protocolVersion": 1,
         "clientCapabilities": {
