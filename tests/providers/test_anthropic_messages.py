@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager, suppress
+from typing import Any
 
 import pytest
 
@@ -632,19 +633,31 @@ async def test_a_compatible_server_gets_only_the_core_of_the_api() -> None:
     assert b"cache_control" not in got.raw
 
 
-async def test_a_field_that_a_compatible_server_refuses_is_left_out_from_then_on() -> None:
-    """Its 400 names the field; once is enough."""
-    refusal = error(400, "invalid_request_error", "output_config: Extra inputs are not permitted")
+@pytest.mark.parametrize(
+    ("field", "options"),
+    [
+        ("output_config", {"thinking_level": "high"}),
+        ("thinking", {"thinking_level": "high"}),
+        ("temperature", {"temperature": 0.5, "model": "local-model"}),
+    ],
+)
+async def test_a_field_that_a_compatible_server_refuses_is_left_out_from_then_on(
+    field: str, options: dict[str, Any]
+) -> None:
+    """Its 400 names the field; once is enough, and the others are still sent."""
+    refusal = error(400, "invalid_request_error", f"{field}: Extra inputs are not permitted")
+    wanted = request(**options)
     async with (
         FakeMessagesApi(refusal, reply("a"), reply("b")) as api,
         asker(api, compat=True) as it,
     ):
-        asked = await it.ask(request(thinking_level="high"))
-        await it.ask(request(thinking_level="high"))
+        asked = await it.ask(wanted)
+        await it.ask(wanted)
 
     assert asked.retries == []
-    assert ["output_config" in got.body for got in api.requests] == [True, False, False]
-    assert all("thinking" in got.body for got in api.requests)
+    first, *later = (got.body for got in api.requests)
+    assert [{**body, field: first[field]} for body in later] == [first] * 2
+    assert all(field not in body for body in later)
 
 
 async def test_figures_missing_from_a_reply_count_nothing() -> None:

@@ -235,6 +235,16 @@ def test_a_line_that_no_recording_holds_is_refused(
         ReplayTransport(tape)
 
 
+ACTED_ON = {
+    "Content-Type": "text/plain",
+    "Content-Encoding": "identity",
+    "Request-Id": "req_1",
+    "Retry-After": "3",
+    "Retry-After-Ms": "2500",
+    "X-Should-Retry": "true",
+}
+
+
 class Served(httpx2.AsyncBaseTransport, httpx2.AsyncByteStream):
     """A server that answers with *pieces*; one that is an error is raised."""
 
@@ -243,7 +253,7 @@ class Served(httpx2.AsyncBaseTransport, httpx2.AsyncByteStream):
         self.closed = 0
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        headers = {"Set-Cookie": "CANARY", "Retry-After": "3", "Content-Type": "text/plain"}
+        headers = {"Set-Cookie": "CANARY", **ACTED_ON}
         return httpx2.Response(429, headers=headers, stream=self, request=request)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -279,7 +289,7 @@ async def test_what_passes_is_written_as_it_comes(
         {
             "type": "response",
             "status": 429,
-            "headers": {"retry-after": "3", "content-type": "text/plain"},
+            "headers": {name.lower(): value for name, value in ACTED_ON.items()},
         },
         {"type": "chunk", "at_s": 0.25, "text": "é ***"},
         {"type": "chunk", "at_s": 0.3333, "base64": "/w=="},

@@ -13,7 +13,13 @@ import pytest
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.connection import Connection
-from agent_cli.providers.transport import broken_reply, connection_failure, http_client
+from agent_cli.providers.transport import (
+    OpenReply,
+    broken_reply,
+    connection_failure,
+    http_client,
+)
+from tests.fakes import LIMIT_S
 from tests.providers.asking import asker
 
 
@@ -156,6 +162,18 @@ async def test_only_the_silence_of_a_reply_is_the_users_to_limit() -> None:
     assert limits.connect is not None
     assert limits.connect <= 10
     assert limits.write == limits.pool == 60
+
+
+async def test_a_body_whose_end_is_held_back_is_not_waited_for() -> None:
+    """C15: the reply is complete with its last event; the connection is given up instead."""
+
+    async def chunks() -> AsyncGenerator[bytes]:
+        yield b"\n"
+        await asyncio.Event().wait()
+
+    opened = OpenReply(chunks(), "text/event-stream", None)
+
+    await asyncio.wait_for(opened.finish(), LIMIT_S)
 
 
 @asynccontextmanager

@@ -218,6 +218,16 @@ async def test_a_password_in_the_address_is_not_shown(
     assert "CANARY" not in str(asked.error)
 
 
+async def test_both_clients_name_the_server_in_the_same_way() -> None:
+    """It stands in messages: without a password and without what they add to it."""
+    connection = Connection(base_url="http://me:CANARY@x/v1/", api_key="k")
+    clients: list[Client] = [WireClient(connection, "k"), SdkClient(connection)]
+
+    assert [client.base_url for client in clients] == ["http://***@x"] * 2
+    for client in clients:
+        await client.aclose()
+
+
 @pytest.mark.parametrize("is_small", [True, False])
 @pytest.mark.parametrize("content_type", ["text/event-stream; charset=utf-8", "text/html"])
 async def test_both_clients_say_what_kind_of_answer_it_is(
