@@ -508,6 +508,21 @@ async def test_without_a_key_the_error_says_what_to_set() -> None:
     assert asked.retries == []
 
 
+async def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S1-46: an installation that was damaged, and what to do about it."""
+
+    def load(_module: str) -> None:
+        raise ImportError("No module named 'httpx2'")
+
+    monkeypatch.setattr("agent_cli.providers.anthropic_messages.load", load)
+    async with asker(base_url="http://127.0.0.1:1", api_key="k") as it:
+        asked = await it.ask()
+
+    assert str(asked.error) == (
+        "a package of the model's client is missing (No module named 'httpx2'); install again"
+    )
+
+
 async def test_missing_certificates_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was a traceback, and a sentence that did not say what to do."""
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere.pem")
