@@ -62,6 +62,7 @@ class App:
         self.jobs = bench.jobs
         self.file_changes = bench.file_changes
         self.directories = bench.directories
+        self.output_styles = bench.output_styles
         self.note_attached = bench.workspace.seen.all_of
         self.why_kept_back = parts.why_kept_back(startup)
         self.context_parts = bench.context.parts

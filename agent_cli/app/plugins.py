@@ -1,6 +1,6 @@
 """The plugins and prompt-file commands that settings and trust allow."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -10,14 +10,16 @@ from agent_cli.plugins.api import Plugin
 from agent_cli.plugins.ask_user import Person, ask_user, present_plan
 from agent_cli.plugins.contributor import Plugins
 from agent_cli.plugins.discovery import discover
+from agent_cli.plugins.output_styles import OutputStyles
 from agent_cli.plugins.project_instructions import project_instructions, workspace_root
 from agent_cli.plugins.reminders import reminders
 from agent_cli.plugins.skills import skills
 from agent_cli.plugins.todo import todo
 from agent_cli.prompt_files.command_files import CommandFiles, CommandFolder
+from agent_cli.prompt_files.output_style_files import OutputStyle, find_styles
 from agent_cli.prompt_files.skill_files import Skill, find_skills
 from agent_cli.system import paths
-from agent_cli.trust.store import COMMAND_FOLDERS, skill_folders
+from agent_cli.trust.store import COMMAND_FOLDERS, STYLE_FOLDERS, skill_folders
 from agent_cli_tools.secret_files import is_secret
 
 
@@ -79,6 +81,28 @@ def _skill_text(skill: Skill | None, name: str) -> str:
     except (OSError, ValueError) as error:
         text = f"it cannot be read: {error}"
     return f"[skill {name}]\n{text}"
+
+
+def output_styles(startup: StartupContext, warn: Callable[[str], None]) -> OutputStyles:
+    """Return the output styles of the user, and those of a trusted workspace."""
+    own = [
+        (folder / "output-styles", "yours") for folder in (paths.config_dir(), paths.claude_dir())
+    ]
+    project = [(startup.workspace / folder, "project") for folder in STYLE_FOLDERS]
+
+    told: set[str] = set()
+
+    def find() -> Mapping[str, OutputStyle]:
+        styles, problems = find_styles([*own, *(project if startup.trusted else ())])
+        for problem in problems:
+            if problem not in told:  # completion asks at each key
+                told.add(problem)
+                warn(problem)
+        if startup.is_unchanged():  # asked after reading
+            return styles
+        return {name: style for name, style in styles.items() if style.source == "yours"}
+
+    return OutputStyles(find, startup.loaded.settings.output_style, warn=warn)
 
 
 def _instructions(startup: StartupContext, warn: Callable[[str], None]) -> Plugin:

@@ -26,7 +26,7 @@ from agent_cli.app.jobs import JobHost
 from agent_cli.app.mcp import Servers
 from agent_cli.app.mcp_host import ServerHost
 from agent_cli.app.person import ModelsPerson
-from agent_cli.app.plugins import plugins
+from agent_cli.app.plugins import output_styles, plugins
 from agent_cli.app.preparations import Preparations
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
@@ -86,6 +86,7 @@ class Workbench:
         self._log = logs.EventLog()
         launcher = self.workspace.launcher
         self._preparations = Preparations(self.sandbox, launcher, self._log, one_shot=one_shot)
+        self.output_styles = output_styles(startup, warn)
         self._agents = AgentTree(self, startup)
         builtin = parts.tools(startup, self.workspace, self.sandbox)
         self._builtin_tools = (*builtin, *self._agents.tools())
@@ -125,6 +126,7 @@ class Workbench:
             prepare=(
                 self.directories,
                 SessionFacts(self.workspace.root, trusted=startup.trusted),
+                self.output_styles,
                 self._plugins,
                 self.servers,
                 plan_mode(lambda: self.permissions.mode == "plan"),

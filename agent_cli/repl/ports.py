@@ -1,6 +1,6 @@
 """The REPL's ports to the program; the composition root provides them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -69,6 +69,27 @@ class JobsPort(Protocol):
         ...
 
 
+class OutputStylesPort(Protocol):
+    """Port to the output styles."""
+
+    @property
+    def current(self) -> str:
+        """The name of the style in force."""
+        ...
+
+    def names(self) -> Mapping[str, str]:
+        """Return the names of all styles, each with its purpose; reads files."""
+        ...
+
+    def use(self, name: str) -> None:
+        """Answer in this style from the next request on.
+
+        Raises:
+            UsageError: There is no such style.
+        """
+        ...
+
+
 class Application(InteractiveApplication, Protocol):
     """Port to the program behind the REPL."""
 
@@ -116,6 +137,11 @@ class Application(InteractiveApplication, Protocol):
 
     async def offered_models(self) -> Sequence[OfferedModel]:
         """Return the models the server offers; none where it does not say so soon."""
+        ...
+
+    @property
+    def output_styles(self) -> OutputStylesPort:
+        """The ways in which the model can answer."""
         ...
 
     @property

@@ -77,7 +77,7 @@ class StatusData:
             "model": {"id": model, "display_name": model},
             "workspace": {"current_dir": here, "project_dir": here},
             "version": __version__,
-            "output_style": {"name": "default"},
+            "output_style": {"name": app.output_styles.current},
             "permission_mode": app.permissions.mode,
             "cost": self._cost(),
             "context_window": self._context_window(),

@@ -248,6 +248,7 @@ class Settings(NamedTuple):
     approval: Annotated[options.ApprovalOrder, choice(*get_args(options.ApprovalOrder))] = (
         options.APPROVAL
     )
+    output_style: Annotated[str, text("the name of an output style")] = "default"
     max_rounds: Annotated[int, whole(0, 100_000, "rounds")] = options.MAX_ROUNDS
     max_cost_usd: Annotated[float, number(0, 1_000_000, "USD")] = 0
     working_directory: Annotated[str | None, optional(text("a path"))._replace(user_only=True)] = (

@@ -39,6 +39,11 @@ def shared_skills_dir() -> Path:
     return Path.home() / ".agents" / "skills"
 
 
+def claude_dir() -> Path:
+    """Return the user's directory of Claude Code, whose formats are read too."""
+    return Path.home() / ".claude"
+
+
 def user_settings_file() -> Path:
     """The user's `appsettings.toml`; an `appsettings.json` beside it is read first."""
     return config_dir() / "appsettings.toml"

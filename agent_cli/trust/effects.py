@@ -25,7 +25,7 @@ from agent_cli.settings.show import shown_value
 from agent_cli.settings.sources import CLAUDE_FILES, Entry, WrittenHooks
 from agent_cli.settings.toml_json import file_entries
 from agent_cli.system.redaction import MASK, Redactor, is_secret_name
-from agent_cli.trust.store import AGENT_FOLDERS
+from agent_cli.trust.store import AGENT_FOLDERS, STYLE_FOLDERS
 
 _SERVER_PREFIX = "mcp.servers."
 _VALUE_CHARS_MAX = 200
@@ -48,6 +48,8 @@ def effects_of(path: Path, workspace: Path) -> tuple[str, ...]:
             return (
                 _plain(f"tells an agent called {path.stem} what to do, when the model starts it"),
             )
+        if str(path.parent.relative_to(workspace)) in STYLE_FOLDERS:
+            return (_plain(f"tells the model how to answer (output style {path.stem}) if chosen"),)
         if path.suffix == ".md":
             return ("adds a command: its text is sent as yours when you type its name",)
         if path.name == ".env":

@@ -22,6 +22,8 @@ ACTING_FILES = (*SETTINGS_FILES, ".env", ".mcp.json")
 SKILL_FOLDERS = (".agent-cli/skills", ".agents/skills", ".claude/skills")
 # Folders of agents: what one says, the model that the agent starts does.
 AGENT_FOLDERS = (".agent-cli/agents", ".claude/agents")
+# Folders of output styles: as one says, the model answers, once somebody chooses it.
+STYLE_FOLDERS = (".agent-cli/output-styles", ".claude/output-styles")
 # Folders of commands: what one says, the user says who types its name.
 COMMAND_FOLDERS = (".agent-cli/commands", ".claude/commands")
 
@@ -38,7 +40,7 @@ def acting_files(workspace: Path) -> tuple[Path, ...]:
     named = [workspace / name for name in ACTING_FILES]
     for skills in skill_folders(workspace):
         named += sorted(skills.glob("*/SKILL.md"))
-    for folder in AGENT_FOLDERS:
+    for folder in (*AGENT_FOLDERS, *STYLE_FOLDERS):
         named += sorted((workspace / folder).glob("*.md"))
     for folder in COMMAND_FOLDERS:
         named += command_paths(workspace / folder)

@@ -98,6 +98,20 @@ def kept(id: str, title: str, *, waiting: bool = False) -> SessionInfo:
     return SessionInfo(id, Path(id), 1_800_000_000_000, title, prompts=1, waiting=waiting)
 
 
+class Styles:
+    """Two of them."""
+
+    current = "default"
+
+    def names(self) -> Mapping[str, str]:
+        return {"default": "as usual", "Terse": "few words"}
+
+    def use(self, name: str) -> None:
+        if name not in self.names():
+            raise UsageError(f"there is no output style {name}")
+        self.current = name
+
+
 class Sessions:
     """Three sessions that lie in memory; the last one waits for a decision."""
 
@@ -277,6 +291,7 @@ class Application:
         self.file_changes = FileChanges(self.agent)
         self.servers = Servers()
         self.status_command = None
+        self.output_styles = Styles()
         self.jobs = Jobs()
         if "WAITING" in os.environ:
             self.sessions.go_on_with("bb2")

@@ -149,6 +149,11 @@ def telemetry_says_prompt() -> bool:
     return any(b"canary" in body for body in collected().bodies)
 
 
+def misses_style() -> bool:
+    """See whether a style that is not there is missed."""
+    return "no output style rude" in printed()[0].stderr
+
+
 def hook_of_claude() -> bool:
     """See whether a hook in Claude Code's settings file runs."""
     hook = {"hooks": [{"type": "command", "command": "touch started"}]}
@@ -727,6 +732,7 @@ ROWS = (
         hook_of_claude,
         False,
     ),
+    Row("output_style", 'output_style = "rude"', misses_style, True),
     Row("ui.theme", 'ui.theme = "none"', colors, {"default"}),
     Row("ui.show_thinking", "ui.show_thinking = true", thinking_shown, True),
     Row("ui.chars_per_second", "ui.chars_per_second = 4", is_slow, True),

@@ -101,6 +101,20 @@ def _mode(context: Context, name: str) -> Awaitable[None] | None:
     return None
 
 
+def _output_style(context: Context, name: str) -> Awaitable[None] | None:
+    styles = context.app.output_styles
+    if name:
+        styles.use(name)
+    names = {each: f"{each}: {clean(about)}" for each, about in styles.names().items()}
+    if _may_choose(context, name):
+        return _choose(context, _output_style, names, f"output style: {styles.current}; which one?")
+    lines = [f"output style: {styles.current}"]
+    if not name:
+        lines += [f"  {one_line(row)}" for row in names.values()]
+    context.writer.aside("\n".join(lines))
+    return None
+
+
 def _permissions(context: Context, _argument: str) -> None:
     permissions = context.app.permissions
     from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415 - rich
@@ -175,6 +189,14 @@ SETTING_COMMANDS: Final = (
         "[mode]",
         choices=lambda _app: {str(mode): what for mode, what in _MODES.items()},
         more="\n".join(f"{mode}: {what}" for mode, what in _MODES.items()),
+    ),
+    Command(
+        "output-style",
+        "show or change how the model answers",
+        _output_style,
+        "[name]",
+        choices=lambda app: app.output_styles.names(),
+        more="Takes effect with the next request; the setting output_style keeps it.",
     ),
     Command("permissions", "list the permission rules", _permissions),
     Command(

@@ -106,6 +106,8 @@ def test_the_beginning_of_one_name_is_enough() -> None:
         ("/add-dir nowhere", "nowhere is not a directory"),
         ("/model nope", "there is no model nope; there are: normal, high"),
         ("/model high", "model: model-2"),
+        ("/output-style Terse", "output style: Terse"),
+        ("/output-style rude", "there is no output style rude"),
         ("/with", "/with needs a model and a prompt, such as /with high Find the race"),
         ("/with high", "/with needs a model and a prompt, such as /with high Find the race"),
         ("/with nope hello", "there is no model nope; there are: normal, high"),

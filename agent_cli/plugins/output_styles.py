@@ -1,0 +1,124 @@
+"""Tell the model how to answer, in a style that the user chose, without losing the prompt cache.
+
+The style a conversation begins with is recorded with the first request and sent behind the stable
+system prompt, always as it was recorded. A later choice is told by a message at the end, and again
+after a summary replaced that message.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.messages import CustomMessage
+from agent_cli.contracts.timeline import CompactionOutput, CustomOutput, UserOutput
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.projection import entries
+from agent_cli.core.turn import Turn
+from agent_cli.prompt_files.output_style_files import OutputStyle
+from agent_cli.terminal.narration import one_line
+
+DEFAULT: Final = "default"
+BEGUN_WITH: Final = "output_style"
+CHANGED_TO: Final = "output_style_change"
+_FIRST: Final = "Where this style differs from the instructions above, follow the style."
+
+Find = Callable[[], Mapping[str, OutputStyle]]
+
+
+class OutputStyles:
+    """A `prepare` contributor: the style that is in force, and those there are."""
+
+    def __init__(self, find: Find, wanted: str, *, warn: Callable[[str], None]) -> None:
+        """Use the style *wanted*; an unknown one is the default, which *warn* gets to know.
+
+        Args:
+            find: Returns the styles there are, by name in lowercase; reads files.
+            wanted: The name of the style to begin with.
+            warn: Gets a sentence for the user.
+        """
+        self._find = find
+        self._style: OutputStyle | None = None
+        try:
+            self.use(wanted)
+        except UsageError as error:
+            warn(str(error))
+
+    @property
+    def current(self) -> str:
+        """The name of the style in force."""
+        return self._style.name if self._style else DEFAULT
+
+    def names(self) -> dict[str, str]:
+        """Return the names of all styles, each with what it is for."""
+        found = {style.name: style.description or style.source for style in self._find().values()}
+        return {DEFAULT: "brief and exact", **found}
+
+    def use(self, name: str) -> None:
+        """Answer in the style *name* from the next request on.
+
+        Raises:
+            UsageError: There is no such style.
+        """
+        if name.lower() == DEFAULT:
+            self._style = None
+            return
+        found = self._find()
+        if name.lower() not in found:
+            known = ", ".join([DEFAULT, *(style.name for style in found.values())])
+            raise UsageError(f"there is no output style {one_line(name)}; there are: {known}")
+        self._style = found[name.lower()]
+
+    def __call__(self, turn: Turn) -> None:
+        """Send the style the conversation began with; tell of another one."""
+        conversation = turn.conversation
+        if _is_first_request(conversation) and self._style and not _told(conversation)[0]:
+            _record(conversation, BEGUN_WITH, _text(self._style))
+        begun_with, changed_to = _told(conversation)
+        if begun_with:
+            turn.system.append(begun_with)
+        wanted = _text(self._style)
+        in_force = begun_with if changed_to is None else changed_to
+        if wanted != in_force and not conversation.open_calls():
+            _record(conversation, CHANGED_TO, wanted)
+            turn.tell_model(_change(wanted))
+
+
+def _text(style: OutputStyle | None) -> str:
+    if style is None:
+        return ""
+    text = f"# Output style: {style.name}\n\n{style.text}"
+    return text if style.keeps_coding else f"{text}\n\n{_FIRST}"
+
+
+def _change(text: str) -> str:
+    if not text:
+        return "[agent-cli: the user chose the usual output style again: earlier ones are over.]"
+    return f"[agent-cli: the user chose another output style, for all that follows:]\n{text}"
+
+
+def _is_first_request(conversation: Conversation) -> bool:
+    """Return whether the model has said nothing in the conversation yet."""
+    said = (CustomOutput, UserOutput)
+    return len(conversation.prompts) == 1 and all(
+        isinstance(output, said) for output in conversation.prompts[0].output
+    )
+
+
+def _told(conversation: Conversation) -> tuple[str, str | None]:
+    """Return the style in the system prompt, and the last one told since; None after a summary."""
+    begun_with, changed_to = "", None
+    for output in entries(conversation.prompts):
+        match output:
+            case CustomOutput(name="output_style", data={"text": str(text)}):
+                begun_with = text
+            case CustomOutput(name="output_style_change", data={"text": str(text)}):
+                changed_to = text
+            case CompactionOutput(first_kept_id=str()):
+                changed_to = None
+            case _:
+                pass
+    return begun_with, changed_to
+
+
+def _record(conversation: Conversation, name: str, text: str) -> None:
+    conversation.note(CustomMessage(name, {"text": text}))
