@@ -33,11 +33,12 @@ def results() -> dict[str, dict[str, Any]]:
     return found
 
 
-def workers() -> list[int]:
-    """Return the process ids of the runs."""
+def workers(*, first_only: bool = False) -> list[int]:
+    """Return the process ids of the runs; *first_only* leaves out repeated ones."""
     here = str(Path("tasks.batch/tasks").absolute())
-    found = [line.split(":")[0] for line in processes_with(f"--output-dir {here}")]
-    return sorted(map(int, found))
+    found = processes_with(f"--output-dir {here}")
+    wanted = [line for line in found if not first_only or line.rstrip().endswith("/1")]
+    return sorted(int(line.split(":")[0]) for line in wanted)
 
 
 @pytest.fixture
@@ -190,13 +191,13 @@ def _asked(api: FakeMessagesApi) -> int:
 
 @contextmanager
 def _killing(chance: random.Random, number: int) -> Generator[list[int]]:
-    """Kill *number* runs at random while the body runs."""
+    """Kill *number* runs at random while the body runs, of each task one at most."""
     killed: list[int] = []
     done = threading.Event()
 
     def kill() -> None:
         while len(killed) < number and not done.wait(chance.uniform(0.5, 3)):
-            if running := [pid for pid in workers() if pid not in killed]:
+            if running := [pid for pid in workers(first_only=True) if pid not in killed]:
                 with suppress(ProcessLookupError):
                     os.kill(victim := chance.choice(running), signal.SIGKILL)
                     killed.append(victim)
