@@ -19,6 +19,7 @@ from agent_cli.app.mcp_config import configured_servers, inherited_environment
 from agent_cli.app.model_checks import check_models
 from agent_cli.app.plugins import command_files, plugins
 from agent_cli.app.startup import StartupContext
+from agent_cli.app.telemetry import telemetry_checks
 from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model, ModelRequest
@@ -122,6 +123,7 @@ def _local(startup: StartupContext, model: Model) -> Iterator[Check]:
     yield from _plugins(startup)
     yield from _commands(startup)
     yield from _hooks(startup)
+    yield from telemetry_checks(startup)
 
 
 def _terminal() -> Check:

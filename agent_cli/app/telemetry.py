@@ -1,9 +1,11 @@
 """OpenTelemetry of one session, if the user turned it on. Off, nothing of it is imported."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
+from agent_cli.app.checks import Check
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.provider import StreamFn
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from agent_cli.telemetry.agent_telemetry import AgentTelemetry
     from agent_cli.telemetry.otlp import OtlpExport
 
+_NEEDED: Final = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http", "requests")
 NOT_INSTALLED: Final = (
     "telemetry.enabled is set, but the extra otel is not installed, so nothing is sent; run:"
     " pip install 'agent-cli-repl[otel]'"
@@ -34,13 +37,13 @@ class SessionTelemetry:
         self._flush_limit_s = settings.flush_timeout_s
         if settings.enabled:
             try:
-                self._build(startup)
+                self._build(startup, warn)
             except ImportError:
                 warn(NOT_INSTALLED)
             except (SettingsError, OSError, ValueError) as error:
-                warn(f"telemetry is off: {error}")
+                warn(f"telemetry is off: {' '.join(str(error).split())}")
 
-    def _build(self, startup: StartupContext) -> None:
+    def _build(self, startup: StartupContext, warn: Callable[[str], None]) -> None:
         from agent_cli.telemetry.target import is_disabled, target  # noqa: PLC0415 - off for most
 
         settings = startup.loaded.settings.telemetry
@@ -56,6 +59,8 @@ class SessionTelemetry:
         process = {name.lower(): text for name, text in variables.items()}
         mask = Redactor.of(startup.environment)
         self._export = OtlpExport(where)
+        for complaint in self._export.complaints:
+            warn(f"telemetry: {complaint}")
         self._telemetry = AgentTelemetry(
             self._export.tracer_provider,
             self._export.meter_provider,
@@ -101,3 +106,36 @@ class SessionTelemetry:
         if self._telemetry and self._export:
             self._telemetry.close()
             await self._export.aclose(self._flush_limit_s)
+
+
+def telemetry_checks(startup: StartupContext) -> Iterator[Check]:
+    """Yield where telemetry goes and whether somebody listens there, if it is turned on."""
+    settings = startup.loaded.settings.telemetry
+    if not settings.enabled:
+        return
+    from agent_cli.telemetry.target import is_disabled, target  # noqa: PLC0415 - as above
+
+    variables = startup.environment.without_project()
+    if is_disabled(variables):
+        yield Check("telemetry", None, "off: OTEL_SDK_DISABLED is true")
+        return
+    if not all(map(_is_installed, _NEEDED)):
+        yield Check("telemetry", False, NOT_INSTALLED)
+        return
+    try:
+        where = target(settings.endpoint, variables)
+    except SettingsError as error:
+        yield Check("telemetry", False, str(error))
+        return
+    for name, signal in (("traces", where.traces), ("metrics", where.metrics)):
+        if signal:
+            problem = signal.problem()
+            text = f"{name} to {signal.shown}"
+            yield Check("telemetry", not problem, f"{text}: {problem}" if problem else text)
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # not even the package around it
+        return False

@@ -4,7 +4,10 @@ A collector that is slow or gone costs what is queued, nothing else.
 """
 
 import asyncio
+import logging
 import uuid
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import requests
@@ -60,7 +63,11 @@ class _Link(requests.Session):
 
 
 class OtlpExport:
-    """The SDK's providers with their exporters; `aclose` sends the rest."""
+    """The SDK's providers with their exporters; `aclose` sends the rest.
+
+    Attributes:
+        complaints: What the SDK says of standard variables that it does not understand.
+    """
 
     def __init__(self, target: Target) -> None:
         """Start the threads that send; nothing is sent yet.
@@ -68,11 +75,12 @@ class OtlpExport:
         Raises:
             OSError, ValueError: A standard variable cannot be used, say a certificate's file.
         """
-        resource = _resource()
         self.links: list[_Link] = []
         self._providers: list[TracerProvider | MeterProvider] = []
-        self.tracer_provider = self._traces(target.traces, resource)
-        self.meter_provider = self._metrics(target.metrics, resource)
+        with _heard() as self.complaints:
+            resource = _resource()
+            self.tracer_provider = self._traces(target.traces, resource)
+            self.meter_provider = self._metrics(target.metrics, resource)
 
     def _traces(self, signal: Signal | None, resource: Resource) -> AnyTracerProvider:
         if signal is None:
@@ -110,6 +118,30 @@ class OtlpExport:
             link.end()
         if closing:
             await asyncio.wait(closing, timeout=limit_s)
+
+
+@contextmanager
+def _heard() -> Generator[list[str]]:
+    """Yield a list that gets what the SDK logs; logs are not open yet, and stderr is no place."""
+    handler = _Listener()
+    log = logging.getLogger("opentelemetry")
+    log.addHandler(handler)
+    try:
+        yield handler.heard
+    finally:
+        log.removeHandler(handler)
+
+
+class _Listener(logging.Handler):
+    """Keeps each message once, without its traceback."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.heard: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if (message := record.getMessage()) not in self.heard:
+            self.heard.append(message)
 
 
 def _resource() -> Resource:

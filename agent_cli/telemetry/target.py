@@ -1,14 +1,18 @@
 """Where telemetry goes: as OpenTelemetry's standard variables say, else as our setting says."""
 
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies
 
 from agent_cli.contracts.errors import SettingsError
 
 _PREFIX: Final = "OTEL_EXPORTER_OTLP"
 _HTTP: Final = "http/protobuf"
+_PORTS: Final = {"http": 80, "https": 443}
+_CONNECT_LIMIT_S: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,18 @@ class Signal:
         host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
         port = f":{parts.port}" if parts.port else ""
         return f"{parts.scheme}://{host}{port}{parts.path}"
+
+    def problem(self) -> str:
+        """Return why nobody can be reached there, or ""; blocks for a moment."""
+        if getproxies():
+            return ""  # who can be reached from here is not who is spoken to
+        parts = urlsplit(self.url)
+        address = parts.hostname or "", parts.port or _PORTS[parts.scheme]
+        try:
+            socket.create_connection(address, timeout=_CONNECT_LIMIT_S).close()
+        except OSError as error:
+            return f"nobody answers there ({error}); start the collector, or correct the address"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
