@@ -7,6 +7,7 @@ import pytest
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.dialogs import Approved, Decision, Rejected
+from agent_cli.contracts.errors import ConversationError
 from agent_cli.contracts.events import Notice, ToolCall
 from agent_cli.contracts.timeline import Error, text_block
 from agent_cli.contracts.tooling import Approval, ToolContext
@@ -78,6 +79,18 @@ def _two_waiting() -> tuple[Agent, ScriptedModel, list[str]]:
     uses = [tool_use("danger", {"path": path}, id) for path, id in (("a", "t1"), ("b", "t2"))]
     agent, model, _ = scripted_agent(calls(*uses), says("ok"), tools=[asking])
     return agent, model, ran
+
+
+async def test_a_message_before_the_decision_is_refused_with_the_calls_that_wait() -> None:
+    """S2-33: whoever says something reads what is due first, by name."""
+    agent, model, _ = _two_waiting()
+    await agent.prompt("go")
+
+    with pytest.raises(ConversationError) as refused:
+        await agent.prompt("and?")
+
+    assert str(refused.value) == "a decision is due first: approve or reject t1, t2"
+    assert len(model.requests) == 1
 
 
 @pytest.mark.parametrize(
