@@ -40,6 +40,7 @@ THREATS = {
     20: "keys typed ahead, and text that looks like a question",
     21: "other users, and names in /tmp that can be guessed",
     22: "plugins and sub-agents with more rights than their parent",
+    23: "web pages and other users that call the HTTP server of mcp serve",
 }
 _NAMED = re.compile(r"\bthreats? ((?:\d+(?:, | and )?)+)", re.IGNORECASE)
 _INTERNAL = (

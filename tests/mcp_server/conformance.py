@@ -123,8 +123,8 @@ def main() -> int:
     match sys.argv[1:]:
         case [version, *only] if version in VERSIONS:
             with tempfile.TemporaryDirectory() as folder:
-                home = dict.fromkeys(("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"), folder)
-                os.environ.update(home)
+                for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+                    os.environ[name] = folder
                 os.chdir(folder)
                 return 1 if asyncio.run(run_suite(version, only)) else 0
         case _:

@@ -71,7 +71,7 @@ async def test_clients_of_both_revisions_ask_reply_and_approve() -> None:
 
 
 async def test_requests_that_may_not_be_are_refused_before_anything_is_read() -> None:
-    """No token, a page whose name points at loopback, a huge body, one session too many."""
+    """Threat 23: no token, a page whose name points at loopback; a huge body, too many sessions."""
     async with serving_http(None) as server, server.requests() as requests:
         for headers in ({"host": f"evil.test:{server.port}"}, {"origin": "http://evil.test"}):
             refused = await initialized(requests, server.url, **headers)
