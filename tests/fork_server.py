@@ -29,7 +29,7 @@ from typing import NamedTuple, NoReturn
 
 from pydantic import BaseModel
 
-from agent_cli.contracts.tooling import input_schema
+from agent_cli.contracts.input_schemas import input_schema
 
 HEADER = struct.Struct("!I")
 # The three streams, and a pipe for the exit code.

@@ -19,13 +19,14 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, ToolError
+from agent_cli.contracts.input_schemas import input_schema
 from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, text_block, text_of
 
 CALL_AGAIN: Final = " Correct it and call again."
@@ -223,39 +224,6 @@ class Tool:
     def spec(self) -> ToolSpec:
         """The part of the tool that the model sees."""
         return ToolSpec(self.name, self.description, input_schema(self.parameters))
-
-
-def input_schema(parameters: type[BaseModel] | dict[str, Json]) -> dict[str, Json]:
-    """Return the schema of *parameters* without titles and empty defaults, which cost tokens."""
-    return parameters if isinstance(parameters, dict) else _schema_of(parameters)
-
-
-@lru_cache
-def _schema_of(parameters: type[BaseModel]) -> dict[str, Json]:
-    # Cached: rebuilding it for six tools takes a third of a turn's CPU time.
-    return _without_titles(parameters.model_json_schema())
-
-
-def _without_titles(schema: dict[str, Json]) -> dict[str, Json]:
-    kept: dict[str, Json] = {}
-    for key, value in schema.items():
-        if key == "properties" and isinstance(value, dict):
-            # Below `properties` a key is a parameter's name, and one may be called "title".
-            kept[key] = {
-                name: _without_titles(part) if isinstance(part, dict) else part
-                for name, part in value.items()
-            }
-        elif key != "title" and not (key == "default" and (value is False or value == "")):
-            kept[key] = _clean(value)
-    return kept
-
-
-def _clean(value: Json) -> Json:
-    if isinstance(value, dict):
-        return _without_titles(value)
-    if isinstance(value, list):
-        return [_clean(item) for item in value]
-    return value
 
 
 def check_input(tool: Tool, given: Json) -> Any:  # Any: an instance of Tool.parameters

@@ -59,9 +59,9 @@ def test_each_request_begins_with_the_one_before_and_is_read_from_the_cache() ->
 
 
 def test_the_fixed_part_of_a_request_is_small() -> None:
-    """System prompt and tools: at most 2,000 tokens, by bytes / 4."""
+    """System prompt and tools, all of them on: at most 2,000 tokens, by bytes / 4."""
     with serve_in_thread(reply("Hi.")) as api:
-        agent_cli("-p", "hi", api=api)
+        agent_cli(api=api, script="hi\n", AGENT_CLI_PLUGINS__REMINDERS="true")
 
     body = api.requests[0].body
     fixed = json.dumps([body["system"], body["tools"]], ensure_ascii=False).encode()

@@ -12,9 +12,10 @@ from typing import Literal, TypeAlias
 from agent_cli.cli.mcp.exercise_report import ExercisedCall, ExerciseReport
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError, UsageError
+from agent_cli.contracts.input_schemas import input_schema
 from agent_cli.contracts.servers import ServerPhase
 from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, input_schema
+from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.forms import form_fields
 from agent_cli.mcp_client.host import Elicit, Elicitation, ElicitationAnswer
