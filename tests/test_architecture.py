@@ -55,6 +55,7 @@ WRITERS_TO_STDOUT = (
 CATCHERS_OF_EVERYTHING = {
     "acp/connection/": "a bug costs one request, and the client reads of it",
     "acp/server/": "a session that breaks ends no other session",
+    "app/background_agent/": "a bug that ends a background agent is its answer",
     "cli/main/": "a bug or a damaged installation ends with one sentence; --verbose has the rest",
     "contracts/schema_check/": "whatever a stranger's schema breaks is told to the model",
     "core/agent/": "a broken listener must not stop the run it listens to",

@@ -1,24 +1,21 @@
-"""What an agent does now, in one line beside its call: a tool, tokens, cost."""
+"""What an agent does now, in one line: a tool, tokens, cost."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from agent_cli.contracts import events
 from agent_cli.contracts.agent_events import AgentEvent
 from agent_cli.contracts.timeline import NO_USAGE, Json, Usage
-from agent_cli.contracts.tooling import ToolContext, ToolResult
 
-STATUS: Final = "status"
-"""The key of a line in an update's details; it stands beside the call, not below it."""
 _GIVEN_CHARS_MAX: Final = 60
 
 
 class AgentActivity:
-    """An event sink for an agent's events; updates the call that started it."""
+    """An event sink for an agent's events."""
 
-    def __init__(self, context: ToolContext) -> None:
-        """Tell nothing yet; *context* is that of the call."""
-        self._context = context
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        """Tell nothing yet; *tell* gets the line whenever it changes."""
+        self._show = tell
         self._usage = NO_USAGE
         self._doing = "starting"
         self._calls: dict[str, str] = {}
@@ -45,7 +42,7 @@ class AgentActivity:
 
     def _tell(self) -> None:
         doing = next(reversed(self._calls.values()), self._doing)
-        self._context.update(ToolResult.of("", {STATUS: f"{doing} · {used(self._usage)}"}))
+        self._show(f"{doing} · {used(self._usage)}")
 
 
 def used(usage: Usage) -> str:

@@ -5,10 +5,10 @@ given.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from agent_cli.agents.activity import AgentActivity
 from agent_cli.agents.catalogue import AgentCatalogue
@@ -22,6 +22,11 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.run_result import RunResult
 
+STATUS: Final = "status"
+"""The key of a line in an update's details; it stands beside the call, not below it."""
+NO_JOBS: Final = (
+    "An agent's own agents cannot go on in the background. Call it without run_in_background."
+)
 STOPPED: Final = "The user stopped this agent. Do not start it again unless they ask for it."
 
 
@@ -36,6 +41,7 @@ class Assignment:
         tool_call_id: The call that starts it.
         model: An alias or an id in place of the definition's; "" keeps that.
         depth: 1 for the first agent's, 2 for those that these start.
+        parent: The id of the conversation that the call is of.
     """
 
     definition: AgentDefinition
@@ -44,11 +50,26 @@ class Assignment:
     tool_call_id: str
     model: str
     depth: int
+    parent: str
 
     @property
     def who(self) -> str:
         """Which agent asks, for the person who answers."""
         return f"agent {self.definition.name} ({self.title})"
+
+
+Tell: TypeAlias = Callable[[str], None]
+"""Gets a line that says what an agent does now."""
+
+
+class Begin(Protocol):
+    """Lets an agent go on behind its call."""
+
+    def __call__(
+        self, assignment: Assignment, work: Callable[[Tell], Awaitable[ToolResult]]
+    ) -> ToolResult:
+        """Begin *work* and return what the model reads of it now; raises `ToolError`."""
+        ...
 
 
 class Worker(Protocol):
@@ -106,6 +127,7 @@ class Children:
         conversation: Callable[[], Conversation],
         depth: int = 1,
         place: object = None,
+        begin: Begin | None = None,
     ) -> None:
         """Start nothing yet.
 
@@ -117,6 +139,7 @@ class Children:
             conversation: Returns that of the agent they work for.
             depth: How deep in the tree they stand.
             place: Who holds the place of the agent they work for; the first agent needs none.
+            begin: Lets one go on in the background; None where none may.
         """
         self.catalogue = catalogue
         self._build = build
@@ -125,6 +148,7 @@ class Children:
         self._conversation = conversation
         self._depth = depth
         self._place = place
+        self._begin = begin
         self._waiting = 0
 
     def started_beside(self, tool_name: str) -> int:
@@ -139,11 +163,12 @@ class Children:
         context: ToolContext,
         *,
         model: str = "",
+        in_background: bool = False,
     ) -> ToolResult:
-        """Let an agent do *task* and return its last reply.
+        """Let an agent do *task* and return its last reply; *in_background*, that it has begun.
 
         Raises:
-            ToolError: There is no such agent, or it failed.
+            ToolError: There is no such agent, it failed, or it cannot go on in the background.
         """
         definition = self.catalogue.get(agent)
         if definition is None:
@@ -156,14 +181,24 @@ class Children:
             tool_call_id=context.tool_call_id,
             model=model or definition.model,
             depth=self._depth,
+            parent=self._conversation().id,
         )
+        if self._begin and (in_background or definition.in_background):
+            return self._begin(assignment, lambda tell: self._worked(assignment, tell))
+        if in_background:
+            raise ToolError(NO_JOBS)
         async with self._parent_waits():
-            await self._places.take(assignment)
-            try:
-                async with self._build(assignment) as worker:
-                    return await self._done(assignment, worker, context)
-            finally:
-                self._places.give(assignment)
+            return await self._worked(
+                assignment, lambda line: context.update(ToolResult.of("", {STATUS: line}))
+            )
+
+    async def _worked(self, assignment: Assignment, tell: Tell) -> ToolResult:
+        await self._places.take(assignment)
+        try:
+            async with self._build(assignment) as worker:
+                return await self._done(assignment, worker, tell)
+        finally:
+            self._places.give(assignment)
 
     @asynccontextmanager
     async def _parent_waits(self) -> AsyncGenerator[None]:
@@ -180,12 +215,10 @@ class Children:
             if self._place and not self._waiting and not is_ending:
                 await self._places.take(self._place)
 
-    async def _done(
-        self, assignment: Assignment, worker: Worker, context: ToolContext
-    ) -> ToolResult:
+    async def _done(self, assignment: Assignment, worker: Worker, tell: Tell) -> ToolResult:
         agent = worker.agent
         agent_id = agent.conversation.id
-        activity = AgentActivity(context)
+        activity = AgentActivity(tell)
 
         def hear(event: Event) -> None:
             activity(event)

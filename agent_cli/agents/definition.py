@@ -43,6 +43,7 @@ class AgentDefinition:
         max_rounds: 0 takes the limit of the settings.
         max_cost_usd: Its share of the limit; 0 sets none.
         servers: The MCP servers whose tools it may have; None is all.
+        in_background: Whether it goes on behind its call, where that can be.
         has_instructions: Whether it is told what the project's instructions say.
         unknown: Fields that mean nothing here.
     """
@@ -60,6 +61,7 @@ class AgentDefinition:
     max_cost_usd: float = 0
     skills: tuple[str, ...] = ()
     servers: tuple[str, ...] | None = None
+    in_background: bool = False
     has_instructions: bool = True
     unknown: tuple[str, ...] = ()
 
@@ -164,10 +166,18 @@ def _servers(text: str, _name: object) -> _Values:
     return {"servers": _listed(text)}
 
 
+def _background(text: str, _name: object) -> _Values:
+    return {"in_background": _is_true("background", text)}
+
+
 def _omits_instructions(text: str, _name: object) -> _Values:
+    return {"has_instructions": not _is_true("omitClaudeMd", text)}
+
+
+def _is_true(field: str, text: str) -> bool:
     if text.lower() not in (*_TRUE, *_FALSE):
-        raise ValueError(f"its omitClaudeMd must be true or false, not {text!r}")
-    return {"has_instructions": text.lower() in _FALSE}
+        raise ValueError(f"its {field} must be true or false, not {text!r}")
+    return text.lower() in _TRUE
 
 
 def _one_of(field: str, text: str, values: Mapping[str, object]) -> object:
@@ -187,6 +197,7 @@ _FIELDS: Final[Mapping[str, _Reader]] = {
     "maxcost": _cost,
     "skills": _skills,
     "mcpservers": _servers,
+    "background": _background,
     "omitclaudemd": _omits_instructions,
 }
 # Says how another program draws the agent.

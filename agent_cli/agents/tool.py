@@ -20,7 +20,10 @@ _SHOWN: Final = ("description", "prompt", "subagent_type")
 def _shortened(schema: JsonDict) -> None:
     """Leave out what costs tokens in every request: docstring, titles, defaults, the rare field."""
     without_docstring(schema)
-    schema["properties"] = {name: {"type": "string"} for name in _SHOWN}
+    schema["properties"] = {
+        **{name: {"type": "string"} for name in _SHOWN},
+        "run_in_background": {"type": "boolean"},
+    }
 
 
 class AgentInput(Parameters):
@@ -30,6 +33,7 @@ class AgentInput(Parameters):
     prompt: str
     subagent_type: str = "general"
     model: str = ""
+    run_in_background: bool = False
 
     model_config = ConfigDict(extra="forbid", json_schema_extra=_shortened)
 
@@ -46,6 +50,7 @@ def agent_tool(children: Children, *, ask_beyond: int) -> Tool:
             _title(params),
             context,
             model=params.model,
+            in_background=params.run_in_background,
         )
 
     def approval(_params: AgentInput) -> Approval:

@@ -93,6 +93,7 @@ class AgentTree:
             conversation=lambda: rank.agent().conversation,
             depth=rank.depth,
             place=rank.place,
+            begin=self._bench.jobs.start_agent if rank.depth == 1 else None,
         )
         return (agent_tool(children, ask_beyond=self._settings.ask_beyond),)
 
@@ -117,7 +118,7 @@ class AgentTree:
         agent = Agent(bench.telemetry.around_calls(config), conversation=Conversation())
         closing = bench.sessions.keep_agent(
             agent,
-            parent=parent.agent().conversation.id,
+            parent=assignment.parent,
             tool_call_id=assignment.tool_call_id,
             name=definition.name,
         )

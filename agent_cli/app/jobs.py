@@ -1,16 +1,22 @@
 """Background commands in this program: looked after and shown to the person."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
+from typing import Any
 
+from agent_cli.agents.children import Assignment, Tell
 from agent_cli.app.agent_jobs import AgentJobs
 from agent_cli.app.announcements import Announcements
+from agent_cli.app.background_agent import BackgroundAgent
 from agent_cli.contracts.errors import AgentCliError, ConversationError, ToolError, UsageError
 from agent_cli.contracts.events import AgentEnd, Event
 from agent_cli.contracts.jobs import JobInfo
+from agent_cli.contracts.tooling import ToolResult
 from agent_cli.core.agent import Agent
+from agent_cli_tools.command_answers import started_agent
 from agent_cli_tools.job import Job
+from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.workspace import Workspace
 
 
@@ -39,13 +45,14 @@ class JobHost:
             agent: Returns the agent to inform, which is built later.
         """
         self.told = AgentJobs(workspace, announce, agent)
+        self._workspace = workspace
         self._jobs = workspace.jobs
         self._end_with_run = workspace.jobs_end_with_run
         self._announce = announce
         self._agent = agent
         self.is_attended: Callable[[], bool] = lambda: False
         self._group = asyncio.TaskGroup()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
         self._looked = asyncio.Event()
         self._was_stopped = False
 
@@ -53,11 +60,11 @@ class JobHost:
         await self._group.__aenter__()
         self._agent().subscribe(self._note_end)
         for work in (self._jobs.look_after(self._looked.set), self._wake()):
-            self._tasks.append(self._group.create_task(work))
+            self._start(work)
         return self
 
     async def __aexit__(self, *_failure: object) -> None:
-        for task in self._tasks:
+        for task in [*self._tasks]:
             task.cancel()
         await self._group.__aexit__(None, None, None)
         for job in self._jobs.running if self._end_with_run else ():
@@ -98,6 +105,29 @@ class JobHost:
             self._jobs.move_to_background()
         except ToolError as error:
             raise UsageError(str(error)) from error
+
+    def start_agent(
+        self, assignment: Assignment, work: Callable[[Tell], Awaitable[ToolResult]]
+    ) -> ToolResult:
+        """Let an agent do *work* as a job; return what the model reads of that.
+
+        Raises:
+            ToolError: There are too many jobs already, or the disk is full.
+        """
+        output = OutputBuffer(self._workspace.open_spill)
+        self._jobs.require_room(output)
+        agent = BackgroundAgent(output)
+        agent.follow(self._start(agent.run(work)))
+        job = self._jobs.start(
+            assignment.tool_call_id, assignment.who, agent, output, reply=lambda: agent.reply
+        )
+        return started_agent(job, ends_with_run=self._end_with_run)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._group.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     def _info(self, job: Job) -> JobInfo:
         return job.info(is_own=self.told.has_started(job.tool_call_id))

@@ -62,7 +62,8 @@ def test_an_agent_of_claude_code_works_unchanged() -> None:
         skills=("pdf", "release"),
         servers=("github", "docs"),
         has_instructions=False,
-        unknown=("background", "isolation", "memory"),
+        in_background=True,
+        unknown=("isolation", "memory"),
     )
 
 

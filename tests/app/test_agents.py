@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -15,7 +16,7 @@ from agent_cli.app.arguments import parse_arguments
 from agent_cli.app.startup import start
 from agent_cli.cli.sessions import COMMANDS
 from agent_cli.contracts.agent_events import AgentEvent
-from agent_cli.contracts.dialogs import Approved, Decision, Rejected
+from agent_cli.contracts.dialogs import Approved, Decision, Rejected, ServerDialogs
 from agent_cli.contracts.events import (
     Event,
     ToolCall,
@@ -28,6 +29,7 @@ from agent_cli.core.declining import REFUSALS_MAX
 from agent_cli.core.run_result import RunResult
 from agent_cli.session_store import SessionStore
 from agent_cli.system import paths
+from tests.app.test_jobs import NoServers
 from tests.fakes import LIMIT_S
 from tests.hooks.test_scripts import command, hooks
 from tests.messages_api import (
@@ -40,6 +42,7 @@ from tests.messages_api import (
     tool_use,
 )
 from tests.messages_api.script import Answer, Payload
+from tests.repl.test_model_dialogs import asked
 from tests.session_store.trajectories import trajectory_faults
 
 TASK = "explore the basket"
@@ -117,17 +120,23 @@ class Program:
 
 @asynccontextmanager
 async def program(
-    script: Script, *words: str, person: Person | None = None, mode: str = "yolo"
+    script: Script,
+    *words: str,
+    person: Person | None = None,
+    mode: str = "yolo",
+    attended: bool = False,
 ) -> AsyncGenerator[Program]:
     with serve_in_thread(answer=script) as api, pytest.MonkeyPatch.context() as patch:
         patch.setenv("ANTHROPIC_BASE_URL", api.base_url)
         patch.setenv("ANTHROPIC_API_KEY", "k")
         patch.setenv("AGENT_CLI_RETRY__OTHER_BASE_S", "0.01")
         given = ("--no-mcp", "--permission-mode", mode, *words)
-        app = App(start(parse_arguments(given), may_ask=False), one_shot=True)
+        app = App(start(parse_arguments(given), may_ask=False), one_shot=not attended)
         async with app, asyncio.timeout(6 * LIMIT_S):
             run = Program(app, script)
             app.agent.subscribe(run.events.append)
+            if attended:
+                app.answer(cast("ServerDialogs", NoServers()), asked()[0])
             if person:
                 app._bench.person.calls = person
             yield run

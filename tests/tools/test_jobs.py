@@ -65,7 +65,7 @@ async def test_the_end_is_told_once_and_only_where_the_job_is_known(tools: Tools
     assert await news(jobs) == []
 
     tools.file("go", "")
-    await until(lambda: jobs.all[0].command.has_ended())
+    await until(lambda: jobs.all[0].work.has_ended())
 
     assert await news(jobs, known=False) == []
     [told] = await news(jobs)
@@ -106,7 +106,7 @@ async def test_what_matched_right_before_the_end_is_told_before_it(tools: Tools)
     await tools.text("bash", command=f"{UNTIL_GO}; echo ready", background=True, notify="ready")
     jobs = tools.workspace.jobs
     tools.file("go", "")
-    await until(lambda: jobs.all[0].command.has_ended())
+    await until(lambda: jobs.all[0].work.has_ended())
 
     match, end = await news(jobs)
 
@@ -128,7 +128,7 @@ async def test_no_more_jobs_run_than_allowed(tmp_path: Path) -> None:
         told = await tools.error("bash", command="touch ran", background=True)
 
         assert told == (
-            "1 background commands run already, the limit jobs.max: 1 `sleep 60`."
+            "as many jobs run as jobs.max allows: 1 `sleep 60`."
             " End one with `kill %ID`, alone, or wait for one to end."
         )
         await tools.text("bash", command="kill %1")
@@ -167,7 +167,7 @@ async def test_each_end_is_urgent_once(tools: Tools) -> None:
     await tools.text("bash", command=UNTIL_GO, background=True)
     jobs = tools.workspace.jobs
     tools.file("go", "")
-    await until(lambda: jobs.all[0].command.has_ended())
+    await until(lambda: jobs.all[0].work.has_ended())
     await jobs.look()
 
     assert [jobs.take_urgent(jobs.all) for _ in range(2)] == [True, False]
@@ -188,7 +188,7 @@ async def test_a_running_command_goes_on_as_a_job(tools: Tools) -> None:
     assert "the user moved this command to the background, where it is job 1." in result.text
     assert result.text.endswith("Its output until then:\nbefore\n")
     tools.file("go", "")
-    await until(lambda: jobs.all[0].command.has_ended())
+    await until(lambda: jobs.all[0].work.has_ended())
     assert jobs.all[0].log.read_text() == "before\nafter\n"
     [told] = await news(jobs)
     assert "ended with exit 4" in told

@@ -50,6 +50,21 @@ def moved(job: Job, elapsed_s: float, *, ends_with_run: bool) -> ToolResult:
     )
 
 
+def started_agent(job: Job, *, ends_with_run: bool) -> ToolResult:
+    """Return the answer for an agent that is a job."""
+    told = (
+        "This run ends with your last reply, and the agent with it: to wait for it, call job_output"
+        " with wait."
+        if ends_with_run
+        else "You get its last reply when it ends, so there is no need to wait."
+    )
+    status = (
+        f"Started as job {job.id}. job_output says how far it is. {told} The command"
+        f" `kill %{job.id}`, alone, ends it."
+    )
+    return ToolResult.of(status, {"job": job.id, "status": status})
+
+
 def _handed_on(job: Job, begin: str, end: str, *, ends_with_run: bool) -> ToolResult:
     watched = " or a line matches notify" if job.pattern else ""
     told = (

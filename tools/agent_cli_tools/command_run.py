@@ -74,7 +74,7 @@ class CommandRun:
             return ToolResult.of(f"Job {job.id} and all it started has ended.")
         pattern = await self._pattern()
         if self._wanted.in_background:
-            self._require_room()
+            self._jobs.require_room(self._output)
         confinement = await self._confinement()
         command = await self._start(confinement or Confinement())
         return await self._result_of(command, confinement, pattern)
@@ -121,18 +121,6 @@ class CommandRun:
         await pattern.check()
         return pattern
 
-    def _require_room(self) -> None:
-        if fault := self._jobs.objection():
-            raise ToolError(f"{fault}. End one with `kill %ID`, alone, or wait for one to end.")
-        if not self._has_log():
-            raise ToolError("No log file could be made: is the disk full? Free some space.")
-
-    def _has_log(self) -> bool:
-        """Make sure that all output goes to a file; return whether it does."""
-        if self._output.spill_path is None:
-            self._output.start_spill()
-        return self._output.spill_path is not None
-
     async def _waited_for(self, command: RunningCommand) -> tuple[int | None, bool]:
         """Return the exit code, or None, and whether the command continues as a job."""
         if self._wanted.in_background:
@@ -156,7 +144,7 @@ class CommandRun:
             await first_of(_end_of(command, self._wanted.timeout_s), _set(moved))
         if command.exit_code is not None or not moved.is_set():
             return False
-        if self._has_log():
+        if self._output.keep_file():
             return True
         await _end_of(command, until_s - time.monotonic())  # the disk is full
         return False

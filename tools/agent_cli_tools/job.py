@@ -1,21 +1,56 @@
-"""One background command: its state, and news for the model."""
+"""One background command, or agent: its state, and news for the model."""
 
 import asyncio
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from agent_cli.contracts.jobs import JobInfo
 from agent_cli.terminal.narration import one_line, whole_seconds
 from agent_cli_tools.line_patterns import LinePattern
 from agent_cli_tools.output import OutputBuffer
-from agent_cli_tools.processes import GRACE_S, RunningCommand
+from agent_cli_tools.processes import GRACE_S
 
 _SHOWN_CHARS_MAX: Final = 100
 _LINE_CHARS_MAX: Final = 300
 
 StoppedBy: TypeAlias = Literal["", "model", "user", "limit", "agent"]
+
+
+class Work(Protocol):
+    """What a job does: a command that runs, or an agent."""
+
+    @property
+    def outcome(self) -> str:
+        """How it ended by itself: `exit 3`, `done`, `failed`; "" while it runs, or was stopped."""
+        ...
+
+    @property
+    def put_back(self) -> Sequence[str]:
+        """A sentence about each protected file it had changed, once it has ended."""
+        ...
+
+    def has_ended(self) -> bool:
+        """Whether it, and all it started, have ended."""
+        ...
+
+    async def finish(self) -> None:
+        """Free what it needed; it has ended."""
+        ...
+
+    async def stop(self) -> None:
+        """End it and all it started, within seconds."""
+        ...
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        ...
+
+    def kill(self) -> None:
+        """End it at once."""
+        ...
 
 
 class JobNews(NamedTuple):
@@ -27,13 +62,14 @@ class JobNews(NamedTuple):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Job:
-    """A command that continues after the call that started it.
+    """A command, or an agent, that continues after the call that started it.
 
     Attributes:
         id: A number from 1; never reused by a process.
         log: The file with the first 64 MB of its output.
         pattern: The model is notified of the first matching line; None for none.
         matched: The matching line, once there is one.
+        reply: Returns an agent's answer; None for a command.
         stopped_by: Who stopped it; "" if it ended by itself, or runs.
         ended_s: When it ended; None while it runs.
         read_lines: Lines of the log that `job_output` has shown.
@@ -41,11 +77,12 @@ class Job:
 
     id: int
     tool_call_id: str
-    command_line: str
-    command: RunningCommand
+    title: str
+    work: Work
     output: OutputBuffer
     log: Path
     pattern: LinePattern | None
+    reply: Callable[[], str] | None = None
     started_s: float = field(default_factory=time.monotonic)
     matched: str = ""
     stopped_by: StoppedBy = ""
@@ -63,8 +100,8 @@ class Job:
 
     @property
     def shown(self) -> str:
-        """Its command on one line, cut."""
-        return one_line(self.command_line, _SHOWN_CHARS_MAX)
+        """Its command, or what its agent is to do, on one line, cut."""
+        return one_line(self.title, _SHOWN_CHARS_MAX)
 
     def state(self) -> str:
         """Return its state: `running for 12 s`, `exit 0 after 3 s`, `stopped by you after 9 s`."""
@@ -73,7 +110,7 @@ class Job:
         if self.is_running:
             return f"running for {elapsed}"
         how = {
-            "": f"exit {self.command.exit_code}",
+            "": self.work.outcome or "stopped",
             "model": "stopped by the model",
             "user": "stopped by you",
             "limit": "stopped at the limit jobs.timeout_s",
@@ -88,11 +125,11 @@ class Job:
     async def look(self) -> None:
         """Check whether its output matches now, and whether it has ended."""
         await self._look_at_output()
-        if self.is_running and self.command.has_ended():
+        if self.is_running and self.work.has_ended():
             await self._look_at_output()  # output written right before the end
             self.note_end()
         if not self.is_running:
-            await self.command.finish()
+            await self.work.finish()
 
     def limit(self, seconds: float) -> None:
         """Stop it if it exceeds its time limit."""
@@ -117,23 +154,27 @@ class Job:
             text = f"[agent-cli: {name} printed a line that matches notify: {line}]"
             told.append(JobNews(text, f"{name} printed: {line}"))
         if "end" in self._untold:
-            notes = "".join(f" {note}." for note in self.command.put_back)
+            notes = "".join(f" {note}." for note in self.work.put_back)
+            kind = "agent" if self.reply else "command"
             text = (
-                f"[agent-cli: the background command {name} {self._how()}."
+                f"[agent-cli: the background {kind} {name} {self._how()}."
                 f" Its output is in {self.log}.{notes}]"
             )
+            if self.reply and (reply := self.reply()):
+                text += f"\n\n{reply}"
             shown = "" if self.stopped_by == "user" else f"{name}: {self.state()}{notes}"
             told.append(JobNews(text, shown))
         return told
 
     def _how(self) -> str:
         """Return how it ended, as a sentence for the model."""
-        code = self.command.exit_code
         if self.stopped_by == "user":
             return "was stopped by the user"
         if self.stopped_by == "limit":
             return "ran too long and was stopped"
-        return "was stopped" if code is None else f"ended with exit {code}"
+        if self.reply and self.work.outcome:
+            return "failed" if self.work.outcome == "failed" else "is done"
+        return f"ended with {self.work.outcome}" if self.work.outcome else "was stopped"
 
     def take_urgency(self) -> bool:
         """Return, once for each match and end, whether it should begin a run; not for a user's
@@ -148,8 +189,8 @@ class Job:
     def _expire(self) -> None:
         if self.is_running:
             self.stopped_by = "limit"
-            self.command.terminate()
-            self._limit = asyncio.get_running_loop().call_later(GRACE_S, self.command.kill)
+            self.work.terminate()
+            self._limit = asyncio.get_running_loop().call_later(GRACE_S, self.work.kill)
 
     async def _look_at_output(self) -> None:
         if self.pattern is None or self.output.total_bytes == self._looked_bytes:

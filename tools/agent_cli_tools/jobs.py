@@ -1,4 +1,4 @@
-"""Background commands: their limits, and the news of them for the model.
+"""Background commands and agents: their limits, and the news of them for the model.
 
 Run `look_after` in the event loop; without it, jobs are checked only when news is requested.
 """
@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from typing import Final
 
 from agent_cli.contracts.errors import ToolError
-from agent_cli_tools.job import Job, JobNews, StoppedBy
+from agent_cli_tools.job import Job, JobNews, StoppedBy, Work
 from agent_cli_tools.line_patterns import LinePattern
 from agent_cli_tools.output import OutputBuffer
-from agent_cli_tools.processes import RunningCommand
 
 JOBS_MAX: Final = 8
 TIMEOUT_S: Final = 7_200.0
@@ -63,26 +62,43 @@ class Jobs:
         if len(running) < self._jobs_max:
             return ""
         listed = "; ".join(f"{job.id} `{job.shown}`" for job in running)
-        return f"{len(running)} background commands run already, the limit jobs.max: {listed}"
+        return f"as many jobs run as jobs.max allows: {listed}"
+
+    def require_room(self, output: OutputBuffer) -> None:
+        """Prepare for one more job with *output*.
+
+        Raises:
+            ToolError: There are too many already, or no file can be made for its output.
+        """
+        if fault := self.objection():
+            raise ToolError(f"{fault}. End one with `kill %ID`, alone, or wait for one to end.")
+        if not output.keep_file():
+            raise ToolError("No log file could be made: is the disk full? Free some space.")
 
     def start(
         self,
         tool_call_id: str,
-        command_line: str,
-        command: RunningCommand,
+        title: str,
+        work: Work,
         output: OutputBuffer,
         pattern: LinePattern | None = None,
+        *,
+        reply: Callable[[], str] | None = None,
     ) -> Job:
-        """Make *command*, whose output goes to a file, a job; it is stopped at the time limit."""
+        """Make *work*, whose output goes to a file, a job; it is stopped at the time limit.
+
+        *reply* returns the answer of an agent, once it has ended.
+        """
         assert output.spill_path
         job = Job(
             id=self._next_id,
             tool_call_id=tool_call_id,
-            command_line=command_line,
-            command=command,
+            title=title,
+            work=work,
             output=output,
             log=output.spill_path,
             pattern=pattern,
+            reply=reply,
         )
         self._next_id += 1
         ended = [each for each in self._jobs if not each.is_running]
@@ -99,7 +115,7 @@ class Jobs:
     async def stop(self, job: Job, by: StoppedBy) -> None:
         """End *job* and all it started."""
         job.stopped_by = job.stopped_by or by
-        await job.command.stop()
+        await job.work.stop()
         job.note_end()
 
     @contextmanager

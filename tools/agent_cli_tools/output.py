@@ -71,6 +71,12 @@ class OutputBuffer:
             self._fault = error.strerror or str(error)
         self._write_spill(bytes(self._head + self._tail))
 
+    def keep_file(self) -> bool:
+        """Return whether all of it is kept in a file, from now on at the latest."""
+        if self.spill_path is None:
+            self.start_spill()
+        return self.spill_path is not None
+
     def last_lines(self, bytes_max: int = 2048) -> str:
         """Return the last lines of the output, for live display."""
         return _decode_end((self._head + self._tail)[-bytes_max:])

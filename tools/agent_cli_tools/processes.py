@@ -56,6 +56,11 @@ class RunningCommand:
         """The exit code in shell convention; None while it runs, or if it was stopped."""
         return self._exit_code
 
+    @property
+    def outcome(self) -> str:
+        """The exit code in words; "" while it runs, or when it was stopped."""
+        return "" if self._exit_code is None else f"exit {self._exit_code}"
+
     async def wait(self) -> int:
         """Wait for the exit code in shell convention (128 + N after signal N).
 

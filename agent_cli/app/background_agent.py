@@ -1,0 +1,80 @@
+"""An agent as a job: a task of the session's, with its steps in the job's log."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from agent_cli.agents.children import Tell
+from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.tooling import ToolResult
+from agent_cli.system.logger import logger
+from agent_cli_tools.output import OutputBuffer
+
+# Of more, the model reads the beginning; all of it is in the log.
+REPLY_CHARS_MAX: Final = 20_000
+_STOP_LIMIT_S: Final = 10.0
+_log = logger(__name__)
+
+
+class BackgroundAgent:
+    """See `job.Work`.
+
+    Attributes:
+        reply: What it answered, or why it failed.
+        outcome: `done` or `failed`; "" while it runs, or was stopped.
+    """
+
+    def __init__(self, output: OutputBuffer) -> None:
+        """Do nothing yet; *output* gets a line for each step, and the reply."""
+        self._task: asyncio.Task[None] | None = None
+        self.reply = ""
+        self.outcome = ""
+        self.put_back: Sequence[str] = ()
+        self._output = output
+        self._last = ""
+
+    def follow(self, task: asyncio.Task[None]) -> None:
+        """Take note of the *task* in which `run` runs; its end closes the output."""
+        self._task = task
+        task.add_done_callback(lambda _task: self._output.close())
+
+    async def run(self, work: Callable[[Tell], Awaitable[ToolResult]]) -> None:
+        """Do *work*; whatever it raises is the answer."""
+        try:
+            answer, self.outcome = (await work(self._note)).text, "done"
+        except AgentCliError as error:
+            answer, self.outcome = str(error), "failed"
+        except Exception as error:
+            _log.error("background agent failed", exc_info=True)
+            answer, self.outcome = f"{type(error).__name__}: {error}", "failed"
+        self._output.add(f"\n{answer}\n".encode())
+        left_out = len(answer) - REPLY_CHARS_MAX
+        cut = f"\n[{left_out:,} more characters are in its output]" if left_out > 0 else ""
+        self.reply = answer[:REPLY_CHARS_MAX] + cut
+
+    def has_ended(self) -> bool:
+        """Whether its task is over."""
+        return self._task is None or self._task.done()
+
+    async def finish(self) -> None:
+        """Do nothing: its output is closed."""
+
+    async def stop(self) -> None:
+        """End it, and the commands it runs."""
+        self.kill()
+        if self._task:
+            await asyncio.wait([self._task], timeout=_STOP_LIMIT_S)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.kill()
+
+    def kill(self) -> None:
+        """Tell it to end."""
+        if self._task:
+            self._task.cancel()
+
+    def _note(self, line: str) -> None:
+        if line != self._last:
+            self._last = line
+            self._output.add(f"{line}\n".encode())
