@@ -41,6 +41,7 @@ class Assignment:
         tool_call_id: The call that starts it.
         model: An alias or an id in place of the definition's; "" keeps that.
         depth: 1 for the first agent's, 2 for those that these start.
+        is_isolated: It gets a git worktree of its own.
         parent: The id of the conversation that the call is of.
     """
 
@@ -51,6 +52,7 @@ class Assignment:
     model: str
     depth: int
     parent: str
+    is_isolated: bool = False
 
     @property
     def who(self) -> str:
@@ -164,6 +166,7 @@ class Children:
         *,
         model: str = "",
         in_background: bool = False,
+        is_isolated: bool = False,
     ) -> ToolResult:
         """Let an agent do *task* and return its last reply; *in_background*, that it has begun.
 
@@ -182,6 +185,7 @@ class Children:
             model=model or definition.model,
             depth=self._depth,
             parent=self._conversation().id,
+            is_isolated=is_isolated or definition.is_isolated,
         )
         if self._begin and (in_background or definition.in_background):
             return self._begin(assignment, lambda tell: self._worked(assignment, tell))

@@ -15,6 +15,7 @@ from agent_cli.prompt_files import front_matter
 DESCRIPTION_CHARS_MAX: Final = 300
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _ITEM: Final = re.compile(r"(?:^|\s)-\s")
+_ISOLATIONS: Final = {"none": "none", "worktree": "worktree"}
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
 _MODES: Final[Mapping[str, Mode]] = {
     "default": "ask",
@@ -44,6 +45,7 @@ class AgentDefinition:
         max_cost_usd: Its share of the limit; 0 sets none.
         servers: The MCP servers whose tools it may have; None is all.
         in_background: Whether it goes on behind its call, where that can be.
+        is_isolated: Whether it gets a git worktree of its own.
         has_instructions: Whether it is told what the project's instructions say.
         unknown: Fields that mean nothing here.
     """
@@ -62,6 +64,7 @@ class AgentDefinition:
     skills: tuple[str, ...] = ()
     servers: tuple[str, ...] | None = None
     in_background: bool = False
+    is_isolated: bool = False
     has_instructions: bool = True
     unknown: tuple[str, ...] = ()
 
@@ -170,6 +173,10 @@ def _background(text: str, _name: object) -> _Values:
     return {"in_background": _is_true("background", text)}
 
 
+def _isolation(text: str, _name: object) -> _Values:
+    return {"is_isolated": _one_of("isolation", text, _ISOLATIONS) == "worktree"}
+
+
 def _omits_instructions(text: str, _name: object) -> _Values:
     return {"has_instructions": not _is_true("omitClaudeMd", text)}
 
@@ -198,6 +205,7 @@ _FIELDS: Final[Mapping[str, _Reader]] = {
     "skills": _skills,
     "mcpservers": _servers,
     "background": _background,
+    "isolation": _isolation,
     "omitclaudemd": _omits_instructions,
 }
 # Says how another program draws the agent.

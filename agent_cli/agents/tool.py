@@ -1,7 +1,7 @@
 """The tool by which the model gives a task to another agent."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 from pydantic import ConfigDict
 from pydantic.config import JsonDict
@@ -23,6 +23,7 @@ def _shortened(schema: JsonDict) -> None:
     schema["properties"] = {
         **{name: {"type": "string"} for name in _SHOWN},
         "run_in_background": {"type": "boolean"},
+        "isolation": {"enum": ["worktree"]},
     }
 
 
@@ -34,6 +35,7 @@ class AgentInput(Parameters):
     subagent_type: str = "general"
     model: str = ""
     run_in_background: bool = False
+    isolation: Literal["", "none", "worktree"] = ""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra=_shortened)
 
@@ -51,6 +53,7 @@ def agent_tool(children: Children, *, ask_beyond: int) -> Tool:
             context,
             model=params.model,
             in_background=params.run_in_background,
+            is_isolated=params.isolation == "worktree",
         )
 
     def approval(_params: AgentInput) -> Approval:

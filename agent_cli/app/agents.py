@@ -1,29 +1,28 @@
 """Subagents of the session's agent, built from its parts and never with more rights than it has."""
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from agent_cli.agents.catalogue import AgentCatalogue, AgentFolder
 from agent_cli.agents.children import Assignment, Children, ParallelLimit, Worker
 from agent_cli.agents.definition import AgentDefinition
-from agent_cli.agents.tool import TOOL, agent_tool
+from agent_cli.agents.tool import agent_tool
 from agent_cli.app import parts
+from agent_cli.app.agent_catalogue import catalogue
 from agent_cli.app.agent_jobs import AgentJobs
+from agent_cli.app.agent_places import AgentPlace
+from agent_cli.app.agent_worker import AgentWorker
 from agent_cli.app.plugins import agent_plugins, skill_texts
 from agent_cli.app.startup import StartupContext
-from agent_cli.contracts.errors import SettingsError, ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permissions import Mode, stricter
 from agent_cli.contracts.tooling import Tool, Verdict
 from agent_cli.core.agent import Agent
 from agent_cli.core.batches import InOrder
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.declining import REFUSALS_MAX, decline_and_stop
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.run_result import RunResult
 from agent_cli.core.turn import Turn
 from agent_cli.mcp_client.deferral import SEARCH_TOOL
 from agent_cli.plugins.workspace_facts import WorkspaceDirectories
@@ -31,19 +30,9 @@ from agent_cli.policies.ledger import Ledger
 from agent_cli.policies.trimming import Trimming
 from agent_cli.policies.truncation import Truncation
 from agent_cli.prompt_files import front_matter
-from agent_cli.system import paths
-from agent_cli.trust.store import AGENT_FOLDERS
-from agent_cli_tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from agent_cli.app.workbench import Workbench
-
-_SENT_BACK_MAX: Final = 3
-_KEEPS_ASKING: Final = (
-    "The agent {} kept asking for what needs a person's approval, and nobody can be asked in this"
-    " run; so it was stopped. Go on without it, and say at the end what was left out."
-)
-_CHANGED: Final = "what acts in this workspace changed; `agent-cli trust` trusts it as it is now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +44,12 @@ class _Rank:
         mode: Its own permission mode; the session's applies as well.
         depth: The depth of its children.
         place: The holder of its place among the running agents; the session's agent needs none.
+        where: Where it works; its children do so too, unless they are isolated.
     """
 
     agent: Callable[[], Agent]
     ledger: Ledger
+    where: Callable[[], AgentPlace]
     allows: Callable[[str], bool] = lambda _name: True
     mode: Mode = "yolo"
     depth: int = 1
@@ -75,12 +66,14 @@ class AgentTree:
         self._startup = startup
         self._settings = startup.loaded.settings.agents
         self._places = ParallelLimit(self._settings.max_parallel)
-        self._catalogue = _catalogue(startup, bench.announce.warn)
+        self._catalogue = catalogue(startup, bench.announce.warn)
 
     def tools(self) -> Sequence[Tool]:
         """Return the tool with which the session's agent starts subagents, if it may."""
-        bench = self._bench
-        return self._tools_of(_Rank(lambda: bench.agent, bench.ledger))
+        bench, startup = self._bench, self._startup
+        return self._tools_of(
+            _Rank(lambda: bench.agent, bench.ledger, lambda: AgentPlace.of_session(bench, startup))
+        )
 
     def _tools_of(self, rank: _Rank) -> Sequence[Tool]:
         if not self._settings.enabled or rank.depth > self._settings.max_depth:
@@ -102,53 +95,56 @@ class AgentTree:
         """Build the agent for *assignment*; close its session afterwards."""
         definition, bench = assignment.definition, self._bench
         ledger = parent.ledger.child(lambda: agent.conversation, limit_usd=definition.max_cost_usd)
-        rank = _Rank(
-            lambda: agent,
-            ledger,
-            lambda name: parent.allows(name) and _allows(definition, name),
-            stricter(parent.mode, definition.mode or parent.mode),
-            assignment.depth + 1,
-            assignment,
-        )
-        workspace = bench.workspace.for_another_agent()
-        jobs = AgentJobs(workspace, bench.announce, lambda: agent)
-        config = bench.hooks.around_calls(
-            self._config(assignment, parent, rank, workspace, jobs), parts.place(self._startup)
-        )
-        agent = Agent(bench.telemetry.around_calls(config), conversation=Conversation())
-        closing = bench.sessions.keep_agent(
-            agent,
-            parent=assignment.parent,
-            tool_call_id=assignment.tool_call_id,
-            name=definition.name,
-        )
-        agent.subscribe(ledger.listen)
-        try:
+        above = parent.where()
+        async with AsyncExitStack() as stack:
+            place = await above.isolated() if assignment.is_isolated else above.shared()
+            stack.push_async_callback(place.leave)
+            rank = _Rank(
+                lambda: agent,
+                ledger,
+                lambda: place,
+                lambda name: parent.allows(name) and _allows(definition, name),
+                stricter(parent.mode, definition.mode or parent.mode),
+                assignment.depth + 1,
+                assignment,
+            )
+            jobs = AgentJobs(place.workspace, bench.announce, lambda: agent)
+            config = bench.hooks.around_calls(
+                self._config(assignment, parent, rank, jobs), parts.place(place.startup)
+            )
+            agent = Agent(bench.telemetry.around_calls(config), conversation=Conversation())
+            closing = bench.sessions.keep_agent(
+                agent,
+                parent=assignment.parent,
+                tool_call_id=assignment.tool_call_id,
+                name=definition.name,
+            )
+            stack.callback(closing)
+            stack.push_async_callback(jobs.end)
+            agent.subscribe(ledger.listen)
             contexts = await bench.hooks.agent_starts(agent.conversation.id, definition.name)
             if contexts:
                 prompt = "\n\n".join((agent.state.system_prompt, *contexts))
                 agent.set_system_prompt(prompt)
-            yield _Worker(bench, assignment, agent, jobs)
-        finally:
-            await jobs.end()
-            closing()
+            yield AgentWorker(bench, assignment, agent, jobs, place)
 
     def _config(
-        self,
-        assignment: Assignment,
-        parent: _Rank,
-        rank: _Rank,
-        workspace: Workspace,
-        jobs: AgentJobs,
+        self, assignment: Assignment, parent: _Rank, rank: _Rank, jobs: AgentJobs
     ) -> LoopConfig:
-        startup, bench, definition = self._startup, self._bench, assignment.definition
+        place = rank.where()
+        workspace, startup, bench, definition = (
+            place.workspace,
+            self._startup,
+            self._bench,
+            assignment.definition,
+        )
         settings = startup.loaded.settings
-        own = (*parts.tools(startup, workspace, bench.sandbox), *self._tools_of(rank))
+        own = (*parts.tools(startup, workspace, place.sandbox), *self._tools_of(rank))
         options = parts.run_options(startup)
         model = front_matter.model_name(assignment.model)
 
         async def authorize(call: ToolCall, tool: Tool, params: object) -> Verdict:
-            return await bench.permissions(call, tool, params, mode=rank.mode)
+            return await place.authorize(call, tool, params, mode=rank.mode)
 
         def offer_servers(turn: Turn) -> None:
             tools = bench.servers.offered()
@@ -159,14 +155,16 @@ class AgentTree:
         return replace(
             options,
             system_prompt="\n\n".join(
-                (definition.prompt, *skill_texts(startup, definition.skills))
+                filter(
+                    None, (definition.prompt, *skill_texts(startup, definition.skills), place.note)
+                )
             ),
             model=bench.named_model(model) if model else parent.agent().state.model,
             thinking_level=definition.effort or options.thinking_level,
             max_rounds=definition.max_rounds or self._settings.max_rounds,
             tools=[tool for tool in own if rank.allows(tool.name)],
             stream_fn=rank.ledger.stream,
-            services={"workspace": workspace.root, "sandbox": bench.sandbox},
+            services={"workspace": workspace.root, "sandbox": place.sandbox},
             path_order=self.path_order,
             prepare=(
                 WorkspaceDirectories(workspace.root, bench.directories.all[1:]),
@@ -186,52 +184,6 @@ class AgentTree:
         )
 
 
-class _Worker:
-    """An agent with its task, as `Children` needs it."""
-
-    def __init__(
-        self, bench: "Workbench", assignment: Assignment, agent: Agent, jobs: AgentJobs
-    ) -> None:
-        self.agent = agent
-        self._bench = bench
-        self._assignment = assignment
-        self._jobs = jobs
-        self._sent_back = 0
-        self._refusals = 0
-
-    async def decide(self) -> RunResult:
-        """Have the person decide the waiting calls, and continue the run.
-
-        Raises:
-            ToolError: Nobody is there, and it has been told so often enough.
-        """
-        if not self._bench.person.can_decide:
-            if self._refusals == REFUSALS_MAX:
-                waiting = self.agent.conversation.questions()
-                await decline_and_stop(self.agent, [call.tool_call_id for call in waiting])
-                raise ToolError(_KEEPS_ASKING.format(self._assignment.definition.name))
-            self._refusals += 1
-        result = await self._bench.person.decide(self.agent, self._assignment.who)
-        if result.stop_reason == "aborted":
-            self._bench.agent.abort()  # stopping at a question stops the whole session's run
-        return result
-
-    async def send_back(self, text: str) -> str:
-        """Return why SubagentStop hooks do not let the agent end, "" after a few times."""
-        if self._sent_back == _SENT_BACK_MAX:
-            return ""
-        again, self._sent_back = self._sent_back > 0, self._sent_back + 1
-        name = self._assignment.definition.name
-        why = await self._bench.hooks.agent_ends(
-            self.agent.conversation.id, name, text, again=again
-        )
-        return f"[A SubagentStop hook of the user's does not let you end yet: {why}]" if why else ""
-
-    async def end(self) -> str:
-        """End what it left running; return what else the model has to be told."""
-        return await self._jobs.end()
-
-
 def _allows(definition: AgentDefinition, name: str) -> bool:
     """Return whether *definition* lets its agent have the tool *name*."""
     server = name.split("__")[1] if name.startswith("mcp__") else ""
@@ -244,24 +196,3 @@ def _allows(definition: AgentDefinition, name: str) -> bool:
 
 def _is_named(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, each) or name.startswith(f"{each}__") for each in patterns)
-
-
-def _catalogue(startup: StartupContext, warn: Callable[[str], None]) -> AgentCatalogue:
-    """Return the defined agents; those of a workspace only if it is trusted."""
-
-    def objection() -> str:
-        try:
-            return "" if startup.is_unchanged() else _CHANGED
-        except SettingsError as error:
-            return str(error)
-
-    workspace = startup.workspace
-    project = [AgentFolder(workspace / folder, inside=workspace) for folder in AGENT_FOLDERS]
-    folders = [AgentFolder(paths.config_dir() / "agents"), *(project if startup.trusted else ())]
-    return AgentCatalogue(folders, warn=warn, our_tool_name=_our_tool_name, objection=objection)
-
-
-def _our_tool_name(name: str) -> str:
-    from agent_cli.hooks.claude_names import our_tool_name  # noqa: PLC0415 - most define none
-
-    return TOOL if name in ("Agent", "Task") else our_tool_name(name)

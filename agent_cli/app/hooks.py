@@ -118,7 +118,7 @@ class SessionHooks:
         finish: Any = config.finish_result
         calls = CallHooks(
             self._runs,
-            self._payloads,
+            replace(self._payloads, workspace=place.root),
             authorize=authorize,
             finish=finish,
             covers=lambda call, rule: covers(call, rule, place),

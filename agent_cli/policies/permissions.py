@@ -120,6 +120,10 @@ class Permissions:
         """Return the rules that "always" would add, and the facts needed to decide."""
         return self._asked.get(call.id, _NOTHING_ASKED)
 
+    def note_asked(self, call: ToolCall, facts: Sequence[str]) -> None:
+        """Keep what another place's permissions say about *call*; no rule here would cover it."""
+        self._asked[call.id] = ApprovalFacts(facts=tuple(facts))
+
     async def recall(self, call: ToolCall, tools: Iterable[Tool]) -> None:
         """Recompute the facts about *call* if another process asked about it."""
         if call.id not in self._asked:

@@ -63,7 +63,8 @@ def test_an_agent_of_claude_code_works_unchanged() -> None:
         servers=("github", "docs"),
         has_instructions=False,
         in_background=True,
-        unknown=("isolation", "memory"),
+        is_isolated=True,
+        unknown=("memory",),
     )
 
 

@@ -145,10 +145,11 @@ class Workspace:
         """Let the tools use the real *path*, although it is outside."""
         self._opened.add(Path(path))
 
-    def for_another_agent(self) -> "Workspace":
+    def for_another_agent(self, root: Path | None = None) -> "Workspace":
         """Return this workspace for a subagent, which has seen no files yet and ends with its run.
 
-        It is closed with this one, which must outlive it.
+        It is closed with this one, which must outlive it. With *root* it is there instead, and
+        changes there are no changes of this workspace.
         """
         if self._spill_dir is None:
             self._own_spill_dir = OwnFolder()
@@ -156,6 +157,12 @@ class Workspace:
         other = copy.copy(self)
         other.seen = SeenFiles()
         other.jobs_end_with_run = True
+        if root:
+            other.root = Path(os.path.realpath(root))
+            other._dirs = (other.root, *self._dirs[1:])
+            other._opened = set()
+            other._keeper = None
+            other.open_files = OpenFiles()
         return other
 
     def open_dir(self, folder: Path) -> None:

@@ -1,0 +1,174 @@
+"""Where a subagent works: in the place of its parent, or in a git worktree of its own."""
+
+import asyncio
+import secrets
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from agent_cli.app import parts
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.permissions import Mode, stricter
+from agent_cli.contracts.tooling import Ask, Tool, Verdict
+from agent_cli.policies.permissions import Permissions
+from agent_cli.sandbox import Sandbox
+from agent_cli.system import paths
+from agent_cli.system.git import GitError
+from agent_cli.system.worktrees import (
+    Worktree,
+    add_worktree,
+    changes_in,
+    commit_of,
+    is_untouched,
+    remove_worktree,
+    repository_of,
+)
+from agent_cli_tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from agent_cli.app.workbench import Workbench
+
+_IN_WORKTREE: Final = (
+    "You work in a git worktree of your own, at {root}: the repository as it was last committed."
+    " Others see nothing of your changes before they are merged. Leave them uncommitted."
+)
+_NO_WORKTREE: Final = (
+    "No git worktree could be made for this agent: {}. Call it without isolation, or tell the user."
+)
+
+
+@dataclass(slots=True, eq=False)
+class AgentPlace:
+    """A workspace with its sandbox and permissions.
+
+    Attributes:
+        startup: The session's, with the workspace of this place.
+        worktree: None in the session's workspace.
+        is_owned: Whether the worktree is this agent's, and not that of its parent.
+    """
+
+    bench: "Workbench"
+    startup: StartupContext
+    workspace: Workspace
+    sandbox: Sandbox
+    permissions: Permissions
+    worktree: Worktree | None = None
+    is_owned: bool = False
+
+    @classmethod
+    def of_session(cls, bench: "Workbench", startup: StartupContext) -> "AgentPlace":
+        """Return the place of the session's agent."""
+        return cls(bench, startup, bench.workspace, bench.sandbox, bench.permissions)
+
+    def shared(self) -> "AgentPlace":
+        """Return this place for one more agent, which closes nothing of it."""
+        workspace = self.workspace.for_another_agent()
+        return AgentPlace(
+            self.bench, self.startup, workspace, self.sandbox, self.permissions, self.worktree
+        )
+
+    async def isolated(self) -> "AgentPlace":
+        """Return a place in a new worktree of the repository; `close` it.
+
+        Raises:
+            ToolError: It cannot be made; says why.
+        """
+        made = await _made(self.startup.workspace)
+        repository = made.repository
+        below = self.workspace.root.relative_to(repository.resolve())
+        extra = self.bench.directories.all[1:]
+        startup = self.startup._replace(
+            workspace=made.path / below, arguments=self.startup.arguments._replace(add_dirs=extra)
+        )
+        workspace = self.workspace.for_another_agent(startup.workspace)
+        sandbox = parts.sandbox(startup, self.bench.announce.warn)
+        permissions = parts.permissions(startup, sandbox)
+        permissions.mode = "yolo"  # the session's, which may change, is asked with each call
+        return AgentPlace(self.bench, startup, workspace, sandbox, permissions, made, is_owned=True)
+
+    @property
+    def note(self) -> str:
+        """What the agent has to know of it, or ""."""
+        return _IN_WORKTREE.format(root=self.workspace.root) if self.worktree else ""
+
+    async def authorize(self, call: ToolCall, tool: Tool, params: object, *, mode: Mode) -> Verdict:
+        """Decide about a call of an agent with *mode*."""
+        session = self.bench.permissions
+        verdict = await self.permissions(call, tool, params, mode=stricter(mode, session.mode))
+        if self.worktree and isinstance(verdict, Ask):
+            facts = self.permissions.asked_about(call).facts
+            session.note_asked(call, (*facts, f"in the git worktree {self.workspace.root}"))
+        return verdict
+
+    async def close(self) -> str:
+        """Remove a worktree that nobody touched; return how to merge another one, or ""."""
+        if self.worktree is None or not self.is_owned:
+            return ""
+        self.is_owned = False
+        self.sandbox.close()
+        return await asyncio.to_thread(self._ended, self.worktree)
+
+    async def leave(self) -> None:
+        """Close it, if nobody did; the person is told then how to merge what was changed."""
+        if said := await self.close():
+            self.bench.announce.warn(said)
+
+    def _ended(self, worktree: Worktree) -> str:
+        if is_untouched(worktree):
+            remove_worktree(worktree)
+            return "[agent-cli: its git worktree was removed, because nothing was changed there]"
+        path = worktree.path
+        remove = f"`git worktree remove --force {path}` removes it"
+        try:
+            patch = changes_in(worktree)
+            file, log = self.workspace.open_spill()
+            with log:
+                log.write(patch)
+        except (GitError, OSError) as error:
+            return f"[agent-cli: its changes are in the git worktree {path} ({error}); {remove}]"
+        return (
+            f"[agent-cli: its changes are in the git worktree {path}, not in the workspace."
+            f" `git apply --3way {file}`, run in {worktree.repository}, merges them; {remove}.]"
+        )
+
+
+async def _made(workspace: Path) -> Worktree:
+    """Return a new worktree; none is left when this is cancelled."""
+    making = _Making(workspace)
+    try:
+        return await asyncio.to_thread(making.run)
+    except (GitError, OSError) as error:
+        raise ToolError(_NO_WORKTREE.format(error)) from error
+    except asyncio.CancelledError:
+        making.abandon()
+        raise
+
+
+class _Making:
+    """Work in a thread, which nothing interrupts: whoever is last removes what nobody wants."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._lock = threading.Lock()
+        self._made: Worktree | None = None
+        self._is_abandoned = False
+
+    def run(self) -> Worktree:
+        repository = repository_of(self._workspace)
+        commit = commit_of(self._workspace, "HEAD")
+        name = f"{repository.name or 'root'}-{secrets.token_hex(4)}"
+        made = add_worktree(repository, paths.worktrees_dir() / name, commit)
+        with self._lock:
+            self._made, abandoned = made, self._is_abandoned
+        if abandoned:
+            remove_worktree(made)
+        return made
+
+    def abandon(self) -> None:
+        with self._lock:
+            self._is_abandoned, made = True, self._made
+        if made:
+            remove_worktree(made)

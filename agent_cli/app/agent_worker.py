@@ -1,0 +1,74 @@
+"""A subagent at work: what its run needs of the session."""
+
+from typing import TYPE_CHECKING, Final
+
+from agent_cli.agents.children import Assignment
+from agent_cli.app.agent_jobs import AgentJobs
+from agent_cli.app.agent_places import AgentPlace
+from agent_cli.contracts.errors import ToolError
+from agent_cli.core.agent import Agent
+from agent_cli.core.declining import REFUSALS_MAX, decline_and_stop
+from agent_cli.core.run_result import RunResult
+
+if TYPE_CHECKING:
+    from agent_cli.app.workbench import Workbench
+
+_SENT_BACK_MAX: Final = 3
+_KEEPS_ASKING: Final = (
+    "The agent {} kept asking for what needs a person's approval, and nobody can be asked in this"
+    " run; so it was stopped. Go on without it, and say at the end what was left out."
+)
+
+
+class AgentWorker:
+    """An agent with its task, as `Children` needs it."""
+
+    def __init__(
+        self,
+        bench: "Workbench",
+        assignment: Assignment,
+        agent: Agent,
+        jobs: AgentJobs,
+        place: AgentPlace,
+    ) -> None:
+        """Do nothing yet; *jobs* and *place* are the agent's."""
+        self.agent = agent
+        self._bench = bench
+        self._assignment = assignment
+        self._jobs = jobs
+        self._place = place
+        self._sent_back = 0
+        self._refusals = 0
+
+    async def decide(self) -> RunResult:
+        """Have the person decide the waiting calls, and continue the run.
+
+        Raises:
+            ToolError: Nobody is there, and it has been told so often enough.
+        """
+        if not self._bench.person.can_decide:
+            if self._refusals == REFUSALS_MAX:
+                waiting = self.agent.conversation.questions()
+                await decline_and_stop(self.agent, [call.tool_call_id for call in waiting])
+                raise ToolError(_KEEPS_ASKING.format(self._assignment.definition.name))
+            self._refusals += 1
+        result = await self._bench.person.decide(self.agent, self._assignment.who)
+        if result.stop_reason == "aborted":
+            self._bench.agent.abort()  # stopping at a question stops the whole session's run
+        return result
+
+    async def send_back(self, text: str) -> str:
+        """Return why SubagentStop hooks do not let the agent end, "" after a few times."""
+        if self._sent_back == _SENT_BACK_MAX:
+            return ""
+        again, self._sent_back = self._sent_back > 0, self._sent_back + 1
+        name = self._assignment.definition.name
+        why = await self._bench.hooks.agent_ends(
+            self.agent.conversation.id, name, text, again=again
+        )
+        return f"[A SubagentStop hook of the user's does not let you end yet: {why}]" if why else ""
+
+    async def end(self) -> str:
+        """End what it left running; return what else the model has to be told."""
+        said = await self._jobs.end(), await self._place.close()
+        return "\n".join(filter(None, said))

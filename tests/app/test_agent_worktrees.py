@@ -1,0 +1,170 @@
+"""Agents with a git worktree of their own."""
+
+import asyncio
+import json
+import shlex
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from agent_cli.contracts.dialogs import Approved, Decision
+from agent_cli.contracts.events import ToolCall
+from agent_cli.system import paths
+from tests.app.test_agents import Person, Program, Script, program, started
+from tests.hooks.test_scripts import command, hooks
+from tests.messages_api import Gate, Reply, reply, tool_use
+from tests.system.test_worktrees import git
+from tests.tools.calling import until
+
+EDIT = tool_use("edit", {"path": "src/a.txt", "edits": [{"old": "one", "new": "two"}]})
+READ = tool_use("read", {"path": "src/a.txt"})
+
+
+@pytest.fixture
+def repository() -> Path:
+    folder = Path.cwd()
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    (folder / "src").mkdir()
+    (folder / "src" / "a.txt").write_text("one\n")
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "-m", "first")
+    return folder
+
+
+def isolated(*tasks: str) -> Reply:
+    return started(*tasks, agent="general", isolation="worktree")
+
+
+def trees(repository: Path) -> list[str]:
+    listed = git(repository, "worktree", "list", "--porcelain").splitlines()
+    return [line.split()[1] for line in listed if line.startswith("worktree ")]
+
+
+def merge(answer: str, repository: Path) -> None:
+    """Run the command that *answer* names."""
+    words = shlex.split(answer.split("`")[1])
+    subprocess.run(words, cwd=repository, check=True, capture_output=True, timeout=60)
+
+
+async def test_what_an_agent_changes_in_its_worktree_is_merged_by_the_command_it_names(
+    repository: Path,
+) -> None:
+    """Files, commands and its own agents are in the worktree; the workspace stays as it is."""
+    script = Script(
+        go=[isolated("change it"), reply("Done.")],
+        change_it=[
+            reply(READ),
+            reply(EDIT, tool_use("bash", {"command": "echo new > src/b.txt; pwd"})),
+            started("look", agent="explore"),
+            reply("Changed."),
+        ],
+        look=[reply(READ), reply("two")],
+    )
+    async with program(script) as run:
+        result = await run.prompt()
+        assert (repository / "src" / "a.txt").read_text() == "one\n"
+        [answer] = run.answers(result)
+        merge(answer, repository)
+
+    _main, tree = trees(repository)
+    assert tree.startswith(str(paths.worktrees_dir()))
+    assert tree in json.dumps(script.bodies("change it")[0]["system"])
+    assert tree in json.dumps(script.bodies("change it")[2]["messages"]), "of pwd"
+    assert "two" in json.dumps(script.bodies("look")[1]["messages"])
+    assert answer.startswith(f"Changed.\n\n[agent-cli: its changes are in the git worktree {tree}")
+    assert (repository / "src" / "a.txt").read_text() == "two\n"
+    assert (repository / "src" / "b.txt").read_text() == "new\n"
+
+
+async def test_an_untouched_worktree_is_removed(repository: Path) -> None:
+    """Two at once do not meet."""
+    script = Script(
+        go=[isolated("one", "two"), reply("Done.")], one=[reply("ok")], two=[reply("ok")]
+    )
+    async with program(script) as run:
+        result = await run.prompt()
+
+    assert all("its git worktree was removed" in each for each in run.answers(result))
+    assert trees(repository) == [str(repository)]
+
+
+async def test_without_a_repository_the_call_fails_with_a_sentence() -> None:
+    script = Script(go=[isolated("one"), reply("Done.")])
+    async with program(script) as run:
+        result = await run.prompt()
+
+    [answer] = run.answers(result)
+    assert answer.startswith("No git worktree could be made for this agent: ")
+    assert answer.endswith("Call it without isolation, or tell the user.")
+
+
+async def test_a_repository_without_a_commit_is_no_place_for_one() -> None:
+    git(Path.cwd(), "init", "--quiet")
+    script = Script(go=[isolated("one"), reply("Done.")])
+    async with program(script) as run:
+        result = await run.prompt()
+
+    assert run.answers(result)[0].startswith("No git worktree could be made")
+
+
+async def test_a_question_says_that_it_is_about_a_worktree(repository: Path) -> None:
+    """And offers nothing to remember: a rule would hold for the workspace."""
+    script = Script(
+        go=[isolated("change it"), reply("Done.")],
+        change_it=[reply(READ), reply(EDIT), reply("Changed.")],
+    )
+    asked: list[Program] = []
+
+    class Reader(Person):
+        async def decide_calls(self, calls: Sequence[ToolCall], who: str) -> Sequence[Decision]:
+            permissions = asked[0].app.permissions
+            facts = [permissions.asked_about(call) for call in calls]
+            assert [each.rules for each in facts] == [()]
+            assert "in the git worktree " in " ".join(facts[0].facts)
+            return await super().decide_calls(calls, who)
+
+    person = Reader(Approved())
+    async with program(script, mode="ask", person=person) as run:
+        asked.append(run)
+        await run.prompt()
+
+    assert person.asked == [("agent general (change it)", "edit")]
+    assert len(trees(repository)) == 2
+
+
+async def test_a_stopped_agent_leaves_its_changes_and_the_person_is_told(
+    repository: Path,
+) -> None:
+    gate = Gate()
+    script = Script(
+        go=[isolated("change it")],
+        change_it=[reply(READ), reply(EDIT), reply("never", gate=gate, hold_at=0)],
+    )
+    async with program(script) as run:
+        prompting = asyncio.create_task(run.prompt())
+        await until(lambda: len(script.bodies("change it")) == 3)
+        run.app.agent.abort()
+        await prompting
+        gate.open(100)
+        told = json.dumps([str(event) for event in run.events])
+
+    _main, tree = trees(repository)
+    assert f"its changes are in the git worktree {tree}" in told
+    assert (Path(tree) / "src" / "a.txt").read_text() == "two\n"
+
+
+async def test_guards_see_the_paths_of_the_worktree(repository: Path) -> None:
+    hooks(PreToolUse=command("cat >> ../seen.json", matcher="Edit"))
+    script = Script(
+        go=[isolated("change it"), reply("Done.")],
+        change_it=[reply(READ), reply(EDIT), reply("Changed.")],
+    )
+    async with program(script) as run:
+        await run.prompt()
+
+    seen = json.loads((repository.parent / "seen.json").read_text())
+    _main, tree = trees(repository)
+    assert seen["cwd"] == tree
+    assert seen["tool_input"]["file_path"] == f"{tree}/src/a.txt"
