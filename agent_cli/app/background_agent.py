@@ -56,6 +56,9 @@ class BackgroundAgent:
         """Whether its task is over."""
         return self._task is None or self._task.done()
 
+    async def drain(self) -> None:
+        """Do nothing: all of its output is there when it ends."""
+
     async def finish(self) -> None:
         """Do nothing: its output is closed."""
 

@@ -189,9 +189,9 @@ async def test_a_running_command_goes_on_as_a_job(tools: Tools) -> None:
     assert result.text.endswith("Its output until then:\nbefore\n")
     tools.file("go", "")
     await until(lambda: jobs.all[0].work.has_ended())
-    assert jobs.all[0].log.read_text() == "before\nafter\n"
     [told] = await news(jobs)
     assert "ended with exit 4" in told
+    assert jobs.all[0].log.read_text() == "before\nafter\n"
 
 
 async def test_only_a_running_command_can_be_moved(tools: Tools) -> None:

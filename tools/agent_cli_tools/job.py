@@ -36,6 +36,10 @@ class Work(Protocol):
         """Whether it, and all it started, have ended."""
         ...
 
+    async def drain(self) -> None:
+        """Wait for the last of its output, but not long; it has ended."""
+        ...
+
     async def finish(self) -> None:
         """Free what it needed; it has ended."""
         ...
@@ -126,6 +130,7 @@ class Job:
         """Check whether its output matches now, and whether it has ended."""
         await self._look_at_output()
         if self.is_running and self.work.has_ended():
+            await self.work.drain()
             await self._look_at_output()  # output written right before the end
             self.note_end()
         if not self.is_running:
